@@ -1,0 +1,173 @@
+"""What a running task knows of itself, and what it may say besides its return value.
+
+    ctx = get_task_context()
+    ctx.add_log("half way")
+    ctx.raise_if_cancelled()
+
+The context lives in a ContextVar: it is right in threads and coroutines alike, and is gone when the task ends.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from conductor.client.http.models.task import Task
+from conductor.client.http.models.task_exec_log import TaskExecLog
+from conductor.client.worker.exception import TaskCancelled
+
+_current: ContextVar[TaskContext | None] = ContextVar("conductor_task_context", default=None)
+
+
+class TaskInProgress:
+    """Return it to hand the task back: the server delivers it again after `callback_after_seconds`.
+
+    `output` is stored as the task's output so far; the poll count grows by one with each round.
+    """
+
+    def __init__(self, callback_after_seconds: int = 60, output: Mapping[str, Any] | None = None) -> None:
+        if callback_after_seconds < 0:
+            raise ValueError(f"callback_after_seconds must not be negative, got {callback_after_seconds}")
+        self.callback_after_seconds = callback_after_seconds
+        self.output = dict(output or {})
+
+    def __repr__(self) -> str:
+        return f"TaskInProgress(callback_after_seconds={self.callback_after_seconds}, output={self.output!r})"
+
+
+class TaskContext:
+    """The task being executed: its identity, its logs, its cancellation. Safe to use from any thread of the task."""
+
+    def __init__(self, task: Task, worker_id: str = "") -> None:
+        self.task = task
+        self.worker_id = worker_id
+        self.logs: list[TaskExecLog] = []
+        self.output: dict[str, Any] = {}
+        self.callback_after_seconds: int | None = None
+        self._cancelled = threading.Event()
+        self._cancel_reason: str | None = None
+
+    @property
+    def task_id(self) -> str:
+        """The id of the task."""
+        return self.task.task_id or ""
+
+    @property
+    def task_def_name(self) -> str:
+        """The task type."""
+        return self.task.task_def_name or self.task.task_type or ""
+
+    @property
+    def workflow_instance_id(self) -> str:
+        """The id of the workflow that the task belongs to."""
+        return self.task.workflow_instance_id or ""
+
+    @property
+    def poll_count(self) -> int:
+        """How often this task has been delivered: 1 at its first run, more after each TaskInProgress."""
+        return self.task.poll_count or 0
+
+    @property
+    def retry_count(self) -> int:
+        """How many attempts failed before this one."""
+        return self.task.retry_count or 0
+
+    @property
+    def input(self) -> dict[str, Any]:
+        """The task's input as it came."""
+        return self.task.input_data or {}
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the worker may no longer speak for the task: stop, and cause no further effects."""
+        return self._cancelled.is_set()
+
+    @property
+    def cancel_reason(self) -> str | None:
+        """Why the task was cancelled; None while it was not."""
+        return self._cancel_reason
+
+    def raise_if_cancelled(self) -> None:
+        """Raise TaskCancelled if the task was cancelled. Call it between the steps of a long `def`."""
+        if self._cancelled.is_set():
+            raise TaskCancelled(self._cancel_reason or "task cancelled")
+
+    def wait_cancelled(self, timeout_s: float | None = None) -> bool:
+        """Sleep up to `timeout_s` seconds but wake at once when cancelled; True if it was. For `def` workers."""
+        return self._cancelled.wait(timeout_s)
+
+    def cancel(self, reason: str) -> None:
+        """Mark the task as cancelled; the first reason stays. The runtime calls this."""
+        if not self._cancelled.is_set():
+            self._cancel_reason = reason
+            self._cancelled.set()
+
+    def add_log(self, message: str) -> None:
+        """Add a line to the task's log on the server; sent with the result."""
+        entry = TaskExecLog(log=str(message), task_id=self.task_id, created_time=time.time_ns() // 1_000_000)
+        self.logs.append(entry)
+
+    def set_callback_after(self, seconds: int) -> None:
+        """Hand the task back when the function returns: it is delivered again after this many seconds."""
+        if seconds < 0:
+            raise ValueError(f"set_callback_after needs a number of seconds that is not negative, got {seconds}")
+        self.callback_after_seconds = seconds
+
+    def set_output(self, output: Mapping[str, Any]) -> None:
+        """Add to the task's output; keys of the function's own return value win."""
+        self.output.update(output)
+
+    def get_task_id(self) -> str:
+        """The id of the task."""
+        return self.task_id
+
+    def get_workflow_instance_id(self) -> str:
+        """The id of the workflow."""
+        return self.workflow_instance_id
+
+    def get_task_def_name(self) -> str:
+        """The task type."""
+        return self.task_def_name
+
+    def get_poll_count(self) -> int:
+        """How often the task has been delivered; 1 at its first run."""
+        return self.poll_count
+
+    def get_retry_count(self) -> int:
+        """How many attempts failed before this one."""
+        return self.retry_count
+
+    def get_input(self) -> dict[str, Any]:
+        """The task's input as it came."""
+        return self.input
+
+    def get_callback_after_seconds(self) -> int:
+        """What `set_callback_after` was told; 0 if it was not called."""
+        return self.callback_after_seconds or 0
+
+
+def get_task_context() -> TaskContext:
+    """The context of the task being executed. Outside of a task there is none: RuntimeError."""
+    context = _current.get()
+    if context is None:
+        raise RuntimeError("get_task_context() was called outside of a task: there is no task here")
+    return context
+
+
+def current_context() -> TaskContext | None:
+    """Like `get_task_context`, but None outside of a task."""
+    return _current.get()
+
+
+@contextmanager
+def task_context(context: TaskContext) -> Iterator[TaskContext]:
+    """Make the context current inside the block, and nothing after it."""
+    token = _current.set(context)
+    try:
+        yield context
+    finally:
+        _current.reset(token)

@@ -1,0 +1,155 @@
+-- The whole schema, version 1. Integer keys everywhere; public ids are derived from them (ids.py).
+-- Hot rows (task, workflow) stay small: JSON lives in *_data. The partial indexes hold only what is
+-- unfinished, so that the cost of a task does not grow with what is done.
+
+CREATE TABLE meta (
+  key TEXT PRIMARY KEY,
+  value BLOB NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE task_type (
+  pk INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  definition BLOB,                 -- JSON; NULL while nobody registered the type
+  concurrent_limit INTEGER NOT NULL DEFAULT 0,
+  rate_limit INTEGER NOT NULL DEFAULT 0,
+  rate_window_ms INTEGER NOT NULL DEFAULT 1000
+);
+
+CREATE TABLE queue (
+  pk INTEGER PRIMARY KEY,
+  type INTEGER NOT NULL REFERENCES task_type,
+  domain TEXT NOT NULL,            -- '' = no domain
+  UNIQUE (type, domain)
+);
+
+-- When a rate-limited type was started; rows older than its window are deleted by the next poll.
+CREATE TABLE rate_start (
+  type INTEGER NOT NULL,
+  at_ms INTEGER NOT NULL
+);
+CREATE INDEX rate_start_window ON rate_start (type, at_ms);
+
+CREATE TABLE workflow_def (
+  name TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  body BLOB NOT NULL,
+  created_ms INTEGER NOT NULL,
+  updated_ms INTEGER NOT NULL,
+  PRIMARY KEY (name, version)
+) WITHOUT ROWID;
+
+CREATE TABLE json_schema (
+  name TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  body BLOB NOT NULL,
+  PRIMARY KEY (name, version)
+) WITHOUT ROWID;
+
+-- A workflow definition together with the task definitions it was started with; shared by all starts.
+CREATE TABLE snapshot (
+  pk INTEGER PRIMARY KEY,
+  digest BLOB NOT NULL UNIQUE,
+  body BLOB NOT NULL
+);
+
+CREATE TABLE workflow (
+  pk INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  snapshot INTEGER NOT NULL REFERENCES snapshot,
+  status TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  correlation_id TEXT,
+  idempotency_key TEXT,
+  parent_task INTEGER,
+  created_ms INTEGER NOT NULL,
+  updated_ms INTEGER NOT NULL,
+  ended_ms INTEGER,
+  retried_ms INTEGER NOT NULL DEFAULT 0,
+  wake_ms INTEGER                  -- when its own timeout is due
+);
+CREATE INDEX workflow_open ON workflow (name, pk) WHERE ended_ms IS NULL;
+CREATE INDEX workflow_wake ON workflow (wake_ms) WHERE wake_ms IS NOT NULL;
+CREATE INDEX workflow_ended ON workflow (ended_ms) WHERE ended_ms IS NOT NULL;
+CREATE INDEX workflow_correlated ON workflow (correlation_id) WHERE correlation_id IS NOT NULL;
+CREATE INDEX workflow_idempotent ON workflow (name, idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX workflow_parent ON workflow (parent_task) WHERE parent_task IS NOT NULL;
+
+CREATE TABLE workflow_data (
+  pk INTEGER PRIMARY KEY,
+  input BLOB NOT NULL,
+  output BLOB,
+  variables BLOB,
+  task_to_domain BLOB,
+  reason TEXT,
+  created_by TEXT,
+  failed_task INTEGER
+);
+
+CREATE TABLE task (
+  pk INTEGER PRIMARY KEY AUTOINCREMENT,
+  workflow INTEGER NOT NULL REFERENCES workflow,
+  queue INTEGER REFERENCES queue,  -- NULL: a system task, nobody polls it
+  type INTEGER NOT NULL REFERENCES task_type,
+  kind TEXT NOT NULL,
+  ref TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  iteration INTEGER NOT NULL DEFAULT 0,
+  status TEXT NOT NULL,
+  priority INTEGER NOT NULL DEFAULT 0,
+  retry_count INTEGER NOT NULL DEFAULT 0,
+  retried_task INTEGER,            -- the attempt before this one
+  retried INTEGER NOT NULL DEFAULT 0,
+  executed INTEGER NOT NULL DEFAULT 0,
+  poll_count INTEGER NOT NULL DEFAULT 0,
+  scheduled_ms INTEGER NOT NULL,
+  first_scheduled_ms INTEGER NOT NULL,
+  started_ms INTEGER NOT NULL DEFAULT 0,
+  updated_ms INTEGER NOT NULL DEFAULT 0,
+  ended_ms INTEGER NOT NULL DEFAULT 0,
+  start_delay_s INTEGER NOT NULL DEFAULT 0,
+  callback_after_s INTEGER NOT NULL DEFAULT 0,
+  worker_id TEXT,
+  lease_no INTEGER NOT NULL DEFAULT 0,
+  lease_ms INTEGER,                -- end of the open lease; NULL: no open lease
+  response_ms INTEGER NOT NULL,
+  timeout_ms INTEGER NOT NULL DEFAULT 0,
+  poll_ms INTEGER NOT NULL DEFAULT 0,      -- poll timeout
+  total_ms INTEGER NOT NULL DEFAULT 0,     -- total timeout, over all attempts
+  alerted INTEGER NOT NULL DEFAULT 0,      -- an ALERT_ONLY timeout was logged: once is enough
+  ready_ms INTEGER,                -- pollable since; NULL: not in the queue
+  due_ms INTEGER,                  -- becomes pollable (or, for a WAIT, complete) at
+  wake_ms INTEGER,                 -- the nearest moment at which a rule must look at this task
+  sub_workflow INTEGER
+);
+CREATE INDEX task_ready ON task (queue, priority DESC, ready_ms, pk) WHERE ready_ms IS NOT NULL;
+CREATE INDEX task_wake ON task (wake_ms) WHERE wake_ms IS NOT NULL;
+CREATE INDEX task_leased ON task (type) WHERE lease_ms IS NOT NULL;
+CREATE INDEX task_delayed ON task (queue) WHERE due_ms IS NOT NULL;
+CREATE INDEX task_workflow ON task (workflow, pk);
+
+CREATE TABLE task_data (
+  pk INTEGER PRIMARY KEY,
+  input BLOB NOT NULL,
+  output BLOB,
+  reason TEXT,
+  more BLOB                        -- what only control-flow tasks need
+);
+
+-- The first report of each lease and what it was told: the same report again is told the same again.
+CREATE TABLE report (
+  task INTEGER NOT NULL,
+  lease_no INTEGER NOT NULL,
+  report_id TEXT NOT NULL,
+  verdict TEXT NOT NULL,
+  PRIMARY KEY (task, lease_no)
+) WITHOUT ROWID;
+
+CREATE TABLE task_log (
+  pk INTEGER PRIMARY KEY,
+  task_id TEXT NOT NULL,           -- text: Conductor keeps lines for ids it does not know
+  at_ms INTEGER NOT NULL,
+  line TEXT NOT NULL
+);
+CREATE INDEX task_log_task ON task_log (task_id);
