@@ -1,0 +1,201 @@
+"""Every option of a worker, declared once, and the value each one has for a given worker.
+
+A value comes from the worker's own environment variable, else from a global one, else from code, else from the table.
+The decorator, the environment, the command line and the reference page are all derived from the fields below.
+"""
+
+import functools
+import os
+import secrets
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from conductor.client.worker.option import (
+    ConfigurationError,
+    Option,
+    global_variables,
+    option,
+    option_of,
+    worker_variables,
+)
+from conductor.wire import MAX_POLL_TIMEOUT_MS
+
+__all__ = ["OPTIONS", "ConfigurationError", "Option", "ResolvedConfig", "resolve_worker_config", "start_line"]
+
+_HANDLER = ("env", "cli", "handler")
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ResolvedConfig(Mapping[str, Any]):
+    """The options of one worker, each with the place its value came from. Also readable as a mapping.
+
+    Resolve it in the process that runs the worker: the automatic worker id is that process's.
+    """
+
+    poll_interval_millis: int = option(
+        100,
+        "Longest wait between two polls while there is no work, in milliseconds.",
+        minimum=1,
+        aliases=("poll_interval", "polling_interval"),
+    )
+    thread_count: int = option(
+        1, "Tasks in hand at once: threads of a `def`, coroutines of an `async def`.", minimum=1, maximum=10_000
+    )
+    domain: str | None = option(None, "Task domain: only tasks of this domain are polled.")
+    worker_id: str = option(
+        "", "Name under which the worker polls and reports.", default_text="host, process id and a random part"
+    )
+    poll_timeout: int = option(
+        100,
+        "How long the server may hold a poll open while work is expected, in milliseconds.",
+        minimum=0,
+        maximum=MAX_POLL_TIMEOUT_MS,
+    )
+    idle_poll_timeout: int = option(
+        5000,
+        "How long the server may hold the one poll of an idle worker open, in milliseconds. 0: poll at the interval.",
+        minimum=0,
+        maximum=MAX_POLL_TIMEOUT_MS,
+    )
+    lease_extend_enabled: bool = option(
+        False, "Send heartbeats while a task runs, so that it may run longer than its response timeout."
+    )
+    register_task_def: bool = option(False, "Register the task definition, with schemas from the type hints, at start.")
+    overwrite_task_def: bool = option(True, "Registering replaces the definition and schemas that the server has.")
+    strict_schema: bool = option(
+        False, "Input must match the annotations exactly: no conversion, no unknown keys, nothing missing."
+    )
+    paused: bool = option(False, "Do not poll.", scopes=("env", "cli"))
+    verify_reports: bool = option(
+        False, "Read each task back after its report, on servers whose answer does not tell whether it was accepted."
+    )
+    update_attempts: int = option(
+        4, "How often a result is sent before the journal takes over.", minimum=1, maximum=100
+    )
+    update_retry_delay_seconds: float = option(
+        10.0, "Wait before the second attempt, in seconds; before the n-th it is n - 1 times as long.", minimum=0
+    )
+    task_log_level: str | None = option(
+        None, "Log records of this level and above, made inside a task, also become the task's logs.", choices=_LEVELS
+    )
+    shutdown_grace_seconds: float = option(
+        25.0, "How long a stopping process waits for the tasks in hand, in seconds.", minimum=0, scopes=_HANDLER
+    )
+    journal_enabled: bool = option(
+        True, "Keep results on disk until the server has answered.", aliases=("journal",), scopes=_HANDLER
+    )
+    journal_dir: str | None = option(
+        None, "Directory of the result journal.", default_text="the user's state directory", scopes=_HANDLER
+    )
+    journal_max_age_seconds: int = option(
+        604_800, "A result that is older than this, in seconds, is given up.", minimum=1, scopes=_HANDLER
+    )
+    journal_max_bytes: int = option(
+        268_435_456, "Most bytes that the journal of one process may take.", minimum=65_536, scopes=_HANDLER
+    )
+
+    worker_name: str = field(metadata={"option": False})
+    sources: Mapping[str, str] = field(metadata={"option": False})
+
+    def source(self, name: str) -> str:
+        """Where the value came from: `default`, `code` or `env <VARIABLE>`."""
+        return self.sources[option_named(name).name]
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, option_named(name).name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(OPTIONS)
+
+    def __len__(self) -> int:
+        return len(OPTIONS)
+
+
+#: The table, by name.
+OPTIONS: Mapping[str, Option] = {f.name: option_of(f) for f in fields(ResolvedConfig) if f.metadata.get("option", True)}
+
+_BY_SPELLING = {spelling: row for row in OPTIONS.values() for spelling in row.spellings}
+# A worker called `idle` must not take CONDUCTOR_WORKER_IDLE_POLL_TIMEOUT for its own poll_timeout.
+_GLOBAL_VARIABLES = frozenset(variable for row in OPTIONS.values() for variable in global_variables(row))
+
+
+def option_named(name: str) -> Option:
+    """The row with this name or alias; KeyError when there is none."""
+    return _BY_SPELLING[name]
+
+
+def resolve_worker_config(
+    worker_name: str,
+    code_defaults: Mapping[str, Any] | None = None,
+    *,
+    env: Mapping[str, str] | None = None,
+    **code: Any,
+) -> ResolvedConfig:
+    """The value of every option for this worker.
+
+    Values from code are given as a mapping or as keywords, under any spelling; None means not given.
+    Raises ConfigurationError for a value that is not allowed, wherever it came from.
+    """
+    environ = os.environ if env is None else env
+    given = _code_values(worker_name, {**(code_defaults or {}), **code})
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for row in OPTIONS.values():
+        values[row.name], sources[row.name] = _resolve(row, worker_name, given, environ)
+    values["worker_id"] = values["worker_id"] or process_worker_id()
+    return ResolvedConfig(worker_name=worker_name, sources=sources, **values)
+
+
+def _resolve(row: Option, worker_name: str, given: Mapping[str, Any], env: Mapping[str, str]) -> tuple[Any, str]:
+    for variable in variables_of(row, worker_name):
+        text = env.get(variable)
+        if text:
+            return row.parse(text, variable), f"env {variable}"
+    if row.name in given:
+        return row.check(given[row.name], f"worker {worker_name!r}, {row.name}"), "code"
+    return row.default, "default"
+
+
+def variables_of(row: Option, worker_name: str) -> Iterator[str]:
+    """Every variable that may set the option for this worker, the strongest first."""
+    if row.per_worker:
+        yield from (v for v in worker_variables(worker_name, row) if v not in _GLOBAL_VARIABLES)
+    yield from global_variables(row)
+
+
+def _code_values(worker_name: str, code: Mapping[str, Any]) -> dict[str, Any]:
+    """By proper name, without what was not given. Two spellings of one option must agree."""
+    given: dict[str, Any] = {}
+    for spelling, value in code.items():
+        if spelling not in _BY_SPELLING:
+            raise ConfigurationError(f"worker {worker_name!r}: {spelling!r} is not an option ({', '.join(OPTIONS)})")
+        if value is None or value == "":
+            continue
+        name = option_named(spelling).name
+        if given.setdefault(name, value) != value:
+            raise ConfigurationError(f"worker {worker_name!r}: {spelling}={value!r} contradicts {name}={given[name]!r}")
+    return given
+
+
+def process_worker_id() -> str:
+    """The worker id of this process, its own after a fork too."""
+    return _worker_id(os.getpid())
+
+
+@functools.lru_cache(maxsize=1)
+def _worker_id(pid: int) -> str:
+    # The random part tells containers apart that share a host name and start with the same process ids.
+    return f"{socket.gethostname()}-{pid}-{secrets.token_hex(3)}"
+
+
+def start_line(config: ResolvedConfig, name: str, pid: int) -> str:
+    """The line a worker logs when it starts."""
+    domain = f"domain={config.domain}, " if config.domain else ""
+    return (
+        f"Conductor Worker[name={name}, pid={pid}, status={'paused' if config.paused else 'active'}, "
+        f"poll_interval={config.poll_interval_millis}ms, {domain}thread_count={config.thread_count}, "
+        f"poll_timeout={config.poll_timeout}ms, lease_extend={str(config.lease_extend_enabled).lower()}]"
+    )
