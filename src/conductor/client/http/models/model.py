@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, Optional, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 import msgspec
 from msgspec import inspect as types
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     OrDefault = Annotated[T, "null on the wire reads as the default"]
 else:
     #: A field that is never None in Python although a server may send null for it: null reads as the field's default.
-    OrDefault = Optional[T]
+    OrDefault = T | None
 
 
 def sent(make: Callable[[], Any]) -> Any:
@@ -74,6 +74,10 @@ def _type_info(cls: type[Model]) -> types.Type:
     return types.type_info(cls)
 
 
+def _same(value: T) -> T:
+    return value
+
+
 @cache
 def _never_none(cls: type[Model]) -> dict[str, Callable[[], Any]]:
     """The fields that have a default other than None, and what makes it."""
@@ -82,7 +86,7 @@ def _never_none(cls: type[Model]) -> dict[str, Callable[[], Any]]:
         if field.default_factory is not msgspec.NODEFAULT:
             makers[field.name] = field.default_factory
         elif field.default is not None and field.default is not msgspec.NODEFAULT:
-            makers[field.name] = lambda default=field.default: default
+            makers[field.name] = partial(_same, field.default)
     return makers
 
 
@@ -102,7 +106,7 @@ def _fill_defaults(model: Model) -> None:
 
 
 def _wire_keys(value: Any, type_: types.Type) -> Any:
-    """The same value with the keys of its models (and only of those: maps belong to the user) as the wire spells them."""
+    """The same value with the keys of its models as the wire spells them; keys of plain maps are the user's."""
     if isinstance(type_, types.UnionType):
         return next((_wire_keys(value, t) for t in type_.types if _matches(value, t)), value)
     if isinstance(type_, types.StructType) and isinstance(value, Mapping):

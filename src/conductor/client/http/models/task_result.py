@@ -53,7 +53,7 @@ class TaskResult(Model, kw_only=True):
         return self
 
 
-def _status_named(name: object) -> TaskResultStatus:
+def _status_named(name: str) -> TaskResultStatus:
     try:
         return TaskResultStatus(name)
     except ValueError:
