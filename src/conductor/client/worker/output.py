@@ -1,0 +1,231 @@
+"""From what a worker returned to what travels as the task's output.
+
+A value is encoded once, in one pass. Only when that fails, or could have hidden a NaN, is it walked in Python to find
+the place to name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+import re
+from collections.abc import Mapping, Sequence, Set
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from conductor.client.worker.exception import NonRetryableException
+
+
+class OutputError(NonRetryableException):
+    """A value in the output cannot be sent as JSON; `path` says which one."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(f"{path}: {message}")
+        self.path = path
+        self.message = message
+
+    def __reduce__(self) -> tuple[type[OutputError], tuple[str, str]]:
+        return OutputError, (self.path, self.message)
+
+
+def to_output(value: Any) -> dict[str, Any]:
+    """The output that a return value stands for.
+
+    A mapping is the output itself; a dataclass, model, struct or named tuple gives its fields;
+    everything else, None included, becomes `{"result": value}`.
+    """
+    if type(value) is dict:
+        return value
+    if isinstance(value, Mapping):
+        return dict(value)
+    try:
+        fields = fields_of(value)
+    except ValueError as error:
+        raise OutputError("output", str(error)) from error
+    if fields is None and isinstance(value, tuple) and hasattr(value, "_asdict"):
+        fields = value._asdict()
+    return {"result": value} if fields is None else fields
+
+
+def encode_output(output: Mapping[str, Any]) -> bytes:
+    """The output as JSON, or an OutputError that names the value which has no place in JSON.
+
+    Sets become arrays; Enum members their values; datetime, date, time, timedelta and UUID their ISO text; bytes
+    base64; Decimal its exact text, which a Decimal parameter reads back unchanged; keys that are no text become text.
+    """
+    try:
+        raw = _encoder.encode(output)
+    except Exception:  # objects of the user's classes are asked for their fields: anything may come out of them
+        return _encode_slowly(output)
+    if _SUSPECT.search(raw) and _needs_a_walk(output):
+        plain(output, "output", ())
+    return raw
+
+
+#: How the encoder writes a float, and a Decimal, that is not a number.
+_SUSPECT = re.compile(rb'null|"NaN"|Infinity"')
+_HARMLESS = frozenset({str, int, bool, type(None)})
+
+
+def _needs_a_walk(output: Any) -> bool:
+    """Whether the output may hold something that is not finite: a look without paths, for the many that do not."""
+    waiting = [output]
+    while waiting:
+        value = waiting.pop()
+        kind = type(value)
+        if kind is dict:
+            waiting.extend(value.values())
+        elif kind is list or kind is tuple:
+            waiting.extend(value)
+        elif kind not in _HARMLESS and not (kind is float and math.isfinite(value)):
+            return True
+    return False
+
+
+def _encode_slowly(output: Mapping[str, Any]) -> bytes:
+    try:
+        return _encoder.encode(plain(output, "output", ()))
+    except RecursionError:
+        raise OutputError("output", "is nested too deeply to be sent as JSON") from None
+
+
+def plain(value: Any, path: str, above: tuple[int, ...]) -> Any:
+    """The value in JSON's own types; raises OutputError at the first one that has none. `above`: what holds it."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, str):
+        return _text(value, path)
+    if isinstance(value, float):
+        return _finite(value, path)
+    if id(value) in above:
+        raise OutputError(path, "refers to itself and cannot be sent as JSON")
+    above = (*above, id(value))
+    if isinstance(value, Mapping):
+        return {_key(k, path): plain(v, _member(path, k), above) for k, v in value.items()}
+    if isinstance(value, (list, tuple, Set)):
+        return [plain(item, f"{path}[{i}]", above) for i, item in enumerate(value)]
+    if isinstance(value, Enum):
+        return plain(value.value, path, above)
+    return _plain_object(value, path, above)
+
+
+def _plain_object(value: Any, path: str, above: tuple[int, ...]) -> Any:
+    try:
+        simpler = _simplify(value)
+    except NotImplementedError:
+        pass
+    except ValueError as error:
+        raise OutputError(path, str(error)) from error
+    else:
+        return plain(simpler, path, above)
+    try:
+        return msgspec.to_builtins(value)  # datetime, UUID, bytes and the like
+    except TypeError:
+        raise OutputError(path, f"object of type {_type_name(value)} cannot be sent as JSON") from None
+
+
+def _simplify(value: Any) -> Any:
+    """For the encoder: one step from an object it does not know towards one it does."""
+    if hasattr(type(value), "__pydantic_serializer__"):
+        return _pydantic_dump(value)
+    fields = fields_of(value)
+    if fields is not None:
+        return fields
+    if isinstance(value, Decimal):
+        return _finite_decimal(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, bool):  # only ever as a key
+        return _key(value, "output")
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    if isinstance(value, Sequence | Set) and not isinstance(value, bytes | bytearray | memoryview):
+        return list(value)
+    raise NotImplementedError(f"object of type {_type_name(value)} cannot be sent as JSON")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_simplify)
+
+
+def fields_of(value: Any) -> dict[str, Any] | None:
+    """The fields of a dataclass, struct, attrs or pydantic instance under the names they travel by; else None."""
+    cls = type(value)
+    if hasattr(cls, "__pydantic_serializer__"):
+        dumped = _pydantic_dump(value)
+        return dumped if isinstance(dumped, dict) else None
+    if isinstance(value, msgspec.Struct):
+        return None if cls.__struct_config__.array_like else _struct_fields(value)
+    if dataclasses.is_dataclass(cls):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(cls)}
+    if hasattr(cls, "__attrs_attrs__"):
+        return {a.name: getattr(value, a.name) for a in cls.__attrs_attrs__}
+    return None
+
+
+def _struct_fields(value: msgspec.Struct) -> dict[str, Any]:
+    config = value.__struct_config__
+    tag = {config.tag_field: config.tag} if config.tag_field else {}
+    pairs = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+    values = ((wire_name, getattr(value, name)) for wire_name, name in pairs)
+    return tag | {wire_name: item for wire_name, item in values if item is not msgspec.UNSET}
+
+
+def _pydantic_dump(value: Any) -> Any:
+    # By alias, since that is how a model of the same class reads it back. A pydantic dataclass has the serializer
+    # but not the method.
+    serializer = type(value).__pydantic_serializer__
+    try:
+        return serializer.to_python(value, mode="json", by_alias=True)
+    except ValueError:  # one field cannot be serialized: let the walk find it
+        return serializer.to_python(value, mode="python", by_alias=True)
+
+
+def _text(value: str, path: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise OutputError(path, f"text with a lone surrogate at {error.start} cannot be sent as JSON") from None
+    return str(value)
+
+
+def _finite(value: float, path: str) -> float:
+    if math.isfinite(value):
+        return float(value)
+    raise OutputError(path, f"{value} cannot be sent as JSON")
+
+
+def _finite_decimal(value: Decimal) -> str:
+    if value.is_finite():
+        return str(value)
+    raise ValueError(f"{value} cannot be sent as JSON")
+
+
+def _key(key: Any, path: str) -> str:
+    """A key as text, the way the JSON encoders of the standard library and msgspec write it."""
+    if isinstance(key, Enum):
+        key = key.value
+    if isinstance(key, str):
+        return _text(key, f"{path}[{key!r}]")
+    if key is None or isinstance(key, bool):
+        return {None: "null", True: "true", False: "false"}[key]
+    try:
+        return next(iter(msgspec.to_builtins({key: 0}, str_keys=True)))  # type: ignore[no-any-return]
+    except TypeError:
+        raise OutputError(path, f"a key of type {_type_name(key)} cannot be sent as JSON") from None
+
+
+def _member(path: str, key: Any) -> str:
+    return f"{path}.{key}" if isinstance(key, str) and key.isidentifier() else f"{path}[{key!r}]"
+
+
+def _type_name(value: Any) -> str:
+    cls = type(value)
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
