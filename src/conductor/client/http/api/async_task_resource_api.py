@@ -1,0 +1,188 @@
+"""`/tasks`: poll, report, read, and look at queues."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+from conductor.client.http.async_api_client import TEXT, AsyncApiClient, encode
+from conductor.client.http.async_rest import Response
+from conductor.client.http.models.poll_data import PollData
+from conductor.client.http.models.search_result import SearchResult
+from conductor.client.http.models.task import Task
+from conductor.client.http.models.task_exec_log import TaskExecLog
+from conductor.client.http.models.task_result import TaskResult
+from conductor.client.http.models.task_summary import TaskSummary
+from conductor.client.http.models.workflow import Workflow
+from conductor.wire import FEATURES_HEADER
+
+#: A poll may take what it asked the server to wait, and this.
+POLL_GRACE_S = 10.0
+
+_BATCH_POLL = "/tasks/poll/batch/{tasktype}"
+_FEATURES = FEATURES_HEADER.lower()
+
+
+class Polled(NamedTuple):
+    """What a poll brought, and what the server says it can do."""
+
+    tasks: list[Task]
+    features: frozenset[str]
+
+
+class AsyncTaskResourceApi:
+    """The task endpoints, each one call, typed."""
+
+    def __init__(self, api_client: AsyncApiClient) -> None:
+        self.api_client = api_client
+
+    async def poll_batch(
+        self, tasktype: str, *, worker_id: str | None, domain: str | None, count: int, timeout_ms: int
+    ) -> Polled:
+        """Take up to `count` tasks, waiting up to `timeout_ms` on the server for the first."""
+        path = f"{_poll_path(tasktype, worker_id, domain)}count={count}&timeout={timeout_ms}"
+        client = self.api_client
+        timeout_s = timeout_ms / 1000 + POLL_GRACE_S
+        response = await client.call("GET", path, timeout_s=timeout_s, template=_BATCH_POLL)
+        tasks = client.read(response, list[Task], f"GET /tasks/poll/batch/{tasktype}")
+        return Polled(tasks, _features(response.headers.get(_FEATURES)))
+
+    async def batch_poll(
+        self,
+        tasktype: str,
+        *,
+        workerid: str | None = None,
+        domain: str | None = None,
+        count: int = 1,
+        timeout: int = 100,
+    ) -> list[Task]:
+        """Take up to `count` tasks, waiting up to `timeout` milliseconds on the server."""
+        polled = await self.poll_batch(tasktype, worker_id=workerid, domain=domain, count=count, timeout_ms=timeout)
+        return polled.tasks
+
+    async def poll(self, tasktype: str, *, workerid: str | None = None, domain: str | None = None) -> Task | None:
+        """Take one task, or None."""
+        query = {"workerid": workerid, "domain": domain or None}
+        path = f"/tasks/poll/{_q(tasktype)}"
+        response = await self.api_client.call("GET", path, query=query, template="/tasks/poll/{tasktype}")
+        return self._task_or_none(response, f"GET {path}")
+
+    async def update_task(self, result: TaskResult) -> str:
+        """Report a result; the answer is the task's id."""
+        return await self.api_client.call_for(str, "POST", "/tasks", body=result.encode())
+
+    async def update_task_v2(self, result: TaskResult) -> Task | None:
+        """Report a result and take the next task of the same type in one call."""
+        response = await self.api_client.call("POST", "/tasks/update-v2", body=result.encode())
+        return self._task_or_none(response, "POST /tasks/update-v2")
+
+    async def send_report(self, body: bytes, *, timeout_s: float | None = None) -> Response:
+        """Send one encoded report; the caller judges the answer."""
+        return await self.api_client.call("POST", "/tasks", body=body, timeout_s=timeout_s)
+
+    async def send_reports(self, body: bytes, *, timeout_s: float | None = None) -> Response:
+        """Send an encoded array of reports, where the server takes them; the caller judges the answer."""
+        return await self.api_client.call("POST", "/tasks/reports", body=body, timeout_s=timeout_s)
+
+    async def update_task_by_ref_name(
+        self, workflow_id: str, ref_name: str, status: str, output: dict[str, Any], *, workerid: str | None = None
+    ) -> str:
+        """Report on the open task with that reference name; the answer is its id, empty when there is none."""
+        path = f"/tasks/{_q(workflow_id)}/{_q(ref_name)}/{_q(status)}"
+        template = "/tasks/{workflowId}/{taskRefName}/{status}"
+        query = {"workerid": workerid}
+        return await self.api_client.call_for(str, "POST", path, query=query, body=encode(output), template=template)
+
+    async def update_task_sync(
+        self, workflow_id: str, ref_name: str, status: str, output: dict[str, Any], *, workerid: str | None = None
+    ) -> Workflow:
+        """As `update_task_by_ref_name`, and answer the workflow afterwards."""
+        path = f"/tasks/{_q(workflow_id)}/{_q(ref_name)}/{_q(status)}/sync"
+        template = "/tasks/{workflowId}/{taskRefName}/{status}/sync"
+        query = {"workerid": workerid}
+        return await self.api_client.call_for(
+            Workflow, "POST", path, query=query, body=encode(output), template=template
+        )
+
+    async def get_task(self, task_id: str, *, timeout_s: float | None = None) -> Task:
+        """Read one task."""
+        path = f"/tasks/{_q(task_id)}"
+        return await self.api_client.call_for(Task, "GET", path, timeout_s=timeout_s, template="/tasks/{taskId}")
+
+    async def log(self, task_id: str, text: str) -> None:
+        """Add one line to a task's log."""
+        path = f"/tasks/{_q(task_id)}/log"
+        body = text.encode()
+        await self.api_client.call_for(
+            str, "POST", path, body=body, content_type=TEXT, template="/tasks/{taskId}/log", resend=False
+        )
+
+    async def get_task_logs(self, task_id: str) -> list[TaskExecLog]:
+        """Read a task's log."""
+        path = f"/tasks/{_q(task_id)}/log"
+        return await self.api_client.call_for(list[TaskExecLog], "GET", path, template="/tasks/{taskId}/log")
+
+    async def queue_size(self, tasktype: str, *, domain: str | None = None) -> int:
+        """How many tasks of a type wait."""
+        query = {"taskType": tasktype, "domain": domain or None}
+        return await self.api_client.call_for(int, "GET", "/tasks/queue/size", query=query)
+
+    async def queue_sizes(self, tasktypes: list[str]) -> dict[str, int]:
+        """How many tasks of each type wait."""
+        return await self.api_client.call_for(
+            dict[str, int], "GET", "/tasks/queue/sizes", query={"taskType": tasktypes}
+        )
+
+    async def all_queue_sizes(self) -> dict[str, int]:
+        """How many tasks wait in every queue."""
+        return await self.api_client.call_for(dict[str, int], "GET", "/tasks/queue/all")
+
+    async def poll_data(self, tasktype: str) -> list[PollData]:
+        """Who polled for a type last, in each domain."""
+        query = {"taskType": tasktype}
+        return await self.api_client.call_for(list[PollData], "GET", "/tasks/queue/polldata", query=query)
+
+    async def all_poll_data(self) -> list[PollData]:
+        """Who polled last, for every type and domain."""
+        return await self.api_client.call_for(list[PollData], "GET", "/tasks/queue/polldata/all")
+
+    async def requeue_pending_tasks(self, tasktype: str) -> str:
+        """Put every open task of a type back into its queue (also those being executed); how many, as text."""
+        path = f"/tasks/queue/requeue/{_q(tasktype)}"
+        return await self.api_client.call_for(str, "POST", path, template="/tasks/queue/requeue/{taskType}")
+
+    async def search(
+        self,
+        *,
+        start: int = 0,
+        size: int = 100,
+        sort: str | None = None,
+        free_text: str = "*",
+        query: str | None = None,
+    ) -> SearchResult[TaskSummary]:
+        """Search tasks in the server's index."""
+        params = {"start": start, "size": size, "sort": sort, "freeText": free_text, "query": query}
+        return await self.api_client.call_for(SearchResult[TaskSummary], "GET", "/tasks/search", query=params)
+
+    def _task_or_none(self, response: Response, request: str) -> Task | None:
+        """No task is 204, or an empty body."""
+        if response.status < 300 and not response.body:
+            return None
+        return self.api_client.read(response, Task, request)
+
+
+def _q(value: str) -> str:
+    return quote(value, safe="")
+
+
+@lru_cache(maxsize=1024)
+def _poll_path(tasktype: str, worker_id: str | None, domain: str | None) -> str:
+    """A worker asks the same again and again; only count and timeout differ. An empty domain must not be sent."""
+    query = {name: value for name, value in (("workerid", worker_id), ("domain", domain)) if value}
+    return f"/tasks/poll/batch/{_q(tasktype)}?{urlencode(query)}{'&' if query else ''}"
+
+
+@lru_cache(maxsize=64)
+def _features(header: str | None) -> frozenset[str]:
+    return frozenset(part.strip() for part in header.split(",") if part.strip()) if header else frozenset()

@@ -1,0 +1,431 @@
+"""One HTTP request: the connection pool, and the errors of talking to a server. Only this file knows the HTTP library.
+
+ConductorError
+├── ApiException                the server answered with an error status
+│   ├── AuthorizationException  401, 403
+│   └── NotFoundException       404
+├── TransportError              no answer
+│   ├── ConnectError            no connection: refused, unknown host, TLS
+│   ├── RequestTimeout          no answer in time
+│   └── ConnectionLost          the connection ended before the answer
+└── MalformedAnswer             an answer that is not what the API promises
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import lru_cache
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+
+from conductor.client.configuration.configuration import Configuration
+from conductor.version import __version__
+
+if TYPE_CHECKING:
+    from pyreqwest.client import Client, ClientBuilder
+    from pyreqwest.proxy import ProxyBuilder
+
+USER_AGENT = f"conductor-worker/{__version__}"
+#: Tomcat closes an idle connection after 60 s; we let go first, so that the two do not race.
+POOL_IDLE_S = 50.0
+#: Without pings, a dead HTTP/2 connection would be used again until TCP gives up, a quarter of an hour later.
+HTTP2_PING_S = 20.0
+#: Of an error body that is not Conductor's, a message quotes this much.
+MAX_QUOTED_CHARS = 300
+
+
+class ConductorError(Exception):
+    """Anything that can go wrong between this program and the server."""
+
+
+class ApiException(ConductorError):
+    """The server answered with an error status.
+
+    Attributes:
+        status: The HTTP status (also as `code`).
+        reason: What the server said about it, in one line.
+        body: The answer's body as text.
+        headers: The answer's headers, names in lower case.
+        request: The call, as in `GET /metadata/taskdefs/foo`.
+    """
+
+    def __init__(
+        self,
+        status: int | None = None,
+        reason: str | None = None,
+        body: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        request: str | None = None,
+    ) -> None:
+        super().__init__(status, reason, body, headers, request)
+        self.status = status
+        self.code = status
+        self.reason = reason
+        self.body = body
+        self.headers = dict(headers or {})
+        self.request = request
+
+    def __str__(self) -> str:
+        said = f": {self.reason}" if self.reason else ""
+        return f"{self.request or 'the server'} answered {self.status}{said}"
+
+    def is_not_found(self) -> bool:
+        """True for 404."""
+        return self.status == 404
+
+    @staticmethod
+    def of(response: Response, request: str) -> ApiException:
+        """The exception for an error answer: of the class for its status, with the server's own words."""
+        body = response.body.decode("utf-8", "replace")
+        reason = _reason(response)
+        return _class_for(response.status)(response.status, reason, body, dict(response.headers), request)
+
+
+class AuthorizationException(ApiException):
+    """401 or 403: no access token, a wrong one, or one without the right to do this."""
+
+
+class NotFoundException(ApiException):
+    """404: there is no such thing, or no such endpoint."""
+
+
+class TransportError(ConductorError):
+    """No answer came. Whether the request had an effect is unknown."""
+
+
+class ConnectError(TransportError):
+    """No connection could be made: refused, unknown host, TLS or proxy trouble. The request had no effect."""
+
+
+class RequestTimeout(TransportError):
+    """No answer came in time."""
+
+
+class ConnectionLost(TransportError):
+    """The connection ended before the answer was complete."""
+
+
+class MalformedAnswer(ConductorError):
+    """The server answered with success, but with something that is not what the API promises."""
+
+
+class Response(NamedTuple):
+    """A whole answer. `headers` has lower-case names."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class AsyncRESTClientObject:
+    """A pool of connections to one server. Usable from any event loop; after a fork the child gets a pool of its own.
+
+    Args:
+        configuration: TLS, proxy, timeouts and pool sizes.
+        http_client: Your own `httpx.AsyncClient`, used as it is and never closed here.
+        pool_size: Connections at most, in place of the Configuration's.
+    """
+
+    def __init__(
+        self, configuration: Configuration, *, http_client: Any | None = None, pool_size: int | None = None
+    ) -> None:
+        self._timeout_s = configuration.timeout_s
+        self._transport: _Transport = (
+            _HttpxTransport(http_client) if http_client is not None else _Pool(configuration, pool_size)
+        )
+        # An upper bound of the idle connections: who finds none has a new one, and losing that is a real failure.
+        self._max_idle = configuration.keepalive_connections
+        self._idle = 0
+        self._returned = 0
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout_s: float | None = None,
+        resend: bool = True,
+    ) -> Response:
+        """Send one request and read the whole answer, whatever its status.
+
+        A server may close a kept-alive connection in the moment it is used again. That is nobody's failure, so the
+        request is sent once more on a new connection; `resend=False` is for requests that must not arrive twice.
+
+        Raises:
+            TransportError: No answer came (`ConnectError`, `RequestTimeout`, `ConnectionLost`).
+        """
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        returned = self._returned
+        reused = self._idle > 0
+        if reused:
+            self._idle -= 1
+        try:
+            response = await self._transport.send(method, url, headers, body, timeout_s, fresh=False)
+        except ConnectionLost:
+            # A connection given back meanwhile may also have been taken.
+            if not resend or not (reused or returned != self._returned):
+                raise
+            return await self._transport.send(method, url, headers, body, timeout_s, fresh=True)
+        self._returned += 1
+        if self._idle < self._max_idle and response.headers.get("connection") != "close":
+            self._idle += 1
+        return response
+
+    async def close(self) -> None:
+        """Close the pool. A request after this raises `TransportError`."""
+        await self._transport.close()
+
+
+class _Transport(Protocol):
+    async def send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] | None,
+        body: bytes | None,
+        timeout_s: float,
+        *,
+        fresh: bool,
+    ) -> Response: ...
+
+    async def close(self) -> None: ...
+
+
+class _Pool:
+    """The pool of pyreqwest, made at the first request: a process that only describes workers never loads it."""
+
+    def __init__(self, configuration: Configuration, pool_size: int | None) -> None:
+        self._configuration = configuration
+        self._pool_size = pool_size or configuration.pool_size
+        self._pid = 0
+        self._client: Client | None = None
+        self._poolless: Client | None = None
+        self._closed = False
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] | None,
+        body: bytes | None,
+        timeout_s: float,
+        *,
+        fresh: bool,
+    ) -> Response:
+        client = self._client
+        if fresh or client is None or self._pid != os.getpid():
+            client = self._open(fresh=fresh)
+        try:
+            builder = client.request(method, url).timeout(_duration(timeout_s))
+            if headers:
+                builder = builder.headers(headers)
+            if body is not None:
+                builder = builder.body_bytes(body)
+            answer = await builder.build().send()
+            content = await answer.bytes()
+        except Exception as error:
+            raise _translate(error, method, url, timeout_s) from error
+        return Response(answer.status, answer.headers, content.to_bytes())
+
+    def _open(self, *, fresh: bool) -> Client:
+        if self._closed:
+            raise TransportError("the HTTP client is closed")
+        if (
+            self._pid != os.getpid()
+        ):  # a forked child inherits neither the library's threads nor the right to its sockets
+            self._pid, self._client, self._poolless = os.getpid(), None, None
+        if fresh:
+            if self._poolless is None:
+                self._poolless = _build(self._configuration, self._pool_size, keepalive=0)
+            return self._poolless
+        if self._client is None:
+            self._client = _build(self._configuration, self._pool_size, self._configuration.keepalive_connections)
+        return self._client
+
+    async def close(self) -> None:
+        self._closed = True
+        clients = (self._client, self._poolless) if self._pid == os.getpid() else ()
+        self._client = self._poolless = None
+        self._pid = 0
+        for client in clients:
+            if client is not None:
+                await client.close()
+
+
+def _build(configuration: Configuration, pool_size: int, keepalive: int) -> Client:
+    from pyreqwest.client import ClientBuilder
+
+    builder = (
+        ClientBuilder()
+        .user_agent(USER_AGENT)
+        .follow_redirects(False)  # a POST that becomes a GET elsewhere would be a lost report
+        .max_connections(pool_size)
+        .pool_max_idle_per_host(keepalive)
+        .pool_idle_timeout(_duration(POOL_IDLE_S))
+        .connect_timeout(_duration(configuration.connect_timeout_s))
+        .http2(configuration.http2)
+        .http2_keep_alive_interval(_duration(HTTP2_PING_S))
+        .http2_keep_alive_timeout(_duration(configuration.connect_timeout_s))
+    )
+    builder = _with_proxy(_with_tls(builder, configuration), configuration)
+    try:
+        return builder.build()
+    except RuntimeError as error:
+        return _build_after_fork(builder, error)
+
+
+def _build_after_fork(builder: ClientBuilder, error: RuntimeError) -> Client:
+    """The library cannot restart its runtime in a forked child, but it has a second one the parent did not use."""
+    from pyreqwest import runtime
+
+    try:
+        runtime.runtime_worker_threads(1)
+        return builder.runtime_multithreaded(True).build()
+    except RuntimeError:
+        raise TransportError(
+            "no HTTP client can be made in a process forked twice after its ancestors used one: "
+            "start processes with the 'forkserver' or 'spawn' method"
+        ) from error
+
+
+def _with_tls(builder: ClientBuilder, configuration: Configuration) -> ClientBuilder:
+    if configuration.ssl_ca_cert:
+        for certificate in _certificates(Path(configuration.ssl_ca_cert)):
+            builder = builder.add_root_certificate_pem(certificate)
+    if configuration.cert_file:
+        pem = Path(configuration.cert_file).read_bytes()
+        if configuration.key_file:
+            pem += b"\n" + Path(configuration.key_file).read_bytes()
+        builder = builder.identity_pem(pem)
+    if not configuration.verify_ssl:
+        builder = builder.danger_accept_invalid_certs(True)
+    return builder
+
+
+def _certificates(bundle: Path) -> list[bytes]:
+    end = b"-----END CERTIFICATE-----"
+    certificates = [part + end for part in bundle.read_bytes().split(end)[:-1]]
+    if not certificates:
+        raise TransportError(f"ssl_ca_cert {bundle}: no certificate in PEM form in it")
+    return certificates
+
+
+def _with_proxy(builder: ClientBuilder, configuration: Configuration) -> ClientBuilder:
+    if configuration.proxy:
+        return builder.proxy(_proxy(configuration.proxy, configuration.proxy_headers))
+    # HTTP_PROXY and its kin are the library's default, but nobody means them for a server on this machine.
+    return builder.no_proxy() if _is_loopback(configuration.host) else builder
+
+
+def _proxy(url: str, headers: Mapping[str, str]) -> ProxyBuilder:
+    from pyreqwest.proxy import ProxyBuilder
+
+    proxy = ProxyBuilder.all(url)
+    return proxy.headers(headers) if headers else proxy
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+@lru_cache(maxsize=256)
+def _duration(seconds: float) -> timedelta:
+    return timedelta(seconds=seconds)
+
+
+def _translate(error: Exception, method: str, url: str, timeout_s: float) -> Exception:
+    """The library's errors become ours; what is not about the network (a bug, an impossible URL) stays what it is."""
+    from pyreqwest import exceptions
+
+    if not isinstance(error, exceptions.RequestError):
+        return error
+    causes = [cause["message"] for cause in error.details["causes"] or ()]
+    what, last = f"{method} {url}", causes[-1] if causes else error.message
+    connecting = "client error (Connect)" in causes
+    if isinstance(error, exceptions.RequestTimeoutError):
+        return ConnectError(f"{what}: no connection in time") if connecting else _timeout(what, timeout_s)
+    if connecting:
+        return ConnectError(f"{what}: no connection: {last}")
+    return ConnectionLost(f"{what}: {last}")
+
+
+def _timeout(what: str, timeout_s: float) -> RequestTimeout:
+    return RequestTimeout(f"{what}: no answer within {timeout_s:g} s")
+
+
+class _HttpxTransport:
+    """A user's `httpx.AsyncClient`. Its module is taken from the client; we neither need nor import it."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._httpx: Any = sys.modules.get("httpx")
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] | None,
+        body: bytes | None,
+        timeout_s: float,
+        *,
+        fresh: bool,  # noqa: ARG002 (its pool is its own)
+    ) -> Response:
+        try:
+            answer = await self._client.request(method, url, headers=headers, content=body, timeout=timeout_s)
+        except Exception as error:
+            raise self._translated(error, f"{method} {url}", timeout_s) from error
+        return Response(answer.status_code, answer.headers, answer.content)
+
+    def _translated(self, error: Exception, what: str, timeout_s: float) -> Exception:
+        httpx = self._httpx
+        if httpx is None or not isinstance(error, httpx.TransportError):
+            closed = getattr(self._client, "is_closed", False)
+            return TransportError(f"{what}: the http_client is closed") if closed else error
+        if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
+            return ConnectError(f"{what}: no connection: {error}")
+        if isinstance(error, httpx.TimeoutException):
+            return _timeout(what, timeout_s)
+        return ConnectionLost(f"{what}: {error or type(error).__name__}")
+
+    async def close(self) -> None:
+        """The client is the user's."""
+
+
+class _ErrorBody(msgspec.Struct):
+    """Conductor's error body, as far as people need it."""
+
+    message: str | None = None
+    validationErrors: list[dict[str, Any]] | None = None  # noqa: N815 (the name on the wire)
+
+
+def _reason(response: Response) -> str:
+    try:
+        body = msgspec.json.decode(response.body, type=_ErrorBody)
+    except msgspec.DecodeError:
+        return _one_line(response.body.decode("utf-8", "replace"))
+    details = "; ".join(str(error.get("message")) for error in body.validationErrors or () if error.get("message"))
+    return _one_line(" ".join(part for part in (body.message, details) if part))
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_QUOTED_CHARS else line[: MAX_QUOTED_CHARS - 1] + "…"
+
+
+def _class_for(status: int) -> type[ApiException]:
+    if status in (401, 403):
+        return AuthorizationException
+    return NotFoundException if status == 404 else ApiException
