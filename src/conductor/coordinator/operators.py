@@ -1,0 +1,192 @@
+"""What happens when the flow reaches a task, one function for each type.
+
+An operator gets its task half made (ids, input) and returns it as it starts: finished at once, or waiting for
+something. It raises OperatorError when it cannot start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from conductor.coordinator import conditions
+from conductor.coordinator.draft import Draft, SubWorkflowStart
+from conductor.coordinator.durations import parse_duration_ms, parse_until_ms
+from conductor.coordinator.expressions import as_text, resolve
+from conductor.coordinator.plan import DEFAULT_CASE, Node
+from conductor.coordinator.scope import Scope
+from conductor.coordinator.workflow_state import TaskState
+
+#: The statuses a TERMINATE may end a workflow with.
+TERMINATION_STATUSES = ("COMPLETED", "FAILED", "TERMINATED")
+#: Evaluators of a SWITCH whose expression is a condition of ours.
+SCRIPT_EVALUATORS = ("javascript", "graaljs")
+
+Start = Callable[[Draft, Node, TaskState], TaskState]
+
+
+class OperatorError(Exception):
+    """A task of the flow that cannot start; its message becomes the reason of the failure."""
+
+
+def start_operator(draft: Draft, node: Node, task: TaskState) -> TaskState:
+    """The task as it starts."""
+    try:
+        return OPERATORS[node.type](draft, node, task)
+    except (OperatorError, conditions.ConditionError) as error:
+        return replace(task, status="FAILED_WITH_TERMINAL_ERROR", reason=str(error), ended_ms=draft.now_ms)
+
+
+def _completed(draft: Draft, task: TaskState, **changes: Any) -> TaskState:
+    return replace(task, status="COMPLETED", ended_ms=draft.now_ms, **changes)
+
+
+def simple(_draft: Draft, _node: Node, task: TaskState) -> TaskState:
+    """For a worker: it waits in the queue."""
+    return replace(task, status="SCHEDULED", started_ms=0)
+
+
+def switch(draft: Draft, node: Node, task: TaskState) -> TaskState:
+    """Choose a case."""
+    case = as_text(_switch_value(node, task.input))
+    chosen: dict[str, Any] = {"case": case}
+    if chosen_case(node, case):
+        chosen["hasChildren"] = "true"
+    output = {"caseOutput": [case]} if node.type == "DECISION" else {"evaluationResult": [case], "selectedCase": case}
+    return _completed(draft, task, input={**task.input, **chosen}, output=output)
+
+
+def _switch_value(node: Node, given: dict[str, Any]) -> Any:
+    if node.type == "DECISION":
+        script = node.task.get("caseExpression")
+        return conditions.evaluate(script, given) if script else given.get(str(node.task.get("caseValueParam")))
+    expression = str(node.task.get("expression"))
+    if node.task.get("evaluatorType") in SCRIPT_EVALUATORS:
+        return conditions.evaluate(expression, given)
+    return given.get(expression)
+
+
+def chosen_case(node: Node, case: Any) -> list[Node]:
+    """The tasks of a case; those of the default case if it has none."""
+    return list(node.cases.get(case) or node.cases[DEFAULT_CASE])
+
+
+def fork(draft: Draft, node: Node, task: TaskState) -> TaskState:
+    """The branches start when the task has ended, which is at once."""
+    forked = [branch[0].ref for branch in node.branches]
+    return _completed(draft, task, input={**task.input, "forkedTasks": forked})
+
+
+def join(_draft: Draft, node: Node, task: TaskState) -> TaskState:
+    """Wait for tasks of the branches."""
+    return replace(task, status="IN_PROGRESS", input={**task.input, "joinOn": list(node.task.get("joinOn") or ())})
+
+
+def do_while(_draft: Draft, _node: Node, task: TaskState) -> TaskState:
+    """The first round."""
+    return replace(task, status="IN_PROGRESS", iteration=1, output={"iteration": 1})
+
+
+def set_variable(draft: Draft, _node: Node, task: TaskState) -> TaskState:
+    """Each input is a variable from now on."""
+    draft.variables = {**draft.variables, **task.input}
+    return _completed(draft, task)
+
+
+def terminate(draft: Draft, _node: Node, task: TaskState) -> TaskState:
+    """The end of the workflow; its output is this task's."""
+    status = task.input.get("terminationStatus")
+    if status not in TERMINATION_STATUSES:
+        raise OperatorError(f"terminationStatus is '{status}'; it can be {', '.join(TERMINATION_STATUSES)}")
+    output = task.input.get("workflowOutput")
+    if output is None:
+        output = {}
+    return _completed(draft, task, output=output if isinstance(output, dict) else {"output": output})
+
+
+def wait(draft: Draft, _node: Node, task: TaskState) -> TaskState:
+    """Until a time, for a time, or until somebody updates the task."""
+    duration, until = task.input.get("duration"), task.input.get("until")
+    if duration and until:
+        raise OperatorError("WAIT takes a duration or a time in 'until', not both")
+    at_ms = None
+    try:
+        if duration:
+            at_ms = draft.now_ms + parse_duration_ms(as_text(duration))
+        elif until:
+            at_ms = parse_until_ms(as_text(until))
+    except (ValueError, OverflowError) as error:
+        raise OperatorError(str(error)) from error
+    if at_ms is not None and at_ms <= draft.now_ms:
+        return _completed(draft, task)
+    return replace(task, status="IN_PROGRESS", wait_until_ms=at_ms)
+
+
+def sub_workflow(draft: Draft, node: Node, task: TaskState) -> TaskState:
+    """Start another workflow and wait for its end."""
+    parameters = node.task.get("subWorkflowParam") or {}
+    resolved = resolve({key: parameters.get(key) for key in _SUB_WORKFLOW_KEYS}, Scope(draft, task.task_id))
+    definition = parameters.get("workflowDefinition")
+    if isinstance(definition, str):
+        definition = resolve(definition, Scope(draft, task.task_id))
+    given = {
+        "subWorkflowName": resolved["name"] or (definition or {}).get("name"),
+        "subWorkflowVersion": _version(resolved["version"]),
+        "subWorkflowTaskToDomain": resolved["taskToDomain"],
+        "subWorkflowDefinition": definition,
+        "priority": resolved["priority"],
+        "workflowInput": task.input,
+    }
+    task = replace(task, input={key: value for key, value in given.items() if value is not None})
+    if task.start_delay_ms > 0:
+        return replace(task, status="SCHEDULED", started_ms=0, wait_until_ms=draft.now_ms + task.start_delay_ms)
+    return start_sub_workflow(draft, task)
+
+
+_SUB_WORKFLOW_KEYS = ("name", "version", "taskToDomain", "priority")
+
+
+def _version(value: Any) -> int | None:
+    """None, nothing and 0 mean the latest."""
+    try:
+        return int(value or 0) or None
+    except (TypeError, ValueError) as error:
+        raise OperatorError(f"the version of a sub-workflow is '{value}'; it is a whole number") from error
+
+
+def start_sub_workflow(draft: Draft, task: TaskState) -> TaskState:
+    """Ask for the start of a SUB_WORKFLOW task's workflow."""
+    name, definition = task.input.get("subWorkflowName"), task.input.get("subWorkflowDefinition")
+    if not isinstance(name, str) or not name:
+        raise OperatorError(f"the name of a sub-workflow is '{name}'; it is the name of a workflow")
+    if definition is not None and not isinstance(definition, dict):
+        raise OperatorError(f"the definition of sub-workflow '{name}' is not an object")
+    draft.decision.start_sub_workflows.append(
+        SubWorkflowStart(
+            task_id=task.task_id,
+            name=name,
+            version=task.input.get("subWorkflowVersion"),
+            definition=definition,
+            input=task.input.get("workflowInput", {}),
+            task_to_domain=task.input.get("subWorkflowTaskToDomain"),
+            priority=task.input.get("priority"),
+        )
+    )
+    return replace(task, status="IN_PROGRESS", started_ms=draft.now_ms, wait_until_ms=None)
+
+
+#: Every task type there is.
+OPERATORS: dict[str, Start] = {
+    "SIMPLE": simple,
+    "SWITCH": switch,
+    "DECISION": switch,
+    "FORK_JOIN": fork,
+    "JOIN": join,
+    "DO_WHILE": do_while,
+    "SUB_WORKFLOW": sub_workflow,
+    "SET_VARIABLE": set_variable,
+    "TERMINATE": terminate,
+    "WAIT": wait,
+}

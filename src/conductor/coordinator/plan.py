@@ -1,0 +1,99 @@
+"""A workflow definition, read once: every task with its place in the flow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One task of a definition and its neighbours. Made by `Plan`; read-only afterwards."""
+
+    ref: str
+    type: str
+    #: The task as the definition has it.
+    task: Mapping[str, Any]
+    #: The task whose case, branch or loop this one is in.
+    parent: Node | None = None
+    #: The enclosing DO_WHILE, however deep inside of it.
+    loop: Node | None = None
+    #: What runs after it in the same sequence.
+    next: Node | None = None
+    #: Sequences inside it: the cases of a SWITCH, the branches of a FORK_JOIN, the body of a DO_WHILE.
+    cases: dict[str, Sequence[Node]] = field(default_factory=dict)
+    branches: Sequence[Sequence[Node]] = ()
+    body: Sequence[Node] = ()
+    #: The FORK_JOIN a JOIN belongs to.
+    fork: Node | None = None
+
+    @property
+    def name(self) -> str:
+        """The task definition's name; that of an operator which has none is its type, as in Conductor."""
+        return {"FORK_JOIN": "FORK"}.get(self.type, self.type) if self.type in _NAMELESS else str(self.task["name"])
+
+    @property
+    def optional(self) -> bool:
+        """Whether the flow goes on after its failure as if nothing had happened."""
+        return bool(self.task.get("optional"))
+
+    @property
+    def permissive(self) -> bool:
+        """Whether the flow goes on after its failure, and the workflow fails at its end."""
+        return bool(self.task.get("permissive")) and not self.optional
+
+
+_NAMELESS = frozenset({"SWITCH", "DECISION", "FORK_JOIN", "JOIN"})
+#: The case of a SWITCH that no value chose. No `decisionCases` key can be equal to it.
+DEFAULT_CASE = "\0default"
+
+
+class Plan:
+    """A definition as a graph. Make it once per definition and keep it: it holds no state of an execution."""
+
+    def __init__(self, definition: Mapping[str, Any]) -> None:
+        self.definition = definition
+        self.nodes: dict[str, Node] = {}
+        self.top = self._sequence(definition["tasks"], None, None)
+        self.permissive = [node for node in self.nodes.values() if node.permissive]
+        #: All that runs in the rounds of a DO_WHILE, however deep.
+        self.inside: dict[str, list[Node]] = {}
+        for node in self.nodes.values():
+            if node.loop:
+                self.inside.setdefault(node.loop.ref, []).append(node)
+
+    def _sequence(self, tasks: Sequence[Mapping[str, Any]], parent: Node | None, loop: Node | None) -> list[Node]:
+        nodes = [self._node(task, parent, loop) for task in tasks]
+        for node, following in pairwise(nodes):
+            node.next = following
+            if following.type == "JOIN" and node.type == "FORK_JOIN":
+                following.fork = node
+        return nodes
+
+    def _node(self, task: Mapping[str, Any], parent: Node | None, loop: Node | None) -> Node:
+        node = Node(task["taskReferenceName"], task_type(task), task, parent, loop)
+        self.nodes[node.ref] = node
+        node.cases = {case: self._sequence(tasks, node, loop) for case, tasks in _cases(task)}
+        node.branches = [self._sequence(tasks, node, loop) for tasks in task.get("forkTasks") or () if tasks]
+        node.body = self._sequence(task.get("loopOver") or (), node, node)
+        return node
+
+    def following(self, node: Node) -> Node | None:
+        """What runs once this task is over: the end of a branch or of a loop's body is followed by nothing."""
+        at: Node | None = node
+        while at is not None and at.next is None:
+            # Behind the last task of a case comes what follows the SWITCH; branches and bodies are waited for.
+            at = at.parent if at.parent is not None and not (at.parent.branches or at.parent.body) else None
+        return at.next if at is not None else None
+
+
+def task_type(task: Mapping[str, Any]) -> str:
+    """The type of a task; SIMPLE when it names none."""
+    return task.get("type") or "SIMPLE"
+
+
+def _cases(task: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:
+    yield from (task.get("decisionCases") or {}).items()
+    yield DEFAULT_CASE, task.get("defaultCase") or ()

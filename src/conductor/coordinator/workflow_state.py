@@ -1,0 +1,171 @@
+"""A workflow as plain data: what the decider reads, and nothing that knows where it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from conductor.coordinator.plan import Plan
+from conductor.wire import TERMINAL_TASK_STATUSES
+
+#: The flow goes on after a task in one of these.
+SUCCESSFUL_TASK_STATUSES = frozenset({"COMPLETED", "COMPLETED_WITH_ERRORS", "SKIPPED"})
+#: Only these are worth another attempt; a cancelled task and a terminal error are not.
+RETRIABLE_TASK_STATUSES = frozenset({"FAILED", "TIMED_OUT"})
+
+
+class TaskState(Struct, frozen=True, kw_only=True):
+    """One attempt at one task of a workflow."""
+
+    task_id: str
+    #: The task's reference name; inside a loop with `__<round>` at its end.
+    ref: str
+    #: The operator: SIMPLE, SWITCH, JOIN, ...
+    type: str
+    #: The task definition's name.
+    name: str
+    status: str
+    #: Order of scheduling within the workflow, from 1.
+    seq: int
+    #: The round of the enclosing loop (from 1), 0 outside of loops. Of a DO_WHILE itself: the round it is in.
+    iteration: int = 0
+    retry_count: int = 0
+    #: Another attempt has taken this one's place.
+    retried: bool = False
+    retried_task_id: str | None = None
+    #: The decider has drawn the consequences of this task's end.
+    executed: bool = False
+    input: dict[str, Any] = {}
+    output: dict[str, Any] = {}
+    reason: str | None = None
+    scheduled_ms: int = 0
+    #: When the first attempt was scheduled: the total timeout counts from here.
+    first_scheduled_ms: int = 0
+    started_ms: int = 0
+    ended_ms: int = 0
+    #: The queue hands the task out no earlier than this long after `scheduled_ms`.
+    start_delay_ms: int = 0
+    #: The decider wants to see this task again at that time (a WAIT that runs out, a sub-workflow started again later).
+    wait_until_ms: int | None = None
+    sub_workflow_id: str | None = None
+    worker_id: str | None = None
+    poll_count: int = 0
+    callback_after_s: int = 0
+
+    @property
+    def terminal(self) -> bool:
+        """Whether this attempt is over."""
+        return self.status in TERMINAL_TASK_STATUSES
+
+    @property
+    def successful(self) -> bool:
+        """Whether the flow goes on after it."""
+        return self.status in SUCCESSFUL_TASK_STATUSES
+
+    @property
+    def base_ref(self) -> str:
+        """The reference name as the definition has it."""
+        in_loop = self.iteration and self.type != "DO_WHILE"
+        return self.ref.removesuffix(f"__{self.iteration}") if in_loop else self.ref
+
+    @property
+    def wire_type(self) -> str:
+        """`taskType` as Conductor's clients see it: a SIMPLE task's is the name its workers poll."""
+        return {"SIMPLE": self.name, "FORK_JOIN": "FORK"}.get(self.type, self.type)
+
+
+def round_ref(ref: str, iteration: int) -> str:
+    """The reference name of a task in a round of its loop (0: not in a loop)."""
+    return f"{ref}__{iteration}" if iteration else ref
+
+
+class Tasks(Protocol):
+    """The tasks of one workflow, as far as the decider looks. A store may load them one by one when asked."""
+
+    def latest(self, ref: str) -> TaskState | None:
+        """The newest attempt under exactly this reference name."""
+
+    def newest(self, ref: str) -> TaskState | None:
+        """The newest attempt of a task of the definition, whatever the round of its loop."""
+
+    def pending(self) -> Iterable[TaskState]:
+        """All that are open, and all that have ended but are not `executed` yet; in order of `seq`."""
+
+    def last(self) -> TaskState | None:
+        """The one with the highest `seq`."""
+
+
+class TaskList:
+    """Tasks held in memory."""
+
+    def __init__(self, tasks: Iterable[TaskState] = ()) -> None:
+        self._by_id: dict[str, TaskState] = {}
+        self._latest: dict[str, str] = {}
+        self._newest: dict[str, str] = {}
+        for task in sorted(tasks, key=lambda task: task.seq):
+            self.put(task)
+
+    def put(self, task: TaskState) -> None:
+        """Add a task, or replace the one with its id."""
+        if task.task_id not in self._by_id:
+            self._latest[task.ref] = task.task_id
+            self._newest[task.base_ref] = task.task_id
+        self._by_id[task.task_id] = task
+
+    def __iter__(self) -> Iterator[TaskState]:
+        return iter(self._by_id.values())
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def get(self, task_id: str) -> TaskState | None:
+        """The task with this id."""
+        return self._by_id.get(task_id)
+
+    def latest(self, ref: str) -> TaskState | None:
+        """See `Tasks.latest`."""
+        return self._by_id.get(self._latest.get(ref, ""))
+
+    def newest(self, ref: str) -> TaskState | None:
+        """See `Tasks.newest`."""
+        return self._by_id.get(self._newest.get(ref, ""))
+
+    def pending(self) -> list[TaskState]:
+        """See `Tasks.pending`."""
+        return [task for task in self if not (task.terminal and task.executed)]
+
+    def last(self) -> TaskState | None:
+        """See `Tasks.last`."""
+        return next(reversed(self._by_id.values()), None)
+
+
+class WorkflowState(Struct, frozen=True, kw_only=True):
+    """One execution of a workflow, between two decisions."""
+
+    workflow_id: str
+    plan: Plan
+    tasks: Tasks
+    status: str = "RUNNING"
+    input: dict[str, Any] = {}
+    output: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
+    #: Task definitions by name, as they were when the workflow started.
+    task_defs: Mapping[str, Mapping[str, Any]] = {}
+    correlation_id: str | None = None
+    reason: str | None = None
+    parent_workflow_id: str | None = None
+    parent_task_id: str | None = None
+    task_to_domain: Mapping[str, str] = {}
+    priority: int = 0
+
+    @property
+    def definition(self) -> Mapping[str, Any]:
+        """The workflow definition, as it was registered."""
+        return self.plan.definition
+
+    def with_tasks(self, tasks: Iterable[TaskState]) -> WorkflowState:
+        """The same workflow with these tasks, in memory."""
+        return replace(self, tasks=TaskList(tasks))

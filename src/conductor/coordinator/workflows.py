@@ -1,0 +1,368 @@
+"""The decider: from a definition and what is done to what comes next. Pure: no clock, no store, no randomness.
+
+    start ─▶ decide ─▶ Decision ─▶ (the caller stores it, queues tasks, sets a timer) ─▶ a task ends ─▶ decide ...
+
+A decision draws the consequences of every task that has ended since the last one, once: `TaskState.executed` marks
+those that are done. It looks at no other task than those that are pending and those that expressions name, so the
+work for one step does not grow with the length of the workflow. Deciding again without news gives an empty Decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from conductor.coordinator import conditions
+from conductor.coordinator.draft import Decision, Draft, FailureWorkflow
+from conductor.coordinator.expressions import resolve
+from conductor.coordinator.operators import OperatorError, chosen_case, start_operator, start_sub_workflow
+from conductor.coordinator.plan import Node
+from conductor.coordinator.retries import retry_delay_ms, retry_limit
+from conductor.coordinator.scope import Scope, task_def_of, task_input
+from conductor.coordinator.workflow_state import (
+    RETRIABLE_TASK_STATUSES,
+    TaskList,
+    TaskState,
+    WorkflowState,
+    round_ref,
+)
+
+#: A decision that makes more tasks than this is a loop that waits for nothing; its workflow fails.
+MAX_TASKS_PER_DECISION = 10_000
+
+_WORKFLOW_STATUS_AFTER = {"CANCELED": "TERMINATED", "TIMED_OUT": "TIMED_OUT"}
+
+
+def decide(state: WorkflowState, now_ms: int, *, new_id: Callable[[], str], jitter: float = 0.0) -> Decision:
+    """What comes next. `new_id` gives ids to new tasks; `jitter` in [0, 1) spreads retries of this decision."""
+    if state.status != "RUNNING":
+        return Decision()
+    decider = _Decider(Draft(state, now_ms, new_id), jitter)
+    decider.run()
+    return decider.draft.finish()
+
+
+def apply(state: WorkflowState, decision: Decision) -> WorkflowState:
+    """The state after a decision, held in memory. (A store does the same with its rows.)"""
+    known = state.tasks if isinstance(state.tasks, TaskList) else TaskList()
+    tasks = {task.task_id: task for task in known}
+    tasks.update((task.task_id, task) for task in (*decision.update, *decision.schedule))
+    for task_id in decision.remove:
+        tasks.pop(task_id, None)
+    return replace(
+        state,
+        tasks=TaskList(tasks.values()),
+        variables=state.variables if decision.variables is None else decision.variables,
+        input=state.input if decision.input is None else decision.input,
+        status=decision.workflow_status or state.status,
+        output=state.output if decision.output is None else decision.output,
+        reason=decision.reason if decision.workflow_status else state.reason,
+    )
+
+
+class _Decider:
+    """One decision in the making."""
+
+    def __init__(self, draft: Draft, jitter: float) -> None:
+        self.draft = draft
+        self.plan = draft.plan
+        self.jitter = jitter
+
+    @property
+    def running(self) -> bool:
+        return self.draft.status == "RUNNING"
+
+    def run(self) -> None:
+        """Draw consequences until there are none left."""
+        if self.draft.last() is None:
+            self.enter(self.plan.top[0])
+        self.wake()
+        self.settle_all()
+        while self.running and self.look_at_waiting():
+            self.settle_all()
+        if self.running and not self.draft.open and self.over(self.plan.top):
+            self.complete()
+
+    def settle_all(self) -> None:
+        """Every task that has ended so far."""
+        while self.draft.ended and self.running:
+            self.settle(self.draft.ended.popleft())
+
+    # -- reaching a task
+
+    def enter(self, node: Node | None) -> None:
+        """The flow has reached a task: start it, unless it is marked to be skipped."""
+        while node is not None:
+            ref = round_ref(node.ref, self.draft.round_of(node))
+            present = self.draft.latest(ref)
+            if present is None:
+                self.start(node)
+                return
+            if present.status != "SKIPPED" or present.executed:
+                return  # it has been reached before
+            self.draft.executed(present)
+            node = self.plan.following(node)
+
+    def start(self, node: Node, previous: TaskState | None = None, delay_ms: int | None = None) -> None:
+        """Make the task of a node; after a previous attempt, the next one."""
+        draft, task_id = self.draft, self.draft.new_id()
+        iteration = previous.iteration if previous else draft.round_of(node)
+        task = TaskState(
+            task_id=task_id,
+            ref=round_ref(node.ref, iteration),
+            type=node.type,
+            name=node.name,
+            status="SCHEDULED",
+            seq=draft.next_seq(),
+            iteration=iteration,
+            retry_count=previous.retry_count + 1 if previous else 0,
+            retried_task_id=previous.task_id if previous else None,
+            reason=previous.reason if previous else None,
+            input=task_input(draft, node, task_id),
+            scheduled_ms=draft.now_ms,
+            first_scheduled_ms=previous.first_scheduled_ms if previous else draft.now_ms,
+            started_ms=draft.now_ms,
+            start_delay_ms=int(node.task.get("startDelay") or 0) * 1000 if delay_ms is None else delay_ms,
+        )
+        draft.add(start_operator(draft, node, task))
+        if draft.new_tasks > MAX_TASKS_PER_DECISION:
+            self.end("FAILED", f"more than {MAX_TASKS_PER_DECISION} tasks in one step: a loop that waits for nothing")
+        elif node.type == "DO_WHILE":
+            self.enter(node.body[0])
+
+    # -- a task has ended
+
+    def settle(self, task: TaskState) -> None:
+        """Draw the consequences of a task's end."""
+        node = self.plan.nodes[task.base_ref]
+        if task.status == "SKIPPED":
+            return  # the flow has not reached it yet
+        if task.successful:
+            self.follow(node, self.draft.executed(task))
+        elif self.may_retry(node, task):
+            self.retry(node, task)
+        elif node.optional:
+            self.follow(node, self.draft.executed(task, status="COMPLETED_WITH_ERRORS"))
+        elif node.permissive:
+            self.follow(node, self.draft.executed(task))
+        else:
+            self.fail(self.draft.executed(task))
+
+    def may_retry(self, node: Node, task: TaskState) -> bool:
+        """Whether a failed task is worth another attempt."""
+        if node.type not in ("SIMPLE", "SUB_WORKFLOW") or task.status not in RETRIABLE_TASK_STATUSES:
+            return False
+        task_def = task_def_of(self.draft, node)
+        if node.type == "SUB_WORKFLOW" and not task_def and node.task.get("retryCount") is None:
+            return False  # Conductor's default for what is not registered is for workers' tasks only
+        total_ms = int(task_def.get("totalTimeoutSeconds") or 0) * 1000
+        in_time = total_ms <= 0 or self.draft.now_ms - task.first_scheduled_ms < total_ms
+        return in_time and task.retry_count < retry_limit(task_def, node.task)
+
+    def retry(self, node: Node, task: TaskState) -> None:
+        """The next attempt takes a failed one's place."""
+        self.draft.executed(task, retried=True)
+        delay_ms = retry_delay_ms(task_def_of(self.draft, node), task.retry_count, self.jitter)
+        self.start(node, task, delay_ms)
+
+    def follow(self, node: Node, task: TaskState) -> None:
+        """Go on behind a task."""
+        if node.type == "TERMINATE" and task.status == "COMPLETED":
+            self.terminated(task)
+        elif node.cases and (case := self.case_of(node, task)):
+            self.enter(case[0])
+        else:
+            for branch in node.branches if task.status == "COMPLETED" else ():
+                self.enter(branch[0])
+            self.enter(self.plan.following(node))
+
+    def case_of(self, node: Node, task: TaskState) -> list[Node]:
+        """The tasks that a SWITCH has chosen."""
+        if node.type not in ("SWITCH", "DECISION") or task.status != "COMPLETED":
+            return []
+        return chosen_case(node, task.input.get("case"))
+
+    # -- tasks that wait for other tasks, or for a time
+
+    def wake(self) -> None:
+        """End the waits that are over."""
+        due = [task for task in self.draft.open.values() if task.wait_until_ms is not None]
+        for task in due:
+            if task.wait_until_ms is None or task.wait_until_ms > self.draft.now_ms:
+                continue
+            if task.type == "WAIT":
+                self.draft.end(task, "COMPLETED")
+            else:
+                self.start_waiting_sub_workflow(task)
+
+    def start_waiting_sub_workflow(self, task: TaskState) -> None:
+        """A sub-workflow whose delay is over."""
+        try:
+            self.draft.put(start_sub_workflow(self.draft, task))
+        except OperatorError as error:
+            self.draft.end(task, "FAILED_WITH_TERMINAL_ERROR", reason=str(error))
+
+    def look_at_waiting(self) -> bool:
+        """Whether a JOIN or a DO_WHILE has moved."""
+        waiting = [task for task in self.draft.open.values() if task.type in ("JOIN", "DO_WHILE")]
+        moved = False
+        for task in waiting:
+            node = self.plan.nodes[task.base_ref]
+            moved |= self.join(node, task) if task.type == "JOIN" else self.next_round(node, task)
+        return moved
+
+    def over(self, sequence: Sequence[Node]) -> bool:
+        """Whether a sequence has been run to its end."""
+        last = sequence[-1]
+        task = self.draft.task_of(last)
+        if task is None or not (task.terminal and task.executed):
+            return False
+        if not (task.successful or last.permissive):
+            return False
+        case = self.case_of(last, task)
+        return not case or self.over(case)
+
+    def join(self, node: Node, task: TaskState) -> bool:
+        """End a JOIN if all that it waits for has ended."""
+        joined: dict[str, TaskState] = {}
+        for name in task.input.get("joinOn", ()):
+            ref = round_ref(name, task.iteration)
+            forked = self.draft.latest(ref)
+            if forked is not None and forked.terminal and forked.executed:
+                joined[ref] = forked
+            elif forked is not None or not self.never_comes(node, name):
+                return False
+        failed = [forked for forked in joined.values() if not forked.successful]
+        partly = [forked for forked in joined.values() if forked.status == "COMPLETED_WITH_ERRORS"]
+        status = "FAILED" if failed else "COMPLETED_WITH_ERRORS" if partly else "COMPLETED"
+        reason = " ".join(forked.reason or forked.ref for forked in failed or partly) or None
+        output = {ref: forked.output for ref, forked in joined.items()}
+        self.draft.end(task, status, output=output, reason=reason)
+        return True
+
+    def never_comes(self, join: Node, ref: str) -> bool:
+        """Whether a task to join was left out: its branch is over without it (another case was chosen)."""
+        fork, at = join.fork, self.plan.nodes.get(ref)
+        if fork is None:
+            return False
+        forked = self.draft.task_of(fork)
+        if forked is not None and forked.status == "SKIPPED":
+            return True
+        while at is not None and at.parent is not fork:
+            at = at.parent
+        return at is not None and any(at in branch and self.over(branch) for branch in fork.branches)
+
+    def next_round(self, node: Node, task: TaskState) -> bool:
+        """End a round of a loop if it is over, and begin the next one or end the loop."""
+        if any(self.plan.nodes[other.base_ref].loop is node for other in self.draft.open.values()):
+            return False
+        if not self.over(node.body):
+            return False
+        output = {**task.output, str(task.iteration): self.round_output(node, task.iteration)}
+        keep = task.input.get("keepLastN")
+        if isinstance(keep, int) and keep > 0:
+            output.pop(str(task.iteration - keep), None)
+        try:
+            again = self.loops_again(node, task, output)
+        except conditions.ConditionError as error:
+            self.draft.end(task, "FAILED_WITH_TERMINAL_ERROR", output=output, reason=str(error))
+            return True
+        if not again:
+            self.draft.end(task, "COMPLETED", output=output)
+            return True
+        round_no = task.iteration + 1
+        self.draft.put(replace(task, iteration=round_no, output={**output, "iteration": round_no}))
+        self.enter(node.body[0])
+        return True
+
+    def round_output(self, node: Node, iteration: int) -> dict[str, Any]:
+        tasks = (
+            (inner.ref, self.draft.latest(round_ref(inner.ref, iteration))) for inner in self.plan.inside[node.ref]
+        )
+        return {ref: task.output for ref, task in tasks if task is not None}
+
+    def loops_again(self, node: Node, task: TaskState, output: dict[str, Any]) -> bool:
+        """The loop's condition. `$` holds its inputs, its own output, and the last output of each task inside."""
+        data = {**task_input(self.draft, node, task.task_id), node.ref: output}
+        for inner in self.plan.inside[node.ref]:
+            if newest := self.draft.newest(inner.ref):
+                data[inner.ref] = newest.output
+        return conditions.evaluate_bool(str(node.task.get("loopCondition")), data)
+
+    # -- the end
+
+    def complete(self) -> None:
+        """The flow has come to its end."""
+        for node in self.plan.permissive:
+            task = self.draft.newest(node.ref)
+            if task is not None and task.terminal and not task.successful:
+                self.fail(task)
+                return
+        self.end("COMPLETED", None)
+
+    def terminated(self, task: TaskState) -> None:
+        """A TERMINATE task was reached."""
+        status = str(task.input["terminationStatus"])
+        reason = task.input.get("terminationReason") or f"Workflow is {status} by TERMINATE task: {task.task_id}"
+        failed = status != "COMPLETED"
+        self.end(status, str(reason), failed_task=task if failed else None, output=task.output, failure=failed)
+
+    def fail(self, task: TaskState) -> None:
+        """A task has failed for good."""
+        status = _WORKFLOW_STATUS_AFTER.get(task.status, "FAILED")
+        reason = f"Task {task.task_id} failed with status: {status} and reason: '{task.reason}'"
+        self.end(status, reason, failed_task=task)
+
+    def end(
+        self,
+        status: str,
+        reason: str | None,
+        *,
+        failed_task: TaskState | None = None,
+        output: dict[str, Any] | None = None,
+        failure: bool | None = None,
+    ) -> None:
+        """End the workflow, and with it all that is still open. `failure`: whether its failure workflow is started."""
+        draft, decision = self.draft, self.draft.decision
+        for task in list(draft.open.values()):
+            self.cancel(task)
+        draft.status = status
+        decision.output = self.workflow_output(failed_task) if output is None else output
+        decision.reason = reason
+        decision.failed_task = failed_task
+        if status != "COMPLETED" if failure is None else failure:
+            decision.failure_workflow = self.failure_workflow(status, reason, failed_task)
+
+    def cancel(self, task: TaskState) -> None:
+        """Cancel an open task, because its workflow has ended."""
+        decision = self.draft.decision
+        self.draft.end(task, "CANCELED", executed=True)
+        decision.start_sub_workflows = [
+            start for start in decision.start_sub_workflows if start.task_id != task.task_id
+        ]
+        if task.sub_workflow_id:
+            decision.terminate_sub_workflows.append(task.sub_workflow_id)
+
+    def workflow_output(self, task: TaskState | None) -> dict[str, Any]:
+        """As the definition's output parameters say; without any, the output of the task that came last."""
+        parameters = self.draft.state.definition.get("outputParameters")
+        if parameters:
+            resolved: dict[str, Any] = resolve(parameters, Scope(self.draft))
+            return resolved
+        last = task or self.draft.last()
+        return last.output if last else {}
+
+    def failure_workflow(self, status: str, reason: str | None, task: TaskState | None) -> FailureWorkflow | None:
+        """The workflow to start because this one failed, if its definition names one."""
+        name = resolve(self.draft.state.definition.get("failureWorkflow"), Scope(self.draft))
+        if not isinstance(name, str) or not name:
+            return None
+        about = {
+            "workflowId": self.draft.state.workflow_id,
+            "reason": reason,
+            "failureStatus": status,
+            "failureTaskId": task.task_id if task else None,
+        }
+        return FailureWorkflow(name=name, input={**self.draft.state.input, **about})
