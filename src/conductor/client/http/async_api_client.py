@@ -246,7 +246,7 @@ def _decode(response: Response, type_: type[T]) -> T:
         return _text(response)  # type: ignore[return-value]
     if not body and (get_origin(type_) or type_) in (list, dict):
         return type_()
-    value: T = _decoder(type_).decode(body)
+    value: T = _decoder(type_).decode(body)  # type: ignore[arg-type]
     return value
 
 

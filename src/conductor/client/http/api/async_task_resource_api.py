@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
-from conductor.client.http.async_api_client import TEXT, AsyncApiClient, encode
+from conductor.client.http.api.async_resource_api import AsyncResourceApi, quoted
+from conductor.client.http.async_api_client import TEXT, encode
 from conductor.client.http.async_rest import Response
 from conductor.client.http.models.poll_data import PollData
 from conductor.client.http.models.search_result import SearchResult
@@ -21,6 +23,8 @@ from conductor.wire import FEATURES_HEADER
 POLL_GRACE_S = 10.0
 
 _BATCH_POLL = "/tasks/poll/batch/{tasktype}"
+_BY_REF = "/tasks/{workflowId}/{taskRefName}/{status}"
+_TASKS = list[Task]
 _FEATURES = FEATURES_HEADER.lower()
 
 
@@ -31,11 +35,8 @@ class Polled(NamedTuple):
     features: frozenset[str]
 
 
-class AsyncTaskResourceApi:
+class AsyncTaskResourceApi(AsyncResourceApi):
     """The task endpoints, each one call, typed."""
-
-    def __init__(self, api_client: AsyncApiClient) -> None:
-        self.api_client = api_client
 
     async def poll_batch(
         self, tasktype: str, *, worker_id: str | None, domain: str | None, count: int, timeout_ms: int
@@ -45,7 +46,7 @@ class AsyncTaskResourceApi:
         client = self.api_client
         timeout_s = timeout_ms / 1000 + POLL_GRACE_S
         response = await client.call("GET", path, timeout_s=timeout_s, template=_BATCH_POLL)
-        tasks = client.read(response, list[Task], f"GET /tasks/poll/batch/{tasktype}")
+        tasks = client.read(response, _TASKS, f"GET /tasks/poll/batch/{tasktype}")
         return Polled(tasks, _features(response.headers.get(_FEATURES)))
 
     async def batch_poll(
@@ -64,7 +65,7 @@ class AsyncTaskResourceApi:
     async def poll(self, tasktype: str, *, workerid: str | None = None, domain: str | None = None) -> Task | None:
         """Take one task, or None."""
         query = {"workerid": workerid, "domain": domain or None}
-        path = f"/tasks/poll/{_q(tasktype)}"
+        path = f"/tasks/poll/{quoted(tasktype)}"
         response = await self.api_client.call("GET", path, query=query, template="/tasks/poll/{tasktype}")
         return self._task_or_none(response, f"GET {path}")
 
@@ -86,33 +87,42 @@ class AsyncTaskResourceApi:
         return await self.api_client.call("POST", "/tasks/reports", body=body, timeout_s=timeout_s)
 
     async def update_task_by_ref_name(
-        self, workflow_id: str, ref_name: str, status: str, output: dict[str, Any], *, workerid: str | None = None
+        self,
+        workflow_id: str,
+        task_ref_name: str,
+        status: str,
+        output: Mapping[str, Any],
+        worker_id: str | None = None,
     ) -> str:
         """Report on the open task with that reference name; the answer is its id, empty when there is none."""
-        path = f"/tasks/{_q(workflow_id)}/{_q(ref_name)}/{_q(status)}"
-        template = "/tasks/{workflowId}/{taskRefName}/{status}"
-        query = {"workerid": workerid}
-        return await self.api_client.call_for(str, "POST", path, query=query, body=encode(output), template=template)
+        path = f"/tasks/{quoted(workflow_id)}/{quoted(task_ref_name)}/{quoted(status)}"
+        query = {"workerid": worker_id}
+        return await self.api_client.call_for(str, "POST", path, query=query, body=encode(output), template=_BY_REF)
 
     async def update_task_sync(
-        self, workflow_id: str, ref_name: str, status: str, output: dict[str, Any], *, workerid: str | None = None
+        self,
+        workflow_id: str,
+        task_ref_name: str,
+        status: str,
+        output: Mapping[str, Any],
+        worker_id: str | None = None,
     ) -> Workflow:
-        """As `update_task_by_ref_name`, and answer the workflow afterwards."""
-        path = f"/tasks/{_q(workflow_id)}/{_q(ref_name)}/{_q(status)}/sync"
-        template = "/tasks/{workflowId}/{taskRefName}/{status}/sync"
-        query = {"workerid": workerid}
+        """As `update_task_by_ref_name`; the answer is the workflow afterwards."""
+        path = f"/tasks/{quoted(workflow_id)}/{quoted(task_ref_name)}/{quoted(status)}/sync"
+        query = {"workerid": worker_id}
+        body = encode(output)
         return await self.api_client.call_for(
-            Workflow, "POST", path, query=query, body=encode(output), template=template
+            Workflow, "POST", path, query=query, body=body, template=_BY_REF + "/sync"
         )
 
     async def get_task(self, task_id: str, *, timeout_s: float | None = None) -> Task:
         """Read one task."""
-        path = f"/tasks/{_q(task_id)}"
+        path = f"/tasks/{quoted(task_id)}"
         return await self.api_client.call_for(Task, "GET", path, timeout_s=timeout_s, template="/tasks/{taskId}")
 
     async def log(self, task_id: str, text: str) -> None:
         """Add one line to a task's log."""
-        path = f"/tasks/{_q(task_id)}/log"
+        path = f"/tasks/{quoted(task_id)}/log"
         body = text.encode()
         await self.api_client.call_for(
             str, "POST", path, body=body, content_type=TEXT, template="/tasks/{taskId}/log", resend=False
@@ -120,36 +130,36 @@ class AsyncTaskResourceApi:
 
     async def get_task_logs(self, task_id: str) -> list[TaskExecLog]:
         """Read a task's log."""
-        path = f"/tasks/{_q(task_id)}/log"
+        path = f"/tasks/{quoted(task_id)}/log"
         return await self.api_client.call_for(list[TaskExecLog], "GET", path, template="/tasks/{taskId}/log")
 
-    async def queue_size(self, tasktype: str, *, domain: str | None = None) -> int:
+    async def get_queue_size_for_task(self, task_type: str, domain: str | None = None) -> int:
         """How many tasks of a type wait."""
-        query = {"taskType": tasktype, "domain": domain or None}
+        query = {"taskType": task_type, "domain": domain or None}
         return await self.api_client.call_for(int, "GET", "/tasks/queue/size", query=query)
 
-    async def queue_sizes(self, tasktypes: list[str]) -> dict[str, int]:
+    async def get_queue_sizes(self, task_types: list[str]) -> dict[str, int]:
         """How many tasks of each type wait."""
         return await self.api_client.call_for(
-            dict[str, int], "GET", "/tasks/queue/sizes", query={"taskType": tasktypes}
+            dict[str, int], "GET", "/tasks/queue/sizes", query={"taskType": task_types}
         )
 
-    async def all_queue_sizes(self) -> dict[str, int]:
+    async def get_all_queue_sizes(self) -> dict[str, int]:
         """How many tasks wait in every queue."""
         return await self.api_client.call_for(dict[str, int], "GET", "/tasks/queue/all")
 
-    async def poll_data(self, tasktype: str) -> list[PollData]:
+    async def get_task_poll_data(self, task_type: str) -> list[PollData]:
         """Who polled for a type last, in each domain."""
-        query = {"taskType": tasktype}
+        query = {"taskType": task_type}
         return await self.api_client.call_for(list[PollData], "GET", "/tasks/queue/polldata", query=query)
 
-    async def all_poll_data(self) -> list[PollData]:
+    async def get_all_poll_data(self) -> list[PollData]:
         """Who polled last, for every type and domain."""
         return await self.api_client.call_for(list[PollData], "GET", "/tasks/queue/polldata/all")
 
-    async def requeue_pending_tasks(self, tasktype: str) -> str:
+    async def requeue_pending_tasks(self, task_type: str) -> str:
         """Put every open task of a type back into its queue (also those being executed); how many, as text."""
-        path = f"/tasks/queue/requeue/{_q(tasktype)}"
+        path = f"/tasks/queue/requeue/{quoted(task_type)}"
         return await self.api_client.call_for(str, "POST", path, template="/tasks/queue/requeue/{taskType}")
 
     async def search(
@@ -172,15 +182,11 @@ class AsyncTaskResourceApi:
         return self.api_client.read(response, Task, request)
 
 
-def _q(value: str) -> str:
-    return quote(value, safe="")
-
-
 @lru_cache(maxsize=1024)
 def _poll_path(tasktype: str, worker_id: str | None, domain: str | None) -> str:
     """A worker asks the same again and again; only count and timeout differ. An empty domain must not be sent."""
     query = {name: value for name, value in (("workerid", worker_id), ("domain", domain)) if value}
-    return f"/tasks/poll/batch/{_q(tasktype)}?{urlencode(query)}{'&' if query else ''}"
+    return f"/tasks/poll/batch/{quoted(tasktype)}?{urlencode(query)}{'&' if query else ''}"
 
 
 @lru_cache(maxsize=64)

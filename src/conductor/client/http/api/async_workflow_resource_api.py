@@ -1,0 +1,174 @@
+"""`/workflow`: start executions, look at them, and change their course."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from conductor.client.http.api.async_resource_api import AsyncResourceApi, quoted
+from conductor.client.http.async_api_client import QueryValue, encode
+from conductor.client.http.models.rerun_workflow_request import RerunWorkflowRequest
+from conductor.client.http.models.search_result import SearchResult
+from conductor.client.http.models.skip_task_request import SkipTaskRequest
+from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
+from conductor.client.http.models.workflow import Workflow
+from conductor.client.http.models.workflow_status import WorkflowStatus
+from conductor.client.http.models.workflow_summary import WorkflowSummary
+
+_WORKFLOW = "/workflow/{workflowId}"
+#: A call that waits on the server may take what it asked for, and this.
+WAIT_GRACE_S = 10.0
+
+
+class AsyncWorkflowResourceApi(AsyncResourceApi):
+    """The endpoints of executions."""
+
+    async def start_workflow(self, start_workflow_request: StartWorkflowRequest) -> str:
+        """Start a workflow; the answer is the execution's id. Never sent twice, so never started twice."""
+        body = start_workflow_request.encode()
+        return await self.api_client.call_for(str, "POST", "/workflow", body=body, resend=False)
+
+    async def start_workflow_by_name(
+        self,
+        name: str,
+        input: Mapping[str, Any] | None = None,  # noqa: A002 (the name users know)
+        version: int | None = None,
+        correlationId: str | None = None,  # noqa: N803 (the name users know)
+        priority: int | None = None,
+    ) -> str:
+        """Start a workflow by its name, the latest version without `version`; the answer is the execution's id."""
+        path = f"/workflow/{quoted(name)}"
+        query: dict[str, QueryValue] = {"version": version, "correlationId": correlationId, "priority": priority}
+        body = encode(input or {})
+        return await self.api_client.call_for(
+            str, "POST", path, query=query, body=body, template="/workflow/{name}", resend=False
+        )
+
+    async def execute_workflow(
+        self,
+        start_workflow_request: StartWorkflowRequest,
+        request_id: str | None = None,
+        wait_until_task_ref: str | None = None,
+        wait_for_seconds: int = 30,
+    ) -> Workflow:
+        """Start a workflow and wait on the server until it ends, or `wait_until_task_ref` does, or the time is over.
+
+        The answer is the execution as it stood then. Servers without this endpoint answer 404.
+        """
+        request = start_workflow_request
+        path = f"/workflow/execute/{quoted(request.name)}/{request.version or 0}"
+        query: dict[str, QueryValue] = {
+            "requestId": request_id,
+            "waitUntilTaskRef": wait_until_task_ref,
+            "waitForSeconds": wait_for_seconds,
+        }
+        return await self.api_client.call_for(
+            Workflow,
+            "POST",
+            path,
+            query=query,
+            body=request.encode(),
+            timeout_s=wait_for_seconds + WAIT_GRACE_S,
+            template="/workflow/execute/{name}/{version}",
+            resend=False,
+        )
+
+    async def get_workflow(self, workflow_id: str, include_tasks: bool | None = True) -> Workflow:
+        """Read an execution; `NotFoundException` when there is none."""
+        path, query = f"/workflow/{quoted(workflow_id)}", {"includeTasks": include_tasks}
+        return await self.api_client.call_for(Workflow, "GET", path, query=query, template=_WORKFLOW)
+
+    async def get_workflow_status(
+        self, workflow_id: str, include_output: bool | None = None, include_variables: bool | None = None
+    ) -> WorkflowStatus:
+        """Read how an execution stands, without its tasks."""
+        path = f"/workflow/{quoted(workflow_id)}/status"
+        query = {"includeOutput": include_output, "includeVariables": include_variables}
+        return await self.api_client.call_for(WorkflowStatus, "GET", path, query=query, template=_WORKFLOW + "/status")
+
+    async def terminate_workflow(
+        self, workflow_id: str, reason: str | None = None, trigger_failure_workflow: bool | None = None
+    ) -> None:
+        """End an execution; its open tasks are cancelled. A completed one is an error (409)."""
+        path = f"/workflow/{quoted(workflow_id)}"
+        query: dict[str, QueryValue] = {"reason": reason, "triggerFailureWorkflow": trigger_failure_workflow}
+        await self.api_client.call_for(str, "DELETE", path, query=query, template=_WORKFLOW)
+
+    async def delete_workflow(self, workflow_id: str, archive_workflow: bool | None = True) -> None:
+        """Delete an execution from the server, archived where the server has an archive."""
+        path, query = f"/workflow/{quoted(workflow_id)}/remove", {"archiveWorkflow": archive_workflow}
+        await self.api_client.call_for(str, "DELETE", path, query=query, template=_WORKFLOW + "/remove")
+
+    async def pause_workflow(self, workflow_id: str) -> None:
+        """Schedule no further tasks until `resume_workflow`."""
+        await self._change("PUT", workflow_id, "pause")
+
+    async def resume_workflow(self, workflow_id: str) -> None:
+        """Go on after `pause_workflow`."""
+        await self._change("PUT", workflow_id, "resume")
+
+    async def restart_workflow(self, workflow_id: str, use_latest_def: bool | None = False) -> None:
+        """Run an ended execution again from its start."""
+        await self._change("POST", workflow_id, "restart", {"useLatestDefinitions": use_latest_def})
+
+    async def retry_workflow(self, workflow_id: str, resume_subworkflow_tasks: bool | None = False) -> None:
+        """Go on from the last failed task of a failed execution."""
+        await self._change("POST", workflow_id, "retry", {"resumeSubworkflowTasks": resume_subworkflow_tasks})
+
+    async def reset_callbacks(self, workflow_id: str) -> None:
+        """Make tasks that wait for their callback time pollable at once."""
+        await self._change("POST", workflow_id, "resetcallbacks")
+
+    async def rerun_workflow(self, workflow_id: str, rerun_workflow_request: RerunWorkflowRequest) -> str:
+        """Run an ended execution again from some task; the answer is its id."""
+        path, body = f"/workflow/{quoted(workflow_id)}/rerun", rerun_workflow_request.encode()
+        return await self.api_client.call_for(str, "POST", path, body=body, template=_WORKFLOW + "/rerun", resend=False)
+
+    async def skip_task_from_workflow(
+        self, workflow_id: str, task_reference_name: str, request: SkipTaskRequest | None = None
+    ) -> None:
+        """Do not run the task with that reference name."""
+        path = f"/workflow/{quoted(workflow_id)}/skiptask/{quoted(task_reference_name)}"
+        body = (request or SkipTaskRequest()).encode()
+        template = _WORKFLOW + "/skiptask/{taskReferenceName}"
+        await self.api_client.call_for(str, "PUT", path, body=body, template=template)
+
+    async def search(
+        self,
+        start: int = 0,
+        size: int = 100,
+        free_text: str = "*",
+        query: str | None = None,
+        sort: str | None = None,
+    ) -> SearchResult[WorkflowSummary]:
+        """Search executions in the server's index."""
+        params: dict[str, QueryValue] = {
+            "start": start,
+            "size": size,
+            "freeText": free_text,
+            "query": query,
+            "sort": sort,
+        }
+        return await self.api_client.call_for(SearchResult[WorkflowSummary], "GET", "/workflow/search", query=params)
+
+    async def get_by_correlation_ids(
+        self,
+        workflow_name: str,
+        correlation_ids: list[str],
+        include_completed: bool | None = False,
+        include_tasks: bool | None = False,
+    ) -> dict[str, list[Workflow]]:
+        """Read the executions of a workflow by their correlation ids."""
+        path, body = f"/workflow/{quoted(workflow_name)}/correlated", encode(correlation_ids)
+        query = {"includeClosed": include_completed, "includeTasks": include_tasks}
+        return await self.api_client.call_for(
+            dict[str, list[Workflow]], "POST", path, query=query, body=body, template="/workflow/{name}/correlated"
+        )
+
+    async def _change(
+        self, method: str, workflow_id: str, verb: str, query: Mapping[str, QueryValue] | None = None
+    ) -> None:
+        """Restart and retry change what they find, so they are not sent twice; pause and resume may be."""
+        path = f"/workflow/{quoted(workflow_id)}/{verb}"
+        resend = method == "PUT"
+        await self.api_client.call_for(str, method, path, query=query, template=f"{_WORKFLOW}/{verb}", resend=resend)
