@@ -13,13 +13,15 @@ class MetricsSettings:
         directory: Where metrics files live. `None` lets the collector choose (a temporary directory of its own).
         file_name: The file written in file mode, inside `directory`.
         update_interval: Seconds between two writes of that file.
-        http_port: Serve `/metrics` and `/health` on this port; `None` is file mode.
+        http_port: Serve `/metrics`, `/health` and `/ready` on this port; `None` is file mode.
+        host: The address that port is opened on. Scrapers come from elsewhere, hence every interface by default.
     """
 
     directory: str | None = None
     file_name: str = "metrics.log"
     update_interval: float = 0.1
     http_port: int | None = None
+    host: str = "0.0.0.0"  # noqa: S104
 
     def __post_init__(self) -> None:
         if self.update_interval <= 0:

@@ -1,0 +1,232 @@
+"""Whether the workers are well, and if not, why.
+
+A worker is *dead* when its process has ended or keeps ending, *stuck* when its event loop is blocked or a function
+holds a slot past its timeout, *refused* when the server rejects its credentials, *unreachable* when the server does
+not answer it. The workers say how they are in their metric files (`worker_status`); the parent adds what it knows of
+their processes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from conductor.client.telemetry.metrics_directory import MetricsDirectory
+from conductor.client.telemetry.worker_status import HealthListener, Phase, StatusReading
+from conductor.clock import SYSTEM_CLOCK, Clock
+
+__all__ = ["Health", "HealthLimits", "HealthListener", "HealthReport", "WorkerHealth", "WorkerState"]
+
+
+class WorkerState(StrEnum):
+    """How a worker is. The first four are unhealthy."""
+
+    DEAD = "dead"
+    STUCK = "stuck"
+    REFUSED = "refused"
+    UNREACHABLE = "unreachable"
+    STARTING = "starting"
+    PAUSED = "paused"
+    STOPPING = "stopping"
+    RUNNING = "running"
+
+
+UNHEALTHY = frozenset({WorkerState.DEAD, WorkerState.STUCK, WorkerState.REFUSED, WorkerState.UNREACHABLE})
+
+
+@dataclass(frozen=True, slots=True)
+class HealthLimits:
+    """When patience ends."""
+
+    #: An event loop that has not turned for so long is blocked. (It says so about once a second.)
+    blocked_after_s: float = 10.0
+    #: So many requests in a row must fail: a single one may be a hiccup.
+    unreachable_after_failures: int = 3
+    #: A process that has not begun to work by then is stuck in its start.
+    start_within_s: float = 60.0
+    #: So many crashes within so long are a crash loop …
+    crashes: int = 3
+    crash_window_s: float = 60.0
+    #: … until a process has lived for so long.
+    settled_after_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerHealth:
+    """One worker: its state, and every reason for which it is not well."""
+
+    worker: str
+    state: WorkerState
+    reasons: list[str] = field(default_factory=list)
+    ready: bool = False
+    restarts: int = 0
+    #: Seconds since the server last answered a poll; None if it never did.
+    last_poll_s_ago: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HealthReport:
+    """All workers at one moment."""
+
+    workers: list[WorkerHealth]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether every worker is well."""
+        return not any(worker.state in UNHEALTHY for worker in self.workers)
+
+    @property
+    def ready(self) -> bool:
+        """Whether every worker has polled successfully at least once (a paused one need not)."""
+        return all(worker.ready for worker in self.workers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `/health` and `/ready` show it."""
+        return {
+            "status": "UP" if self.healthy else "DOWN",
+            "ready": self.ready,
+            "workers": [asdict(worker) for worker in self.workers],
+        }
+
+
+class _Process:
+    """What the parent knows of a worker's process."""
+
+    def __init__(self, keep: int) -> None:
+        self.started_at: float | None = None
+        self.exit: str | None = None
+        self.starts = 0
+        self.crashed_at: deque[float] = deque(maxlen=keep)
+
+
+class Health:
+    """Judges the workers. The parent tells it of processes; `report()` is the answer, and is true at any moment."""
+
+    def __init__(
+        self, directory: MetricsDirectory, clock: Clock = SYSTEM_CLOCK, limits: HealthLimits | None = None
+    ) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._limits = limits or HealthLimits()
+        self._processes: dict[str, _Process] = {}
+        self._lock = threading.Lock()
+
+    def expect(self, worker: str) -> None:
+        """There ought to be such a worker, in a process that nobody starts or watches (this one, for instance)."""
+        self.process_started(worker)
+
+    def process_started(self, worker: str) -> int:
+        """A process for the worker was started, or started again: for the how-manieth time?"""
+        with self._lock:
+            process = self._processes.setdefault(worker, _Process(self._limits.crashes))
+            process.started_at, process.exit = self._clock.monotonic(), None
+            process.starts += 1
+            return process.starts
+
+    def process_exited(self, worker: str, exit_code: int | None) -> None:
+        """The worker's process has ended, and not because it was told to."""
+        with self._lock:
+            process = self._processes.setdefault(worker, _Process(self._limits.crashes))
+            process.exit = _exit_text(exit_code)
+            process.crashed_at.append(self._clock.monotonic())
+
+    def forget(self, worker: str) -> None:
+        """The worker was stopped on purpose: it is no longer expected."""
+        with self._lock:
+            self._processes.pop(worker, None)
+
+    def report(self) -> HealthReport:
+        """How every worker is, right now."""
+        readings = self._latest_readings()
+        with self._lock:
+            names = sorted({*self._processes, *readings})
+            return HealthReport([self._judge(name, readings.get(name)) for name in names])
+
+    def _latest_readings(self) -> dict[str, StatusReading]:
+        """By worker: what the youngest process that has it says."""
+        latest: dict[str, StatusReading] = {}
+        for process in self._directory.processes():
+            reading = StatusReading(process.records)
+            for worker in reading.workers:
+                if worker not in latest or latest[worker].started_at < reading.started_at:
+                    latest[worker] = reading
+        return latest
+
+    def _judge(self, worker: str, reading: StatusReading | None) -> WorkerHealth:
+        now = self._clock.monotonic()
+        process = self._processes.get(worker, _Process(self._limits.crashes))
+        polled_at = reading.number("polled_at", worker) if reading else 0.0
+        found = list(self._troubles(worker, process, reading, now))
+        return WorkerHealth(
+            worker=worker,
+            state=found[0][0] if found else _state_of_a_well_one(worker, reading),
+            reasons=[reason for _, reason in found],
+            ready=not found and (polled_at > 0 or _is_paused(worker, reading)),
+            restarts=max(0, process.starts - 1),
+            last_poll_s_ago=round(now - polled_at, 3) if polled_at else None,
+        )
+
+    def _troubles(
+        self, worker: str, process: _Process, reading: StatusReading | None, now: float
+    ) -> Iterator[tuple[WorkerState, str]]:
+        """Every trouble and its reason, the worst first."""
+        yield from self._process_troubles(process, reading, now)
+        if reading is not None and process.exit is None:
+            yield from self._loop_troubles(worker, reading, now)
+            yield from self._server_troubles(worker, reading)
+
+    def _process_troubles(
+        self, process: _Process, reading: StatusReading | None, now: float
+    ) -> Iterator[tuple[WorkerState, str]]:
+        limits = self._limits
+        age_s = now - process.started_at if process.started_at is not None else 0.0
+        recent = [at for at in process.crashed_at if now - at <= limits.crash_window_s]
+        if process.exit is not None:
+            yield WorkerState.DEAD, f"its process has ended ({process.exit})"
+        elif len(recent) >= limits.crashes and age_s < limits.settled_after_s:
+            yield WorkerState.DEAD, f"its process keeps ending: {len(recent)} times in {limits.crash_window_s:.0f} s"
+        elif age_s > limits.start_within_s and (reading is None or not reading.beat_at):
+            yield WorkerState.DEAD, f"its process has not begun to work {age_s:.0f} s after its start"
+
+    def _loop_troubles(self, worker: str, reading: StatusReading, now: float) -> Iterator[tuple[WorkerState, str]]:
+        silent_s = now - reading.beat_at
+        stopped = reading.number("phase", worker) == Phase.STOPPED
+        if reading.beat_at and not stopped and silent_s > self._limits.blocked_after_s:
+            yield (
+                WorkerState.STUCK,
+                f"its event loop has been blocked for {silent_s:.0f} s: an async function does not await",
+            )
+        stuck = int(reading.number("stuck", worker))
+        if stuck:
+            yield WorkerState.STUCK, f"{stuck} task(s) run past their timeout and hold their slots"
+
+    def _server_troubles(self, worker: str, reading: StatusReading) -> Iterator[tuple[WorkerState, str]]:
+        failures = int(reading.number("failures", worker))
+        if failures and reading.number("refused", worker):
+            yield WorkerState.REFUSED, f"the server refuses its credentials ({reading.error(worker)})"
+        elif failures >= self._limits.unreachable_after_failures:
+            yield WorkerState.UNREACHABLE, f"the last {failures} requests failed ({reading.error(worker)})"
+
+
+def _state_of_a_well_one(worker: str, reading: StatusReading | None) -> WorkerState:
+    if reading is None or reading.number("phase", worker) == Phase.STARTING:
+        return WorkerState.STARTING
+    if reading.number("phase", worker) in (Phase.STOPPING, Phase.STOPPED):
+        return WorkerState.STOPPING
+    return WorkerState.PAUSED if _is_paused(worker, reading) else WorkerState.RUNNING
+
+
+def _is_paused(worker: str, reading: StatusReading | None) -> bool:
+    return reading is not None and bool(reading.number("paused", worker))
+
+
+def _exit_text(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "exit code unknown"
+    if exit_code < 0:
+        return f"killed by signal {-exit_code}"
+    return f"exit code {exit_code}"

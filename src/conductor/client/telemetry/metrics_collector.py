@@ -1,0 +1,171 @@
+"""A listener that counts what workers do. Every count is one or two stores into this process's memory-mapped file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from conductor.client.configuration.settings.metrics_settings import MetricsSettings
+from conductor.client.event.task_runner_events import (
+    PollCompleted,
+    PollFailure,
+    PollStarted,
+    TaskExecutionCompleted,
+    TaskExecutionFailure,
+    TaskLeaseExtended,
+    TaskLeaseLost,
+    TaskRunnerEventsListener,
+    TaskUpdateCompleted,
+    TaskUpdateFailure,
+    TaskUpdateRetried,
+    WorkerStarted,
+)
+from conductor.client.telemetry import metrics
+from conductor.client.telemetry.exposition import render, require_prometheus
+from conductor.client.telemetry.metric_file import MetricFile, Number, Summary, current_minute
+from conductor.client.telemetry.metrics import FAILED, SUCCESS, Kind, Metric
+from conductor.client.telemetry.metrics_directory import MetricsDirectory, MetricsPlace
+
+#: So many values may a label have (error classes of one task type, addresses of the server); the rest is OTHER.
+MAX_LABEL_VALUES = 100
+OTHER = "other"
+
+T = TypeVar("T")
+
+
+class MetricsCollector(TaskRunnerEventsListener):
+    """Counts polls, executions, reports and requests.
+
+    A handler that is given `metrics_settings` makes and registers one in each of its processes. On its own,
+    `MetricsCollector(settings)` counts for this process alone, and `render()` is the Prometheus text of it.
+    """
+
+    def __init__(self, settings: MetricsSettings | None = None, *, file: MetricFile | None = None) -> None:
+        self._directory: MetricsDirectory | None = None
+        if file is None:
+            require_prometheus()
+            self._directory = MetricsDirectory(settings.directory if settings else None)
+            file = self._directory.place.new_file()
+        self.file = file
+        self._polls = self._counters(metrics.POLL_TOTAL)
+        self._empty_polls = self._counters(metrics.POLL_EMPTY_TOTAL)
+        self._poll_errors = self._counters(metrics.POLL_ERROR_TOTAL)
+        self._poll_time = self._summaries(metrics.POLL_TIME)
+        self._received = self._counters(metrics.RECEIVED_TOTAL)
+        self._success_time = self._summaries(metrics.EXECUTE_TIME, SUCCESS)
+        self._failure_time = self._summaries(metrics.EXECUTE_TIME, FAILED)
+        self._execute_errors = self._counters(metrics.EXECUTE_ERROR_TOTAL)
+        self._result_size = self._summaries(metrics.RESULT_SIZE)
+        self._update_time = self._summaries(metrics.UPDATE_TIME)
+        self._update_errors = self._counters(metrics.UPDATE_ERROR_TOTAL)
+        self._update_failed = self._counters(metrics.UPDATE_FAILED_TOTAL)
+        self._verdicts = self._counters(metrics.VERDICT_TOTAL)
+        self._leases_extended = self._counters(metrics.LEASE_EXTENDED_TOTAL)
+        self._leases_lost = self._counters(metrics.LEASE_LOST_TOTAL)
+        self._requests = self._summaries(metrics.HTTP_REQUEST)
+        self._gauges: dict[tuple[str, str], Number] = {}
+
+    @classmethod
+    def for_process(cls, place: MetricsPlace, now: Callable[[], float] = time.monotonic) -> MetricsCollector:
+        """The collector of this process, for the hub that the place came from."""
+        return cls(file=place.new_file(now))
+
+    def on_poll_started(self, event: PollStarted) -> None:
+        self._polls[event.task_type].add()
+
+    def on_poll_completed(self, event: PollCompleted) -> None:
+        self._poll_time[event.task_type].observe(event.duration_ms / 1000)
+        if event.tasks_received:
+            self._received[event.task_type].add(event.tasks_received)
+        else:
+            self._empty_polls[event.task_type].add()
+
+    def on_poll_failure(self, event: PollFailure) -> None:
+        self._poll_errors[event.task_type, type(event.cause).__name__].add()
+
+    def on_task_execution_completed(self, event: TaskExecutionCompleted) -> None:
+        self._success_time[event.task_type].observe(event.duration_ms / 1000)
+        self._result_size[event.task_type].observe(event.output_size_bytes)
+
+    def on_task_execution_failure(self, event: TaskExecutionFailure) -> None:
+        self._failure_time[event.task_type].observe(event.duration_ms / 1000)
+        self._execute_errors[event.task_type, type(event.cause).__name__].add()
+
+    def on_task_update_retried(self, event: TaskUpdateRetried) -> None:
+        self._update_errors[event.task_type, type(event.cause).__name__].add()
+
+    def on_task_update_failure(self, event: TaskUpdateFailure) -> None:
+        self._update_failed[event.task_type].add()
+
+    def on_task_update_completed(self, event: TaskUpdateCompleted) -> None:
+        self._update_time[event.task_type].observe(event.duration_ms / 1000)
+        self._verdicts[event.task_type, event.verdict].add()
+
+    def on_task_lease_extended(self, event: TaskLeaseExtended) -> None:
+        self._leases_extended[event.task_type].add()
+
+    def on_task_lease_lost(self, event: TaskLeaseLost) -> None:
+        self._leases_lost[event.task_type].add()
+
+    def on_worker_started(self, event: WorkerStarted) -> None:
+        # A rate over a counter that is not there yet misses its first steps, so the ones to alert on begin at 0.
+        self._update_failed[event.task_type].add(0)
+        self._leases_lost[event.task_type].add(0)
+        self.set_gauge(metrics.SLOTS, event.task_type, event.thread_count)
+
+    def on_request(self, method: str, uri: str, status: int | str, seconds: float) -> None:
+        """Count one request to the server. `uri` is the template of the path: never one with an id in it."""
+        self._requests[method, uri, str(status)].observe(seconds)
+
+    def set_gauge(self, metric: Metric, task_type: str, value: float) -> None:
+        """Say how things stand now: `set_gauge(metrics.SLOTS_IN_USE, "my_task", 3)`."""
+        gauge = self._gauges.get((metric.name, task_type))
+        if gauge is None:
+            if metric.kind is not Kind.GAUGE:
+                raise ValueError(f"{metric.name} is a {metric.kind.name.lower()}, not a gauge")
+            gauge = self._gauges[metric.name, task_type] = self.file.gauge(metric.name, task_type)
+        gauge.set(value)
+
+    def render(self) -> bytes:
+        """What was counted, as Prometheus text. (Only of a collector on its own; a handler's hub renders for all.)"""
+        if self._directory is None:
+            raise RuntimeError("this collector belongs to a hub: ask the hub for the metrics of all processes")
+        return render(self._directory.totals(), current_minute(time.monotonic()))
+
+    def close(self) -> None:
+        """Count no more. Files are removed, unless a hub is still to read them."""
+        self.file.close()
+        if self._directory is not None:
+            self._directory.close()
+
+    def _counters(self, metric: Metric) -> _Series[Number]:
+        return _Series(lambda labels: self.file.counter(metric.name, *labels))
+
+    def _summaries(self, metric: Metric, *tally_labels: str) -> _Series[Summary]:
+        return _Series(lambda labels: self.file.summary(metric.name, labels, tally_labels))
+
+
+class _Series(dict[Any, T]):
+    """Series by label value (or values, as a tuple), made when first asked for, and never without bound."""
+
+    def __init__(self, make: Callable[[tuple[str, ...]], T]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, labels: str | tuple[str, ...]) -> T:
+        if isinstance(labels, str):
+            made = self[labels] = self._make((labels,))
+            return made
+        bounded = self._bounded(labels)
+        if bounded in self:
+            return self[bounded]
+        made = self[bounded] = self._make(bounded)
+        return made
+
+    def _bounded(self, labels: tuple[str, ...]) -> tuple[str, ...]:
+        """The labels, with OTHER for the second when the first already has as many as it may."""
+        seen = {known[1] for known in self if known[0] == labels[0]}
+        if len(seen) < MAX_LABEL_VALUES or labels[1] in seen:
+            return labels
+        return (labels[0], OTHER, *labels[2:])
