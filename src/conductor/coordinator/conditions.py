@@ -20,6 +20,8 @@ Run = Callable[[Mapping[str, Any]], tuple[Any, bool] | None]
 
 #: Parentheses and blocks deeper than this are refused rather than overflowing the stack.
 MAX_DEPTH = 50
+#: So are longer ones: a chain of operators is evaluated one inside the other.
+MAX_TOKENS = 400
 
 
 class ConditionError(ValueError):
@@ -82,6 +84,8 @@ def _tokens(text: str) -> list[_Token]:
         if found.lastgroup != "space":
             tokens.append(_Token(str(found.lastgroup), found.group(), at))
         at = found.end()
+    if len(tokens) > MAX_TOKENS:
+        raise ConditionError(f"a condition has more than {MAX_TOKENS} words and signs; compute it in a task")
     return [*tokens, _Token("end", "", at)]
 
 

@@ -76,7 +76,7 @@ class Decision(Struct, kw_only=True):
 class Draft:
     """The workflow as it will be when this decision is carried out."""
 
-    def __init__(self, state: WorkflowState, now_ms: int, new_id: Callable[[], str]) -> None:
+    def __init__(self, state: WorkflowState, now_ms: int, new_id: Callable[[], str], *, last_seq: int = 0) -> None:
         self.state = state
         self.plan = state.plan
         self.now_ms = now_ms
@@ -93,7 +93,7 @@ class Draft:
         self._latest: dict[str, str] = {}
         self._newest: dict[str, str] = {}
         self._last = state.tasks.last()
-        self._seq = self._last.seq if self._last else 0
+        self._seq = max(last_seq, self._last.seq if self._last else 0)
         for task in state.tasks.pending():
             self._sort(task)
 

@@ -27,7 +27,7 @@ def parse_duration_ms(text: str) -> int:
 
 
 def parse_until_ms(text: str) -> int:
-    """`2025-12-31 23:59 GMT+1`, `2025-12-31`, ISO 8601: in epoch milliseconds, UTC if no zone is named. Or ValueError."""
+    """`2025-12-31 23:59 GMT+1`, `2025-12-31`, ISO 8601: epoch milliseconds, UTC if no zone is named. Or ValueError."""
     found = _UNTIL.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"'{text}' is not a time; write for example '2025-12-31 23:59 UTC'")

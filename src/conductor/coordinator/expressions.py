@@ -168,17 +168,19 @@ def _follow(value: Any, step: Step) -> Any:
     return len(value) if step == LENGTH and isinstance(value, str) else None
 
 
-def expressions(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+def expressions(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
     """Every expression in a value whose path is fixed, as (where it stands, what is between the braces)."""
+    if depth > MAX_DEPTH:
+        return
     if isinstance(value, str):
         if "${" in value:
             yield from ((path, text) for text in _fixed(_parse(value)))
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from expressions(item, f"{path}.{key}" if path else str(key))
+            yield from expressions(item, f"{path}.{key}" if path else str(key), depth + 1)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from expressions(item, f"{path}[{index}]")
+            yield from expressions(item, f"{path}[{index}]", depth + 1)
 
 
 def _fixed(parts: Sequence[str | _Expression]) -> Iterator[str]:

@@ -51,7 +51,10 @@ DEFAULT_CASE = "\0default"
 
 
 class Plan:
-    """A definition as a graph. Make it once per definition and keep it: it holds no state of an execution."""
+    """A definition that `validate_definition` has found good, as a graph.
+
+    Make it once per definition and keep it: it holds no state of an execution.
+    """
 
     def __init__(self, definition: Mapping[str, Any]) -> None:
         self.definition = definition
@@ -75,9 +78,13 @@ class Plan:
     def _node(self, task: Mapping[str, Any], parent: Node | None, loop: Node | None) -> Node:
         node = Node(task["taskReferenceName"], task_type(task), task, parent, loop)
         self.nodes[node.ref] = node
-        node.cases = {case: self._sequence(tasks, node, loop) for case, tasks in _cases(task)}
-        node.branches = [self._sequence(tasks, node, loop) for tasks in task.get("forkTasks") or () if tasks]
-        node.body = self._sequence(task.get("loopOver") or (), node, node)
+        match node.type:
+            case "SWITCH" | "DECISION":
+                node.cases = {case: self._sequence(tasks, node, loop) for case, tasks in _cases(task)}
+            case "FORK_JOIN":
+                node.branches = [self._sequence(tasks, node, loop) for tasks in task["forkTasks"] if tasks]
+            case "DO_WHILE":
+                node.body = self._sequence(task["loopOver"], node, node)
         return node
 
     def following(self, node: Node) -> Node | None:

@@ -9,7 +9,7 @@ work for one step does not grow with the length of the workflow. Deciding again 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -32,6 +32,9 @@ from conductor.coordinator.workflow_state import (
 #: A decision that makes more tasks than this is a loop that waits for nothing; its workflow fails.
 MAX_TASKS_PER_DECISION = 10_000
 
+#: What a SUB_WORKFLOW task becomes when its workflow ends.
+_TASK_STATUS_AFTER = {"COMPLETED": "COMPLETED", "FAILED": "FAILED", "TERMINATED": "CANCELED", "TIMED_OUT": "TIMED_OUT"}
+#: What a workflow becomes when a task of it fails for good; FAILED if it is not here.
 _WORKFLOW_STATUS_AFTER = {"CANCELED": "TERMINATED", "TIMED_OUT": "TIMED_OUT"}
 
 
@@ -39,7 +42,7 @@ def decide(state: WorkflowState, now_ms: int, *, new_id: Callable[[], str], jitt
     """What comes next. `new_id` gives ids to new tasks; `jitter` in [0, 1) spreads retries of this decision."""
     if state.status != "RUNNING":
         return Decision()
-    decider = _Decider(Draft(state, now_ms, new_id), jitter)
+    decider = Decider(Draft(state, now_ms, new_id), jitter)
     decider.run()
     return decider.draft.finish()
 
@@ -62,8 +65,32 @@ def apply(state: WorkflowState, decision: Decision) -> WorkflowState:
     )
 
 
-class _Decider:
-    """One decision in the making."""
+def workflow_input(definition: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a workflow starts with: what was given, and from the definition's template what was not."""
+    return {**(definition.get("inputTemplate") or {}), **given}
+
+
+def first_variables(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables a workflow starts with."""
+    return dict(definition.get("variables") or {})
+
+
+def after_sub_workflow(
+    task: TaskState, *, status: str, output: Mapping[str, Any], reason: str | None, now_ms: int
+) -> TaskState:
+    """A SUB_WORKFLOW task as it is once its workflow has ended; decide its own workflow next."""
+    failed = status != "COMPLETED"
+    return replace(
+        task,
+        status=_TASK_STATUS_AFTER[status],
+        output={"subWorkflowId": task.sub_workflow_id, **output},
+        reason=f"Sub workflow {task.sub_workflow_id} failure reason: {reason}" if failed else None,
+        ended_ms=now_ms,
+    )
+
+
+class Decider:
+    """One decision in the making. `decide` and the actions on a whole workflow use it."""
 
     def __init__(self, draft: Draft, jitter: float) -> None:
         self.draft = draft
@@ -105,8 +132,15 @@ class _Decider:
             self.draft.executed(present)
             node = self.plan.following(node)
 
-    def start(self, node: Node, previous: TaskState | None = None, delay_ms: int | None = None) -> None:
-        """Make the task of a node; after a previous attempt, the next one."""
+    def start(
+        self,
+        node: Node,
+        previous: TaskState | None = None,
+        *,
+        delay_ms: int | None = None,
+        given: dict[str, Any] | None = None,
+    ) -> None:
+        """Make the task of a node; after a previous attempt, the next one. `given` takes the place of its input."""
         draft, task_id = self.draft, self.draft.new_id()
         iteration = previous.iteration if previous else draft.round_of(node)
         task = TaskState(
@@ -120,7 +154,7 @@ class _Decider:
             retry_count=previous.retry_count + 1 if previous else 0,
             retried_task_id=previous.task_id if previous else None,
             reason=previous.reason if previous else None,
-            input=task_input(draft, node, task_id),
+            input=task_input(draft, node, task_id) if given is None else given,
             scheduled_ms=draft.now_ms,
             first_scheduled_ms=previous.first_scheduled_ms if previous else draft.now_ms,
             started_ms=draft.now_ms,
@@ -165,7 +199,7 @@ class _Decider:
         """The next attempt takes a failed one's place."""
         self.draft.executed(task, retried=True)
         delay_ms = retry_delay_ms(task_def_of(self.draft, node), task.retry_count, self.jitter)
-        self.start(node, task, delay_ms)
+        self.start(node, task, delay_ms=delay_ms)
 
     def follow(self, node: Node, task: TaskState) -> None:
         """Go on behind a task."""
