@@ -1,0 +1,85 @@
+"""Pydantic models: pydantic itself is the judge; where our reading is exact, it is asked first and gives the schema."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from conductor.client.worker.conversion.node import (
+    InputError,
+    Node,
+    NoSchemaError,
+    ObjectNode,
+    Schema,
+    SchemaWriter,
+    member,
+)
+
+
+def is_pydantic(cls: type) -> bool:
+    """Whether the class is a pydantic model or dataclass; asks without importing pydantic."""
+    return hasattr(cls, "__pydantic_validator__")
+
+
+class PydanticNode(Node):
+    """A pydantic model. Lenient input is pydantic's own lax mode, validators, aliases and all."""
+
+    hashable = False
+
+    def __init__(self, cls: Any, reading: ObjectNode) -> None:
+        self.cls = cls
+        self.name = cls.__name__
+        self.reading = reading
+        reading.build = self._build
+        reading.closed = self._config.get("extra") == "forbid"
+
+    @property
+    def _config(self) -> Any:
+        return getattr(self.cls, "model_config", None) or getattr(self.cls, "__pydantic_config__", None) or {}
+
+    @cached_property
+    def _is_exact(self) -> bool:
+        """Whether our reading knows every field. Types of pydantic's own (a URL, a secret) it does not."""
+        if self._config.get("extra") == "allow" or getattr(self.cls, "__pydantic_root_model__", False):
+            return False
+        if not all(isinstance(field.wire_name, str) for field in self.reading.fields):
+            return False  # one of several aliases
+        try:
+            self.reading.schema(SchemaWriter(strict=True))
+        except NoSchemaError:
+            return False
+        return True
+
+    def strict(self, value: Any) -> Any:
+        return self.reading.strict(value) if self._is_exact else self._validate(value, strict=True)
+
+    def lenient(self, value: Any) -> Any:
+        return value if isinstance(value, self.cls) else self._validate(value, strict=False)
+
+    def _validate(self, value: Any, *, strict: bool) -> Any:
+        try:
+            return self.cls.__pydantic_validator__.validate_json(msgspec.json.encode(value), strict=strict)
+        except ValueError as error:
+            raise _input_error(error) from None
+
+    def _build(self, **arguments: Any) -> Any:
+        try:
+            return self.cls.__pydantic_validator__.validate_python(arguments)
+        except ValueError as error:
+            raise _input_error(error) from None
+
+    def schema(self, writer: SchemaWriter) -> Schema:
+        if not self._is_exact:
+            raise NoSchemaError(self.name)
+        return self.reading.schema(writer)
+
+
+def _input_error(error: Any) -> InputError:
+    """The first of the errors that pydantic found."""
+    first = error.errors()[0]
+    result = InputError("", first["msg"])
+    for part in reversed(first["loc"]):
+        result = result.inside(f"[{part}]" if isinstance(part, int) else member(part))
+    return result

@@ -1,0 +1,64 @@
+"""The schema of what a worker returns, in the shape in which it becomes the task's output."""
+
+from __future__ import annotations
+
+import collections.abc
+import types
+import typing
+from typing import Any
+
+from conductor.client.http.models.task_result import TaskResult
+from conductor.client.worker.conversion.annotation import read_annotation
+from conductor.client.worker.conversion.node import (
+    DictNode,
+    EitherFormNode,
+    Node,
+    NoSchemaError,
+    ObjectNode,
+    Schema,
+    SchemaWriter,
+)
+from conductor.client.worker.conversion.pydantic_model import PydanticNode
+
+
+def write_returned(annotation: Any, writer: SchemaWriter) -> Schema:
+    """The schema of the output that a function with this return annotation gives."""
+    shapes = [_output(member, writer) for member in _members(annotation)]
+    if not shapes:
+        raise NoSchemaError("nothing is returned")
+    return shapes[0] if len(shapes) == 1 else {"anyOf": shapes}
+
+
+def _members(annotation: Any) -> list[Any]:
+    """What may be returned, without None and without the word that there is no result yet."""
+    from conductor.client.context.task_context import TaskInProgress
+
+    origin = typing.get_origin(annotation)
+    if origin in (collections.abc.Awaitable, collections.abc.Coroutine):
+        return _members(typing.get_args(annotation)[-1])
+    if origin is typing.Union or origin is types.UnionType:
+        return [m for member in typing.get_args(annotation) for m in _members(member)]
+    if annotation is TaskResult:
+        raise NoSchemaError("TaskResult")
+    return [] if annotation in (None, types.NoneType, TaskInProgress) else [annotation]
+
+
+def _output(annotation: Any, writer: SchemaWriter) -> Schema:
+    node = read_annotation(annotation)
+    if isinstance(node, EitherFormNode):
+        node = node.table
+    schema = writer.write(node)
+    if not schema:
+        raise NoSchemaError("anything may be returned")
+    if _is_output_itself(node):
+        return schema
+    return {
+        "type": "object",
+        "properties": {"result": schema},
+        "required": ["result"],
+        "additionalProperties": not writer.strict,
+    }
+
+
+def _is_output_itself(node: Node) -> bool:
+    return isinstance(node, DictNode | ObjectNode | PydanticNode)

@@ -1,0 +1,414 @@
+"""The leaves: how text, numbers, dates and the like are read. See `conversion` for what a node promises.
+
+The patterns here are used by the reader and by the schema alike, so both mean the same texts.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+import uuid
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal, InvalidOperation
+from enum import Enum, Flag
+from typing import Any
+
+from conductor.client.worker.conversion.node import InputError, Node, NoSchemaError, Schema, SchemaWriter
+
+_TRUE = ("true", "1", "yes")
+_FALSE = ("false", "0", "no")
+#: An epoch number above this counts milliseconds, as Conductor's own times do; below it, seconds (until the year 2603).
+_MILLISECONDS_FROM = 2e10
+
+# `$` alone would let a final line feed through in Python; ECMA's would not.
+_END = r"$(?!\n)"
+_DATE = (
+    r"(?:(?!0000)[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
+    r"|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
+    r"|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)-02-29)"
+)
+_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?"
+_SECONDS = r"(?:([0-9]{1,8}(?:\.[0-9]{1,9})?)S)?"
+_DURATION = rf"(?=P.*[0-9][DHMS]$)P(?:([0-9]{{1,8}})D)?(?:T(?:([0-9]{{1,8}})H)?(?:([0-9]{{1,8}})M)?{_SECONDS})?"
+_DECIMAL = r"^[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?" + _END
+_INTEGER = r"^-?(?:0|[1-9][0-9]*)" + _END
+
+
+class StrNode(Node):
+    """Text."""
+
+    name = "str"
+
+    def strict(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return value
+        raise self.wrong(value)
+
+    def lenient(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return value
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, int | float | Decimal):
+            return str(value)
+        raise self.wrong(value)
+
+    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
+        return {"type": "string"}
+
+
+class IntNode(Node):
+    """A whole number, however JSON writes it: `5` and `5.0` are the same number."""
+
+    name = "int"
+
+    def strict(self, value: Any) -> Any:
+        if type(value) is int:
+            return value
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        raise self.wrong(value)
+
+    def lenient(self, value: Any) -> Any:
+        if isinstance(value, str):
+            try:
+                return self.strict(_number(value))
+            except ValueError:
+                raise self.wrong(value) from None
+        return self.strict(value)
+
+    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
+        return {"type": "integer"}
+
+
+class IntTextNode(Node):
+    """A whole number as the key of an object."""
+
+    name = "int"
+    _pattern = re.compile(_INTEGER)
+
+    def strict(self, value: Any) -> Any:
+        if isinstance(value, str) and self._pattern.search(value):
+            return int(value)
+        raise self.wrong(value)
+
+    def lenient(self, value: Any) -> Any:
+        return IntNode().lenient(value)
+
+    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
+        return {"type": "string", "pattern": _INTEGER}
+
+
+class FloatNode(Node):
+    """A number."""
+
+    name = "float"
+
+    def strict(self, value: Any) -> Any:
+        if type(value) is float:
+            return value
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        raise self.wrong(value)
+
+    def lenient(self, value: Any) -> Any:
+        if isinstance(value, str):
+            try:
+                return float(_number(value))
+            except ValueError:
+                raise self.wrong(value) from None
+        return self.strict(value)
+
+    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
+        return {"type": "number"}
+
+
+def _number(text: str) -> int | float:
+    """The finite number in a text."""
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+class BoolNode(Node):
+    """True or false."""
+
+    name = "bool"
+
+    def strict(self, value: Any) -> Any:
+        if isinstance(value, bool):
+            return value
+        raise self.wrong(value)
+
+    def lenient(self, value: Any) -> Any:
+        text = str(value).strip().lower() if isinstance(value, str | int) else ""
+        if text not in _TRUE + _FALSE:
+            raise self.wrong(value)
+        return text in _TRUE
+
+    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
+        return {"type": "boolean"}
+
+
+class NullNode(Node):
+    """Nothing but null."""
+
+    name = "null"
+    nullable = True
+
+    def strict(self, value: Any) -> Any:
+        if value is None:
+            return None
+        raise self.wrong(value)
+
+    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
+        return {"type": "null"}
+
+
+class ScalarNode(Node):
+    """Any value that is neither array nor object: what a set of no declared type may hold."""
+
+    name = "text, number, boolean or null"
+    nullable = True
+
+    def strict(self, value: Any) -> Any:
+        if isinstance(value, list | dict):
+            raise self.wrong(value)
+        return value
+
+    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
+        return {"type": ["string", "number", "boolean", "null"]}
+
+
+class TextNode(Node):
+    """A type that JSON holds as text of a certain form."""
+
+    def __init__(
+        self,
+        kind: type,
+        name: str,
+        pattern: str,
+        parse: Callable[[str], Any],
+        lenient: Callable[[Any], Any],
+        **keywords: str,
+    ) -> None:
+        self.kind = kind
+        self.name = name
+        self.pattern = re.compile(f"^{pattern}{_END}")
+        self.parse = parse
+        self.keywords = keywords
+        self._convert = lenient
+
+    def strict(self, value: Any) -> Any:
+        if isinstance(value, str) and self.pattern.search(value):
+            return self.parse(value)
+        raise self.wrong(value)
+
+    def lenient(self, value: Any) -> Any:
+        if isinstance(value, self.kind):
+            return value
+        try:
+            return self._convert(value.strip() if isinstance(value, str) else value)
+        except (ValueError, TypeError, OverflowError, OSError, AttributeError):
+            raise self.wrong(value) from None
+
+    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
+        return {"type": "string", **self.keywords, "pattern": self.pattern.pattern}
+
+
+def _lenient_datetime(value: Any) -> datetime:
+    if isinstance(value, bool):
+        raise TypeError
+    if isinstance(value, int | float):
+        return datetime.fromtimestamp(value / 1000 if abs(value) > _MILLISECONDS_FROM else value, UTC)
+    return datetime.fromisoformat(value)
+
+
+def _lenient_date(value: Any) -> date:
+    if isinstance(value, str):
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            pass
+    moment = _lenient_datetime(value)
+    if moment.time() != time():  # a time of day would be lost without a word
+        raise ValueError
+    return moment.date()
+
+
+def _duration(text: str) -> timedelta:
+    sign = -1 if text.startswith("-") else 1
+    found = re.fullmatch(_DURATION, text.lstrip("+-"))
+    if found is None:
+        raise ValueError(text)
+    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    return sign * timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+
+
+def _lenient_duration(value: Any) -> timedelta:
+    if isinstance(value, bool):
+        raise TypeError
+    return timedelta(seconds=value) if isinstance(value, int | float) else _duration(value)
+
+
+def _lenient_bytes(value: Any) -> bytes:
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    padded = value + "=" * (-len(value) % 4)
+    try:
+        return base64.b64decode(padded.replace("-", "+").replace("_", "/"), validate=True)
+    except binascii.Error as error:
+        raise ValueError from error
+
+
+def text_nodes() -> Mapping[type, Node]:
+    """The types that travel as text."""
+    return {
+        datetime: TextNode(
+            datetime,
+            "datetime",
+            f"{_DATE}T{_TIME}",
+            datetime.fromisoformat,
+            _lenient_datetime,
+            format="date-time",
+        ),
+        date: TextNode(date, "date", _DATE, date.fromisoformat, _lenient_date, format="date"),
+        time: TextNode(time, "time", _TIME, time.fromisoformat, time.fromisoformat, format="time"),
+        timedelta: TextNode(
+            timedelta, "duration", f"[+-]?{_DURATION}", _duration, _lenient_duration, format="duration"
+        ),
+        uuid.UUID: TextNode(
+            uuid.UUID,
+            "UUID",
+            r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
+            uuid.UUID,
+            uuid.UUID,
+            format="uuid",
+        ),
+        bytes: _base64_node(bytes),
+        bytearray: _base64_node(bytearray),
+    }
+
+
+def _base64_node(kind: type[bytes] | type[bytearray]) -> TextNode:
+    return TextNode(
+        kind,
+        "base64 bytes",
+        r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?",
+        lambda text: kind(base64.b64decode(text)),
+        lambda value: kind(_lenient_bytes(value)),
+        contentEncoding="base64",
+    )
+
+
+class DecimalNode(Node):
+    """An exact number: text with digits, or a JSON number taken by the digits it was written with."""
+
+    name = "Decimal"
+    _pattern = re.compile(_DECIMAL)
+
+    def strict(self, value: Any) -> Any:
+        if isinstance(value, str) and self._pattern.search(value):
+            return Decimal(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return Decimal(repr(value))
+        raise self.wrong(value)
+
+    def lenient(self, value: Any) -> Any:
+        if isinstance(value, Decimal):
+            return value
+        if isinstance(value, str):
+            try:
+                return Decimal(value)
+            except InvalidOperation:
+                raise self.wrong(value) from None
+        return self.strict(value)
+
+    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
+        return {"type": ["number", "string"], "pattern": _DECIMAL}
+
+
+class ChoiceNode(Node):
+    """Literal values, or the members of an Enum by their values."""
+
+    def __init__(self, name: str, choices: Sequence[tuple[Any, Any]], kind: type[Enum] | None = None) -> None:
+        self.name = name
+        self.kind = kind
+        self._values = [value for value, _ in choices]
+        self._by_value = {_identity(value): chosen for value, chosen in choices}
+        names = dict(kind.__members__) if kind else {}
+        self._by_text = {**names, **{str(value): chosen for value, chosen in choices}}
+
+    def strict(self, value: Any) -> Any:
+        try:
+            return self._by_value[_identity(value)]
+        except (KeyError, TypeError):
+            raise self.wrong(value) from None
+
+    def lenient(self, value: Any) -> Any:
+        if self.kind is not None and isinstance(value, self.kind):
+            return value
+        try:
+            return self.strict(value)
+        except InputError:
+            pass
+        return self._by_text[value] if isinstance(value, str) and value in self._by_text else self._missing(value)
+
+    def _missing(self, value: Any) -> Any:
+        """An Enum may know more spellings than its members' values."""
+        if self.kind is None:
+            raise self.wrong(value)
+        try:
+            return self.kind(value)
+        except (ValueError, TypeError):
+            raise self.wrong(value) from None
+
+    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
+        if any(not isinstance(value, str | int | float | None) for value in self._values):
+            raise NoSchemaError(self.name)
+        kinds = {type(value) for value in self._values}
+        names = {str: "string", int: "integer", bool: "boolean"}
+        kind = kinds.pop() if len(kinds) == 1 else None
+        return {**({"type": names[kind]} if kind in names else {}), "enum": self._values}
+
+
+def _identity(value: Any) -> tuple[bool, Any]:
+    """JSON's equality: 1 and 1.0 are one number, true is not 1."""
+    return isinstance(value, bool), value
+
+
+def literal_node(values: tuple[Any, ...]) -> ChoiceNode:
+    """`Literal[...]`; a member of an Enum in it stands for its value."""
+    choices = [(value.value if isinstance(value, Enum) else value, value) for value in values]
+    return ChoiceNode("one of " + ", ".join(repr(value) for value, _ in choices), choices)
+
+
+class FlagNode(Node):
+    """An enum.Flag: a number that combines members."""
+
+    def __init__(self, kind: type[Flag]) -> None:
+        self.kind = kind
+        self.name = kind.__name__
+
+    def strict(self, value: Any) -> Any:
+        try:
+            return self.kind(value)
+        except (ValueError, TypeError):
+            raise self.wrong(value) from None
+
+
+def enum_node(kind: type[Enum]) -> Node:
+    """The members of an Enum."""
+    if issubclass(kind, Flag):
+        return FlagNode(kind)
+    # A value that cannot be looked up leaves its member known by name only.
+    choices = [(member.value, member) for member in kind if isinstance(member.value, Hashable)]
+    values = ", ".join(repr(member.value) for member in kind)
+    return ChoiceNode(f"{kind.__name__} ({values})", choices, kind)
