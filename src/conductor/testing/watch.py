@@ -42,8 +42,8 @@ class Watch:
             found = self._condition.wait_for(predicate, timeout_s)
         return found or self._fail(timeout_s)
 
-    async def until(self, predicate: Callable[[], T], timeout_s: float = DEFAULT_TIMEOUT_S) -> T:
-        """The same on an event loop."""
+    async def until(self, predicate: Callable[[], T], timeout_s: float | None = DEFAULT_TIMEOUT_S) -> T:
+        """The same on an event loop; None = for ever."""
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
@@ -61,9 +61,9 @@ class Watch:
         self._wakers.append(lambda: call_on(loop, resolve, changed))
         return changed
 
-    def _fail(self, timeout_s: float) -> NoReturn:
+    def _fail(self, timeout_s: float | None) -> NoReturn:
         with self._condition:
-            raise TimeoutError(f"what the test waits for did not come within {timeout_s:g} s; {self._describe()}")
+            raise TimeoutError(f"what the test waits for did not come within {timeout_s} s; {self._describe()}")
 
 
 def resolve(future: asyncio.Future[None]) -> None:

@@ -1,0 +1,177 @@
+"""As much of HTTP/1.1 as the stub needs: requests in, answers out, connections kept alive, cut or left hanging."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import cast
+
+
+class BadRequest(Exception):
+    """What arrived is not HTTP."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawRequest:
+    """One request as it came over the wire. Header names are in lower case."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+    keep_alive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the server says to one request."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = "application/json"
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def encode(self, *, close: bool) -> bytes:
+        """The bytes that travel."""
+        lines = [f"HTTP/1.1 {self.status} {_phrase(self.status)}"]
+        if self.body or self.status not in (204, 304):
+            lines += [f"Content-Type: {self.content_type}", f"Content-Length: {len(self.body)}"]
+        if close:
+            lines.append("Connection: close")
+        lines += [f"{name}: {value}" for name, value in self.headers.items()]
+        return "\r\n".join([*lines, "", ""]).encode("latin-1") + self.body
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Unknown"
+
+
+class Connection(asyncio.Protocol):
+    """One client connection. Requests are served one by one; when the client leaves, the one in work is given up."""
+
+    def __init__(
+        self,
+        number: int,
+        serve: Callable[[Connection, RawRequest], Awaitable[None]],
+        on_lost: Callable[[Connection], None],
+    ) -> None:
+        self.number = number
+        self._serve = serve
+        self._on_lost = on_lost
+        self._received = bytearray()
+        self._pending: deque[RawRequest] = deque()
+        self._working: asyncio.Task[None] | None = None
+        self._closing = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        try:
+            while (parsed := parse_request(self._received)) is not None:
+                request, length = parsed
+                del self._received[:length]
+                self._pending.append(request)
+        except BadRequest as error:
+            self.send(Answer(400, str(error).encode(), "text/plain"), close=True)
+            return
+        if self._pending and self._working is None:
+            self._working = asyncio.get_running_loop().create_task(self._work())
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
+        self._closing = True
+        if self._working is not None:
+            self._working.cancel()
+        self._on_lost(self)
+
+    async def _work(self) -> None:
+        try:
+            while self._pending and not self._closing:
+                await self._serve(self, self._pending.popleft())
+        finally:
+            self._working = None
+
+    def send(self, answer: Answer, *, close: bool = False) -> None:
+        """Answer the request in work; with `close` say that this was the last, and end."""
+        self.send_raw(answer.encode(close=close), close=close)
+
+    def send_raw(self, data: bytes, *, close: bool) -> None:
+        """Put bytes on the wire as they are."""
+        if self._closing:
+            return
+        self._transport.write(data)
+        if close:
+            self.close()
+
+    def close(self) -> None:
+        """End the connection in good order (FIN), without a word."""
+        self._closing = True
+        self._transport.close()
+
+    def reset(self) -> None:
+        """End the connection rudely (RST): the client reads 'connection reset by peer'."""
+        self._closing = True
+        raw = self._transport.get_extra_info("socket")
+        if raw is not None:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._transport.abort()
+
+
+def parse_request(data: bytearray) -> tuple[RawRequest, int] | None:
+    """The first request in the data and its length in bytes, or None while it is not complete."""
+    head_end = data.find(b"\r\n\r\n")
+    if head_end < 0:
+        return None
+    lines = data[:head_end].decode("latin-1").split("\r\n")
+    try:
+        method, target, version = lines[0].split(" ")
+    except ValueError:
+        raise BadRequest(f"not a request line: {lines[0][:80]!r}") from None
+    headers = _headers(lines[1:])
+    body = _body(data, head_end + 4, headers)
+    if body is None:
+        return None
+    keep_alive = headers.get("connection", "").lower() != "close" and version == "HTTP/1.1"
+    return RawRequest(method, target, headers, body[0], keep_alive), body[1]
+
+
+def _headers(lines: list[str]) -> dict[str, str]:
+    pairs = (line.partition(":") for line in lines)
+    return {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _body(data: bytearray, start: int, headers: dict[str, str]) -> tuple[bytes, int] | None:
+    """The body and where it ends, or None while it is not complete."""
+    if headers.get("transfer-encoding", "").lower() == "chunked":
+        return _chunked_body(data, start)
+    try:
+        end = start + int(headers.get("content-length", "0"))
+    except ValueError:
+        raise BadRequest(f"not a content length: {headers['content-length']!r}") from None
+    return (bytes(data[start:end]), end) if len(data) >= end else None
+
+
+def _chunked_body(data: bytearray, start: int) -> tuple[bytes, int] | None:
+    chunks: list[bytes] = []
+    while (line_end := data.find(b"\r\n", start)) >= 0:
+        try:
+            size = int(data[start:line_end].split(b";")[0], 16)
+        except ValueError:
+            raise BadRequest(f"not a chunk size: {bytes(data[start:line_end])[:80]!r}") from None
+        end = line_end + 2 + size + 2
+        if len(data) < end:
+            return None
+        if size == 0:
+            return b"".join(chunks), end
+        chunks.append(bytes(data[line_end + 2 : end - 2]))
+        start = end
+    return None

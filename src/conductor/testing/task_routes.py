@@ -1,0 +1,141 @@
+"""The stub's `/tasks`: poll, report, read, log."""
+
+from __future__ import annotations
+
+from conductor.client.http.models.task import Task
+from conductor.client.http.models.task_exec_log import TaskExecLog
+from conductor.clock import Clock
+from conductor.testing.errors import ApiError
+from conductor.testing.http11 import Answer
+from conductor.testing.queue import QueueKey, TaskQueue
+from conductor.testing.reports import Reports
+from conductor.testing.request import Request
+from conductor.testing.router import Route, body_array, body_object, json_answer, text_answer
+from conductor.testing.watch import Watch
+from conductor.wire import FEATURES, FEATURES_HEADER, MAX_POLL_TIMEOUT_MS
+
+#: What a poll waits that does not say how long.
+_DEFAULT_POLL_MS = 100
+#: Floating-point dust that is no time left to wait.
+_DUST_S = 1e-6
+
+
+class TaskRoutes:
+    """Answers what workers ask."""
+
+    def __init__(
+        self,
+        queue: TaskQueue,
+        reports: Reports,
+        watch: Watch,
+        clock: Clock,
+        *,
+        leases: bool,
+        hold_partial_batches: bool,
+    ) -> None:
+        self._queue = queue
+        self._reports = reports
+        self._watch = watch
+        self._clock = clock
+        self._leases = leases
+        self._hold_partial_batches = hold_partial_batches
+
+    def routes(self) -> list[Route]:
+        """The endpoints, the more special ones first."""
+        return [
+            Route("GET POST", "/tasks/poll/batch/*", self.poll_batch),
+            Route("GET", "/tasks/poll/*", self.poll_one),
+            Route("POST", "/tasks", self.update),
+            *([Route("POST", "/tasks/reports", self.update_batch)] if self._leases else []),
+            Route("GET", "/tasks/queue/size", self.queue_size),
+            Route("GET", "/tasks/queue/all", self.queue_sizes),
+            Route("GET", "/tasks/*/log", self.read_log),
+            Route("POST", "/tasks/*/log", self.add_log),
+            Route("GET", "/tasks/*", self.read_task),
+        ]
+
+    async def poll_one(self, request: Request, task_type: str) -> Answer:
+        tasks = await self._poll(request, task_type, 1, _DEFAULT_POLL_MS)
+        if tasks:
+            return Answer(body=tasks[0], headers=self._features)
+        return Answer(204, headers=self._features)
+
+    async def poll_batch(self, request: Request, task_type: str) -> Answer:
+        count = _number(request, "count", 1)
+        timeout_ms = _number(request, "timeout", _DEFAULT_POLL_MS)
+        if timeout_ms > MAX_POLL_TIMEOUT_MS:
+            raise ApiError(400, "Long Poll Timeout value cannot be more than 5 seconds")
+        tasks = await self._poll(request, task_type, count, timeout_ms)
+        return Answer(body=b"[" + b",".join(tasks) + b"]", headers=self._features)
+
+    @property
+    def _features(self) -> dict[str, str]:
+        return {FEATURES_HEADER: FEATURES} if self._leases else {}
+
+    async def _poll(self, request: Request, task_type: str, count: int, timeout_ms: int) -> list[bytes]:
+        """The tasks as they travel: encoded before anybody can change them."""
+        key = QueueKey(task_type, request.query.get("domain"))
+        await self._until_ready(key, count, timeout_ms / 1000)
+        with self._watch.held:
+            tasks = self._queue.take(key, count, request.query.get("workerid"), lease=self._leases)
+            return [task.encode() for task in tasks]
+
+    async def _until_ready(self, key: QueueKey, count: int, timeout_s: float) -> None:
+        enough = count if self._hold_partial_batches else 1
+        ends_s = self._clock.monotonic() + timeout_s
+        while True:
+            left_s = ends_s - self._clock.monotonic()
+            with self._watch.held:
+                if count <= 0 or self._queue.ready(key) >= enough or left_s <= _DUST_S:
+                    return
+                event = self._queue.park(key)
+                left_s = min(left_s, self._queue.next_due_s(key) - self._clock.monotonic())
+            self._watch.notify()
+            try:
+                await self._clock.wait(event, left_s)
+            finally:
+                self._queue.unpark(key, event)
+
+    def update(self, request: Request) -> Answer:
+        with self._watch.held:
+            return self._reports.take(body_object(request))
+
+    def update_batch(self, request: Request) -> Answer:
+        with self._watch.held:
+            return json_answer(self._reports.take_batch(body_array(request)))
+
+    def read_task(self, request: Request, task_id: str) -> Answer:  # noqa: ARG002 - a handler's signature
+        with self._watch.held:
+            return Answer(body=self._find(task_id).encode())
+
+    def _find(self, task_id: str) -> Task:
+        if task_id not in self._queue.tasks:
+            raise ApiError(404, f"Task not found for taskId: {task_id}")
+        return self._queue.tasks[task_id]
+
+    def add_log(self, request: Request, task_id: str) -> Answer:
+        with self._watch.held:
+            self._queue.logs[task_id].append(request.body.decode())
+        return Answer()
+
+    def read_log(self, request: Request, task_id: str) -> Answer:  # noqa: ARG002 - a handler's signature
+        with self._watch.held:
+            lines = list(self._queue.logs[task_id])
+        return json_answer([TaskExecLog(log=line, task_id=task_id) for line in lines]) if lines else Answer(204)
+
+    def queue_size(self, request: Request) -> Answer:
+        key = QueueKey(request.query.get("taskType", ""), request.query.get("domain") or None)
+        with self._watch.held:
+            return text_answer(str(self._queue.ready(key)))
+
+    def queue_sizes(self, request: Request) -> Answer:  # noqa: ARG002 - a handler's signature
+        with self._watch.held:
+            return json_answer(self._queue.sizes())
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    value = request.query.get(name, str(default))
+    try:
+        return int(value)
+    except ValueError:
+        raise ApiError(500, f"Failed to convert {name}={value!r} to a number") from None
