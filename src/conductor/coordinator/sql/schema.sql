@@ -47,9 +47,9 @@ CREATE TABLE json_schema (
 ) WITHOUT ROWID;
 
 -- A workflow definition together with the task definitions it was started with; shared by all starts.
+-- Its key is a digest of its body: the same content has the same key, whatever was rolled back in between.
 CREATE TABLE snapshot (
   pk INTEGER PRIMARY KEY,
-  digest BLOB NOT NULL UNIQUE,
   body BLOB NOT NULL
 );
 
@@ -67,7 +67,8 @@ CREATE TABLE workflow (
   updated_ms INTEGER NOT NULL,
   ended_ms INTEGER,
   retried_ms INTEGER NOT NULL DEFAULT 0,
-  wake_ms INTEGER                  -- when its own timeout is due
+  wake_ms INTEGER,                 -- when its own timeout, or a wait inside it, is due
+  last_task INTEGER                -- the task that was scheduled last
 );
 CREATE INDEX workflow_open ON workflow (name, pk) WHERE ended_ms IS NULL;
 CREATE INDEX workflow_wake ON workflow (wake_ms) WHERE wake_ms IS NOT NULL;
@@ -125,9 +126,10 @@ CREATE TABLE task (
 );
 CREATE INDEX task_ready ON task (queue, priority DESC, ready_ms, pk) WHERE ready_ms IS NOT NULL;
 CREATE INDEX task_wake ON task (wake_ms) WHERE wake_ms IS NOT NULL;
-CREATE INDEX task_leased ON task (type) WHERE lease_ms IS NOT NULL;
+CREATE INDEX task_leased ON task (type) WHERE lease_ms IS NOT NULL;   -- counts for concurrency limits
 CREATE INDEX task_delayed ON task (queue) WHERE due_ms IS NOT NULL;
-CREATE INDEX task_workflow ON task (workflow, pk);
+CREATE INDEX task_pending ON task (workflow, pk) WHERE executed = 0;
+CREATE INDEX task_ref ON task (workflow, ref, pk);
 
 CREATE TABLE task_data (
   pk INTEGER PRIMARY KEY,

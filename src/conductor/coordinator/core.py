@@ -1,0 +1,180 @@
+"""The coordinator without HTTP: what the routes call. Every method returns after its effect is on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from conductor.clock import Clock
+from conductor.coordinator.definitions import Snapshots
+from conductor.coordinator.errors import ApiError, bad_request
+from conductor.coordinator.executions import Executions
+from conductor.coordinator.poll_data import PollData
+from conductor.coordinator.report import Outcome, Report
+from conductor.coordinator.store import Notes, Store, StoreError, Tx
+from conductor.coordinator.task_queue import TaskQueue
+from conductor.coordinator.timers import DeadlineTimer
+from conductor.coordinator.waiters import Waiter, Waiters
+from conductor.wire import MAX_POLL_TIMEOUT_MS, Verdict
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+#: Overdue tasks looked at in one transaction; more are taken by the next, so that nobody waits long behind them.
+EXPIRED_PER_STEP = 200
+#: After a failed step the timer tries again this much later.
+RETRY_STEP_MS = 1000
+LONG_POLL_REFUSED = "Long Poll Timeout value cannot be more than 5 seconds"
+
+
+class Poll(NamedTuple):
+    """One poll as it was asked."""
+
+    task_type: str
+    domain: str = ""
+    worker_id: str | None = None
+    count: int = 1
+    timeout_ms: int = 100
+
+
+class Core:
+    """Rules, store, waiters and timer under one roof."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self.store = store
+        self.clock = clock
+        self.snapshots = Snapshots()
+        self.poll_data = PollData()
+        self.queue = TaskQueue(self.snapshots)
+        self.executions = Executions(self.queue, self.snapshots, self.poll_data)
+        self.waiters = Waiters(clock)
+        self._timer = DeadlineTimer(clock, self._tick_on_time)
+        self._timer_task: asyncio.Task[None] | None = None
+        self._watchers: dict[int, asyncio.Event] = {}
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Recover: act on every deadline that passed while nobody looked, then watch the next."""
+        loop = asyncio.get_running_loop()
+
+        def committed(notes: Notes) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is parked any more
+                loop.call_soon_threadsafe(self._committed, notes)
+
+        self.store.on_commit = committed
+        self._timer.notice(await self._tick_on_time())
+        self._timer_task = asyncio.create_task(self._timer.run(), name="coordinator-timer")
+
+    def drain(self) -> None:
+        """Answer every parked poll at once."""
+        self.waiters.close()
+        for event in self._watchers.values():
+            event.set()
+
+    async def stop(self) -> None:
+        """End the timer."""
+        self.drain()
+        if self._timer_task is not None:
+            self._timer_task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._timer_task
+
+    def _committed(self, notes: Notes) -> None:
+        self.waiters.wake(notes.ready)
+        self._timer.notice(notes.wake_ms)
+        for workflow in notes.ended:
+            event = self._watchers.get(workflow)
+            if event is not None:
+                event.set()
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def tick(self, tx: Tx) -> int | None:
+        """Act on what is due; when to look again."""
+        self.executions.expire(tx, EXPIRED_PER_STEP)
+        self.queue.release_rate_limited(tx)
+        nearest: int | None = tx.value("nearest wake")
+        tx.notes.add_wake(nearest)
+        return tx.notes.wake_ms
+
+    async def _tick_on_time(self) -> int | None:
+        try:
+            return await self.store.write(self.tick)
+        except StoreError as error:
+            logger.error("deadlines could not be acted on: %s; trying again in %d ms", error, RETRY_STEP_MS)
+            return self.clock.wall_ms() + RETRY_STEP_MS
+
+    # -- tasks ----------------------------------------------------------------------------------------------------
+
+    async def poll(self, poll: Poll, watch: Callable[[Callable[[], None]], Any] | None = None) -> list[dict[str, Any]]:
+        """Lease tasks; park up to the timeout while there are none. `watch(gone)` tells when the client hangs up."""
+        if poll.timeout_ms > MAX_POLL_TIMEOUT_MS:
+            raise bad_request(LONG_POLL_REFUSED)
+        self.poll_data.note(poll.task_type, poll.domain, poll.worker_id, self.clock.wall_ms())
+        if poll.count <= 0:
+            return []
+
+        async def attempt() -> list[dict[str, Any]]:
+            return await self.store.write(lambda tx: self._poll(tx, poll))
+
+        if poll.timeout_ms <= 0:
+            return await attempt()
+        return await self._parked(poll, attempt, watch)
+
+    def _poll(self, tx: Tx, poll: Poll) -> list[dict[str, Any]]:
+        self.executions.expire(tx, EXPIRED_PER_STEP)
+        return self.queue.poll(tx, poll.task_type, poll.domain, poll.worker_id, poll.count)
+
+    async def _parked(
+        self, poll: Poll, attempt: Callable[[], Any], watch: Callable[[Callable[[], None]], Any] | None
+    ) -> list[dict[str, Any]]:
+        waiter = Waiter()
+        watcher = asyncio.ensure_future(watch(waiter.leave)) if watch is not None else None
+        try:
+            key = (poll.task_type, poll.domain)
+            tasks = await self.waiters.wait(key, poll.timeout_ms / 1000, waiter, attempt, poll.count)
+        finally:
+            if watcher is not None:
+                watcher.cancel()
+        if waiter.gone and tasks:
+            # Granted in the very moment the client left: nobody works on these, so nobody must wait for their leases.
+            await self.store.write(lambda tx: self.queue.take_back(tx, [task["taskId"] for task in tasks]))
+            return []
+        return tasks
+
+    async def report(self, report: Report) -> Outcome:
+        """One report or heartbeat."""
+        return await self.store.write(lambda tx: self._report(tx, report))
+
+    def _report(self, tx: Tx, report: Report) -> Outcome:
+        if report.extend_lease:
+            return self.queue.extend(tx, report)
+        outcome = self.queue.report(tx, report)
+        if outcome.workflow is not None:
+            self.executions.advance(tx, outcome.workflow)
+        return outcome
+
+    async def reports(self, reports: list[Report]) -> list[Outcome]:
+        """Many at once: each is judged for itself, all in one transaction."""
+        return await self.store.write(lambda tx: [self._one_of_many(tx, report) for report in reports])
+
+    def _one_of_many(self, tx: Tx, report: Report) -> Outcome:
+        try:
+            with tx.savepoint():
+                return self._report(tx, report)
+        except ApiError as error:
+            return Outcome(report.task_id or "", error.verdict or Verdict.REJECTED, error.status, error.message)
+
+    # -- everything else ------------------------------------------------------------------------------------------
+
+    async def write(self, fn: Callable[[Tx], T]) -> T:
+        """Run one change of the rules' modules."""
+        return await self.store.write(fn)
+
+    async def read(self, fn: Callable[[Tx], T]) -> T:
+        """Run one query beside the writer."""
+        return await self.store.read(fn)

@@ -1,0 +1,58 @@
+"""What a client did wrong, as Conductor says it: an HTTP status and an error body."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conductor.wire import VERDICT_FIELD, Verdict
+
+VALIDATION_FAILED = "Validation failed, check below errors for detail."
+
+
+class ApiError(Exception):
+    """An answer that is not a success. Raised anywhere below the routes, encoded in one place."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        verdict: Verdict | None = None,
+        problems: list[tuple[str, str]] | None = None,
+        retryable: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.verdict = verdict
+        self.problems = problems or []
+        self.retryable = retryable
+
+    def body(self) -> dict[str, Any]:
+        """Conductor's ErrorResponse, without what is absent."""
+        body: dict[str, Any] = {"status": self.status, "message": self.message, "retryable": self.retryable}
+        if self.problems:
+            body["validationErrors"] = [{"path": path, "message": message} for path, message in self.problems]
+        if self.verdict is not None:
+            body[VERDICT_FIELD] = self.verdict
+        return body
+
+
+def bad_request(message: str) -> ApiError:
+    """400: the request itself is wrong."""
+    return ApiError(400, message)
+
+
+def invalid(problems: list[tuple[str, str]]) -> ApiError:
+    """400 with one line per wrong field."""
+    return ApiError(400, VALIDATION_FAILED, problems=problems)
+
+
+def not_found(message: str) -> ApiError:
+    """404."""
+    return ApiError(404, message)
+
+
+def conflict(message: str) -> ApiError:
+    """409."""
+    return ApiError(409, message)

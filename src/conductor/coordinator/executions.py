@@ -1,0 +1,409 @@
+"""Workflows in the store: starting them, and carrying out what the decider says. Runs inside transactions."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import deque
+from typing import Any
+
+import msgspec
+
+from conductor.coordinator.definitions import Snapshot, Snapshots, TaskDef, get_workflow_def, queue_pk, type_pk
+from conductor.coordinator.draft import Decision, SubWorkflowStart
+from conductor.coordinator.errors import ApiError, conflict, not_found
+from conductor.coordinator.poll_data import PollData
+from conductor.coordinator.store import Tx
+from conductor.coordinator.stored_tasks import StoredTasks
+from conductor.coordinator.task_queue import TaskQueue, next_wake
+from conductor.coordinator.task_row import TaskRow
+from conductor.coordinator.workflow_row import WorkflowData, WorkflowRow
+from conductor.coordinator.workflow_state import TaskState, WorkflowState
+from conductor.coordinator.workflows import decide
+
+logger = logging.getLogger(__name__)
+
+#: Workflows moved by one event within one transaction; the rest follows at once in the next.
+STEPS_PER_TRANSACTION = 200
+#: Far enough: no limit.
+FOREVER_MS = 2**62
+#: How the end of a sub-workflow reads as the end of its task.
+TASK_STATUS_AFTER = {"COMPLETED": "COMPLETED", "TERMINATED": "CANCELED"}
+#: The token for "no domain" in a list of domains.
+NO_DOMAIN = "NO_DOMAIN"
+
+
+class Start(msgspec.Struct, rename="camel", kw_only=True):
+    """A request to start a workflow."""
+
+    name: str | None = None
+    version: int | None = None
+    correlation_id: str | None = None
+    input: dict[str, Any] | None = {}
+    task_to_domain: dict[str, str] | None = None
+    workflow_def: dict[str, Any] | None = None
+    priority: int | None = 0
+    created_by: str | None = None
+    idempotency_key: str | None = None
+    idempotency_strategy: str | None = None
+
+
+class Executions:
+    """Start, advance, expire, end."""
+
+    def __init__(self, queue: TaskQueue, snapshots: Snapshots, poll_data: PollData) -> None:
+        self._queue = queue
+        self._snapshots = snapshots
+        self._poll_data = poll_data
+
+    # -- starting -------------------------------------------------------------------------------------------------
+
+    def start(self, tx: Tx, start: Start) -> int:
+        """Start a workflow and take its first step; its key."""
+        present = self._present(tx, start)
+        if present is not None:
+            return present
+        workflow = self.create(tx, start, None)
+        self.advance(tx, workflow)
+        return workflow
+
+    def _present(self, tx: Tx, start: Start) -> int | None:
+        """The workflow that an earlier start with the same idempotency key made."""
+        if not start.idempotency_key:
+            return None
+        found = tx.row("idempotent workflow", start.name, start.idempotency_key)
+        if found is None:
+            return None
+        row = WorkflowRow._make(found)
+        strategy = start.idempotency_strategy or "RETURN_EXISTING"
+        if strategy == "FAIL" or (strategy == "FAIL_ON_RUNNING" and not row.terminal):
+            raise conflict(f"a workflow {start.name} with idempotency key {start.idempotency_key} exists already")
+        return row.pk if strategy == "RETURN_EXISTING" else None
+
+    def create(self, tx: Tx, start: Start, parent_task: int | None) -> int:
+        """Store a new workflow; its first step is still to come."""
+        definition = start.workflow_def or get_workflow_def(tx, start.name or "", start.version)
+        if definition is None:
+            raise not_found(f"No such workflow found by name: {start.name}, version: {start.version}")
+        snapshot = self._snapshots.make(tx, definition)
+        workflow = tx.insert(
+            "add workflow",
+            definition["name"],
+            definition.get("version", 1),
+            snapshot.pk,
+            start.priority or 0,
+            start.correlation_id,
+            start.idempotency_key,
+            parent_task,
+            tx.now_ms,
+            tx.now_ms,
+        )
+        given = {**(definition.get("inputTemplate") or {}), **(start.input or {})}
+        variables = definition.get("variables") or {}
+        domains = msgspec.json.encode(start.task_to_domain) if start.task_to_domain else None
+        encoded = msgspec.json.encode(given), msgspec.json.encode(variables)
+        tx.run("add workflow data", workflow, *encoded, domains, start.created_by)
+        return workflow
+
+    # -- advancing ------------------------------------------------------------------------------------------------
+
+    def advance(self, tx: Tx, workflow: int) -> None:
+        """Draw the consequences of what has happened, in this workflow and in those it moves."""
+        work, steps = deque([workflow]), 0
+        while work:
+            steps += 1
+            if steps > STEPS_PER_TRANSACTION:
+                for later in work:
+                    tx.run("set workflow wake", tx.now_ms, later)
+                tx.notes.add_wake(tx.now_ms)
+                return
+            work.extend(self._step(tx, work.popleft()))
+
+    def _step(self, tx: Tx, workflow: int) -> list[int]:
+        """Decide one workflow and carry it out; the others that must be looked at because of it."""
+        row = get_workflow(tx, workflow)
+        snapshot = self._snapshots.get(tx, row.snapshot)
+        tasks = StoredTasks(tx, workflow, row.last_task)
+        state = load_state(tx, row, snapshot, tasks)
+        decision = decide(state, tx.now_ms, new_id=lambda: tx.ids.task(tx.new_task_pk()), jitter=random.random())
+        return self.carry_out(tx, row, state, decision, tasks)
+
+    def carry_out(
+        self, tx: Tx, row: WorkflowRow, state: WorkflowState, decision: Decision, tasks: StoredTasks
+    ) -> list[int]:
+        """Make a decision true; the other workflows that must be looked at because of it."""
+        last_task = None
+        for task in decision.schedule:
+            last_task = self._schedule(tx, row, state, task)
+        for task in decision.update:
+            self._update(tx, task, *tasks.read[task.task_id])
+        for task_id in decision.remove:
+            remove_task(tx, tx.ids.task_pk(task_id) or 0)
+        if decision.variables is not None:
+            tx.run("set workflow variables", msgspec.json.encode(decision.variables), row.pk)
+        if decision.input is not None:
+            tx.run("set workflow input", msgspec.json.encode(decision.input), row.pk)
+        touched = [self._start_sub_workflow(tx, row, state, start) for start in decision.start_sub_workflows]
+        for workflow_id in decision.terminate_sub_workflows:
+            self.terminate(tx, tx.ids.workflow_pk(workflow_id) or 0, "Parent workflow has been terminated")
+        if decision.workflow_status is not None:
+            touched += self._end(tx, row, state, decision)
+        else:
+            wake_ms = _workflow_wake(tx, row, state.definition, decision.wait_until_ms)
+            tx.run("decided workflow", tx.now_ms, wake_ms, last_task, row.pk)
+            tx.notes.add_wake(wake_ms)
+        tx.notes.ended.add(row.pk)
+        return touched
+
+    def _schedule(self, tx: Tx, row: WorkflowRow, state: WorkflowState, task: TaskState) -> int:
+        snapshot = self._snapshots.get(tx, row.snapshot)
+        polled = task.type == "SIMPLE" and task.status == "SCHEDULED"
+        task_def = snapshot.task_def(task.ref)
+        type_ = type_pk(tx, task.name, task_def if polled else None)
+        domain = self._domain(tx, state, task.name) if polled else ""
+        queue = queue_pk(tx, type_, domain) if polled else None
+        stored = _new_row(tx, row, task, task_def, type_, queue)
+        tx.run_named("add task", stored._asdict())
+        output = msgspec.json.encode(task.output) if task.output else None
+        tx.run("add task data", stored.pk, msgspec.json.encode(task.input), output, task.reason)
+        tx.notes.add_wake(stored.wake_ms)
+        if stored.ready_ms is not None:
+            tx.notes.add_ready(task.name, domain)
+        return stored.pk
+
+    def _domain(self, tx: Tx, state: WorkflowState, task_type: str) -> str:
+        """The first of the listed domains that has workers, else the last."""
+        listed = state.task_to_domain.get(task_type) or state.task_to_domain.get("*")
+        if not listed:
+            return ""
+        domains = ["" if name.strip() == NO_DOMAIN else name.strip() for name in listed.split(",")]
+        for domain in domains:
+            if self._poll_data.active(task_type, domain, tx.now_ms):
+                return domain
+        return domains[-1]
+
+    def _update(self, tx: Tx, task: TaskState, row: TaskRow, before: TaskState) -> None:
+        if task.terminal and not row.terminal:
+            self._queue.end(tx, row, task.status, None)
+        sub_workflow = tx.ids.workflow_pk(task.sub_workflow_id)
+        changed = (task.started_ms, task.ended_ms, task.wait_until_ms, sub_workflow)
+        tx.run("decided task", task.status, task.executed, task.retried, task.iteration, *changed, row.pk)
+        if task.input is not before.input or task.output is not before.output or task.reason != before.reason:
+            payload = msgspec.json.encode(task.input), msgspec.json.encode(task.output)
+            tx.run("set task data", *payload, task.reason, row.pk)
+
+    def _start_sub_workflow(self, tx: Tx, row: WorkflowRow, state: WorkflowState, start: SubWorkflowStart) -> int:
+        """Start it; a definition that does not exist fails the task, and its workflow decides what that means."""
+        task = tx.ids.task_pk(start.task_id) or 0
+        asked = Start(
+            name=start.name,
+            version=start.version,
+            workflow_def=start.definition,
+            input=start.input,
+            correlation_id=row.correlation_id,
+            priority=row.priority if start.priority is None else start.priority,
+            task_to_domain=dict(state.task_to_domain) if start.task_to_domain is None else start.task_to_domain,
+        )
+        try:
+            workflow = self.create(tx, asked, task)
+        except ApiError as error:
+            self._queue.end(tx, get_task(tx, task), "FAILED_WITH_TERMINAL_ERROR", error.message)
+            return row.pk
+        tx.run("set sub-workflow", workflow, task)
+        return workflow
+
+    # -- ending ---------------------------------------------------------------------------------------------------
+
+    def _end(self, tx: Tx, row: WorkflowRow, state: WorkflowState, decision: Decision) -> list[int]:
+        status = decision.workflow_status or ""
+        failed = tx.ids.task_pk(decision.failed_task.task_id) if decision.failed_task else None
+        output = decision.output or {}
+        tx.run("set workflow result", msgspec.json.encode(output), decision.reason, failed, row.pk)
+        tx.run("end workflow", status, tx.now_ms, tx.now_ms, row.pk)
+        touched = []
+        if decision.failure_workflow is not None:
+            asked = Start(name=decision.failure_workflow.name, input=decision.failure_workflow.input)
+            touched += self._start_failure_workflow(tx, row, asked, output)
+        if row.parent_task is not None:
+            touched += self._end_parent_task(tx, row.parent_task, status, output, decision.reason)
+        return touched
+
+    def _start_failure_workflow(self, tx: Tx, row: WorkflowRow, asked: Start, output: dict[str, Any]) -> list[int]:
+        asked.correlation_id = row.correlation_id
+        try:
+            workflow = self.create(tx, asked, None)
+        except ApiError as error:
+            logger.error("the failure workflow of %s cannot start: %s", tx.ids.workflow(row.pk), error.message)
+            return []
+        named = {**output, "conductor.failure_workflow": tx.ids.workflow(workflow)}
+        tx.run("set workflow output", msgspec.json.encode(named), row.pk)
+        return [workflow]
+
+    def _end_parent_task(self, tx: Tx, task: int, status: str, output: dict[str, Any], reason: str | None) -> list[int]:
+        parent = get_task(tx, task)
+        if parent.terminal:
+            return []
+        self._queue.end(tx, parent, TASK_STATUS_AFTER.get(status, "FAILED"), reason)
+        told = {**output, "subWorkflowId": tx.ids.workflow(parent.sub_workflow or 0)}
+        tx.run("set task result", msgspec.json.encode(told), reason, task)
+        return [parent.workflow]
+
+    def terminate(self, tx: Tx, workflow: int, reason: str | None, status: str = "TERMINATED") -> None:
+        """End a workflow from outside: every open task is cancelled and loses its lease."""
+        row = get_workflow(tx, workflow)
+        if row.status == "COMPLETED":
+            raise conflict("Cannot terminate a COMPLETED workflow.")
+        if row.status == status:
+            return
+        self.advance_all(tx, self._terminate(tx, row, reason, status))
+
+    def _terminate(self, tx: Tx, row: WorkflowRow, reason: str | None, status: str) -> list[int]:
+        for found in tx.rows("open tasks of workflow", row.pk):
+            task = TaskRow._make(found)
+            self._queue.cancel(tx, task, reason)
+            if task.sub_workflow is not None and not get_workflow(tx, task.sub_workflow).terminal:
+                self.terminate(tx, task.sub_workflow, reason)
+        data = WorkflowData._make(tx.row("workflow data", row.pk) or ())
+        output = msgspec.json.decode(data.output or b"{}")
+        tx.run("set workflow result", msgspec.json.encode(output), reason, data.failed_task, row.pk)
+        tx.run("end workflow", status, tx.now_ms, row.ended_ms or tx.now_ms, row.pk)
+        tx.notes.ended.add(row.pk)
+        if row.parent_task is not None:
+            return self._end_parent_task(tx, row.parent_task, status, output, reason)
+        return []
+
+    def advance_all(self, tx: Tx, workflows: list[int]) -> None:
+        """Advance each."""
+        for workflow in workflows:
+            self.advance(tx, workflow)
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def expire(self, tx: Tx, limit: int) -> None:
+        """Act on every task and workflow whose time has come, `limit` of each."""
+        for expired in self._queue.expire(tx, limit):
+            if expired.ends_workflow:
+                self._time_out(tx, expired.task.workflow, expired.reason)
+            else:
+                self.advance(tx, expired.task.workflow)
+        for found in tx.rows("due workflows", tx.now_ms, limit):
+            row = WorkflowRow._make(found)
+            definition = self._snapshots.get(tx, row.snapshot).definition
+            if tx.now_ms < timeout_at(row, definition):
+                self.advance(tx, row.pk)
+            elif definition.get("timeoutPolicy") == "TIME_OUT_WF":
+                self._time_out(tx, row.pk, f"Workflow timed out after {definition['timeoutSeconds']} seconds")
+            else:
+                logger.warning("workflow %s runs longer than its timeout", tx.ids.workflow(row.pk))
+                self.advance(tx, row.pk)
+
+    def _time_out(self, tx: Tx, workflow: int, reason: str) -> None:
+        if not get_workflow(tx, workflow).terminal:
+            self.terminate(tx, workflow, reason, "TIMED_OUT")
+
+
+def get_workflow(tx: Tx, workflow: int) -> WorkflowRow:
+    """The row of a workflow that is known to exist."""
+    found = tx.row("workflow", workflow)
+    if found is None:
+        raise not_found(f"No such workflow found by id: {tx.ids.workflow(workflow)}")
+    return WorkflowRow._make(found)
+
+
+def find_workflow(tx: Tx, workflow_id: str) -> WorkflowRow:
+    """The row behind a public id; 404 otherwise."""
+    found = tx.row("workflow", tx.ids.workflow_pk(workflow_id) or 0)
+    if found is None:
+        raise not_found(f"No such workflow found by id: {workflow_id}")
+    return WorkflowRow._make(found)
+
+
+def get_task(tx: Tx, task: int) -> TaskRow:
+    """The row of a task that is known to exist."""
+    return TaskRow._make(tx.row("task", task) or ())
+
+
+def remove_task(tx: Tx, task: int) -> None:
+    """Forget a task and all that belongs to it."""
+    tx.run("remove task", task)
+    tx.run("remove task data", task)
+    tx.run("remove task reports", task)
+    tx.run("remove task logs", tx.ids.task(task))
+
+
+def load_state(tx: Tx, row: WorkflowRow, snapshot: Snapshot, tasks: StoredTasks) -> WorkflowState:
+    """A stored workflow as the decider reads it."""
+    data = WorkflowData._make(tx.row("workflow data", row.pk) or ())
+    parent = None if row.parent_task is None else get_task(tx, row.parent_task)
+    return WorkflowState(
+        workflow_id=tx.ids.workflow(row.pk),
+        plan=snapshot.plan,
+        tasks=tasks,
+        status=row.status,
+        input=msgspec.json.decode(data.input),
+        output=msgspec.json.decode(data.output or b"{}"),
+        variables=msgspec.json.decode(data.variables or b"{}"),
+        correlation_id=row.correlation_id,
+        reason=data.reason,
+        parent_workflow_id=None if parent is None else tx.ids.workflow(parent.workflow),
+        parent_task_id=None if parent is None else tx.ids.task(parent.pk),
+        task_to_domain=msgspec.json.decode(data.task_to_domain or b"{}"),
+        priority=row.priority,
+    )
+
+
+def timeout_at(row: WorkflowRow, definition: dict[str, Any]) -> int:
+    """When the workflow's own timeout strikes."""
+    timeout_s = int(definition.get("timeoutSeconds") or 0)
+    return (row.retried_ms or row.created_ms) + timeout_s * 1000 if timeout_s > 0 else FOREVER_MS
+
+
+def _workflow_wake(tx: Tx, row: WorkflowRow, definition: Any, wait_until_ms: int | None) -> int | None:
+    times = [] if wait_until_ms is None else [wait_until_ms]
+    timeout_ms = timeout_at(row, definition)
+    # One that only alerts has done so once its time is over.
+    if timeout_ms != FOREVER_MS and (definition.get("timeoutPolicy") == "TIME_OUT_WF" or timeout_ms > tx.now_ms):
+        times.append(timeout_ms)
+    return min(times, default=None)
+
+
+def _new_row(tx: Tx, row: WorkflowRow, task: TaskState, task_def: TaskDef, type_: int, queue: int | None) -> TaskRow:
+    due_ms = task.scheduled_ms + task.start_delay_ms if task.start_delay_ms and queue else task.wait_until_ms
+    new = TaskRow(
+        pk=tx.ids.task_pk(task.task_id) or 0,
+        workflow=row.pk,
+        queue=queue,
+        type=type_,
+        kind=task.type,
+        ref=task.ref,
+        seq=task.seq,
+        iteration=task.iteration,
+        status=task.status,
+        priority=row.priority,
+        retry_count=task.retry_count,
+        retried_task=tx.ids.task_pk(task.retried_task_id),
+        retried=task.retried,
+        executed=task.executed,
+        poll_count=0,
+        scheduled_ms=task.scheduled_ms,
+        first_scheduled_ms=task.first_scheduled_ms,
+        started_ms=task.started_ms,
+        updated_ms=tx.now_ms,
+        ended_ms=task.ended_ms,
+        start_delay_s=task.start_delay_ms // 1000,
+        callback_after_s=task.start_delay_ms // 1000,
+        worker_id=None,
+        lease_no=0,
+        lease_ms=None,
+        response_ms=task_def.response_timeout_seconds * 1000,
+        timeout_ms=task_def.timeout_seconds * 1000,
+        poll_ms=(task_def.poll_timeout_seconds or 0) * 1000,
+        total_ms=task_def.total_timeout_seconds * 1000,
+        alerted=0,
+        ready_ms=tx.now_ms if queue and due_ms is None else None,
+        due_ms=due_ms,
+        wake_ms=None,
+        sub_workflow=tx.ids.workflow_pk(task.sub_workflow_id),
+    )
+    # A system task is watched through its workflow's own wake-up.
+    return new._replace(wake_ms=next_wake(new)) if queue else new

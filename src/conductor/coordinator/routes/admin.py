@@ -1,0 +1,24 @@
+"""Health and version."""
+
+from __future__ import annotations
+
+from conductor.coordinator.app import Answer, Request, Route, as_json, as_text
+from conductor.version import __version__
+
+
+async def health(request: Request) -> Answer:
+    """GET /health: 200 while the store answers."""
+    await request.core.read(lambda tx: tx.value("secret"))
+    return as_json({"healthy": True, "healthResults": [], "suppressedHealthResults": []})
+
+
+async def version(_request: Request) -> Answer:
+    """GET /version."""
+    return as_text(__version__)
+
+
+ROUTES = [
+    Route("GET", "/health", health, public=True),
+    Route("GET", "/api/health", health, public=True),
+    Route("GET", "/api/version", version),
+]

@@ -1,0 +1,119 @@
+"""Task and workflow definitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conductor.coordinator import definitions, queries
+from conductor.coordinator.app import DONE, Answer, Request, Route, as_json
+from conductor.coordinator.definition_rules import check_workflow_def
+from conductor.coordinator.errors import ApiError, bad_request, invalid, not_found
+
+
+async def register_task_defs(request: Request) -> Answer:
+    """POST /metadata/taskdefs: an array; each is created or replaced."""
+    raw = request.json(list[Any])
+    if not raw:
+        raise invalid([("registerTaskDef.taskDefinitions", "TaskDefList cannot be empty or null")])
+    parsed = [
+        definitions.parse_task_def(item, f"registerTaskDef.taskDefinitions[{index}]") for index, item in enumerate(raw)
+    ]
+    await request.core.write(lambda tx: definitions.register_task_defs(tx, parsed))
+    return DONE
+
+
+async def update_task_def(request: Request) -> Answer:
+    """PUT /metadata/taskdefs, name in the body; PUT /metadata/taskdefs/{name} is understood too."""
+    raw = request.json(dict[str, Any])
+    named = request.params.get("name")
+    if named is not None and raw.setdefault("name", named) != named:
+        raise bad_request(f"the path names {named!r}, the body {raw['name']!r}")
+    task_def = definitions.parse_task_def(raw, "updateTaskDef.taskDefinition")
+    await request.core.write(lambda tx: definitions.update_task_def(tx, task_def))
+    return DONE
+
+
+async def task_defs(request: Request) -> Answer:
+    """GET /metadata/taskdefs."""
+    return as_json(await request.core.read(definitions.all_task_defs))
+
+
+async def task_def(request: Request) -> Answer:
+    """GET /metadata/taskdefs/{name}."""
+    name = request.params["name"]
+    found = await request.core.read(lambda tx: definitions.get_task_def(tx, name))
+    if found is None:
+        raise not_found(f"No such taskType found by name: {name}")
+    return as_json(found.wire())
+
+
+async def drop_task_def(request: Request) -> Answer:
+    """DELETE /metadata/taskdefs/{name}."""
+    name = request.params["name"]
+    await request.core.write(lambda tx: definitions.drop_task_def(tx, name))
+    return DONE
+
+
+async def register_workflow_def(request: Request) -> Answer:
+    """POST /metadata/workflow: one definition; 409 if it exists, unless ?overwrite=true."""
+    definition = check_workflow_def(request.json(dict[str, Any]))
+    overwrite = request.flag("overwrite", default=False)
+    await request.core.write(lambda tx: definitions.put_workflow_def(tx, definition, overwrite=overwrite))
+    return DONE
+
+
+async def validate_workflow_def(request: Request) -> Answer:
+    """POST /metadata/workflow/validate."""
+    check_workflow_def(request.json(dict[str, Any]))
+    return DONE
+
+
+async def update_workflow_defs(request: Request) -> Answer:
+    """PUT /metadata/workflow: an array; each is created or replaced."""
+    checked = [check_workflow_def(item) for item in request.json(list[dict[str, Any]])]
+
+    def put_all(tx: definitions.Tx) -> None:
+        for definition in checked:
+            definitions.put_workflow_def(tx, definition, overwrite=True)
+
+    await request.core.write(put_all)
+    return as_json({"bulkErrorResults": {}, "bulkSuccessfulResults": [item["name"] for item in checked]})
+
+
+async def workflow_def(request: Request) -> Answer:
+    """GET /metadata/workflow/{name}?version=: that version, or the latest."""
+    name, version = request.params["name"], request.integer("version", 0)
+    found = await request.core.read(lambda tx: definitions.get_workflow_def(tx, name, version or None))
+    if found is None:
+        raise ApiError(404, f"No such workflow found by name: {name}, version: {version or 'null'}")
+    return as_json(found)
+
+
+async def workflow_defs(request: Request) -> Answer:
+    """GET /metadata/workflow."""
+    return as_json(await request.core.read(lambda tx: queries.decoded(tx.rows("workflow definitions"))))
+
+
+async def drop_workflow_def(request: Request) -> Answer:
+    """DELETE /metadata/workflow/{name}/{version}."""
+    name, text = request.params["name"], request.params["version"]
+    if not text.isdigit():
+        raise bad_request(f"a version is a whole number, not {text!r}")
+    await request.core.write(lambda tx: definitions.drop_workflow_def(tx, name, int(text)))
+    return DONE
+
+
+ROUTES = [
+    Route("POST", "/api/metadata/taskdefs", register_task_defs),
+    Route("PUT", "/api/metadata/taskdefs", update_task_def),
+    Route("GET", "/api/metadata/taskdefs", task_defs),
+    Route("PUT", "/api/metadata/taskdefs/{name}", update_task_def),
+    Route("GET", "/api/metadata/taskdefs/{name}", task_def),
+    Route("DELETE", "/api/metadata/taskdefs/{name}", drop_task_def),
+    Route("POST", "/api/metadata/workflow", register_workflow_def),
+    Route("PUT", "/api/metadata/workflow", update_workflow_defs),
+    Route("GET", "/api/metadata/workflow", workflow_defs),
+    Route("POST", "/api/metadata/workflow/validate", validate_workflow_def),
+    Route("GET", "/api/metadata/workflow/{name}", workflow_def),
+    Route("DELETE", "/api/metadata/workflow/{name}/{version}", drop_workflow_def),
+]

@@ -1,0 +1,82 @@
+"""What workers say about tasks: reports, heartbeats, and the verdicts they get."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from conductor.coordinator.app import Answer, Request, Route, as_json, as_text, read_json
+from conductor.coordinator.core import Poll
+from conductor.coordinator.errors import ApiError, bad_request
+from conductor.coordinator.report import Outcome, Report
+from conductor.coordinator.routes.tasks import FEATURES
+from conductor.wire import LEASE_EXPIRES_HEADER, LEASE_ID, VERDICT_HEADER, Verdict
+
+#: More reports in one request are refused.
+MAX_REPORTS = 10_000
+
+
+async def update(request: Request) -> Answer:
+    """POST /tasks: one report or heartbeat; the answer is the task's id."""
+    report = _read(request)
+    outcome = await request.core.report(report)
+    outcome.raise_for_verdict()
+    return as_text(report.task_id or "", *_verdict_headers(outcome))
+
+
+async def update_and_poll(request: Request) -> Answer:
+    """POST /tasks/update-v2: a report, answered with the next task of the same queue."""
+    report = _read(request)
+    outcome = await request.core.report(report)
+    outcome.raise_for_verdict()
+    headers = (*_verdict_headers(outcome), FEATURES)
+    if report.extend_lease or outcome.ended_queue is None:
+        return Answer(204, headers=headers)
+    queue = outcome.ended_queue
+    task_type, domain = await request.core.write(lambda tx: tx.row("queue of", queue))
+    tasks = await request.core.poll(Poll(task_type, domain, report.worker_id, 1, 0))
+    return as_json(tasks[0], *headers) if tasks else Answer(204, headers=headers)
+
+
+async def batch(request: Request) -> Answer:
+    """POST /tasks/reports: an array of reports, answered by an array of verdicts in the same order."""
+    raw = request.json(list[msgspec.Raw])
+    if len(raw) > MAX_REPORTS:
+        raise bad_request(f"at most {MAX_REPORTS} reports in one request, not {len(raw)}")
+    answers: list[dict[str, Any]] = [{}] * len(raw)
+    reports: list[tuple[int, Report]] = []
+    for index, body in enumerate(raw):
+        try:
+            reports.append((index, read_json(bytes(body), Report)))
+        except ApiError as error:
+            answers[index] = Outcome("", Verdict.REJECTED, error.status, error.message).wire()
+    outcomes = await request.core.reports([report for _, report in reports])
+    for (index, _), outcome in zip(reports, outcomes, strict=True):
+        answers[index] = outcome.wire()
+    return as_json(answers)
+
+
+def _read(request: Request) -> Report:
+    try:
+        return request.json(Report)
+    except ApiError as error:
+        # Whoever speaks of leases is told in its own language that this was no report.
+        if LEASE_ID.encode() in request.body:
+            error.verdict = Verdict.REJECTED
+        raise
+
+
+def _verdict_headers(outcome: Outcome) -> tuple[tuple[str, str], ...]:
+    if outcome.verdict is None:
+        return ()
+    if outcome.lease_expires_ms is not None:
+        return ((LEASE_EXPIRES_HEADER, str(outcome.lease_expires_ms)),)
+    return ((VERDICT_HEADER, str(outcome.verdict)),)
+
+
+ROUTES = [
+    Route("POST", "/api/tasks", update),
+    Route("POST", "/api/tasks/update-v2", update_and_poll),
+    Route("POST", "/api/tasks/reports", batch),
+]

@@ -1,0 +1,124 @@
+"""Polling and reading tasks."""
+
+from __future__ import annotations
+
+import msgspec
+
+from conductor.coordinator import queries
+from conductor.coordinator.app import DONE, NOTHING, Answer, Request, Route, as_json, as_text
+from conductor.coordinator.core import Poll
+from conductor.coordinator.errors import bad_request
+from conductor.wire import FEATURES as FEATURE_LIST
+from conductor.wire import FEATURES_HEADER
+
+#: Every poll answer says what this server can do beyond a plain one.
+FEATURES = (FEATURES_HEADER, FEATURE_LIST)
+
+
+async def poll_one(request: Request) -> Answer:
+    """GET /tasks/poll/{type}: one task or 204, after at most 100 ms."""
+    tasks = await request.core.poll(_poll(request, 1, 100), request.watch)
+    return as_json(tasks[0], FEATURES) if tasks else Answer(204, headers=(FEATURES,))
+
+
+async def poll_batch(request: Request) -> Answer:
+    """GET /tasks/poll/batch/{type}: as soon as there is at least one task, or [] when the time is over."""
+    poll = _poll(request, request.integer("count", 1), request.integer("timeout", 100))
+    return as_json(await request.core.poll(poll, request.watch), FEATURES)
+
+
+def _poll(request: Request, count: int, timeout_ms: int) -> Poll:
+    domain = request.query("domain") or ""
+    return Poll(request.params["type"], domain, request.query("workerid"), count, timeout_ms)
+
+
+async def get(request: Request) -> Answer:
+    """GET /tasks/{taskId}."""
+    task_id = request.params["taskId"]
+    return as_json(await request.core.read(lambda tx: queries.task(tx, request.core.snapshots, task_id)))
+
+
+async def add_log(request: Request) -> Answer:
+    """POST /tasks/{taskId}/log: the body is the line, raw or as a JSON string."""
+    if not request.body:
+        raise bad_request("Required request body is missing")
+    line, task_id = _log_line(request.body), request.params["taskId"]
+    await request.core.write(lambda tx: tx.run("add log", task_id, tx.now_ms, line))
+    return DONE
+
+
+def _log_line(body: bytes) -> str:
+    # JavaScript clients send a quoted JSON string, Java ones the bare text, both as application/json.
+    if body.startswith(b'"') and body.endswith(b'"'):
+        try:
+            return msgspec.json.decode(body, type=str)
+        except msgspec.DecodeError:
+            pass
+    return body.decode("utf-8", "replace")
+
+
+async def logs(request: Request) -> Answer:
+    """GET /tasks/{taskId}/log."""
+    task_id = request.params["taskId"]
+    rows = await request.core.read(lambda tx: tx.rows("logs", task_id))
+    if not rows:
+        return NOTHING
+    return as_json([{"log": line, "taskId": task_id, "createdTime": at_ms} for line, at_ms in rows])
+
+
+async def queue_size(request: Request) -> Answer:
+    """GET /tasks/queue/size?taskType=&domain=."""
+    task_type, domain = request.required("taskType"), request.query("domain") or ""
+    return as_json(await request.core.read(lambda tx: queries.queue_size(tx, task_type, domain)))
+
+
+async def queue_sizes(request: Request) -> Answer:
+    """GET /tasks/queue/sizes?taskType=a&taskType=b."""
+    names = request.all("taskType")
+    if not names:
+        raise bad_request("query parameter 'taskType' is required")
+    return as_json(await request.core.read(lambda tx: {name: queries.queue_size(tx, name, "") for name in names}))
+
+
+async def all_queues(request: Request) -> Answer:
+    """GET /tasks/queue/all."""
+    return as_json(await request.core.read(queries.all_queues))
+
+
+async def all_queues_verbose(request: Request) -> Answer:
+    """GET /tasks/queue/all/verbose."""
+    return as_json(await request.core.read(queries.all_queues_verbose))
+
+
+async def poll_data(request: Request) -> Answer:
+    """GET /tasks/queue/polldata?taskType=."""
+    return as_json(request.core.poll_data.of(request.required("taskType")))
+
+
+async def all_poll_data(request: Request) -> Answer:
+    """GET /tasks/queue/polldata/all."""
+    return as_json(request.core.poll_data.of())
+
+
+async def requeue(request: Request) -> Answer:
+    """POST /tasks/queue/requeue/{type}: everything open of a type goes back to its queue; leases end."""
+    task_type = request.params["type"]
+    count = await request.core.write(lambda tx: request.core.queue.requeue_all(tx, task_type))
+    return as_text(str(count))
+
+
+ROUTES = [
+    Route("GET", "/api/tasks/poll/{type}", poll_one),
+    Route("GET", "/api/tasks/poll/batch/{type}", poll_batch),
+    Route("POST", "/api/tasks/poll/batch/{type}", poll_batch),
+    Route("GET", "/api/tasks/queue/size", queue_size),
+    Route("GET", "/api/tasks/queue/sizes", queue_sizes),
+    Route("GET", "/api/tasks/queue/all", all_queues),
+    Route("GET", "/api/tasks/queue/all/verbose", all_queues_verbose),
+    Route("GET", "/api/tasks/queue/polldata", poll_data),
+    Route("GET", "/api/tasks/queue/polldata/all", all_poll_data),
+    Route("POST", "/api/tasks/queue/requeue/{type}", requeue),
+    Route("GET", "/api/tasks/{taskId}", get),
+    Route("POST", "/api/tasks/{taskId}/log", add_log),
+    Route("GET", "/api/tasks/{taskId}/log", logs),
+]
