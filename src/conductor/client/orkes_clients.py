@@ -11,7 +11,9 @@ from conductor.client.workflow_client import WorkflowClient
 
 
 class OrkesClients:
-    """Hands out the clients of a server, which share connections and access token. `asynchronous` is a client's async twin.
+    """Hands out the clients of a server, which share connections and access token.
+
+    Each is blocking; its attribute `asynchronous` is the same client for async code.
 
     clients = OrkesClients(Configuration())
     workflow_id = clients.get_workflow_client().start_workflow_by_name("greetings", {"name": "Ada"})

@@ -51,11 +51,24 @@ def parse_minutes(value: str) -> int:
     return minutes
 
 
-def parse_file(value: str) -> str:
-    """the path of a readable file."""
-    if not Path(value).is_file() or not os.access(value, os.R_OK):
-        raise ValueError(value)
-    return value
+def parse_certificate_file(value: str) -> str:
+    """the path of a readable PEM file with a certificate."""
+    return _file_with(value, "-----BEGIN CERTIFICATE-----")
+
+
+def parse_key_file(value: str) -> str:
+    """the path of a readable PEM file with a private key."""
+    return _file_with(value, "PRIVATE KEY-----")
+
+
+def _file_with(path: str, mark: str) -> str:
+    try:
+        content = Path(path).read_text("latin-1")
+    except OSError as error:
+        raise ValueError(path) from error
+    if mark not in content:
+        raise ValueError(path)
+    return path
 
 
 def parse_url(value: str) -> str:
@@ -132,10 +145,10 @@ OPTIONS: tuple[Option, ...] = (
         "minutes an access token lives; it is renewed before",
     ),
     Option(
-        "ssl_ca_cert", "CONDUCTOR_TLS_CA_FILE", parse_file, None, "PEM file of certificate authorities to trust as well"
+        "ssl_ca_cert", "CONDUCTOR_TLS_CA_FILE", parse_certificate_file, None, "PEM file of certificate authorities to trust as well"
     ),
-    Option("cert_file", "CONDUCTOR_TLS_CERT_FILE", parse_file, None, "PEM file of the client certificate"),
-    Option("key_file", "CONDUCTOR_TLS_KEY_FILE", parse_file, None, "PEM file of its key, when not in the same file"),
+    Option("cert_file", "CONDUCTOR_TLS_CERT_FILE", parse_certificate_file, None, "PEM file of the client certificate"),
+    Option("key_file", "CONDUCTOR_TLS_KEY_FILE", parse_key_file, None, "PEM file of its key, when not in the same file"),
     Option("verify_ssl", "CONDUCTOR_TLS_VERIFY", parse_bool, True, "check the server's certificate"),
     Option(
         "proxy",

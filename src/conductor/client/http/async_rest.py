@@ -276,11 +276,13 @@ def _build(configuration: Configuration, pool_size: int, keepalive: int) -> Clie
         .http2_keep_alive_interval(_duration(HTTP2_PING_S))
         .http2_keep_alive_timeout(_duration(configuration.connect_timeout_s))
     )
-    builder = _with_proxy(_with_tls(builder, configuration), configuration)
     try:
+        builder = _with_proxy(_with_tls(builder, configuration), configuration)
         return builder.build()
     except RuntimeError as error:
         return _build_after_fork(builder, error)
+    except ValueError as error:
+        raise ConnectError(_unusable(configuration, error)) from error
 
 
 def _build_after_fork(builder: ClientBuilder, error: RuntimeError) -> Client:
@@ -297,14 +299,20 @@ def _build_after_fork(builder: ClientBuilder, error: RuntimeError) -> Client:
         ) from error
 
 
+def _unusable(configuration: Configuration, error: ValueError) -> str:
+    """The library says that a setting is broken, but not which."""
+    settings = {name: getattr(configuration, name) for name in ("ssl_ca_cert", "cert_file", "key_file", "proxy")}
+    given = ", ".join(f"{name}={value!r}" for name, value in settings.items() if value)
+    return f"the HTTP client cannot use one of {given}: {error}"
+
+
 def _with_tls(builder: ClientBuilder, configuration: Configuration) -> ClientBuilder:
     if configuration.ssl_ca_cert:
         for certificate in _certificates(Path(configuration.ssl_ca_cert)):
             builder = builder.add_root_certificate_pem(certificate)
     if configuration.cert_file:
-        pem = Path(configuration.cert_file).read_bytes()
-        if configuration.key_file:
-            pem += b"\n" + Path(configuration.key_file).read_bytes()
+        files = (configuration.cert_file, configuration.key_file)
+        pem = b"\n".join(Path(file).read_bytes() for file in files if file)
         builder = builder.identity_pem(pem)
     if not configuration.verify_ssl:
         builder = builder.danger_accept_invalid_certs(True)
@@ -313,10 +321,7 @@ def _with_tls(builder: ClientBuilder, configuration: Configuration) -> ClientBui
 
 def _certificates(bundle: Path) -> list[bytes]:
     end = b"-----END CERTIFICATE-----"
-    certificates = [part + end for part in bundle.read_bytes().split(end)[:-1]]
-    if not certificates:
-        raise TransportError(f"ssl_ca_cert {bundle}: no certificate in PEM form in it")
-    return certificates
+    return [part + end for part in bundle.read_bytes().split(end)[:-1]]
 
 
 def _with_proxy(builder: ClientBuilder, configuration: Configuration) -> ClientBuilder:

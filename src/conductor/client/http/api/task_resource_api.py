@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.http.api.async_resource_api import api_client_of
 from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
-from conductor.client.http.api_client import ApiClient
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.sync_face import SyncClient, blocking
 
@@ -11,8 +12,8 @@ from conductor.client.sync_face import SyncClient, blocking
 class TaskResourceApi(SyncClient[AsyncTaskResourceApi]):
     """The task endpoints, each one blocking call."""
 
-    def __init__(self, api_client: AsyncApiClient | None = None) -> None:
-        super().__init__(AsyncTaskResourceApi(api_client or ApiClient()))
+    def __init__(self, api_client: AsyncApiClient | Configuration | None = None) -> None:
+        super().__init__(AsyncTaskResourceApi(api_client_of(api_client)))
 
     poll = blocking(AsyncTaskResourceApi.poll)
     batch_poll = blocking(AsyncTaskResourceApi.batch_poll)

@@ -1,0 +1,128 @@
+"""P18: TLS settings take effect. A private authority, client certificates, HTTP/2 by ALPN, on real sockets."""
+
+import asyncio
+import ssl
+from pathlib import Path
+
+import h2.config
+import h2.connection
+import h2.events
+import pytest
+from certificates import Authority
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.http.async_rest import AsyncRESTClientObject, ConnectError, TransportError
+from raw_server import RawServer, answer
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+async def get(url: str, **options: object) -> bytes:
+    options = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
+    client = AsyncRESTClientObject(Configuration(url, **options))
+    try:
+        return (await client.request("GET", url + "/x", timeout_s=10)).body
+    finally:
+        await client.close()
+
+
+async def test_a_private_authority_is_trusted_when_configured(serve, authority: Authority) -> None:
+    server = await serve(lambda seen: answer(body="ok"), authority.server_context())
+    assert await get(server.url, ssl_ca_cert=authority.file) == b"ok"
+
+
+async def test_the_environment_configures_it_too(serve, authority: Authority, monkeypatch) -> None:
+    server = await serve(lambda seen: answer(body="ok"), authority.server_context())
+    monkeypatch.setenv("CONDUCTOR_TLS_CA_FILE", str(authority.file))
+    assert await get(server.url) == b"ok"
+
+
+async def test_an_unknown_authority_is_refused(serve, authority: Authority, tmp_path: Path) -> None:
+    server = await serve(lambda seen: answer(body="ok"), authority.server_context())
+    with pytest.raises(ConnectError, match="certificate"):
+        await get(server.url)
+    with pytest.raises(ConnectError, match="certificate"):
+        await get(server.url, ssl_ca_cert=Authority(tmp_path, "stranger").file)
+    assert server.requests == []
+
+
+async def test_verification_can_be_turned_off(serve, authority: Authority) -> None:
+    server = await serve(lambda seen: answer(body="ok"), authority.server_context())
+    assert await get(server.url, verify_ssl=False) == b"ok"
+
+
+async def test_every_authority_of_a_bundle_counts(serve, authority: Authority, tmp_path: Path) -> None:
+    server = await serve(lambda seen: answer(body="ok"), authority.server_context())
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_bytes(Authority(tmp_path, "stranger").file.read_bytes() + b"\n# ours\n" + authority.file.read_bytes())
+    assert await get(server.url, ssl_ca_cert=bundle) == b"ok"
+
+
+@pytest.mark.parametrize("files", ["two", "one"])
+async def test_a_client_certificate_is_shown(serve, authority: Authority, tmp_path: Path, files: str) -> None:
+    server = await serve(lambda seen: answer(body="ok"), authority.server_context(clients=authority.file))
+    certificate, key = authority.issue("client")
+    if files == "one":
+        certificate.write_bytes(certificate.read_bytes() + key.read_bytes())
+    options = {"key_file": key} if files == "two" else {}
+    assert await get(server.url, ssl_ca_cert=authority.file, cert_file=certificate, **options) == b"ok"
+    with pytest.raises(TransportError):
+        await get(server.url, ssl_ca_cert=authority.file)
+    stranger, stranger_key = Authority(tmp_path, "stranger").issue("client")
+    with pytest.raises(TransportError):
+        await get(server.url, ssl_ca_cert=authority.file, cert_file=stranger, key_file=stranger_key)
+
+
+async def test_a_broken_file_is_named(serve, authority: Authority, tmp_path: Path) -> None:
+    server = await serve(lambda seen: answer(body="ok"), authority.server_context())
+    certificate, key = authority.issue("client")
+    broken = tmp_path / "broken.pem"
+    broken.write_bytes(certificate.read_bytes().replace(b"M", b"!"))
+    with pytest.raises(TransportError, match=r"ssl_ca_cert=.*broken\.pem"):
+        await get(server.url, ssl_ca_cert=broken)
+    with pytest.raises(TransportError, match=r"cert_file=.*broken\.pem"):
+        await get(server.url, ssl_ca_cert=authority.file, cert_file=broken, key_file=key)
+
+
+class Http2Server(RawServer):
+    """Speaks HTTP/2 alone."""
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int) -> None:
+        http2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+        http2.initiate_connection()
+        writer.write(http2.data_to_send())
+        while data := await reader.read(65536):
+            for event in http2.receive_data(data):
+                if isinstance(event, h2.events.StreamEnded):
+                    http2.send_headers(event.stream_id, [(":status", "200"), ("x-protocol", "h2")])
+                    http2.send_data(event.stream_id, b"two", end_stream=True)
+            writer.write(http2.data_to_send())
+
+
+async def test_http2_is_spoken_where_the_server_offers_it(authority: Authority) -> None:
+    server = Http2Server(ssl_context=authority.server_context(alpn=["h2"]))
+    await server.start()
+    client = AsyncRESTClientObject(Configuration(server.url, ssl_ca_cert=str(authority.file)))
+    answers = [await client.request("GET", server.url)]
+    answers += await asyncio.gather(*(client.request("POST", server.url + "/tasks", body=b"{}") for _ in range(20)))
+    assert {(a.status, a.headers["x-protocol"], a.body) for a in answers} == {(200, "h2", b"two")}
+    assert server.connections == 1  # streams share a connection
+    await client.close()
+    await server.stop()
+
+
+async def test_http2_can_be_turned_off(serve, authority: Authority) -> None:
+    offered: list[str | None] = []
+    context = authority.server_context(alpn=["h2", "http/1.1"])
+
+    class Recording(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            super().do_handshake()
+            offered.append(self.selected_alpn_protocol())
+
+    context.sslobject_class = Recording
+    server = await serve(lambda seen: answer(body="one"), context)
+    assert await get(server.url, ssl_ca_cert=authority.file, http2=False) == b"one"
+    assert offered in ([None], ["http/1.1"])
