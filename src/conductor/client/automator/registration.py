@@ -1,0 +1,135 @@
+"""Tells the server what a worker is: its task definition and the schemas of its input and output.
+
+Registration is a courtesy. Whatever goes wrong is logged in one line, and the worker starts all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from conductor.client.automator.json_schema_generator import generate_json_schemas
+from conductor.client.http.api.async_metadata_resource_api import AsyncMetadataResourceApi
+from conductor.client.http.api.async_schema_resource_api import AsyncSchemaResourceApi
+from conductor.client.http.async_rest import NotFoundException
+from conductor.client.http.models.schema_def import SchemaDef
+from conductor.client.http.models.task_def import TaskDef
+from conductor.client.worker.worker_config import ResolvedConfig
+from conductor.client.worker.worker_interface import WorkerInterface
+
+logger = logging.getLogger(__name__)
+
+#: A server that does not answer must not keep a worker from its work for longer than this.
+REGISTRATION_TIMEOUT_S = 10.0
+_SCHEMA_VERSION = 1
+
+
+async def register(
+    worker: WorkerInterface,
+    config: ResolvedConfig,
+    metadata_api: AsyncMetadataResourceApi,
+    schema_api: AsyncSchemaResourceApi,
+    *,
+    timeout_s: float = REGISTRATION_TIMEOUT_S,
+) -> None:
+    """Register the worker's task definition and schemas, once, before the first poll. Never raises.
+
+    With `overwrite_task_def` what the server has is replaced; without it, only what is absent is created.
+    """
+    name = worker.get_task_definition_name()
+    logger.info("Registering task definition: %s", name)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await _register(name, worker, config, metadata_api, schema_api)
+    except TimeoutError:
+        logger.warning("Failed to register task definition: no answer within %g s", timeout_s)
+    except Exception as error:  # a worker without a registered definition still works
+        logger.warning("Failed to register task definition: %s", error)
+
+
+async def _register(
+    name: str,
+    worker: WorkerInterface,
+    config: ResolvedConfig,
+    metadata_api: AsyncMetadataResourceApi,
+    schema_api: AsyncSchemaResourceApi,
+) -> None:
+    if not config.overwrite_task_def and await _exists(name, metadata_api):
+        logger.info("Task definition exists - skipping (overwrite=false)")
+        return
+    links = await _register_schemas(name, worker, config, schema_api)
+    definition = _definition(name, worker, links)
+    if config.overwrite_task_def:
+        await _update_or_create(definition, metadata_api)
+    else:
+        await _create(definition, metadata_api)
+    logger.info("View at: %s/taskDef/%s", metadata_api.api_client.configuration.ui_host.rstrip("/"), name)
+
+
+async def _exists(name: str, metadata_api: AsyncMetadataResourceApi) -> bool:
+    try:
+        await metadata_api.get_task_def(name)
+    except NotFoundException:
+        return False
+    return True
+
+
+async def _update_or_create(definition: TaskDef, metadata_api: AsyncMetadataResourceApi) -> None:
+    try:
+        await metadata_api.update_task_def(definition)
+    except NotFoundException:
+        await _create(definition, metadata_api)
+    else:
+        logger.info("Registered/Updated task definition: %s", definition.name)
+
+
+async def _create(definition: TaskDef, metadata_api: AsyncMetadataResourceApi) -> None:
+    await metadata_api.register_task_def(definition)
+    logger.info("Registered task definition: %s", definition.name)
+
+
+async def _register_schemas(
+    name: str, worker: WorkerInterface, config: ResolvedConfig, schema_api: AsyncSchemaResourceApi
+) -> dict[str, SchemaDef]:
+    """Register what the type hints give, and return the links for the definition by their side: input, output."""
+    function = getattr(worker, "execute_function", None)
+    if function is None:  # a class-based worker takes the task itself: there is nothing to describe
+        return {}
+    links: dict[str, SchemaDef] = {}
+    for side, data in generate_json_schemas(function, name, config.strict_schema).items():
+        if data is None:
+            continue
+        schema = SchemaDef(name=f"{name}_{side}", version=_SCHEMA_VERSION, data=data)
+        try:
+            await _register_schema(schema, schema_api, overwrite=config.overwrite_task_def)
+        except NotFoundException:
+            logger.warning("Schema registry not available on server (404)")
+            return {}
+        logger.info("Registered %s schema: %s", side, schema.name)
+        links[side] = SchemaDef(name=schema.name, version=schema.version)
+    return links
+
+
+async def _register_schema(schema: SchemaDef, schema_api: AsyncSchemaResourceApi, *, overwrite: bool) -> None:
+    if not overwrite:
+        try:
+            await schema_api.get_schema(schema.name, schema.version)
+            return
+        except NotFoundException:
+            pass  # absent, or there is no registry at all: the next call tells
+    await schema_api.register_schema(schema)
+
+
+def _definition(name: str, worker: WorkerInterface, links: Mapping[str, SchemaDef]) -> TaskDef:
+    """The worker's template, copied, under the worker's name; a minimal definition if it has none."""
+    template: TaskDef | Mapping[str, Any] | None = getattr(worker, "task_def", None)
+    if isinstance(template, Mapping):
+        template = TaskDef.from_dict(template)
+    definition = copy.deepcopy(template) if template is not None else TaskDef()
+    definition.name = name
+    definition.input_schema = links.get("input", definition.input_schema)
+    definition.output_schema = links.get("output", definition.output_schema)
+    return definition

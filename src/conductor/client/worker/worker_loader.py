@@ -1,0 +1,220 @@
+"""Finds workers by importing the packages they are in: the decorator registers each one as its module is imported."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import logging
+import pkgutil
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from conductor.client.worker import registry
+from conductor.client.worker.worker import Worker
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportFailure:
+    """A module that could not be imported, and why."""
+
+    module: str
+    cause: BaseException
+
+    def __str__(self) -> str:
+        return f"{self.module}: {type(self.cause).__name__}: {self.cause}"
+
+
+class WorkerDiscoveryError(ImportError):
+    """Some modules could not be imported. Says which, why, and what was found all the same."""
+
+    def __init__(self, failures: Sequence[ImportFailure], found: Sequence[str]) -> None:
+        causes = "; ".join(map(str, failures))
+        super().__init__(f"cannot import {causes} (workers found all the same: {', '.join(found) or 'none'})")
+        self.failures = tuple(failures)
+
+
+class WorkerLoader:
+    """Discovers workers in packages, modules and directories.
+
+        loader = WorkerLoader()
+        loader.scan_packages(["my_app.workers"])
+        TaskHandler(configuration=config)  # runs what was found
+
+    A module that fails to import does not hide the others: every scan imports what it can, logs each failure, keeps
+    it in `failures`, and goes on. `raise_for_failures()` turns them into an exception.
+    """
+
+    def __init__(self) -> None:
+        self.failures: list[ImportFailure] = []
+        self._modules: dict[str, ModuleType] = {}
+
+    def scan_packages(self, package_names: Iterable[str], recursive: bool = True) -> None:
+        """Import packages and, unless told otherwise, everything inside them."""
+        names = [package_names] if isinstance(package_names, str) else package_names
+        for name in names:
+            package = self._import(name)
+            if package is not None and hasattr(package, "__path__"):
+                self._scan_inside(package, recursive)
+
+    def scan_module(self, module_name: str) -> None:
+        """Import one module."""
+        self._import(module_name)
+
+    def scan_path(self, path: str | Path, package_prefix: str = "", recursive: bool = True) -> None:
+        """Import every Python file of a directory, as modules of `package_prefix` if one is given.
+
+        A file whose module, under that name, can be found on the import path is imported from there, so that it is
+        never imported under two names.
+        """
+        root = Path(path)
+        if not root.is_dir():
+            self._fail(str(path), NotADirectoryError(f"{path} is not a directory"))
+            return
+        for file in sorted(root.rglob("*.py") if recursive else root.glob("*.py")):
+            name = _module_name(file.relative_to(root), package_prefix)
+            if name and not _is_hidden(file.relative_to(root)):
+                self._import_file(name, file)
+
+    def get_workers(self) -> list[Worker]:
+        """The decorated workers of the modules that were scanned, each once."""
+        return [worker for worker in registry.registered() if _home(worker) in self._modules]
+
+    def get_worker_count(self) -> int:
+        """How many workers were found."""
+        return len(self.get_workers())
+
+    def get_worker_names(self) -> list[str]:
+        """The task types of the workers that were found."""
+        return [worker.get_task_definition_name() for worker in self.get_workers()]
+
+    def print_summary(self) -> None:
+        """Print what was found, and what could not be imported."""
+        sys.stdout.write(self.summary() + "\n")
+
+    def summary(self) -> str:
+        """What `print_summary` prints."""
+        workers = self.get_workers()
+        lines = [f"{len(workers)} worker{'' if len(workers) == 1 else 's'} in {len(self._modules)} modules"]
+        lines += [f"  {_described(worker)}" for worker in workers]
+        lines += [f"  cannot import {failure}" for failure in self.failures]
+        return "\n".join(lines)
+
+    def raise_for_failures(self) -> None:
+        """Raise WorkerDiscoveryError if a module could not be imported."""
+        if self.failures:
+            raise WorkerDiscoveryError(self.failures, self.get_worker_names())
+
+    def _scan_inside(self, package: ModuleType, recursive: bool) -> None:
+        for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+            if found.name.endswith(".__main__"):
+                continue  # a program, not a module: importing would run it
+            module = self._import(found.name)
+            if recursive and module is not None and found.ispkg:
+                self._scan_inside(module, recursive)
+
+    def _import(self, name: str) -> ModuleType | None:
+        if name in self._modules:
+            return self._modules[name]
+        try:
+            self._modules[name] = importlib.import_module(name)
+        except (Exception, SystemExit) as error:  # importing runs the user's code: anything may come out
+            self._fail(name, error)
+        return self._modules.get(name)
+
+    def _import_file(self, name: str, file: Path) -> None:
+        known = _loaded_from(file)
+        if known is not None:
+            self._modules[known.__name__] = known
+            return
+        if _is_importable_from(name, file):
+            self._import(name)
+            return
+        spec = importlib.util.spec_from_file_location(name, file)
+        if spec is None or spec.loader is None:
+            return
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except (Exception, SystemExit) as error:
+            del sys.modules[name]
+            self._fail(name, error)
+        else:
+            self._modules[name] = module
+
+    def _fail(self, name: str, cause: BaseException) -> None:
+        failure = ImportFailure(name, cause)
+        if all(known.module != name for known in self.failures):
+            self.failures.append(failure)
+        logger.error("Cannot import %s", failure)
+        logger.debug("Traceback of %s", name, exc_info=cause)
+
+
+def _module_name(file: Path, prefix: str) -> str:
+    parts = [*prefix.split("."), *file.with_suffix("").parts] if prefix else list(file.with_suffix("").parts)
+    if parts[-1] == "__init__":
+        parts.pop()
+    return "" if parts and parts[-1] == "__main__" else ".".join(parts)
+
+
+def _is_hidden(file: Path) -> bool:
+    return any(part.startswith(".") or part == "__pycache__" for part in file.parts)
+
+
+def _loaded_from(file: Path) -> ModuleType | None:
+    """The module that was imported from this file, whatever its name."""
+    resolved = file.resolve()
+    for module in list(sys.modules.values()):
+        origin = getattr(module, "__file__", None)
+        if origin and Path(origin).name == file.name and Path(origin).resolve() == resolved:
+            return module
+    return None
+
+
+def _is_importable_from(name: str, file: Path) -> bool:
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return False
+    return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == file.resolve()
+
+
+def _home(worker: Worker) -> str:
+    function = worker.execute_function
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__module__", None) or ""
+
+
+def _described(worker: Worker) -> str:
+    domain = f" (domain {worker.domain})" if worker.domain else ""
+    function = getattr(worker.execute_function, "__qualname__", repr(worker.execute_function))
+    return f"{worker.get_task_definition_name()}{domain}: {_home(worker)}.{function}"
+
+
+def scan_for_workers(*package_names: str, recursive: bool = True) -> WorkerLoader:
+    """Scan packages and return the loader that did."""
+    loader = WorkerLoader()
+    loader.scan_packages(package_names, recursive=recursive)
+    return loader
+
+
+def auto_discover_workers(
+    packages: Iterable[str] | None = None,
+    paths: Iterable[str | Path] | None = None,
+    print_summary: bool = True,
+) -> WorkerLoader:
+    """Scan packages and directories, print what was found unless told otherwise, and return the loader."""
+    loader = WorkerLoader()
+    loader.scan_packages(packages or ())
+    for path in paths or ():
+        loader.scan_path(path)
+    if print_summary:
+        loader.print_summary()
+    return loader
