@@ -7,7 +7,7 @@ import time
 
 
 class Clock:
-    """The real clock. Everything that waits or measures takes one of these; `conductor.testing.FakeClock` is its fake."""
+    """The real clock. What waits or measures takes one of these; `conductor.testing.FakeClock` is its fake."""
 
     def monotonic(self) -> float:
         """Seconds on a clock that never jumps."""

@@ -60,7 +60,7 @@ def _call(handler: Callable[[Any], object], event: TaskRunnerEvent) -> None:
     try:
         handler(event)
     except Exception as error:
-        logger.exception("Event listener failed: %s", error)
+        logger.error("Event listener failed: %s", error, exc_info=True)
     took = time.monotonic() - started
     if took > SLOW_LISTENER_S:
         name = getattr(handler, "__qualname__", repr(handler))

@@ -211,7 +211,7 @@ EVENT_TYPES: tuple[type[Any], ...] = TaskRunnerEvent.__args__
 
 
 class TaskRunnerEventsListener:
-    """Base of listeners: every method does nothing, override the ones you need. (Any object with some of these works.)"""
+    """Base of listeners: every method does nothing; override what you need. (Any object with some of these works.)"""
 
     def on_poll_started(self, event: PollStarted) -> None:
         """Called before each poll."""

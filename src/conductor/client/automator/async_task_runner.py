@@ -1,0 +1,69 @@
+"""Runs one worker as a coroutine of the current event loop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from conductor.client.automator.crew import Crew
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.worker.worker_interface import WorkerInterface
+from conductor.clock import SYSTEM_CLOCK, Clock
+
+logger = logging.getLogger(__name__)
+
+
+class AsyncTaskRunner:
+    """One worker, as a coroutine: `await AsyncTaskRunner(worker, configuration).run()`.
+
+    Nothing is opened before `run()`: until then the runner can be pickled and sent to another process.
+    """
+
+    def __init__(
+        self,
+        worker: WorkerInterface,
+        configuration: Configuration | None = None,
+        metrics_settings: Any | None = None,
+        event_listeners: Iterable[object] | None = None,
+        *,
+        http_client: Any | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        **options: Any,
+    ) -> None:
+        self.worker = worker
+        self.configuration = configuration or Configuration()
+        self.metrics_settings = metrics_settings
+        self.http_client = http_client
+        self._listeners = tuple(event_listeners or ())
+        self._options = options
+        self._clock = clock
+        self._crew: Crew | None = None
+
+    async def run(self) -> None:
+        """Poll, execute and report until `stop()`."""
+        self._crew = self._new_crew()
+        await self._crew.run()
+
+    async def run_once(self) -> int:
+        """One poll, its tasks carried to their verdicts. Returns how many there were; never raises."""
+        try:
+            return await self._new_crew().run_once()
+        except Exception as error:
+            logger.error("Error in run_once: %s", error)
+            return 0
+
+    def stop(self) -> None:
+        """Drain and let `run()` return."""
+        if self._crew is not None:
+            self._crew.drain()
+
+    def _new_crew(self) -> Crew:
+        return Crew(
+            [self.worker],
+            self.configuration,
+            options=self._options,
+            listeners=self._listeners,
+            http_client=self.http_client,
+            clock=self._clock,
+        )

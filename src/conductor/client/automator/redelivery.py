@@ -1,0 +1,98 @@
+"""Sending again what no attempt could deliver: this process's own results, and those of processes that died."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from conductor.client.automator.journal import AdoptedFile, Entry, Journal
+from conductor.client.automator.poll import Backoff
+from conductor.client.http.async_rest import ConductorError, NotFoundException
+from conductor.wire import TERMINAL_TASK_STATUSES, Verdict
+
+if TYPE_CHECKING:
+    from conductor.client.automator.report import Reporter
+    from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
+    from conductor.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+#: While the server is away, the wait between two tries grows up to this.
+CAP_S = 30.0
+
+
+class Redelivery:
+    """Works through the journal in the background until every result has its verdict or is too old."""
+
+    def __init__(
+        self, journal: Journal, reporter: Reporter, api: AsyncTaskResourceApi, *, max_age_s: float, clock: Clock
+    ) -> None:
+        self._journal = journal
+        self._reporter = reporter
+        self._api = api
+        self._max_age_s = max_age_s
+        self._clock = clock
+        self._backoff = Backoff(0.5, CAP_S, jitter=0.2)
+
+    async def run(self) -> None:
+        """Adopt what dead processes left, then serve what reports give up, for ever."""
+        for adopted in self._journal.adopt():
+            await self._take_over(adopted)
+        while True:
+            entry = await self._journal.waiting.get()
+            await self._until_verdict(entry)
+            self._journal.done(entry)
+
+    async def _take_over(self, adopted: AdoptedFile) -> None:
+        if adopted.entries:
+            logger.info("Found %d unsent results of an ended process in %s", len(adopted.entries), adopted.path)
+        try:
+            for entry in adopted.entries:
+                await self._until_verdict(entry)
+        except BaseException:
+            adopted.release()
+            raise
+        adopted.remove()
+
+    async def _until_verdict(self, entry: Entry) -> None:
+        while not self._too_old(entry):
+            try:
+                verdict = await self._deliver(entry)
+            except (ConductorError, OSError) as error:
+                wait_s = self._backoff.next()
+                logger.debug("Result of task %s still waits: %s; next try in %.1f s", entry.task_id, error, wait_s)
+                await self._clock.sleep(wait_s)
+                continue
+            self._backoff.reset()
+            level = logging.INFO if verdict is Verdict.COMMITTED else logging.WARNING
+            logger.log(level, "Kept result of task %s was delivered: %s", entry.task_id, verdict)
+            return
+        logger.error(
+            "Result of task %s is older than %.0f s and is given up: Task result LOST for task_id=%s",
+            entry.task_id,
+            self._max_age_s,
+            entry.task_id,
+        )
+
+    async def _deliver(self, entry: Entry) -> Verdict:
+        """One try. A plain server cannot tell a late result from a fresh one, so the task is looked at first."""
+        if not entry.leased and await self._belongs_to_another(entry):
+            return Verdict.CANCELLED
+        answer = await self._reporter.deliver(entry)
+        if answer.verdict is not None:
+            return answer.verdict
+        if not answer.final:
+            raise ConductorError(f"the server answered {answer.status}: {answer.message}")
+        return Verdict.COMMITTED if answer.status < 300 else Verdict.REJECTED
+
+    async def _belongs_to_another(self, entry: Entry) -> bool:
+        try:
+            task = await self._api.get_task(entry.task_id)
+        except NotFoundException:
+            return True
+        if task.status in TERMINAL_TASK_STATUSES or task.status == "SCHEDULED":
+            return True
+        return task.worker_id not in (None, entry.worker_id) or task.poll_count != entry.poll_count
+
+    def _too_old(self, entry: Entry) -> bool:
+        return self._clock.wall_ms() - entry.written_ms > self._max_age_s * 1000

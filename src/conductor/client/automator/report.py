@@ -1,0 +1,402 @@
+"""Reporting a result until there is a verdict, and never after."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import random
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from conductor.client.automator.journal import Entry, Journal
+from conductor.client.automator.lease import Lease, Stop
+from conductor.client.event.task_runner_events import TaskUpdateCompleted, TaskUpdateFailure, TaskUpdateRetried
+from conductor.client.http.async_rest import ConductorError, MalformedAnswer, NotFoundException, Response
+from conductor.client.http.models.task_exec_log import TaskExecLog
+from conductor.wire import MAX_LOGS_PER_REPORT, TERMINAL_TASK_STATUSES, VERDICT_HEADER, Verdict
+
+if TYPE_CHECKING:
+    from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
+    from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
+    from conductor.client.worker.outcome import Ending
+    from conductor.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+#: Answers after which a report is sent again; everything else below 500 is final.
+_RETRIED = frozenset({408, 429})
+#: Refusals: the token has been renewed once already, so waiting a few seconds changes nothing.
+_REFUSED = frozenset({401, 403})
+#: No server's Retry-After holds a slot longer than this.
+MAX_RETRY_AFTER_S = 60.0
+#: Reports in one request, at most, and their bytes.
+MAX_BATCH = 100
+MAX_BATCH_BYTES = 1_000_000
+#: Waits between attempts are longer by up to this share, so that a fleet does not come back as one.
+JITTER = 0.1
+
+_VERDICT = VERDICT_HEADER.lower()
+#: A report id is a part that no two processes share, and a number.
+_process_part = secrets.token_hex(6)
+os.register_at_fork(after_in_child=lambda: globals().update(_process_part=secrets.token_hex(6)))
+_numbers = itertools.count(1)
+
+
+class _Wire(msgspec.Struct, rename="camel", omit_defaults=True):
+    """A report as it travels; the output was encoded when the function returned, and is not encoded again."""
+
+    task_id: str
+    workflow_instance_id: str
+    status: str
+    output_data: msgspec.Raw
+    report_id: str
+    worker_id: str | None = None
+    reason_for_incompletion: str | None = None
+    callback_after_seconds: int = 0
+    logs: list[TaskExecLog] = []
+    lease_id: str | None = None
+    sub_workflow_id: str | None = None
+    external_output_payload_storage_path: str | None = None
+
+
+_encoder = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server said to a report. No verdict of its own: a plain server, or none that understood."""
+
+    status: int
+    verdict: Verdict | None
+    message: str
+    retry_after_s: float | None = None
+
+    @property
+    def final(self) -> bool:
+        """Whether the report is over with this answer."""
+        if self.verdict is not None:
+            return True
+        return self.status < 500 and self.status not in _RETRIED and self.status not in _REFUSED
+
+
+class NoVerdict(ConductorError):
+    """The server answered, but said nothing about the report."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(f"the server answered {answer.status}: {answer.message}")
+        self.answer = answer
+
+
+class Reporter:
+    """Sends the results of one process. `send` returns when there is a verdict, or when the journal has taken over."""
+
+    def __init__(
+        self, api: AsyncTaskResourceApi, journal: Journal | None, events: SyncEventDispatcher, clock: Clock
+    ) -> None:
+        self._api = api
+        self._journal = journal
+        self._events = events
+        self._clock = clock
+        #: Whether the server takes arrays of reports; set when it says so.
+        self.batches = False
+        self._tick: list[_Sent] = []
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._hurry = asyncio.Event()
+
+    def hurry(self) -> None:
+        """The process is ending: no more waits between attempts; what cannot be sent now is left to the journal."""
+        self._hurry.set()
+
+    async def send(self, ending: Ending, lease: Lease) -> Verdict | None:
+        """Report until a verdict. None: all attempts failed, and the event says whether the result is on disk."""
+        if lease.lost:
+            return None
+        await self._send_long_logs(ending, lease)
+        report = _Report(ending, lease, self._events, self._clock)
+        report.journaled = self._journal is not None and self._journal.put(report.entry)
+        failure: Exception
+        for attempt in range(1, lease.config.update_attempts + 1):
+            try:
+                answer = await self.deliver(report.entry)
+                if answer.final:
+                    return self._concluded(report, *await self._judge(answer, report.entry, lease), answer.message)
+                failure = NoVerdict(answer)
+            except (ConductorError, OSError) as error:
+                failure = error
+            delay_s = self._delay_s(attempt, failure, lease)
+            report.failed(failure, attempt, delay_s)
+            await self._make_safe(report, attempt)
+            if delay_s is None or await self._clock.wait(self._hurry, delay_s):
+                break
+            if lease.stopped is Stop.LOST:  # meanwhile
+                return self._concluded(report, Verdict.CANCELLED, True, lease.stop_reason)
+        report.given_up(self._journal.path if self._journal else None)
+        if report.journaled and self._journal is not None:
+            self._journal.wait_for_redelivery(report.entry)
+        return None
+
+    def _concluded(self, report: _Report, verdict: Verdict, inferred: bool, message: str) -> Verdict:
+        if self._journal is not None:
+            self._journal.done(report.entry)
+        report.concluded(verdict, inferred=inferred, message=message)
+        return verdict
+
+    async def _make_safe(self, report: _Report, attempt: int) -> None:
+        """An attempt has failed: from now on the result must survive the machine, not only the process."""
+        if attempt == 1 and report.journaled and self._journal is not None:
+            await self._journal.sync()
+
+    def _delay_s(self, attempt: int, failure: Exception, lease: Lease) -> float | None:
+        """Seconds until the next attempt; None: there is none."""
+        refused = isinstance(failure, NoVerdict) and failure.answer.status in _REFUSED
+        if refused or attempt >= lease.config.update_attempts or self._hurry.is_set():
+            return None
+        if isinstance(failure, NoVerdict) and failure.answer.retry_after_s:
+            return min(failure.answer.retry_after_s, MAX_RETRY_AFTER_S)
+        return lease.config.update_retry_delay_seconds * attempt * random.uniform(1.0, 1.0 + JITTER)
+
+    async def _judge(self, answer: Answer, entry: Entry, lease: Lease) -> tuple[Verdict, bool]:
+        """The verdict, and whether we had to infer it."""
+        if answer.verdict is not None:
+            return answer.verdict, False
+        if answer.status >= 300:
+            return Verdict.REJECTED, True
+        unsure = lease.config.verify_reports or self._clock.monotonic() >= lease.deadline
+        if unsure and entry.terminal:
+            return await self.read_back(entry), True
+        return Verdict.COMMITTED, True
+
+    async def read_back(self, entry: Entry) -> Verdict:
+        """Ask a plain server what became of a report: is the task as we left it, or somebody else's?"""
+        try:
+            task = await self._api.get_task(entry.task_id)
+        except NotFoundException:
+            return Verdict.CANCELLED
+        except (ConductorError, OSError) as error:
+            logger.warning("Task %s could not be read back: %s", entry.task_id, error)
+            return Verdict.COMMITTED
+        if task.status in TERMINAL_TASK_STATUSES:
+            ours = task.status == entry.status and task.worker_id in (None, entry.worker_id)
+        else:
+            ours = task.worker_id in (None, entry.worker_id) and task.poll_count == entry.poll_count
+        return Verdict.COMMITTED if ours else Verdict.CANCELLED
+
+    async def deliver(self, entry: Entry) -> Answer:
+        """Send one report, together with those of the same tick where the server takes arrays."""
+        if not self.batches:
+            return _answer(await self._api.send_report(entry.body))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Answer] = loop.create_future()
+        if not self._tick:
+            loop.call_soon(self._send_tick)
+        self._tick.append(_Sent(entry.body, future))
+        return await future
+
+    def _send_tick(self) -> None:
+        tick, self._tick = self._tick, []
+        for batch in _batches_of(tick):
+            sending = asyncio.ensure_future(self._send_batch(batch))
+            self._under_way.add(sending)
+            sending.add_done_callback(self._under_way.discard)
+
+    async def _send_batch(self, batch: list[_Sent]) -> None:
+        """One request for many reports. Each gets its own answer; a failure of the request is a failure of each."""
+        try:
+            answers = await self._answers_to([sent.body for sent in batch])
+        except (ConductorError, OSError) as error:
+            for sent in batch:
+                sent.fail(error)
+            return
+        for sent, answer in zip(batch, answers, strict=True):
+            sent.settle(answer)
+
+    async def _answers_to(self, bodies: list[bytes]) -> list[Answer]:
+        if len(bodies) > 1:
+            response = await self._api.send_reports(b"[" + b",".join(bodies) + b"]")
+            if response.status == 200:
+                return _answers(response, len(bodies))
+            whole = _answer(response)
+            if not whole.final:
+                return [whole] * len(bodies)
+            # Refused as a whole (too large, or one report spoiled it): let each speak for itself.
+        return [_answer(await self._api.send_report(body)) for body in bodies]
+
+    async def _send_long_logs(self, ending: Ending, lease: Lease) -> None:
+        """A plain server keeps the first ten logs of a report: the others go one by one, before it."""
+        result = ending.result
+        if lease.task.lease_id is not None or len(result.logs) <= MAX_LOGS_PER_REPORT:
+            return
+        result.logs, rest = result.logs[:MAX_LOGS_PER_REPORT], result.logs[MAX_LOGS_PER_REPORT:]
+        for entry in rest:
+            try:
+                await self._api.log(lease.task.task_id, entry.log or "")
+            except (ConductorError, OSError) as error:
+                logger.warning("Logs of task %s could not be sent: %s", lease.task.task_id, error)
+                return
+
+
+class _Sent(NamedTuple):
+    """A report on its way in a batch, and who waits for its answer."""
+
+    body: bytes
+    answer: asyncio.Future[Answer]
+
+    def settle(self, answer: Answer) -> None:
+        if not self.answer.done():
+            self.answer.set_result(answer)
+
+    def fail(self, error: Exception) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
+def _batches_of(tick: list[_Sent]) -> Iterator[list[_Sent]]:
+    """Cut what finished in one tick into requests of a size that every server takes."""
+    batch: list[_Sent] = []
+    size = 0
+    for sent in tick:
+        if batch and (len(batch) >= MAX_BATCH or size + len(sent.body) > MAX_BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(sent)
+        size += len(sent.body)
+    yield batch
+
+
+class _Report:
+    """One report: how it travels, how often it was sent, and its words to the world."""
+
+    def __init__(self, ending: Ending, lease: Lease, events: SyncEventDispatcher, clock: Clock) -> None:
+        self._result = ending.result
+        self._events = events
+        self._clock = clock
+        self._started = clock.monotonic()
+        self._attempts = lease.config.update_attempts
+        task = lease.task
+        self._about = (lease.context.task_def_name, task.task_id, lease.config.worker_id, task.workflow_instance_id)
+        self.entry = _entry(ending, lease, clock.wall_ms())
+        self.journaled = False
+        self._failures = 0
+        self._cause: Exception = ConductorError("no attempt was made")
+
+    def failed(self, cause: Exception, attempt: int, delay_s: float | None) -> None:
+        """An attempt failed."""
+        self._failures, self._cause = attempt, cause
+        logger.error("Failed to update task (attempt %d/%d): %s", attempt, self._attempts, cause)
+        self._events.emit(TaskUpdateRetried, *self._about, cause, attempt, delay_s)
+
+    def given_up(self, place: object) -> None:
+        """All attempts failed."""
+        task_id, attempts = self._about[1], self._failures
+        if self.journaled:
+            text = "Task update failed after %d attempts; the result of task_id=%s waits in %s and is sent again"
+            logger.error(text, attempts, task_id, place)
+        else:
+            logger.critical("Task update failed after %d attempts. Task result LOST for task_id=%s", attempts, task_id)
+        self._events.emit(
+            TaskUpdateFailure, *self._about, self._cause, attempts, self._result, journaled=self.journaled
+        )
+
+    def concluded(self, verdict: Verdict, *, inferred: bool, message: str) -> None:
+        """There is a verdict: the worker's last word on the task, too."""
+        task_id = self._about[1]
+        if verdict is Verdict.COMMITTED:
+            logger.debug("Updated task %s successfully", task_id)
+        elif verdict is Verdict.CANCELLED:
+            logger.warning("Result of task %s was discarded (CANCELLED): %s", task_id, message)
+        else:
+            logger.error("Report of task %s was REJECTED and is not sent again: %s", task_id, message)
+        self._events.emit(
+            TaskUpdateCompleted,
+            *self._about,
+            verdict,
+            inferred=inferred,
+            attempts=self._failures + 1,
+            duration_ms=(self._clock.monotonic() - self._started) * 1000,
+            reason=None if verdict is Verdict.COMMITTED else message,
+        )
+
+
+def _entry(ending: Ending, lease: Lease, now_ms: int) -> Entry:
+    """The report as it travels and as it is kept."""
+    result, task = ending.result, lease.task
+    report_id = f"{_process_part}-{next(_numbers)}"
+    wire = _Wire(
+        task_id=result.task_id,
+        workflow_instance_id=result.workflow_instance_id,
+        status=result.status,
+        output_data=msgspec.Raw(ending.output),
+        report_id=report_id,
+        worker_id=result.worker_id,
+        reason_for_incompletion=result.reason_for_incompletion,
+        callback_after_seconds=int(result.callback_after_seconds or 0),
+        logs=result.logs,
+        lease_id=task.lease_id,
+        sub_workflow_id=result.sub_workflow_id,
+        external_output_payload_storage_path=result.external_output_payload_storage_path,
+    )
+    return Entry(
+        report_id=report_id,
+        task_id=result.task_id,
+        task_type=lease.context.task_def_name,
+        worker_id=result.worker_id,
+        poll_count=task.poll_count or 0,
+        status=str(result.status),
+        leased=task.lease_id is not None,
+        written_ms=now_ms,
+        body=_encoder.encode(wire),
+    )
+
+
+class _Said(msgspec.Struct, rename="camel"):
+    """An error body, or one verdict of a batch."""
+
+    status: int = 0
+    verdict: str | None = None
+    message: str | None = None
+    retryable: bool = False
+
+
+_said = msgspec.json.Decoder(_Said)
+_all_said = msgspec.json.Decoder(list[_Said])
+
+
+def _answer(response: Response) -> Answer:
+    header: str | None = response.headers.get(_VERDICT)
+    if header is not None and response.status < 300:
+        return Answer(response.status, Verdict(header), "")
+    message = response.body[:500].decode("utf-8", "replace")
+    verdict = header
+    if response.status >= 300:
+        try:
+            said = _said.decode(response.body)
+            message, verdict = said.message or message, header or said.verdict
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+    return Answer(response.status, _verdict(verdict), message, _retry_after(response.headers))
+
+
+def _answers(response: Response, expected: int) -> list[Answer]:
+    """The answers to a batch, in its order."""
+    try:
+        said = _all_said.decode(response.body)
+    except msgspec.DecodeError as error:
+        raise MalformedAnswer(f"the answer to a batch of reports cannot be read: {error}") from None
+    if len(said) != expected:
+        raise MalformedAnswer(f"{expected} reports were sent and {len(said)} were answered")
+    return [Answer(one.status or 200, _verdict(one.verdict), one.message or "") for one in said]
+
+
+def _verdict(name: str | None) -> Verdict | None:
+    return Verdict(name) if name is not None and name in Verdict.__members__ else None
+
+
+def _retry_after(headers: Any) -> float | None:
+    text = headers.get("retry-after", "")
+    return float(text) if text.isdigit() else None

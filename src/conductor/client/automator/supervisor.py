@@ -1,0 +1,246 @@
+"""The parent's side of worker processes: start them, watch them, start them again, stop them."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import pickle
+import sys
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+from conductor.client.automator.child import DRAIN, ChildSpec, WorkerReference, run_child
+from conductor.client.automator.poll import Backoff
+from conductor.client.worker import registry
+from conductor.client.worker.worker import Worker
+
+logger = logging.getLogger(__name__)
+
+#: A child that has lived this long has recovered: its restarts count from zero again.
+HEALTHY_S = 60.0
+#: Restarts wait at most this long.
+RESTART_CAP_S = 30.0
+#: After a drain's grace, a child has this long to hand back and end before it is killed.
+KILL_AFTER_S = 8.0
+
+
+def loading_main() -> bool:
+    """Whether this process is a child that loads the user's script, which would start children of its own again.
+
+    Also true in what such a script forks meanwhile: there the script's module is not yet the main module.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        return True
+    loaded = sys.modules.get("__mp_main__")
+    return loaded is not None and loaded is not sys.modules.get("__main__")
+
+
+def start_context(method: str | None) -> BaseContext:
+    """The way children start: a context of our own, so that nothing global changes."""
+    if method is None:
+        main = sys.modules.get("__main__")
+        scripted = getattr(main, "__file__", None) is not None or getattr(main, "__spec__", None) is not None
+        known = multiprocessing.get_all_start_methods()
+        # A notebook's functions exist nowhere else: only a fork knows them.
+        preferred = ["forkserver", "spawn"] if scripted else ["fork", "spawn"]
+        method = next(name for name in preferred if name in known)
+    return multiprocessing.get_context(method)
+
+
+def portable(spec: ChildSpec) -> ChildSpec:
+    """The same, as it can travel to another process; an error that says which worker cannot, and what to do."""
+    try:
+        ForkingPickler.dumps(spec.worker)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        spec = ChildSpec(_reference(spec.worker, error), spec.configuration, spec.options, spec.listeners, spec.metrics)
+    for listener in spec.listeners:
+        try:
+            ForkingPickler.dumps(listener)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise TypeError(
+                f"event listener {listener!r} cannot be sent to the worker processes ({error}). Define its class "
+                "at the top of a module and keep files, locks and clients out of its attributes; or use "
+                "start_method='fork' or TaskHandlerAsyncIO"
+            ) from None
+    return spec
+
+
+def _reference(worker: Any, error: Exception) -> WorkerReference:
+    name = worker.get_task_definition_name()
+    function = getattr(worker, "execute_function", None)
+    local = "<locals>" in getattr(function, "__qualname__", "<locals>")
+    if isinstance(worker, Worker) and function is not None and not local and registry.worker_of(function) is worker:
+        return WorkerReference(function.__module__, name, worker.domain)
+    raise TypeError(
+        f"worker '{name}' cannot be sent to its process ({error}). Define its function or class at the top of a "
+        "module, not inside a function; or use start_method='fork' or TaskHandlerAsyncIO"
+    ) from None
+
+
+class Child:
+    """One worker's process, and its successors."""
+
+    def __init__(self, name: str, spec: ChildSpec, context: BaseContext) -> None:
+        self.name = name
+        self._spec = spec
+        self._context = context
+        self.process: BaseProcess | None = None
+        self._orders: Connection | None = None
+        self.restarts = 0
+        self.failures = 0  # ends in a row without a healthy life between them
+        self._backoff = Backoff(0.5, RESTART_CAP_S, jitter=0.2)
+        self._started_at = 0.0
+        self.restart_at: float | None = None
+        self.paused = False
+
+    def start(self) -> None:
+        """Start the process, the first or the next."""
+        theirs, ours = self._context.Pipe(duplex=False)
+        process = self._context.Process(  # type: ignore[attr-defined]
+            target=run_child, args=(self._spec, theirs), name=f"conductor-{self.name}", daemon=False
+        )
+        process.start()
+        theirs.close()
+        self.process, self._orders = process, ours
+        self._started_at = time.monotonic()
+        self.restart_at = None
+        if self.paused:
+            self.order("pause")
+
+    def order(self, order: str) -> None:
+        """Tell the child; one that is gone cannot hear."""
+        if self._orders is not None:
+            try:
+                self._orders.send(order)
+            except (OSError, ValueError):
+                pass
+
+    def ended(self) -> None:
+        """The process ended by itself: note when it may start again."""
+        assert self.process is not None  # noqa: S101
+        code = self.process.exitcode
+        self.process.join()
+        if self._orders is not None:
+            self._orders.close()
+            self._orders = None
+        if time.monotonic() - self._started_at > HEALTHY_S:
+            self._backoff.reset()
+            self.failures = 0
+        self.failures += 1
+        self.restarts += 1
+        delay_s = self._backoff.next()
+        self.restart_at = time.monotonic() + delay_s
+        logger.error(
+            "Worker process '%s' (pid %s) ended with exit code %s; it starts again in %.1f s",
+            self.name,
+            self.process.pid,
+            code,
+            delay_s,
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self.process is not None and self.process.is_alive()
+
+
+class Supervisor:
+    """Keeps the children running in a thread of its own, until `stop()`."""
+
+    def __init__(
+        self,
+        children: list[Child],
+        *,
+        on_started: Callable[[str], None] | None = None,
+        on_ended: Callable[[str, int | None], None] | None = None,
+    ) -> None:
+        self.children = children
+        self._on_started = on_started or (lambda _name: None)
+        self._on_ended = on_ended or (lambda _name, _code: None)
+        self._stopping = False
+        self._wake_r, self._wake_w = os.pipe()
+        self._thread: threading.Thread | None = None
+        #: Set when no child runs any more.
+        self.over = threading.Event()
+
+    def start(self) -> None:
+        """Start all children, and watch them."""
+        for child in self.children:
+            child.start()
+            self._on_started(child.name)
+        self._thread = threading.Thread(target=self._watch, name="conductor-supervisor", daemon=True)
+        self._thread.start()
+
+    def drain(self) -> None:
+        """Tell all children to finish; none is started again. Safe in a signal handler: it only sends."""
+        self._stopping = True
+        for child in self.children:
+            child.order(DRAIN)
+        self._wake()
+
+    def stop(self, grace_s: float) -> None:
+        """Drain, wait for the end, and kill what does not end."""
+        self.drain()
+        if not self.over.wait(grace_s + KILL_AFTER_S):
+            self.kill()
+            self.over.wait(5)
+
+    def kill(self) -> None:
+        """End all children at once."""
+        self._stopping = True
+        for child in self.children:
+            if child.alive and child.process is not None:
+                logger.error("Worker process '%s' (pid %s) does not end and is killed", child.name, child.process.pid)
+                child.process.kill()
+        self._wake()
+
+    def _wake(self) -> None:
+        try:
+            os.write(self._wake_w, b".")
+        except OSError:
+            pass  # the watch is over
+
+    def _watch(self) -> None:
+        try:
+            while True:
+                running = [child for child in self.children if child.alive]
+                due = [child.restart_at for child in self.children if child.restart_at is not None]
+                if self._stopping and not running:
+                    return
+                sentinels = {child.process.sentinel: child for child in running if child.process is not None}
+                timeout_s = None if self._stopping or not due else max(0.0, min(due) - time.monotonic())
+                wait([*sentinels, self._wake_r], timeout_s)
+                self._look_after()
+        finally:
+            self.over.set()
+
+    def _look_after(self) -> None:
+        while wait([self._wake_r], 0):
+            os.read(self._wake_r, 4096)
+        for child in self.children:
+            if self._stopping:
+                child.restart_at = None
+            elif child.restart_at is not None:
+                self._start_again(child)
+            elif not child.alive:
+                child.ended()
+                self._on_ended(child.name, child.process.exitcode if child.process else None)
+
+    def _start_again(self, child: Child) -> None:
+        if child.restart_at is None or time.monotonic() < child.restart_at:
+            return
+        try:
+            child.start()
+            self._on_started(child.name)
+        except OSError as error:
+            child.restart_at = time.monotonic() + RESTART_CAP_S
+            logger.error(
+                "Worker process '%s' cannot be started (%s); next try in %.0f s", child.name, error, RESTART_CAP_S
+            )

@@ -1,0 +1,189 @@
+"""Runs workers, each in a process of its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from conductor.client.automator.child import PAUSE, RESUME, ChildSpec
+from conductor.client.automator.roster import WorkerLike, choose_workers
+from conductor.client.automator.supervisor import Child, Supervisor, loading_main, portable, start_context
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.configuration.settings.metrics_settings import MetricsSettings
+from conductor.client.worker.worker import calls_coroutine, given_options
+from conductor.client.worker.worker_config import resolve_worker_config
+from conductor.signals import on_stop
+
+logger = logging.getLogger(__name__)
+
+
+class TaskHandler:
+    """One process per worker: one that crashes is started again, and disturbs no other.
+
+        with TaskHandler(configuration=Configuration(), scan_for_annotated_workers=True) as handler:
+            handler.start_processes()
+            handler.join_processes()
+
+    Args:
+        workers: Worker objects, class-based workers and decorated functions. Without them, every decorated function.
+        configuration: The server; `Configuration()` reads the environment.
+        metrics_settings: Serve or write metrics, and health.
+        scan_for_annotated_workers: True adds the decorated functions to `workers`; False leaves them out.
+        import_modules: Modules or packages to import first, so that their decorated functions are found.
+        event_listeners: Objects with `on_…` methods; each process works with copies of its own.
+        asyncio: Accepted for older programs; both values do the same.
+        start_method: How processes start: `forkserver` (default where it exists), `spawn` or `fork`.
+        shutdown_grace_seconds: How long a stop waits for the tasks in hand (25).
+    """
+
+    def __init__(
+        self,
+        workers: WorkerLike | Iterable[WorkerLike] | None = None,
+        configuration: Configuration | None = None,
+        metrics_settings: MetricsSettings | None = None,
+        scan_for_annotated_workers: bool | None = None,
+        import_modules: Sequence[str] | None = None,
+        event_listeners: Iterable[object] | None = None,
+        *,
+        asyncio: bool = False,  # noqa: ARG002
+        start_method: str | None = None,
+        **options: Any,
+    ) -> None:
+        self.workers = choose_workers(workers, scan_for_annotated_workers, import_modules)
+        self.configuration = configuration or Configuration()
+        self.metrics_settings = metrics_settings
+        self._listeners = tuple(event_listeners or ())
+        self._start_method = start_method
+        self._options = options
+        self._hub: Any = None
+        self._supervisor: Supervisor | None = None
+        # Resolved here too, so that a bad value is an error of this line and not of a child.
+        self._configs = [
+            resolve_worker_config(worker.get_task_definition_name(), {**options, **given_options(worker)})
+            for worker in self.workers
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop_processes()
+
+    @property
+    def processes(self) -> list[Any]:
+        """The worker processes that were started, in the order of `workers`."""
+        return [child.process for child in self._children]
+
+    def start_processes(self) -> None:
+        """Start one process per worker and return. No signal handler is installed."""
+        if loading_main():
+            # This is a child that loads the script it came from: the script's handlers must do nothing here.
+            return
+        if self._supervisor is not None and not self._supervisor.over.is_set():
+            raise RuntimeError("the worker processes run already")
+        if not self.workers:
+            logger.warning("There are no workers to start: decorate functions with @worker_task, or pass workers=[...]")
+        self._start_metrics()
+        context = start_context(self._start_method)
+        place = self._hub.child_settings() if self._hub else None
+        children = []
+        for worker in self.workers:
+            spec = ChildSpec(worker, self.configuration, self._options, self._listeners, place)
+            if context.get_start_method() != "fork":
+                spec = portable(spec)
+            children.append(Child(worker.get_task_definition_name(), spec, context))
+            kind = ("AsyncTaskRunner", "async") if calls_coroutine(worker) else ("TaskRunner", "sync")
+            logger.info("Created %s for %s worker: %s", *kind, worker.get_task_definition_name())
+        self._supervisor = Supervisor(
+            children,
+            on_started=self._hub.process_started if self._hub else None,
+            on_ended=self._hub.process_exited if self._hub else None,
+        )
+        self._supervisor.start()
+
+    def join_processes(self) -> None:
+        """Wait until the workers end. Meanwhile SIGTERM drains them, and a second SIGTERM stops them at once.
+
+        Ctrl-C comes out of here as KeyboardInterrupt; the `with` block, or `stop_processes()`, then drains.
+        """
+        supervisor = self._supervisor
+        if supervisor is None:
+            return
+
+        def on_signal(again: bool) -> None:
+            if again:
+                supervisor.kill()
+            else:
+                logger.info("SIGTERM: finishing what is in hand, up to %.0f s", self._grace_s)
+                supervisor.drain()
+
+        with on_stop(on_signal):
+            while not supervisor.over.wait(1.0):  # wakes up so that signals are noticed on every platform
+                pass
+        self._stop_metrics()
+
+    def stop_processes(self) -> None:
+        """Stop polling at once, finish what is in hand within the grace, hand back the rest; return when it is over."""
+        if self._supervisor is not None and not self._supervisor.over.is_set():
+            self._supervisor.stop(self._grace_s)
+        self._stop_metrics()
+
+    def pause(self, name: str | None = None) -> None:
+        """Let the worker for this task type, or every worker, take no new tasks."""
+        self._tell(PAUSE, name)
+
+    def resume(self, name: str | None = None) -> None:
+        """Undo `pause`."""
+        self._tell(RESUME, name)
+
+    def is_healthy(self) -> bool:
+        """Whether every worker process runs."""
+        return bool(self._children) and all(child.alive for child in self._children)
+
+    def get_worker_process_status(self) -> dict[str, dict[str, Any]]:
+        """By task type: `alive`, `pid`, `exitcode`, `restart_count`, `paused`."""
+        return {
+            child.name: {
+                "alive": child.alive,
+                "pid": child.process.pid if child.process else None,
+                "exitcode": child.process.exitcode if child.process else None,
+                "restart_count": child.restarts,
+                "paused": child.paused,
+            }
+            for child in self._children
+        }
+
+    @property
+    def _children(self) -> list[Child]:
+        return self._supervisor.children if self._supervisor else []
+
+    @property
+    def _grace_s(self) -> float:
+        return max((config.shutdown_grace_seconds for config in self._configs), default=0.0)
+
+    def _tell(self, order: str, name: str | None) -> None:
+        known = [child.name for child in self._children]
+        if name is not None and name not in known:
+            raise KeyError(
+                f"there is no running worker for task type '{name}'; there are: {', '.join(known) or 'none'}"
+            )
+        for child in self._children:
+            if name in (None, child.name):
+                child.paused = order == PAUSE
+                child.order(order)
+
+    def _start_metrics(self) -> None:
+        if self.metrics_settings is not None:
+            from conductor.client.telemetry.metrics_hub import MetricsHub
+
+            self._hub = MetricsHub(self.metrics_settings)
+            self._hub.start()
+
+    def _stop_metrics(self) -> None:
+        hub, self._hub = self._hub, None
+        if hub is not None:
+            hub.stop()

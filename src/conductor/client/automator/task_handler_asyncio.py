@@ -1,0 +1,160 @@
+"""Runs workers together on one event loop, in the program's own process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from conductor.client.automator.crew import Crew
+from conductor.client.automator.roster import WorkerLike, choose_workers
+from conductor.client.automator.supervisor import loading_main
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.configuration.settings.metrics_settings import MetricsSettings
+from conductor.client.worker.worker_interface import WorkerInterface
+from conductor.clock import SYSTEM_CLOCK, Clock
+from conductor.signals import on_stop
+
+logger = logging.getLogger(__name__)
+
+#: `stop()` never takes longer.
+STOP_LIMIT_S = 30.0
+
+
+class TaskHandlerAsyncIO:
+    """All workers in one process: coroutines on the loop, `def` functions in threads.
+
+        async with TaskHandlerAsyncIO(configuration=Configuration()) as handler:
+            await handler.wait()
+
+    The arguments are those of TaskHandler. `http_client` is your own `httpx.AsyncClient` for all requests.
+    """
+
+    def __init__(
+        self,
+        workers: WorkerLike | Iterable[WorkerLike] | None = None,
+        configuration: Configuration | None = None,
+        metrics_settings: MetricsSettings | None = None,
+        scan_for_annotated_workers: bool | None = None,
+        import_modules: Sequence[str] | None = None,
+        event_listeners: Iterable[object] | None = None,
+        *,
+        http_client: Any | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        **options: Any,
+    ) -> None:
+        self.workers: list[WorkerInterface] = choose_workers(workers, scan_for_annotated_workers, import_modules)
+        self.configuration = configuration or Configuration()
+        self.metrics_settings = metrics_settings
+        self.http_client = http_client
+        self._listeners = tuple(event_listeners or ())
+        self._options = options
+        self._clock = clock
+        self._hub: Any = None
+        self._crew: Crew | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    @property
+    def task_runners(self) -> list[Any]:
+        """The engines at work, one per worker; empty before `start()`."""
+        return list(self._crew.engines) if self._crew else []
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Start all workers on the running loop and return. No signal handler is installed."""
+        if loading_main():
+            return
+        if self._running is not None and not self._running.done():
+            raise RuntimeError("the workers run already")
+        if not self.workers:
+            logger.warning("There are no workers to start: decorate functions with @worker_task, or pass workers=[...]")
+        telemetry = self._start_metrics()
+        self._crew = Crew(
+            self.workers,
+            self.configuration,
+            options=self._options,
+            listeners=self._listeners,
+            telemetry=telemetry,
+            http_client=self.http_client,
+            clock=self._clock,
+        )
+        started = asyncio.Event()
+        self._running = asyncio.create_task(self._crew.run(started.set))
+        waiting = asyncio.create_task(started.wait())
+        await asyncio.wait({self._running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if self._running.done():
+            await self._running
+
+    async def wait(self) -> None:
+        """Wait until the workers end. Meanwhile SIGTERM drains them, and a second SIGTERM stops them at once."""
+        if self._running is None or self._crew is None:
+            return
+        loop, crew, running = asyncio.get_running_loop(), self._crew, self._running
+
+        def on_signal(again: bool) -> None:
+            loop.call_soon_threadsafe(running.cancel if again else crew.drain)
+
+        with on_stop(on_signal):
+            await asyncio.wait({running})
+        if not running.cancelled():
+            running.result()
+
+    async def stop(self) -> None:
+        """Stop polling at once, finish what is in hand within the grace, hand back the rest; 30 s at most."""
+        crew, running = self._crew, self._running
+        if crew is None or running is None:
+            return
+        crew.drain()
+        await asyncio.wait({running}, timeout=STOP_LIMIT_S)
+        if not running.done():
+            logger.warning("Shutdown timeout")
+            running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        self._stop_metrics()
+
+    def pause(self, name: str | None = None) -> None:
+        """Let the worker for this task type, or every worker, take no new tasks."""
+        if self._crew is not None:
+            self._crew.pause(name)
+
+    def resume(self, name: str | None = None) -> None:
+        """Undo `pause`."""
+        if self._crew is not None:
+            self._crew.resume(name)
+
+    def is_healthy(self) -> bool:
+        """Whether the workers run."""
+        return self._running is not None and not self._running.done()
+
+    def _start_metrics(self) -> Any:
+        if self.metrics_settings is None:
+            return None
+        from conductor.client.telemetry.metrics_hub import MetricsHub
+        from conductor.client.telemetry.process_telemetry import ProcessTelemetry
+
+        self._hub = MetricsHub(self.metrics_settings)
+        self._hub.start()
+        return ProcessTelemetry(self._hub.child_settings(), clock=self._clock)
+
+    def _stop_metrics(self) -> None:
+        hub, self._hub = self._hub, None
+        if hub is not None:
+            hub.stop()
+
+
+if __name__ == "__main__":
+    from conductor.client.automator.run_for_duration import main
+
+    sys.exit(main())

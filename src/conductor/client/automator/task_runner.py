@@ -1,0 +1,70 @@
+"""Runs one `def` worker in the current thread, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from conductor.client.automator.child import run_on_loop
+from conductor.client.automator.crew import Crew
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.worker.worker_interface import WorkerInterface
+from conductor.clock import SYSTEM_CLOCK, Clock
+
+
+class TaskRunner:
+    """One worker, run here: `TaskRunner(worker, configuration).run()` blocks; `run_once()` polls once and returns.
+
+    It serves `async def` workers as well; AsyncTaskRunner is the same for a program that has an event loop already.
+    """
+
+    def __init__(
+        self,
+        worker: WorkerInterface,
+        configuration: Configuration | None = None,
+        metrics_settings: Any | None = None,
+        event_listeners: Iterable[object] | None = None,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        **options: Any,
+    ) -> None:
+        self.worker = worker
+        self.configuration = configuration or Configuration()
+        self.metrics_settings = metrics_settings
+        self._listeners = tuple(event_listeners or ())
+        self._options = options
+        self._clock = clock
+        self._crew: Crew | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def task_client(self) -> Any:
+        """A client for the task endpoints of the same server."""
+        from conductor.client.http.api.task_resource_api import TaskResourceApi
+
+        return TaskResourceApi(self.configuration)
+
+    def run(self) -> None:
+        """Poll, execute and report until `stop()`."""
+        run_on_loop(self._run())
+
+    def run_once(self) -> int:
+        """One poll, its tasks carried to their verdicts. Returns how many there were."""
+        return int(run_on_loop(self._new_crew().run_once()))
+
+    def stop(self) -> None:
+        """Drain and let `run()` return; from any thread."""
+        loop, crew = self._loop, self._crew
+        if loop is not None and crew is not None:
+            loop.call_soon_threadsafe(crew.drain)
+
+    async def _run(self) -> None:
+        self._crew = self._new_crew()
+        self._loop = asyncio.get_running_loop()
+        await self._crew.run()
+
+    def _new_crew(self) -> Crew:
+        return Crew(
+            [self.worker], self.configuration, options=self._options, listeners=self._listeners, clock=self._clock
+        )

@@ -1,0 +1,34 @@
+"""Borrowed signals: handlers are set for a block and put back after it, and only where Python allows it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def on_stop(callback: Callable[[bool], None], *, signals: tuple[int, ...] = (signal.SIGTERM,)) -> Iterator[None]:
+    """Call `callback(again)` for these signals inside the block: False for the first, True for any that follows.
+
+    Off the main thread nothing can be borrowed, and nothing is: the program's own arrangement stands.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    seen = False
+
+    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        nonlocal seen
+        again, seen = seen, True
+        callback(again)
+
+    before = {number: signal.signal(number, handle) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            # None: the handler was not set from Python and cannot be set back; the default is the nearest.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
