@@ -179,6 +179,7 @@ class MetricFile:
         self._made: dict[tuple[Payload, Key], Any] = {}
         self._summaries: dict[Key, Summary] = {}
         self._fd = -1
+        self._growing = path is not None
         if path is not None:
             self._create(path)
 
@@ -193,7 +194,6 @@ class MetricFile:
             unfinished.rename(path)
         except OSError as error:
             self._give_up(error)
-            unfinished.unlink(missing_ok=True)
 
     def counter(self, *key: str) -> Number:
         """The counter under this key; 0 if it is new."""
@@ -217,13 +217,15 @@ class MetricFile:
 
     def close(self) -> None:
         """Give the file up: what it says now is final. What is still counted goes nowhere, harmlessly."""
-        fd, self._fd = self._fd, -1
+        fd, self._fd, self._growing = self._fd, -1, False
         if fd >= 0:
+            # By hand: the maps hold copies of the descriptor, and with them the lock.
+            fcntl.flock(fd, fcntl.LOCK_UN)
             os.close(fd)
 
     def _give_up(self, error: OSError) -> None:
-        logger.error("Metrics of this process are lost: %s cannot be written (%s); work goes on", self.path, error)
-        self.close()
+        logger.error("Metrics will be missing: %s cannot be written (%s); work goes on", self.path, error)
+        self._growing = False
 
     def _number(self, payload: memoryview) -> Number:
         return Number(payload, self._lock)
@@ -255,7 +257,7 @@ class MetricFile:
         _CHUNK_HEADER.pack_into(self._chunk, 0, _MAGIC, self._used)
 
     def _map_chunk(self) -> mmap.mmap:
-        if self._fd >= 0:
+        if self._growing:
             offset = CHUNK_BYTES * self._chunks_on_disk
             try:
                 # Without its space set aside, a store on a full disk would be a SIGBUS.
