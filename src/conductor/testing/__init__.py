@@ -40,6 +40,7 @@ _HOMES = {
     "Reset": "behaviours",
     "Status": "behaviours",
 }
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -62,6 +62,7 @@ _HOMES = {
     "WorkflowSummary": "workflow_summary",
     "WorkflowTask": "workflow_task",
 }
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

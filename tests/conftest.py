@@ -1,0 +1,17 @@
+"""What every test can rely on: an environment without our variables, and hypothesis without a stopwatch."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("no stopwatch", deadline=None)
+settings.load_profile("no stopwatch")
+
+
+@pytest.fixture(autouse=True)
+def _no_variables_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.lower().startswith("conductor")]:
+        monkeypatch.delenv(name)
