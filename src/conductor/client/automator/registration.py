@@ -5,7 +5,6 @@ Registration is a courtesy. Whatever goes wrong is logged in one line, and the w
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import logging
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import Any
 from conductor.client.automator.json_schema_generator import generate_json_schemas
 from conductor.client.http.api.async_metadata_resource_api import AsyncMetadataResourceApi
 from conductor.client.http.api.async_schema_resource_api import AsyncSchemaResourceApi
+from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import NotFoundException
 from conductor.client.http.models.schema_def import SchemaDef
 from conductor.client.http.models.task_def import TaskDef
@@ -22,30 +22,22 @@ from conductor.client.worker.worker_interface import WorkerInterface
 
 logger = logging.getLogger(__name__)
 
-#: A server that does not answer must not keep a worker from its work for longer than this.
-REGISTRATION_TIMEOUT_S = 10.0
 _SCHEMA_VERSION = 1
 
 
 async def register(
     worker: WorkerInterface,
     config: ResolvedConfig,
-    metadata_api: AsyncMetadataResourceApi,
-    schema_api: AsyncSchemaResourceApi,
-    *,
-    timeout_s: float = REGISTRATION_TIMEOUT_S,
+    client: AsyncApiClient,
 ) -> None:
-    """Register the worker's task definition and schemas, once, before the first poll. Never raises.
+    """Register the worker's task definition and schemas. Never raises.
 
     With `overwrite_task_def` what the server has is replaced; without it, only what is absent is created.
     """
     name = worker.get_task_definition_name()
     logger.info("Registering task definition: %s", name)
     try:
-        async with asyncio.timeout(timeout_s):
-            await _register(name, worker, config, metadata_api, schema_api)
-    except TimeoutError:
-        logger.warning("Failed to register task definition: no answer within %g s", timeout_s)
+        await _register(name, worker, config, client)
     except Exception as error:  # a worker without a registered definition still works
         logger.warning("Failed to register task definition: %s", error)
 
@@ -54,19 +46,19 @@ async def _register(
     name: str,
     worker: WorkerInterface,
     config: ResolvedConfig,
-    metadata_api: AsyncMetadataResourceApi,
-    schema_api: AsyncSchemaResourceApi,
+    client: AsyncApiClient,
 ) -> None:
+    metadata_api = AsyncMetadataResourceApi(client)
     if not config.overwrite_task_def and await _exists(name, metadata_api):
         logger.info("Task definition exists - skipping (overwrite=false)")
         return
-    links = await _register_schemas(name, worker, config, schema_api)
+    links = await _register_schemas(name, worker, config, AsyncSchemaResourceApi(client))
     definition = _definition(name, worker, links)
     if config.overwrite_task_def:
         await _update_or_create(definition, metadata_api)
     else:
         await _create(definition, metadata_api)
-    logger.info("View at: %s/taskDef/%s", metadata_api.api_client.configuration.ui_host.rstrip("/"), name)
+    logger.info("View at: %s/taskDef/%s", client.configuration.ui_host.rstrip("/"), name)
 
 
 async def _exists(name: str, metadata_api: AsyncMetadataResourceApi) -> bool:

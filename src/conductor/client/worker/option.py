@@ -1,9 +1,7 @@
 """One option: what it takes, how it is spelled, and how a value for it is read."""
 
 import math
-import re
 import types
-from collections.abc import Iterator
 from dataclasses import MISSING, Field, dataclass, field
 from typing import Any, Literal, get_args
 
@@ -121,24 +119,3 @@ def _kind(annotation: Any) -> type:
     kinds = [k for k in get_args(annotation) if k is not types.NoneType] or [annotation]
     kind: type = kinds[0]
     return kind
-
-
-def environment_name(worker_name: str) -> str:
-    """A worker's name inside an upper-case variable: `process-order` is `PROCESS_ORDER`."""
-    return re.sub(r"[^A-Z0-9]", "_", worker_name.upper())
-
-
-def worker_variables(worker_name: str, option: Option) -> Iterator[str]:
-    """The variables that set an option for one worker, first come first served."""
-    for spelling in option.spellings:
-        yield f"conductor.worker.{worker_name}.{spelling}"
-    for spelling in option.spellings:
-        yield f"CONDUCTOR_WORKER_{environment_name(worker_name)}_{spelling.upper()}"
-
-
-def global_variables(option: Option) -> Iterator[str]:
-    """The variables that set an option for every worker, first come first served."""
-    for pattern in ("conductor.worker.all.{}", "CONDUCTOR_WORKER_ALL_{}", "CONDUCTOR_WORKER_{}", "conductor_worker_{}"):
-        upper = pattern.isupper()
-        for spelling in option.spellings:
-            yield pattern.format(spelling.upper() if upper else spelling)

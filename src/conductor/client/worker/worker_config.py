@@ -8,21 +8,29 @@ import functools
 import os
 import secrets
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from conductor.client.worker.option import (
     ConfigurationError,
     Option,
-    global_variables,
     option,
     option_of,
-    worker_variables,
 )
+from conductor.client.worker.variables import global_variables, unknown_among, variables_of
 from conductor.wire import MAX_POLL_TIMEOUT_MS
 
-__all__ = ["OPTIONS", "ConfigurationError", "Option", "ResolvedConfig", "resolve_worker_config", "start_line"]
+__all__ = [
+    "OPTIONS",
+    "ConfigurationError",
+    "Option",
+    "ResolvedConfig",
+    "process_worker_id",
+    "resolve_worker_config",
+    "start_line",
+    "unknown_variables",
+]
 
 _HANDLER = ("env", "cli", "handler")
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -118,7 +126,6 @@ class ResolvedConfig(Mapping[str, Any]):
 OPTIONS: Mapping[str, Option] = {f.name: option_of(f) for f in fields(ResolvedConfig) if f.metadata.get("option", True)}
 
 _BY_SPELLING = {spelling: row for row in OPTIONS.values() for spelling in row.spellings}
-# A worker called `idle` must not take CONDUCTOR_WORKER_IDLE_POLL_TIMEOUT for its own poll_timeout.
 _GLOBAL_VARIABLES = frozenset(variable for row in OPTIONS.values() for variable in global_variables(row))
 
 
@@ -150,20 +157,13 @@ def resolve_worker_config(
 
 
 def _resolve(row: Option, worker_name: str, given: Mapping[str, Any], env: Mapping[str, str]) -> tuple[Any, str]:
-    for variable in variables_of(row, worker_name):
+    for variable in variables_of(row, worker_name, _GLOBAL_VARIABLES):
         text = env.get(variable)
         if text:
             return row.parse(text, variable), f"env {variable}"
     if row.name in given:
         return row.check(given[row.name], f"worker {worker_name!r}, {row.name}"), "code"
     return row.default, "default"
-
-
-def variables_of(row: Option, worker_name: str) -> Iterator[str]:
-    """Every variable that may set the option for this worker, the strongest first."""
-    if row.per_worker:
-        yield from (v for v in worker_variables(worker_name, row) if v not in _GLOBAL_VARIABLES)
-    yield from global_variables(row)
 
 
 def _code_values(worker_name: str, code: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,6 +178,11 @@ def _code_values(worker_name: str, code: Mapping[str, Any]) -> dict[str, Any]:
         if given.setdefault(name, value) != value:
             raise ConfigurationError(f"worker {worker_name!r}: {spelling}={value!r} contradicts {name}={given[name]!r}")
     return given
+
+
+def unknown_variables(env: Mapping[str, str], worker_names: Iterable[str]) -> list[str]:
+    """A warning for each variable that looks like an option of these workers and is none, with the nearest real one."""
+    return list(unknown_among(env, OPTIONS.values(), worker_names))
 
 
 def process_worker_id() -> str:

@@ -8,7 +8,8 @@ import importlib.util
 import logging
 import pkgutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -35,7 +36,7 @@ class WorkerDiscoveryError(ImportError):
 
     def __init__(self, failures: Sequence[ImportFailure], found: Sequence[str]) -> None:
         causes = "; ".join(map(str, failures))
-        super().__init__(f"cannot import {causes} (workers found all the same: {', '.join(found) or 'none'})")
+        super().__init__(f"Cannot import {causes} (workers found all the same: {', '.join(found) or 'none'})")
         self.failures = tuple(failures)
 
 
@@ -57,14 +58,16 @@ class WorkerLoader:
     def scan_packages(self, package_names: Iterable[str], recursive: bool = True) -> None:
         """Import packages and, unless told otherwise, everything inside them."""
         names = [package_names] if isinstance(package_names, str) else package_names
-        for name in names:
-            package = self._import(name)
-            if package is not None and hasattr(package, "__path__"):
-                self._scan_inside(package, recursive)
+        with self._telling_failures():
+            for name in names:
+                package = self._import(name)
+                if package is not None and hasattr(package, "__path__"):
+                    self._scan_inside(package, recursive)
 
     def scan_module(self, module_name: str) -> None:
         """Import one module."""
-        self._import(module_name)
+        with self._telling_failures():
+            self._import(module_name)
 
     def scan_path(self, path: str | Path, package_prefix: str = "", recursive: bool = True) -> None:
         """Import every Python file of a directory, as modules of `package_prefix` if one is given.
@@ -73,13 +76,13 @@ class WorkerLoader:
         never imported under two names.
         """
         root = Path(path)
-        if not root.is_dir():
-            self._fail(str(path), NotADirectoryError(f"{path} is not a directory"))
-            return
-        for file in sorted(root.rglob("*.py") if recursive else root.glob("*.py")):
-            name = _module_name(file.relative_to(root), package_prefix)
-            if name and not _is_hidden(file.relative_to(root)):
-                self._import_file(name, file)
+        with self._telling_failures():
+            if not root.is_dir():
+                self._fail(str(path), NotADirectoryError("not a directory"))
+            for file in sorted(root.rglob("*.py") if recursive else root.glob("*.py")):
+                name = _module_name(file.relative_to(root), package_prefix)
+                if name and not _is_hidden(file.relative_to(root)):
+                    self._import_file(name, file)
 
     def get_workers(self) -> list[Worker]:
         """The decorated workers of the modules that were scanned, each once."""
@@ -108,7 +111,7 @@ class WorkerLoader:
     def raise_for_failures(self) -> None:
         """Raise WorkerDiscoveryError if a module could not be imported."""
         if self.failures:
-            raise WorkerDiscoveryError(self.failures, self.get_worker_names())
+            raise WorkerDiscoveryError(self.failures, self._found())
 
     def _scan_inside(self, package: ModuleType, recursive: bool) -> None:
         for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
@@ -149,11 +152,23 @@ class WorkerLoader:
             self._modules[name] = module
 
     def _fail(self, name: str, cause: BaseException) -> None:
-        failure = ImportFailure(name, cause)
         if all(known.module != name for known in self.failures):
-            self.failures.append(failure)
-        logger.error("Cannot import %s", failure)
-        logger.debug("Traceback of %s", name, exc_info=cause)
+            self.failures.append(ImportFailure(name, cause))
+
+    @contextmanager
+    def _telling_failures(self) -> Iterator[None]:
+        """Log what failed inside the block when it is over and can be told along with what was found."""
+        before = len(self.failures)
+        yield
+        for failure in self.failures[before:]:
+            logger.error("%s", WorkerDiscoveryError([failure], self._found()))
+            logger.debug("Traceback of %s", failure.module, exc_info=failure.cause)
+
+    def _found(self) -> list[str]:
+        try:
+            return self.get_worker_names()
+        except registry.DuplicateWorkerError:  # the handler will say so; here it would hide the import error
+            return ["several, two of them for the same task type"]
 
 
 def _module_name(file: Path, prefix: str) -> str:
