@@ -119,13 +119,14 @@ class Core:
             return []
 
         async def attempt() -> list[dict[str, Any]]:
-            return await self.store.write(lambda tx: self._poll(tx, poll))
+            return await self.store.write(lambda tx: self.poll_now(tx, poll))
 
         if poll.timeout_ms <= 0:
             return await attempt()
         return await self._parked(poll, attempt, watch)
 
-    def _poll(self, tx: Tx, poll: Poll) -> list[dict[str, Any]]:
+    def poll_now(self, tx: Tx, poll: Poll) -> list[dict[str, Any]]:
+        """Lease what is ready, without waiting."""
         self.executions.expire(tx, EXPIRED_PER_STEP)
         return self.queue.poll(tx, poll.task_type, poll.domain, poll.worker_id, poll.count)
 
@@ -148,9 +149,10 @@ class Core:
 
     async def report(self, report: Report) -> Outcome:
         """One report or heartbeat."""
-        return await self.store.write(lambda tx: self._report(tx, report))
+        return await self.store.write(lambda tx: self.judge(tx, report))
 
-    def _report(self, tx: Tx, report: Report) -> Outcome:
+    def judge(self, tx: Tx, report: Report) -> Outcome:
+        """The verdict on one report or heartbeat, and what follows from it."""
         if report.extend_lease:
             return self.queue.extend(tx, report)
         outcome = self.queue.report(tx, report)
@@ -165,7 +167,7 @@ class Core:
     def _one_of_many(self, tx: Tx, report: Report) -> Outcome:
         try:
             with tx.savepoint():
-                return self._report(tx, report)
+                return self.judge(tx, report)
         except ApiError as error:
             return Outcome(report.task_id or "", error.verdict or Verdict.REJECTED, error.status, error.message)
 

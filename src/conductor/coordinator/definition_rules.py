@@ -6,16 +6,12 @@ from typing import Any
 
 from conductor.coordinator.definitions import with_defaults
 from conductor.coordinator.errors import invalid
+from conductor.coordinator.validation import validate_definition
 
 
 def check_workflow_def(raw: dict[str, Any], path: str = "workflowDef") -> dict[str, Any]:
     """The definition with its defaults; 400 names everything that is wrong or not supported."""
-    definition = with_defaults(raw)
-    problems = []
-    if not isinstance(definition.get("name"), str) or not definition["name"].strip():
-        problems.append((f"{path}.name", "WorkflowDef name cannot be null or empty"))
-    if not definition["tasks"]:
-        problems.append((f"{path}.tasks", "WorkflowTask list cannot be empty"))
+    problems = validate_definition(raw)
     if problems:
-        raise invalid(problems)
-    return definition
+        raise invalid([(f"{path}.{where}" if where else path, message) for where, message in problems])
+    return with_defaults(raw)

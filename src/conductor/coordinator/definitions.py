@@ -84,14 +84,18 @@ def _timeout_problems(task_def: TaskDef, path: str) -> Iterator[tuple[str, str]]
     if timeout and task_def.response_timeout_seconds > timeout:
         yield (
             f"{path}.responseTimeoutSeconds",
-            f"TaskDef: {name} responseTimeoutSeconds: {task_def.response_timeout_seconds} must be less than "
-            f"timeoutSeconds: {timeout}",
+            (
+                f"TaskDef: {name} responseTimeoutSeconds: {task_def.response_timeout_seconds} must be less than "
+                f"timeoutSeconds: {timeout}"
+            ),
         )
     if timeout and 0 < task_def.total_timeout_seconds < timeout:
         yield (
             f"{path}.totalTimeoutSeconds",
-            f"TaskDef: {name} timeoutSeconds: {timeout} must be less than or equal to totalTimeoutSeconds: "
-            f"{task_def.total_timeout_seconds}",
+            (
+                f"TaskDef: {name} timeoutSeconds: {timeout} must be less than or equal to totalTimeoutSeconds: "
+                f"{task_def.total_timeout_seconds}"
+            ),
         )
 
 

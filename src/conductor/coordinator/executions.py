@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -17,9 +18,11 @@ from conductor.coordinator.store import Tx
 from conductor.coordinator.stored_tasks import StoredTasks
 from conductor.coordinator.task_queue import TaskQueue, next_wake
 from conductor.coordinator.task_row import TaskRow
+from conductor.coordinator.workflow_actions import ActionRefused, terminate, time_out
 from conductor.coordinator.workflow_row import WorkflowData, WorkflowRow
 from conductor.coordinator.workflow_state import TaskState, WorkflowState
-from conductor.coordinator.workflows import decide
+from conductor.coordinator.workflows import after_sub_workflow, decide, first_variables, workflow_input
+from conductor.wire import TERMINAL_WORKFLOW_STATUSES
 
 logger = logging.getLogger(__name__)
 
@@ -27,10 +30,11 @@ logger = logging.getLogger(__name__)
 STEPS_PER_TRANSACTION = 200
 #: Far enough: no limit.
 FOREVER_MS = 2**62
-#: How the end of a sub-workflow reads as the end of its task.
-TASK_STATUS_AFTER = {"COMPLETED": "COMPLETED", "TERMINATED": "CANCELED"}
 #: The token for "no domain" in a list of domains.
 NO_DOMAIN = "NO_DOMAIN"
+
+#: What is done to a whole workflow: (state, now, maker of task ids) → what follows from it.
+Action = Callable[[WorkflowState, int, Callable[[], str]], Decision]
 
 
 class Start(msgspec.Struct, rename="camel", kw_only=True):
@@ -98,10 +102,9 @@ class Executions:
             tx.now_ms,
             tx.now_ms,
         )
-        given = {**(definition.get("inputTemplate") or {}), **(start.input or {})}
-        variables = definition.get("variables") or {}
+        given = workflow_input(definition, start.input or {})
         domains = msgspec.json.encode(start.task_to_domain) if start.task_to_domain else None
-        encoded = msgspec.json.encode(given), msgspec.json.encode(variables)
+        encoded = msgspec.json.encode(given), msgspec.json.encode(first_variables(definition))
         tx.run("add workflow data", workflow, *encoded, domains, start.created_by)
         return workflow
 
@@ -122,16 +125,52 @@ class Executions:
     def _step(self, tx: Tx, workflow: int) -> list[int]:
         """Decide one workflow and carry it out; the others that must be looked at because of it."""
         row = get_workflow(tx, workflow)
-        snapshot = self._snapshots.get(tx, row.snapshot)
+        if row.terminal:
+            return []
         tasks = StoredTasks(tx, workflow, row.last_task)
-        state = load_state(tx, row, snapshot, tasks)
-        decision = decide(state, tx.now_ms, new_id=lambda: tx.ids.task(tx.new_task_pk()), jitter=random.random())
-        return self.carry_out(tx, row, state, decision, tasks)
+        state = load_state(tx, row, self._snapshots.get(tx, row.snapshot), tasks)
+        decision = decide(state, tx.now_ms, new_id=_new_ids(tx), jitter=random.random())
+        return self._carry_out(tx, row, state, decision, tasks)
 
-    def carry_out(
+    def act(self, tx: Tx, row: WorkflowRow, action: Action, snapshot: Snapshot | None = None) -> None:
+        """Do something to a whole workflow; `snapshot` replaces its definition."""
+        tasks = StoredTasks(tx, row.pk, row.last_task)
+        present = self._snapshots.get(tx, row.snapshot)
+        state = load_state(tx, row, present, tasks).with_tasks(tasks.all())
+        try:
+            decision = action(state, tx.now_ms, _new_ids(tx))
+        except ActionRefused as refused:
+            raise conflict(str(refused)) from refused
+        if snapshot is not None:
+            row = row._replace(snapshot=snapshot.pk)
+        self._advance_all(tx, self._carry_out(tx, row, state, decision, tasks))
+
+    def _carry_out(
         self, tx: Tx, row: WorkflowRow, state: WorkflowState, decision: Decision, tasks: StoredTasks
     ) -> list[int]:
         """Make a decision true; the other workflows that must be looked at because of it."""
+        status = decision.workflow_status
+        if status == "RUNNING" and row.terminal:
+            row = self._reopen(tx, row)
+        last_task = self._write_tasks(tx, row, state, decision, tasks)
+        if decision.variables is not None:
+            tx.run("set workflow variables", msgspec.json.encode(decision.variables), row.pk)
+        if decision.input is not None:
+            tx.run("set workflow input", msgspec.json.encode(decision.input), row.pk)
+        touched = [self._start_sub_workflow(tx, row, state, start) for start in decision.start_sub_workflows]
+        for workflow_id in decision.terminate_sub_workflows:
+            touched += self._terminate_child(tx, workflow_id)
+        tx.notes.ended.add(row.pk)
+        if status in TERMINAL_WORKFLOW_STATUSES:
+            return touched + self._end(tx, row, decision)
+        wake_ms = _workflow_wake(tx, row, state.definition, decision.wait_until_ms)
+        tx.run("decided workflow", status or row.status, tx.now_ms, wake_ms, last_task, row.pk)
+        tx.notes.add_wake(wake_ms)
+        return touched
+
+    def _write_tasks(
+        self, tx: Tx, row: WorkflowRow, state: WorkflowState, decision: Decision, tasks: StoredTasks
+    ) -> int | None:
         last_task = None
         for task in decision.schedule:
             last_task = self._schedule(tx, row, state, task)
@@ -139,21 +178,13 @@ class Executions:
             self._update(tx, task, *tasks.read[task.task_id])
         for task_id in decision.remove:
             remove_task(tx, tx.ids.task_pk(task_id) or 0)
-        if decision.variables is not None:
-            tx.run("set workflow variables", msgspec.json.encode(decision.variables), row.pk)
-        if decision.input is not None:
-            tx.run("set workflow input", msgspec.json.encode(decision.input), row.pk)
-        touched = [self._start_sub_workflow(tx, row, state, start) for start in decision.start_sub_workflows]
-        for workflow_id in decision.terminate_sub_workflows:
-            self.terminate(tx, tx.ids.workflow_pk(workflow_id) or 0, "Parent workflow has been terminated")
-        if decision.workflow_status is not None:
-            touched += self._end(tx, row, state, decision)
-        else:
-            wake_ms = _workflow_wake(tx, row, state.definition, decision.wait_until_ms)
-            tx.run("decided workflow", tx.now_ms, wake_ms, last_task, row.pk)
-            tx.notes.add_wake(wake_ms)
-        tx.notes.ended.add(row.pk)
-        return touched
+        return last_task
+
+    def _reopen(self, tx: Tx, row: WorkflowRow) -> WorkflowRow:
+        """A workflow that had ended runs again; its timeout begins anew."""
+        tx.run("reopen workflow", tx.now_ms, tx.now_ms, row.snapshot, row.pk)
+        tx.run("reopen workflow data", row.pk)
+        return row._replace(status="RUNNING", ended_ms=None, retried_ms=tx.now_ms)
 
     def _schedule(self, tx: Tx, row: WorkflowRow, state: WorkflowState, task: TaskState) -> int:
         snapshot = self._snapshots.get(tx, row.snapshot)
@@ -214,10 +245,9 @@ class Executions:
 
     # -- ending ---------------------------------------------------------------------------------------------------
 
-    def _end(self, tx: Tx, row: WorkflowRow, state: WorkflowState, decision: Decision) -> list[int]:
-        status = decision.workflow_status or ""
+    def _end(self, tx: Tx, row: WorkflowRow, decision: Decision) -> list[int]:
+        status, output = decision.workflow_status or "", decision.output or {}
         failed = tx.ids.task_pk(decision.failed_task.task_id) if decision.failed_task else None
-        output = decision.output or {}
         tx.run("set workflow result", msgspec.json.encode(output), decision.reason, failed, row.pk)
         tx.run("end workflow", status, tx.now_ms, tx.now_ms, row.pk)
         touched = []
@@ -240,40 +270,24 @@ class Executions:
         return [workflow]
 
     def _end_parent_task(self, tx: Tx, task: int, status: str, output: dict[str, Any], reason: str | None) -> list[int]:
+        """Tell the task a sub-workflow was started for; its workflow must look at it."""
         parent = get_task(tx, task)
         if parent.terminal:
             return []
-        self._queue.end(tx, parent, TASK_STATUS_AFTER.get(status, "FAILED"), reason)
-        told = {**output, "subWorkflowId": tx.ids.workflow(parent.sub_workflow or 0)}
-        tx.run("set task result", msgspec.json.encode(told), reason, task)
+        tasks = StoredTasks(tx, parent.workflow, None)
+        before = tasks.one(task)
+        after = after_sub_workflow(before, status=status, output=output, reason=reason, now_ms=tx.now_ms)
+        self._update(tx, after, parent, before)
         return [parent.workflow]
 
-    def terminate(self, tx: Tx, workflow: int, reason: str | None, status: str = "TERMINATED") -> None:
-        """End a workflow from outside: every open task is cancelled and loses its lease."""
-        row = get_workflow(tx, workflow)
-        if row.status == "COMPLETED":
-            raise conflict("Cannot terminate a COMPLETED workflow.")
-        if row.status == status:
-            return
-        self.advance_all(tx, self._terminate(tx, row, reason, status))
-
-    def _terminate(self, tx: Tx, row: WorkflowRow, reason: str | None, status: str) -> list[int]:
-        for found in tx.rows("open tasks of workflow", row.pk):
-            task = TaskRow._make(found)
-            self._queue.cancel(tx, task, reason)
-            if task.sub_workflow is not None and not get_workflow(tx, task.sub_workflow).terminal:
-                self.terminate(tx, task.sub_workflow, reason)
-        data = WorkflowData._make(tx.row("workflow data", row.pk) or ())
-        output = msgspec.json.decode(data.output or b"{}")
-        tx.run("set workflow result", msgspec.json.encode(output), reason, data.failed_task, row.pk)
-        tx.run("end workflow", status, tx.now_ms, row.ended_ms or tx.now_ms, row.pk)
-        tx.notes.ended.add(row.pk)
-        if row.parent_task is not None:
-            return self._end_parent_task(tx, row.parent_task, status, output, reason)
+    def _terminate_child(self, tx: Tx, workflow_id: str) -> list[int]:
+        found = tx.row("workflow", tx.ids.workflow_pk(workflow_id) or 0)
+        if found is not None and not WorkflowRow._make(found).terminal:
+            reason = "Parent workflow has been terminated with reason"
+            self.act(tx, WorkflowRow._make(found), lambda state, now_ms, _: terminate(state, now_ms, reason))
         return []
 
-    def advance_all(self, tx: Tx, workflows: list[int]) -> None:
-        """Advance each."""
+    def _advance_all(self, tx: Tx, workflows: list[int]) -> None:
         for workflow in workflows:
             self.advance(tx, workflow)
 
@@ -283,23 +297,36 @@ class Executions:
         """Act on every task and workflow whose time has come, `limit` of each."""
         for expired in self._queue.expire(tx, limit):
             if expired.ends_workflow:
-                self._time_out(tx, expired.task.workflow, expired.reason)
+                self._time_out(tx, expired.task.workflow, expired.reason, expired.task.pk)
             else:
                 self.advance(tx, expired.task.workflow)
         for found in tx.rows("due workflows", tx.now_ms, limit):
-            row = WorkflowRow._make(found)
-            definition = self._snapshots.get(tx, row.snapshot).definition
-            if tx.now_ms < timeout_at(row, definition):
-                self.advance(tx, row.pk)
-            elif definition.get("timeoutPolicy") == "TIME_OUT_WF":
-                self._time_out(tx, row.pk, f"Workflow timed out after {definition['timeoutSeconds']} seconds")
-            else:
-                logger.warning("workflow %s runs longer than its timeout", tx.ids.workflow(row.pk))
-                self.advance(tx, row.pk)
+            self._expire_workflow(tx, WorkflowRow._make(found))
 
-    def _time_out(self, tx: Tx, workflow: int, reason: str) -> None:
-        if not get_workflow(tx, workflow).terminal:
-            self.terminate(tx, workflow, reason, "TIMED_OUT")
+    def _expire_workflow(self, tx: Tx, row: WorkflowRow) -> None:
+        definition = self._snapshots.get(tx, row.snapshot).definition
+        overdue = tx.now_ms >= timeout_at(row, definition)
+        if overdue and definition.get("timeoutPolicy") == "TIME_OUT_WF":
+            self._time_out(tx, row.pk, f"Workflow timed out after {definition['timeoutSeconds']} seconds", None)
+            return
+        if overdue:
+            logger.warning("workflow %s runs longer than its timeout", tx.ids.workflow(row.pk))
+        self.advance(tx, row.pk)
+
+    def _time_out(self, tx: Tx, workflow: int, reason: str, task: int | None) -> None:
+        task_id = None if task is None else tx.ids.task(task)
+
+        def action(state: WorkflowState, now_ms: int, _new_id: Callable[[], str]) -> Decision:
+            culprit = next((found for found in state.tasks.pending() if found.task_id == task_id), None)
+            return time_out(state, now_ms, reason, culprit)
+
+        row = get_workflow(tx, workflow)
+        if not row.terminal:
+            self.act(tx, row, action)
+
+
+def _new_ids(tx: Tx) -> Callable[[], str]:
+    return lambda: tx.ids.task(tx.new_task_pk())
 
 
 def get_workflow(tx: Tx, workflow: int) -> WorkflowRow:

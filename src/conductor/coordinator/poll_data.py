@@ -1,4 +1,4 @@
-"""Who polled last. Advice for people and for choosing a domain; kept in memory, because an empty poll writes nothing."""
+"""Who polled last. Advice for people and for choosing a domain; in memory only, since an empty poll writes nothing."""
 
 from __future__ import annotations
 

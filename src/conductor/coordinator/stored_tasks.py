@@ -43,6 +43,13 @@ class StoredTasks:
         """The one that was scheduled last."""
         return None if self._last_task is None else self._keep(self._tx.row("whole task", self._last_task))
 
+    def one(self, pk: int) -> TaskState:
+        """One that is known to exist."""
+        found = self._keep(self._tx.row("whole task", pk))
+        if found is None:
+            raise LookupError(f"task {pk} is not in the database")
+        return found
+
     def all(self) -> list[TaskState]:
         """Every attempt, in order."""
         found = (self._keep(row) for row in self._tx.rows("tasks of workflow with data", self._workflow))

@@ -20,7 +20,8 @@ from conductor.wire import LEASE_EXPIRES_AT, LEASE_ID, Verdict
 
 logger = logging.getLogger(__name__)
 
-LEASE_ENDED = "the lease of this task has ended; its result was discarded"
+LEASE_OVER = "the lease of this task has ended"
+LEASE_ENDED = f"{LEASE_OVER}; its result was discarded"
 OTHER_REPORT = "this lease was already reported with another report"
 
 
@@ -113,7 +114,7 @@ class TaskQueue:
         if lease_no is None or lease_no > row.lease_no:
             return _unknown_lease(task_id, report.lease_id)
         if not _holds(tx, row, lease_no):
-            return Outcome(task_id, Verdict.CANCELLED, 409, LEASE_ENDED)
+            return Outcome(task_id, Verdict.CANCELLED, 409, LEASE_OVER)
         return Outcome(task_id, Verdict.COMMITTED, lease_expires_ms=self._extend(tx, row))
 
     def _extend(self, tx: Tx, row: TaskRow) -> int:
@@ -205,10 +206,6 @@ class TaskQueue:
         return len(rows)
 
     # -- ends -----------------------------------------------------------------------------------------------------
-
-    def cancel(self, tx: Tx, row: TaskRow, reason: str | None) -> None:
-        """The task's workflow is over: its lease ends and nothing about it will be accepted."""
-        self.end(tx, row, "CANCELED", reason)
 
     def end(self, tx: Tx, row: TaskRow, status: str, reason: str | None) -> None:
         """End a task from this side."""

@@ -43,7 +43,7 @@ class Waiters:
     async def wait(
         self, key: Key, timeout_s: float, waiter: Waiter, attempt: Callable[[], Awaitable[list[T]]], wanted: int
     ) -> list[T]:
-        """Try at once unless others are waiting already; then whenever the bell rings, until something comes or time is over."""
+        """Try at once unless others wait already, then at each ring, until something comes or time is over."""
         line = self._lines.setdefault(key, deque())
         if not line:
             waiter.rung.set()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor.coordinator import queries
-from conductor.coordinator.app import DONE, Answer, Request, Route, as_json, as_text
+from conductor.coordinator import queries, workflow_actions
+from conductor.coordinator.app import DONE, NOTHING, Answer, Request, Route, as_json, as_text
 from conductor.coordinator.definition_rules import check_workflow_def
 from conductor.coordinator.errors import bad_request, invalid
-from conductor.coordinator.executions import Start, find_workflow
+from conductor.coordinator.executions import Action, Start, find_workflow
 
 MAX_PRIORITY = 99
 
@@ -61,12 +61,34 @@ async def status(request: Request) -> Answer:
     )
 
 
+async def _act(request: Request, action: Action) -> None:
+    workflow_id, executions = request.params["id"], request.core.executions
+    await request.core.write(lambda tx: executions.act(tx, find_workflow(tx, workflow_id), action))
+
+
 async def terminate(request: Request) -> Answer:
-    """DELETE /workflow/{id}?reason=."""
-    workflow_id, reason = request.params["id"], request.query("reason")
-    executions = request.core.executions
-    await request.core.write(lambda tx: executions.terminate(tx, find_workflow(tx, workflow_id).pk, reason))
+    """DELETE /workflow/{id}?reason=: open tasks are cancelled and lose their leases."""
+    reason = request.query("reason")
+    await _act(request, lambda state, now_ms, _: workflow_actions.terminate(state, now_ms, reason))
     return DONE
+
+
+async def pause(request: Request) -> Answer:
+    """PUT /workflow/{id}/pause: nothing more is scheduled; tasks in hand are not touched."""
+    await _act(request, lambda state, _now, _ids: workflow_actions.pause(state))
+    return DONE
+
+
+async def resume(request: Request) -> Answer:
+    """PUT /workflow/{id}/resume."""
+    await _act(request, lambda state, now_ms, new_id: workflow_actions.resume(state, now_ms, new_id=new_id))
+    return DONE
+
+
+async def retry(request: Request) -> Answer:
+    """POST /workflow/{id}/retry: what failed is tried again, under new task ids."""
+    await _act(request, lambda state, now_ms, new_id: workflow_actions.retry(state, now_ms, new_id=new_id))
+    return NOTHING
 
 
 ROUTES = [
@@ -74,5 +96,8 @@ ROUTES = [
     Route("POST", "/api/workflow/{name}", start_by_name),
     Route("GET", "/api/workflow/{id}", get),
     Route("DELETE", "/api/workflow/{id}", terminate),
+    Route("PUT", "/api/workflow/{id}/pause", pause),
+    Route("PUT", "/api/workflow/{id}/resume", resume),
+    Route("POST", "/api/workflow/{id}/retry", retry),
     Route("GET", "/api/workflow/{id}/status", status),
 ]

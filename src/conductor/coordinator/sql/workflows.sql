@@ -22,13 +22,10 @@ SELECT snapshot FROM workflow WHERE pk = ?
 SELECT * FROM workflow WHERE name = ? AND idempotency_key = ? ORDER BY pk DESC LIMIT 1
 
 -- name: decided workflow
-UPDATE workflow SET updated_ms = ?, wake_ms = ?, last_task = coalesce(?, last_task) WHERE pk = ?
+UPDATE workflow SET status = ?, updated_ms = ?, wake_ms = ?, last_task = coalesce(?, last_task) WHERE pk = ?
 
 -- name: end workflow
 UPDATE workflow SET status = ?, updated_ms = ?, ended_ms = ?, wake_ms = NULL WHERE pk = ?
-
--- name: set workflow status
-UPDATE workflow SET status = ?, updated_ms = ? WHERE pk = ?
 
 -- name: reopen workflow
 UPDATE workflow SET status = 'RUNNING', updated_ms = ?, ended_ms = NULL, retried_ms = ?, snapshot = ? WHERE pk = ?
