@@ -175,8 +175,9 @@ def _code_values(worker_name: str, code: Mapping[str, Any]) -> dict[str, Any]:
         if value is None or value == "":
             continue
         name = option_named(spelling).name
-        if given.setdefault(name, value) != value:
+        if name in given and given[name] != value:
             raise ConfigurationError(f"worker {worker_name!r}: {spelling}={value!r} contradicts {name}={given[name]!r}")
+        given[name] = value
     return given
 
 
