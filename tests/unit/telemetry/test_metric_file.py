@@ -36,7 +36,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert found["error",].text() == "kaputt: ü"
     assert found["time_count", "t"].number() == 1
     assert found["time_sum", "t"].number() == 0.25
-    assert [sum(window) for _, window in found["time", "t"].windows()] == [1]
+    assert [sum(window.values()) for _, window in found["time", "t"].windows()] == [1]
 
 
 def test_asking_twice_gives_the_same_object(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_old_minutes_make_room_for_new_ones(tmp_path: Path) -> None:
     windows = dict(records(file)["time", "t"].windows())
     assert len(windows) == WINDOWS
     assert max(windows) - min(windows) == WINDOWS - 1
-    assert all(sum(window) == 1 for window in windows.values())
+    assert all(sum(window.values()) == 1 for window in windows.values())
     assert records(file)["time_count", "t"].number() == 2 * WINDOWS
 
 
@@ -91,7 +91,7 @@ def test_threads_lose_no_count(tmp_path: Path) -> None:
         sys.setswitchinterval(interval)
     found = records(file)
     assert found["c",].number() == found["s_count", "t"].number() == 80_000
-    assert sum(sum(window) for _, window in found["s", "t"].windows()) == 80_000
+    assert sum(sum(window.values()) for _, window in found["s", "t"].windows()) == 80_000
 
 
 def test_long_texts_and_labels_are_cut(tmp_path: Path) -> None:

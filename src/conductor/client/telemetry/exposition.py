@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from conductor.client.telemetry import sketch
@@ -75,9 +75,9 @@ class _Collector:
 
     def _fill_summary(self, family: Family, metric: Metric) -> None:
         for key in self._sketches.get(metric.name, ()):
-            counts = self._totals.recent(key, self._oldest_minute)
+            spread = self._totals.recent(key, self._oldest_minute)
             labels = _labels(metric.labels, key)
-            for quantile, value in zip(QUANTILES, sketch.quantiles(counts, QUANTILES), strict=True):
+            for quantile, value in zip(QUANTILES, sketch.quantiles(spread, QUANTILES), strict=True):
                 family.add_sample(metric.name, {**labels, "quantile": str(quantile)}, value)
         for suffix in ("_count", "_sum"):
             name = metric.name + suffix
@@ -86,7 +86,7 @@ class _Collector:
                 family.add_sample(name, labels, self._totals.counters[key])
 
 
-def _by_name(series: dict[Key, object] | dict[Key, float] | dict[Key, dict[int, list[int]]]) -> dict[str, list[Key]]:
+def _by_name(series: Iterable[Key]) -> dict[str, list[Key]]:
     names: dict[str, list[Key]] = {}
     for key in sorted(series):
         names.setdefault(key[0], []).append(key)

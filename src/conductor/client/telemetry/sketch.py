@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 #: Up to here a value counts as zero: a microsecond. From here on up: one scale serves seconds and bytes.
@@ -19,6 +19,9 @@ BUCKETS = math.ceil(math.log(LARGEST / SMALLEST) / math.log(_WIDTH)) + 2
 #: `int(log(value) * SCALE + OFFSET)` is the bucket of a value between the two.
 SCALE = 1.0 / math.log(_WIDTH)
 OFFSET = 1.0 - math.log(SMALLEST) * SCALE
+
+#: How many values were counted in which bucket; empty ones are not in it.
+Spread = dict[int, int]
 
 
 def bucket_of(value: float) -> int:
@@ -36,10 +39,19 @@ def value_of(bucket: int) -> float:
     return lower * 2 * _WIDTH / (1 + _WIDTH)
 
 
-def quantiles(counts: Sequence[int], wanted: Sequence[float]) -> list[float]:
+def merge(spreads: Iterable[Spread]) -> Spread:
+    """Their sum."""
+    merged: Spread = {}
+    for spread in spreads:
+        for bucket, count in spread.items():
+            merged[bucket] = merged.get(bucket, 0) + count
+    return merged
+
+
+def quantiles(spread: Spread, wanted: Sequence[float]) -> list[float]:
     """The value below which each wanted share of the counted values lies; NaN for all if nothing was counted."""
-    sums = list(accumulate(counts))
-    total = sums[-1] if sums else 0
-    if not total:
+    if not spread:
         return [math.nan] * len(wanted)
-    return [value_of(bisect_left(sums, max(1.0, q * total))) for q in wanted]
+    buckets = sorted(spread)
+    sums = list(accumulate(spread[bucket] for bucket in buckets))
+    return [value_of(buckets[bisect_left(sums, max(1.0, q * sums[-1]))]) for q in wanted]

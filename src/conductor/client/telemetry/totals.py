@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable
 
 from conductor.client.telemetry.metric_file import Key, Payload, Record
+from conductor.client.telemetry.sketch import Spread, merge
 
-#: Bucket counts by minute.
-Minutes = dict[int, list[int]]
+#: Spreads by minute.
+Minutes = dict[int, Spread]
 
 
 class Totals:
@@ -41,25 +41,17 @@ class Totals:
         return twin
 
     def forget_before(self, minute: int) -> None:
-        """Drop the buckets of older minutes."""
+        """Drop the spreads of older minutes."""
         for minutes in self.sketches.values():
             for old in [m for m in minutes if m < minute]:
                 del minutes[old]
 
-    def recent(self, key: Key, since_minute: int) -> list[int]:
-        """The bucket counts of a sketch since that minute."""
-        counts: list[int] = []
-        for minute, window in self.sketches.get(key, {}).items():
-            if minute >= since_minute:
-                counts = _sum(counts, window)
-        return counts
+    def recent(self, key: Key, since_minute: int) -> Spread:
+        """The spread of a sketch's values since that minute."""
+        return merge(spread for minute, spread in self.sketches.get(key, {}).items() if minute >= since_minute)
 
     def _add_sketch(self, record: Record) -> None:
         minutes = self.sketches.setdefault(record.key, {})
-        for minute, window in record.windows():
-            # Never in place: a copy of these totals may share the list.
-            minutes[minute] = _sum(minutes.get(minute, []), window)
-
-
-def _sum(left: list[int], right: list[int]) -> list[int]:
-    return list(map(operator.add, left, right)) if left else right
+        for minute, spread in record.windows():
+            # Never in place: a copy of these totals may share it.
+            minutes[minute] = merge((minutes[minute], spread)) if minute in minutes else spread
