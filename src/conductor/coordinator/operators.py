@@ -15,14 +15,10 @@ from conductor.coordinator import conditions
 from conductor.coordinator.draft import Draft, SubWorkflowStart
 from conductor.coordinator.durations import parse_duration_ms, parse_until_ms
 from conductor.coordinator.expressions import as_text, resolve
-from conductor.coordinator.plan import DEFAULT_CASE, Node
+from conductor.coordinator.plan import DEFAULT_CASE, SCRIPT_EVALUATORS, TERMINATION_STATUSES, Node
 from conductor.coordinator.scope import Scope
+from conductor.coordinator.validation import validate_definition
 from conductor.coordinator.workflow_state import TaskState
-
-#: The statuses a TERMINATE may end a workflow with.
-TERMINATION_STATUSES = ("COMPLETED", "FAILED", "TERMINATED")
-#: Evaluators of a SWITCH whose expression is a condition of ours.
-SCRIPT_EVALUATORS = ("javascript", "graaljs")
 
 Start = Callable[[Draft, Node, TaskState], TaskState]
 
@@ -128,15 +124,16 @@ def sub_workflow(draft: Draft, node: Node, task: TaskState) -> TaskState:
     """Start another workflow and wait for its end."""
     parameters = node.task.get("subWorkflowParam") or {}
     resolved = resolve({key: parameters.get(key) for key in _SUB_WORKFLOW_KEYS}, Scope(draft, task.task_id))
-    definition = parameters.get("workflowDefinition")
-    if isinstance(definition, str):
-        definition = resolve(definition, Scope(draft, task.task_id))
+    definition = _inline_definition(draft, parameters.get("workflowDefinition"))
+    name = resolved["name"] or (definition or {}).get("name")
+    if not isinstance(name, str):
+        raise OperatorError(f"the name of a sub-workflow is '{name}'; it is the name of a workflow")
     given = {
-        "subWorkflowName": resolved["name"] or (definition or {}).get("name"),
-        "subWorkflowVersion": _version(resolved["version"]),
+        "subWorkflowName": name,
+        "subWorkflowVersion": _whole_number("version", resolved["version"]) or None,
         "subWorkflowTaskToDomain": resolved["taskToDomain"],
         "subWorkflowDefinition": definition,
-        "priority": resolved["priority"],
+        "priority": _whole_number("priority", resolved["priority"]),
         "workflowInput": task.input,
     }
     task = replace(task, input={key: value for key, value in given.items() if value is not None})
@@ -148,27 +145,32 @@ def sub_workflow(draft: Draft, node: Node, task: TaskState) -> TaskState:
 _SUB_WORKFLOW_KEYS = ("name", "version", "taskToDomain", "priority")
 
 
-def _version(value: Any) -> int | None:
-    """None, nothing and 0 mean the latest."""
+def _inline_definition(draft: Draft, definition: Any) -> dict[str, Any] | None:
+    """A definition given with the task. One that comes out of data has not been looked at by anybody yet."""
+    if isinstance(definition, str):
+        definition = resolve(definition, Scope(draft))
+        if problems := validate_definition(definition):
+            raise OperatorError(f"the definition of a sub-workflow is not valid: {problems[0].message}")
+    return definition  # type: ignore[no-any-return] # validated, here or at registration
+
+
+def _whole_number(name: str, value: Any) -> int | None:
+    if value is None or value == "":
+        return None
     try:
-        return int(value or 0) or None
-    except (TypeError, ValueError) as error:
-        raise OperatorError(f"the version of a sub-workflow is '{value}'; it is a whole number") from error
+        return int(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise OperatorError(f"the {name} of a sub-workflow is '{value}'; it is a whole number") from error
 
 
 def start_sub_workflow(draft: Draft, task: TaskState) -> TaskState:
     """Ask for the start of a SUB_WORKFLOW task's workflow."""
-    name, definition = task.input.get("subWorkflowName"), task.input.get("subWorkflowDefinition")
-    if not isinstance(name, str) or not name:
-        raise OperatorError(f"the name of a sub-workflow is '{name}'; it is the name of a workflow")
-    if definition is not None and not isinstance(definition, dict):
-        raise OperatorError(f"the definition of sub-workflow '{name}' is not an object")
     draft.decision.start_sub_workflows.append(
         SubWorkflowStart(
             task_id=task.task_id,
-            name=name,
+            name=task.input["subWorkflowName"],
             version=task.input.get("subWorkflowVersion"),
-            definition=definition,
+            definition=task.input.get("subWorkflowDefinition"),
             input=task.input.get("workflowInput", {}),
             task_to_domain=task.input.get("subWorkflowTaskToDomain"),
             priority=task.input.get("priority"),
@@ -177,7 +179,7 @@ def start_sub_workflow(draft: Draft, task: TaskState) -> TaskState:
     return replace(task, status="IN_PROGRESS", started_ms=draft.now_ms, wait_until_ms=None)
 
 
-#: Every task type there is.
+#: One for each of `TASK_TYPES`.
 OPERATORS: dict[str, Start] = {
     "SIMPLE": simple,
     "SWITCH": switch,

@@ -7,6 +7,24 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+#: Every task type there is; `operators.py` says what each does.
+TASK_TYPES = (
+    "SIMPLE",
+    "SWITCH",
+    "DECISION",
+    "FORK_JOIN",
+    "JOIN",
+    "DO_WHILE",
+    "SUB_WORKFLOW",
+    "SET_VARIABLE",
+    "TERMINATE",
+    "WAIT",
+)
+#: Evaluators of a SWITCH whose expression is a condition of ours.
+SCRIPT_EVALUATORS = ("javascript", "graaljs")
+#: The statuses a TERMINATE may end a workflow with.
+TERMINATION_STATUSES = ("COMPLETED", "FAILED", "TERMINATED")
+
 
 @dataclass(slots=True, eq=False)
 class Node:

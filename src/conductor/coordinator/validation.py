@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from conductor.coordinator import conditions
 from conductor.coordinator.durations import parse_duration_ms, parse_until_ms
 from conductor.coordinator.expressions import ExpressionError, expressions, parse_path
-from conductor.coordinator.operators import OPERATORS, SCRIPT_EVALUATORS, TERMINATION_STATUSES
-from conductor.coordinator.plan import task_type
+from conductor.coordinator.plan import SCRIPT_EVALUATORS, TASK_TYPES, TERMINATION_STATUSES, task_type
 from conductor.coordinator.scope import TASK_ID_NAME
 
 #: Cases, branches, loops and inline sub-workflows deeper than this are refused.
@@ -97,11 +96,11 @@ class _Checker:
     # -- its tasks
 
     def check_sequence(self, tasks: Any, place: _Place, *, may_be_empty: bool = False) -> None:
-        if tasks is None and may_be_empty:
+        if may_be_empty and tasks in (None, []):
             return
         if not isinstance(tasks, list):
             self.problem(place.path, f"a list of tasks is expected, not {_kind(tasks)}")
-        elif not tasks and not may_be_empty:
+        elif not tasks:
             self.problem(place.path, "there must be at least one task")
         elif place.depth > MAX_NESTING:
             self.problem(place.path, f"tasks are nested more than {MAX_NESTING} deep; use a SUB_WORKFLOW")
@@ -120,11 +119,11 @@ class _Checker:
         self.check_reference(task.get("taskReferenceName"), place)
         self.check_task_fields(task, place)
         kind: Any = task_type(task)
-        if not isinstance(kind, str) or kind not in OPERATORS:
+        if kind not in TASK_TYPES:
             self.problem(
                 f"{place.path}.type",
                 f"task type {kind} of '{task.get('taskReferenceName')}' is not supported by the coordinator; "
-                f"supported: {', '.join(OPERATORS)}",
+                f"supported: {', '.join(TASK_TYPES)}",
             )
         elif check := _CHECKS.get(kind):
             check(self, task, place)
@@ -259,6 +258,7 @@ class _Checker:
         inline = parameters.get("workflowDefinition")
         if inline is None and not _is_name(parameters.get("name")):
             self.problem(f"{path}.name", "SubWorkflowParams name cannot be null or empty")
+        self.check_object(f"{path}.taskToDomain", parameters.get("taskToDomain"))
         self.templates.append((path, {**parameters, "workflowDefinition": inline if isinstance(inline, str) else None}))
         if inline is not None and not isinstance(inline, str):
             self.check_inline(inline, f"{path}.workflowDefinition", place.depth + 1)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from conductor.coordinator import conditions
 from conductor.coordinator.draft import Decision, Draft, FailureWorkflow
 from conductor.coordinator.expressions import resolve
-from conductor.coordinator.operators import OperatorError, chosen_case, start_operator, start_sub_workflow
+from conductor.coordinator.operators import chosen_case, start_operator, start_sub_workflow
 from conductor.coordinator.plan import Node
 from conductor.coordinator.retries import retry_delay_ms, retry_limit
 from conductor.coordinator.scope import Scope, task_def_of, task_input
@@ -229,14 +229,7 @@ class Decider:
             if task.type == "WAIT":
                 self.draft.end(task, "COMPLETED")
             else:
-                self.start_waiting_sub_workflow(task)
-
-    def start_waiting_sub_workflow(self, task: TaskState) -> None:
-        """A sub-workflow whose delay is over."""
-        try:
-            self.draft.put(start_sub_workflow(self.draft, task))
-        except OperatorError as error:
-            self.draft.end(task, "FAILED_WITH_TERMINAL_ERROR", reason=str(error))
+                self.draft.put(start_sub_workflow(self.draft, task))
 
     def look_at_waiting(self) -> bool:
         """Whether a JOIN or a DO_WHILE has moved."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from conductor.coordinator.draft import Decision
@@ -41,6 +42,32 @@ def fork(ref: str, *branches: list[Any], join_on: list[str] | None = None) -> li
 
 def loop(ref: str, condition: str, *body: Any, **fields: Any) -> dict[str, Any]:
     return task(ref, "DO_WHILE", loopCondition=condition, loopOver=list(body), **fields)
+
+
+@st.composite
+def sequences(draw: st.DrawFn, prefix: str = "t", depth: int = 2, *, in_loop: bool = False) -> list[dict[str, Any]]:
+    """A random sequence of tasks with unique names."""
+    kinds = ["SIMPLE", "OPTIONAL", "SET"] + (["SWITCH", "FORK", "LOOP"] if depth else [])
+    result: list[dict[str, Any]] = []
+    for index in range(draw(st.integers(1, 3))):
+        ref = f"{prefix}{index}"
+        match draw(st.sampled_from(kinds)):
+            case "SWITCH":
+                inner = {case: draw(sequences(f"{ref}{case}", depth - 1, in_loop=in_loop)) for case in "xy"}
+                result.append(switch(ref, draw(st.sampled_from("xyz")), inner))
+            case "FORK":
+                branches = [draw(sequences(f"{ref}{branch}", depth - 1, in_loop=in_loop)) for branch in "ab"]
+                result += fork(ref, *branches)
+            case "LOOP" if not in_loop:
+                body = draw(sequences(f"{ref}l", depth - 1, in_loop=True))
+                result.append(loop(ref, f"$.{ref}.iteration < {draw(st.integers(1, 3))}", *body))
+            case "SET":
+                result.append(task(ref, "SET_VARIABLE", inputParameters={ref: "${workflow.input.x}"}))
+            case kind:
+                result.append(
+                    task(ref, optional=kind == "OPTIONAL", retryCount=1, inputParameters={"v": "${workflow.variables}"})
+                )
+    return result
 
 
 class Run:

@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from workflow_run import fork, loop, switch, task
+
+from conductor.coordinator.plan import TASK_TYPES, Plan
+from conductor.coordinator.validation import MAX_NESTING, validate_definition
+
+
+def problems(*tasks: Any, **fields: Any) -> list[tuple[str, str]]:
+    return [tuple(one) for one in validate_definition({"name": "flow", "tasks": list(tasks), **fields})]
+
+
+def only(*tasks: Any, **fields: Any) -> tuple[str, str]:
+    (found,) = problems(*tasks, **fields)
+    return found
+
+
+def test_a_definition_with_everything_in_it_is_good() -> None:
+    inline = {"name": "inner", "tasks": [task("x", inputParameters={"a": "${workflow.input.a}"})]}
+    everything = [
+        task("a", inputParameters={"x": "${workflow.input.x}", "later": "${b.output.y}"}),
+        switch("s", "${a.output.k}", {"x": [task("b")], "empty": []}, [task("c")]),
+        *fork("f", [task("d"), task("e")], [switch("s2", "1", {"1": [task("g")]})], join_on=["e", "g"]),
+        loop("l", "$.l.iteration < 3 && $.h.more", task("h", inputParameters={"last": "${h.output.x}"})),
+        task("v", "SET_VARIABLE", inputParameters={"v": "${h__1.output.x}"}),
+        task("w", "WAIT", inputParameters={"duration": "${workflow.input.d}"}),
+        task("sub", "SUB_WORKFLOW", subWorkflowParam={"name": "inner", "workflowDefinition": inline}),
+        task("t", "TERMINATE", inputParameters={"terminationStatus": "${workflow.input.s}"}),
+    ]
+    assert problems(*everything, schemaVersion=2, outputParameters={"o": "${l.output.iteration}"}) == []
+    # What other clients send for fields that do not matter to a type.
+    sent = task(
+        "q", decisionCases={}, defaultCase=[], forkTasks=[], loopOver=[], joinOn=[], onStateChange={}, sink=None
+    )
+    assert problems(sent, failureWorkflow=None, timeoutPolicy="TIME_OUT_WF", timeoutSeconds=0, version=3) == []
+    Plan({"name": "flow", "tasks": [sent]})
+
+
+def test_an_unsupported_type_is_refused_by_name() -> None:
+    path, message = only(task("ok"), task("fetch", "HTTP"))
+    assert path == "tasks[1].type"
+    assert message == (
+        "task type HTTP of 'fetch' is not supported by the coordinator; "
+        "supported: SIMPLE, SWITCH, DECISION, FORK_JOIN, JOIN, DO_WHILE, SUB_WORKFLOW, SET_VARIABLE, TERMINATE, WAIT"
+    )
+
+
+@pytest.mark.parametrize(
+    ("definition", "path", "said"),
+    [
+        (5, "", "JSON object"),
+        ({"tasks": [task("a")]}, "name", "cannot be null or empty"),
+        ({"name": " ", "tasks": [task("a")]}, "name", "cannot be null or empty"),
+        ({"name": "x"}, "tasks", "list of tasks"),
+        ({"name": "x", "tasks": []}, "tasks", "at least one task"),
+        ({"name": "x", "tasks": {"a": 1}}, "tasks", "not an object"),
+        ({"name": "x", "tasks": [task("a")], "schemaVersion": 1}, "schemaVersion", "only 2"),
+        ({"name": "x", "tasks": [task("a")], "version": 0}, "version", "at least 1"),
+        ({"name": "x", "tasks": [task("a")], "timeoutSeconds": -1}, "timeoutSeconds", "at least 0"),
+        ({"name": "x", "tasks": [task("a")], "timeoutPolicy": "RETRY"}, "timeoutPolicy", "'RETRY'"),
+        ({"name": "x", "tasks": [task("a")], "outputParameters": []}, "outputParameters", "not a list"),
+        ({"name": "x", "tasks": [task("a")], "failureWorkflow": 1}, "failureWorkflow", "name of a workflow"),
+        ({"name": "x", "tasks": [task("a")], "rateLimitConfig": {"x": 1}}, "rateLimitConfig", "not supported"),
+        ({"name": "x", "tasks": ["a"]}, "tasks[0]", "not a string"),
+    ],
+)
+def test_the_workflow_itself(definition: Any, path: str, said: str) -> None:
+    (problem,) = validate_definition(definition)
+    assert problem.path == path
+    assert said in problem.message
+
+
+@pytest.mark.parametrize(
+    ("bad", "path", "said"),
+    [
+        ({"taskReferenceName": "a"}, "tasks[0].name", "name cannot be empty"),
+        ({"name": "a"}, "tasks[0].taskReferenceName", "cannot be empty"),
+        (task("workflow"), "tasks[0].taskReferenceName", "meaning of its own"),
+        (task("a", inputParameters=[1]), "tasks[0].inputParameters", "not a list"),
+        (task("a", retryCount=-1), "tasks[0].retryCount", "at least 0"),
+        (task("a", startDelay="soon"), "tasks[0].startDelay", "'soon'"),
+        (task("a", optional="yes"), "tasks[0].optional", "true or false"),
+        (task("a", cacheConfig={"key": "x"}), "tasks[0].cacheConfig", "of SIMPLE 'a' is not supported"),
+        (task("a", ["HTTP"]), "tasks[0].type", "not supported"),  # type: ignore[arg-type]
+        (
+            task("a", inputParameters={"x": ["${b.output.y}"]}),
+            "tasks[0].inputParameters.x[0]",
+            "no task of this workflow",
+        ),
+        (task("a", inputParameters={"x": "${a.output[?(@.y)]}"}), "tasks[0].inputParameters.x", "not understood"),
+        (task("a", inputParameters={"x": "${a__1.output}"}), "tasks[0].inputParameters.x", "no task"),
+        # SWITCH and DECISION
+        (task("s", "SWITCH", expression="x", decisionCases={"a": []}), "tasks[0].evaluatorType", "is required"),
+        (
+            task("s", "SWITCH", evaluatorType="value-param", decisionCases={"a": []}),
+            "tasks[0].expression",
+            "is required",
+        ),
+        (task("s", "SWITCH", evaluatorType="value-param", expression="x"), "tasks[0].decisionCases", "is required"),
+        (
+            task("s", "SWITCH", evaluatorType="python", expression="x", decisionCases={"a": []}),
+            "tasks[0].evaluatorType",
+            "evaluatorType python of SWITCH 's' is not supported by the coordinator; supported: value-param",
+        ),
+        (
+            task("s", "SWITCH", evaluatorType="javascript", expression="f($.x)", decisionCases={"a": []}),
+            "tasks[0].expression",
+            "small part of JavaScript",
+        ),
+        (switch("s", "1", {"x": [task("a", "INLINE")]}), "tasks[0].decisionCases.x[0].type", "INLINE"),
+        (switch("s", "1", {"x": 5}), "tasks[0].decisionCases.x", "list of tasks"),  # type: ignore[dict-item]
+        (task("s", "DECISION", decisionCases={"a": []}), "tasks[0].caseValueParam", "is required"),
+        # DO_WHILE
+        (task("l", "DO_WHILE", loopOver=[task("a")]), "tasks[0].loopCondition", "is required"),
+        (task("l", "DO_WHILE", loopCondition="true"), "tasks[0].loopOver", "is required"),
+        (loop("l", "x.y()", task("a")), "tasks[0].loopCondition", "not understood"),
+        (loop("l", "true", loop("m", "true", task("a"))), "tasks[0].loopOver[0]", "loops in loops"),
+        # SUB_WORKFLOW
+        (task("s", "SUB_WORKFLOW"), "tasks[0].subWorkflowParam", "is required"),
+        (
+            task("s", "SUB_WORKFLOW", subWorkflowParam={"version": 1}),
+            "tasks[0].subWorkflowParam.name",
+            "cannot be null",
+        ),
+        (
+            task(
+                "s",
+                "SUB_WORKFLOW",
+                subWorkflowParam={"workflowDefinition": {"name": "x", "tasks": [task("a", "HTTP")]}},
+            ),
+            "tasks[0].subWorkflowParam.workflowDefinition.tasks[0].type",
+            "HTTP",
+        ),
+        # TERMINATE and WAIT
+        (task("t", "TERMINATE"), "tasks[0].inputParameters.terminationStatus", "COMPLETED, FAILED, TERMINATED"),
+        (
+            task("t", "TERMINATE", optional=True, inputParameters={"terminationStatus": "FAILED"}),
+            "tasks[0].optional",
+            "cannot be optional",
+        ),
+        (task("w", "WAIT", inputParameters={"duration": "soon"}), "tasks[0].inputParameters.duration", "'soon'"),
+        (task("w", "WAIT", inputParameters={"until": "soon"}), "tasks[0].inputParameters.until", "'soon'"),
+        (
+            task("w", "WAIT", inputParameters={"until": "2030-01-01", "duration": "1s"}),
+            "tasks[0].inputParameters",
+            "Both",
+        ),
+    ],
+)
+def test_one_task(bad: Any, path: str, said: str) -> None:
+    found_path, message = only(bad)
+    assert found_path == path
+    assert said in message
+
+
+def test_reference_names_are_unique_wherever_they_stand() -> None:
+    path, message = only(task("a"), switch("s", "1", {"x": [task("b"), task("a")]}))
+    assert path == "tasks[1].decisionCases.x[1].taskReferenceName"
+    assert message == "taskReferenceName: a should be unique across tasks for a given workflow"
+
+
+def test_names_that_a_round_of_a_loop_will_have_are_taken() -> None:
+    _, message = only(loop("l", "true", task("a")), task("a__2"))
+    assert "'a__2' is what 'a' is called in a round" in message
+    assert problems(task("a"), task("a__2")) == []
+
+
+def test_a_fork_needs_its_join_and_a_join_its_fork() -> None:
+    branching, joining = fork("f", [task("a")], [task("b")])
+    assert "must be followed by a JOIN" in only(branching)[1]
+    assert "must stand directly behind its FORK_JOIN" in only(task("x"), joining)[1]
+    assert "'x', which is not in the branches" in only(task("x"), *fork("f", [task("a")], join_on=["x"]))[1]
+    assert "list of task reference names" in only(branching, {**joining, "joinOn": "a"})[1]
+    assert "forkTasks field is required" in problems(task("f", "FORK_JOIN"), task("j", "JOIN"))[0][1]
+    assert "list of lists" in problems(task("f", "FORK_JOIN", forkTasks=[[]]), task("j", "JOIN"))[0][1]
+
+
+def test_what_an_inline_sub_workflow_names_is_its_own() -> None:
+    inline = {"name": "x", "tasks": [task("a"), task("b", inputParameters={"x": "${a.output.x}"})]}
+    assert problems(task("a"), task("s", "SUB_WORKFLOW", subWorkflowParam={"workflowDefinition": inline})) == []
+    inline["tasks"][1]["inputParameters"] = {"x": "${s.output}"}  # type: ignore[index]
+    assert len(problems(task("s", "SUB_WORKFLOW", subWorkflowParam={"workflowDefinition": inline}))) == 1
+
+
+def test_nesting_has_an_end() -> None:
+    nested: Any = task("t")
+    for depth in range(MAX_NESTING + 5):
+        nested = switch(f"s{depth}", "1", {"1": [nested]})
+    assert "nested more than" in only(nested)[1]
+    inline: dict[str, Any] = {"name": "x", "tasks": [task("a")]}
+    for _ in range(MAX_NESTING + 5):
+        inline = {"name": "x", "tasks": [task("s", "SUB_WORKFLOW", subWorkflowParam={"workflowDefinition": inline})]}
+    assert "nested more than" in validate_definition(inline)[0].message
+    deep: Any = "${a.output}"
+    for _ in range(900):
+        deep = [deep]
+    assert problems(task("a", inputParameters={"x": deep})) == []
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["${a.output}", "${"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+fields = st.sampled_from(
+    ["name", "taskReferenceName", "inputParameters", "decisionCases", "defaultCase", "forkTasks", "joinOn", "loopOver"]
+    + ["loopCondition", "evaluatorType", "expression", "subWorkflowParam", "optional", "retryCount", "caseValueParam"]
+)
+odd_tasks = st.builds(
+    lambda kind, extra: {"name": "a", "taskReferenceName": "a", "type": kind, **extra},
+    st.sampled_from(TASK_TYPES) | json_values,
+    st.dictionaries(fields, json_values, max_size=6),
+)
+
+
+@given(json_values | st.lists(odd_tasks, max_size=3).map(lambda tasks: {"name": "flow", "tasks": tasks}))
+def test_anything_is_judged_and_what_passes_can_be_planned(definition: Any) -> None:
+    if not validate_definition(definition):
+        Plan(definition)
