@@ -12,6 +12,8 @@ settings.load_profile("no stopwatch")
 
 
 @pytest.fixture(autouse=True)
-def _no_variables_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_variables_of_ours(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     for name in [name for name in os.environ if name.lower().startswith("conductor")]:
         monkeypatch.delenv(name)
+    # The journal of a test is the test's own, and nobody's home is written to.
+    monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL_DIR", str(tmp_path_factory.mktemp("journal")))

@@ -83,17 +83,8 @@ class Engine:
     async def _register(self) -> None:
         """Before the first poll, but a server that does not answer holds no worker up."""
         from conductor.client.automator.registration import register
-        from conductor.client.http.api.async_metadata_resource_api import AsyncMetadataResourceApi
-        from conductor.client.http.api.async_schema_resource_api import AsyncSchemaResourceApi
 
-        registering = asyncio.ensure_future(
-            register(
-                self._worker,
-                self.config,
-                AsyncMetadataResourceApi(self._session.client),
-                AsyncSchemaResourceApi(self._session.client),
-            )
-        )
+        registering = asyncio.ensure_future(register(self._worker, self.config, self._session.client))
         self._side.add(registering)
         registering.add_done_callback(self._side.discard)
         await asyncio.wait({registering}, timeout=REGISTRATION_S)

@@ -1,6 +1,6 @@
 """Results on disk until their verdict.
 
-A file belongs to one server and one process, which holds a lock on it. Records are framed (length, checksum, JSON):
+A file belongs to one server and one process, which holds a lock on it. Records are framed (mark, length, checksum):
 a result is put down with one `write`, which survives the death of the process, and struck out by a second record
 when its verdict is there. A file without an owner is adopted by the next process of the same server.
 """
@@ -23,13 +23,14 @@ from conductor.wire import TERMINAL_TASK_STATUSES
 
 logger = logging.getLogger(__name__)
 
-_MAGIC = b"CWJ1"
-_FRAME = struct.Struct("<II")  # length, CRC-32 of the payload
-#: A struck-out file is emptied when it is empty of results, and rewritten when it is this large and mostly struck out.
-_COMPACT_BYTES = 1 << 20
+#: Begins every record. No JSON text contains a byte 0xFF, so a report cannot be taken for a record.
+_MARK = b"\xffCWJ"
+_FRAME = struct.Struct("<4sII")  # mark, length, CRC-32 of the payload
+#: A file of this size is emptied or rewritten without what is struck out.
+_TIDY_BYTES = 8 << 20
 
 
-class Entry(msgspec.Struct, frozen=True, rename="camel"):
+class Entry(msgspec.Struct, frozen=True):
     """A report, and what must be known to send it again."""
 
     report_id: str
@@ -57,8 +58,8 @@ class _Kept(msgspec.Struct, frozen=True, tag="kept"):
     entry: Entry
 
 
-_encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(_Struck | _Kept)
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_Struck | _Kept)
 
 
 def default_directory() -> Path:
@@ -74,11 +75,10 @@ class Journal:
         self.directory = directory
         self._server = hashlib.sha256(server_url.encode()).hexdigest()[:16]
         self._max_bytes = max_bytes
+        self.path = self._new_path()
         self._file: int | None = None
-        self.path = directory / f"{self._server}-{os.getpid()}-{os.urandom(4).hex()}.journal"
         self._kept: dict[str, Entry] = {}
         self._size = 0
-        self._live = 0
         self._broken = False
         #: Results that were given up by their report, to be sent again in the background.
         self.waiting: asyncio.Queue[Entry] = asyncio.Queue()
@@ -87,9 +87,7 @@ class Journal:
         """Make the file and lock it. A directory that cannot be written is said once, loudly."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._write(_MAGIC)
+            self._file = _create(self.path)
         except OSError as error:
             self._break(error)
 
@@ -97,19 +95,18 @@ class Journal:
         """Keep the result. False: it could not be kept, and lives in memory only."""
         if self._file is None:
             return False
-        frame = _frame(_encoder.encode(_Kept(entry)))
-        if self._size + len(frame) > self._max_bytes and not self._make_room(len(frame)):
-            return False
+        frame = _frame(_Kept(entry))
         try:
+            if self._size + len(frame) > min(self._max_bytes, _TIDY_BYTES):
+                self._tidy()
+            if self._size + len(frame) > self._max_bytes:
+                raise OSError(27, f"it has reached its limit of {self._max_bytes} bytes")
             self._write(frame)
         except OSError as error:
             self._break(error)
             return False
         self._kept[entry.report_id] = entry
-        self._live += len(frame)
-        if self._broken:
-            self._broken = False
-            logger.warning("The result journal %s can be written again", self.path)
+        self._mend()
         return True
 
     def done(self, entry: Entry) -> None:
@@ -117,10 +114,11 @@ class Journal:
         if self._file is None or self._kept.pop(entry.report_id, None) is None:
             return
         try:
-            if not self._kept and self._size > _COMPACT_BYTES:
-                self._empty()
+            if self._kept or self._size < _TIDY_BYTES:
+                self._write(_frame(_Struck(entry.report_id)))
             else:
-                self._write(_frame(_encoder.encode(_Struck(entry.report_id))))
+                os.ftruncate(self._file, 0)
+                self._size = 0
         except OSError as error:
             self._break(error)
 
@@ -155,46 +153,49 @@ class Journal:
         os.close(self._file)
         self._file = None
 
+    def _new_path(self) -> Path:
+        return self.directory / f"{self._server}-{os.getpid()}-{os.urandom(4).hex()}.journal"
+
     def _write(self, data: bytes) -> None:
         assert self._file is not None  # noqa: S101
         written = os.write(self._file, data)
-        self._size += written
         if written != len(data):  # a full disk may take half a record
-            os.ftruncate(self._file, self._size - written)
-            self._size -= written
+            os.ftruncate(self._file, self._size)
             raise OSError(28, "No space left on device")
+        self._size += written
 
-    def _empty(self) -> None:
-        assert self._file is not None  # noqa: S101
-        os.ftruncate(self._file, len(_MAGIC))
-        self._size = len(_MAGIC)
-        self._live = 0
-
-    def _make_room(self, needed: int) -> bool:
-        """Rewrite the file without what is struck out, if that makes room."""
-        live = b"".join(_frame(_encoder.encode(_Kept(entry))) for entry in self._kept.values())
-        if len(_MAGIC) + len(live) + needed > self._max_bytes or self._file is None:
-            logger.error(
-                "The result journal %s is full (%d bytes): new results are not kept on disk", self.path, self._max_bytes
-            )
-            return False
-        try:
-            self._empty()
-            self._write(live)
-        except OSError as error:
-            self._break(error)
-            return False
-        return True
+    def _tidy(self) -> None:
+        """Go on in a new file without what is struck out. The old one goes last: nothing is ever in neither."""
+        live = b"".join(_frame(_Kept(entry)) for entry in self._kept.values())
+        if self._file is None or len(live) > self._size // 2:
+            return
+        path = self._new_path()
+        file = _create(path)
+        os.write(file, live)
+        self.path.unlink(missing_ok=True)
+        os.close(self._file)
+        self.path, self._file, self._size = path, file, len(live)
 
     def _break(self, error: OSError) -> None:
         if not self._broken:
             logger.critical(
-                "The result journal %s cannot be written (%s): work goes on, but results are not safe on disk. "
+                "The result journal %s cannot be written (%s): work goes on, but new results are not safe on disk. "
                 "Free the disk, or name another directory with CONDUCTOR_WORKER_JOURNAL_DIR",
                 self.path,
                 error,
             )
         self._broken = True
+
+    def _mend(self) -> None:
+        if self._broken:
+            self._broken = False
+            logger.warning("The result journal %s is written again", self.path)
+
+
+def _create(path: Path) -> int:
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return file
 
 
 class AdoptedFile:
@@ -203,7 +204,7 @@ class AdoptedFile:
     def __init__(self, path: Path, file: int, entries: list[Entry]) -> None:
         self.path = path
         self.entries = entries
-        self._file = file
+        self._file: int | None = file
 
     @classmethod
     def take(cls, path: Path) -> AdoptedFile | None:
@@ -222,13 +223,15 @@ class AdoptedFile:
             return None
 
     def remove(self) -> None:
-        """All its results have their verdict, or are in our own journal now."""
+        """All its results have their verdict."""
         self.path.unlink(missing_ok=True)
         self.release()
 
     def release(self) -> None:
-        """Give it back untouched."""
-        os.close(self._file)
+        """Let go of it; what is still there is the next process's."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
 
 def read_entries(data: bytes) -> Iterator[Entry]:
@@ -247,18 +250,17 @@ def read_entries(data: bytes) -> Iterator[Entry]:
 
 
 def _payloads(data: bytes) -> Iterator[bytes]:
-    at = len(_MAGIC)
-    if data[:at] != _MAGIC:
-        at = 0  # a damaged head does not take the records with it
-    while at + _FRAME.size <= len(data):
-        length, checksum = _FRAME.unpack_from(data, at)
-        payload = data[at + _FRAME.size : at + _FRAME.size + length]
-        if len(payload) == length and length and zlib.crc32(payload) == checksum:
+    at = data.find(_MARK)
+    while at >= 0 and at + _FRAME.size <= len(data):
+        _, length, checksum = _FRAME.unpack_from(data, at)
+        begin = at + _FRAME.size
+        payload = data[begin : begin + length]
+        whole = len(payload) == length and zlib.crc32(payload) == checksum
+        if whole:
             yield payload
-            at += _FRAME.size + length
-        else:
-            at += 1  # look for the next whole record
+        at = data.find(_MARK, begin + length if whole else at + 1)
 
 
-def _frame(payload: bytes) -> bytes:
-    return _FRAME.pack(len(payload), zlib.crc32(payload)) + payload
+def _frame(record: _Kept | _Struck) -> bytes:
+    payload = _encoder.encode(record)
+    return _FRAME.pack(_MARK, len(payload), zlib.crc32(payload)) + payload

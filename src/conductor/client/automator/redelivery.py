@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from typing import TYPE_CHECKING
 
 from conductor.client.automator.journal import AdoptedFile, Entry, Journal
@@ -36,39 +37,48 @@ class Redelivery:
 
     async def run(self) -> None:
         """Adopt what dead processes left, then serve what reports give up, for ever."""
-        for adopted in self._journal.adopt():
-            await self._take_over(adopted)
-        while True:
-            entry = await self._journal.waiting.get()
-            await self._until_verdict(entry)
-            self._journal.done(entry)
-
-    async def _take_over(self, adopted: AdoptedFile) -> None:
-        if adopted.entries:
-            logger.info("Found %d unsent results of an ended process in %s", len(adopted.entries), adopted.path)
+        adopted = list(self._journal.adopt())
         try:
-            for entry in adopted.entries:
-                await self._until_verdict(entry)
-        except BaseException:
-            adopted.release()
-            raise
-        adopted.remove()
+            for file in adopted:
+                await self._take_over(file)
+            while True:
+                await self._work_off(deque([await self._journal.waiting.get()]))
+        finally:
+            for file in adopted:
+                file.release()
 
-    async def _until_verdict(self, entry: Entry) -> None:
-        while not self._too_old(entry):
+    async def _take_over(self, file: AdoptedFile) -> None:
+        if file.entries:
+            logger.info("Found %d unsent results of an ended process in %s", len(file.entries), file.path)
+        await self._work_off(deque(file.entries))
+        file.remove()
+
+    async def _work_off(self, entries: deque[Entry]) -> None:
+        """Until none is left. One that the server cannot take yet goes to the end of the line."""
+        while entries:
+            while not self._journal.waiting.empty():
+                entries.append(self._journal.waiting.get_nowait())
+            entry = entries.popleft()
+            if self._too_old(entry):
+                self._give_up(entry)
+                continue
             try:
                 verdict = await self._deliver(entry)
             except (ConductorError, OSError) as error:
+                entries.append(entry)
                 wait_s = self._backoff.next()
                 logger.debug("Result of task %s still waits: %s; next try in %.1f s", entry.task_id, error, wait_s)
                 await self._clock.sleep(wait_s)
                 continue
             self._backoff.reset()
+            self._journal.done(entry)
             level = logging.INFO if verdict is Verdict.COMMITTED else logging.WARNING
             logger.log(level, "Kept result of task %s was delivered: %s", entry.task_id, verdict)
-            return
-        logger.error(
-            "Result of task %s is older than %.0f s and is given up: Task result LOST for task_id=%s",
+
+    def _give_up(self, entry: Entry) -> None:
+        self._journal.done(entry)
+        logger.critical(
+            "Result of task %s is older than %.0f s and is given up. Task result LOST for task_id=%s",
             entry.task_id,
             self._max_age_s,
             entry.task_id,
