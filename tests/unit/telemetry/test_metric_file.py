@@ -70,6 +70,12 @@ def test_old_minutes_make_room_for_new_ones(tmp_path: Path) -> None:
     assert records(file)["time_count", "t"].number() == 2 * WINDOWS
 
 
+def test_a_minute_that_has_just_begun_is_empty(tmp_path: Path) -> None:
+    file = MetricFile(tmp_path / "a.db")
+    file.summary("time", ("t",))._sketch.turn_to(7.0)
+    assert [spread for _, spread in records(file)["time", "t"].windows()] == [{}]
+
+
 def test_threads_lose_no_count(tmp_path: Path) -> None:
     file = MetricFile(tmp_path / "a.db")
     counter, summary = file.counter("c"), file.summary("s", ("t",))

@@ -260,8 +260,7 @@ class MetricFile:
         if self._growing:
             offset = CHUNK_BYTES * self._chunks_on_disk
             try:
-                # Without its space set aside, a store on a full disk would be a SIGBUS.
-                os.posix_fallocate(self._fd, offset, CHUNK_BYTES)
+                _set_aside(self._fd, offset, CHUNK_BYTES)
                 chunk = mmap.mmap(self._fd, CHUNK_BYTES, offset=offset)
             except OSError as error:
                 self._give_up(error)
@@ -332,6 +331,14 @@ def _records_of_chunk(chunk: memoryview) -> Iterator[Record]:
 @lru_cache(maxsize=4096)
 def _key_of(name: bytes) -> Key:
     return tuple(json.loads(name))
+
+
+def _set_aside(fd: int, offset: int, size: int) -> None:
+    """Make room in the file. On a full disk this must fail here: later, a store would be a SIGBUS."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(fd, offset, size)
+    else:  # macOS
+        os.ftruncate(fd, offset + size)
 
 
 def _padded(size: int) -> int:

@@ -41,13 +41,20 @@ class MetricsCollector(TaskRunnerEventsListener):
     `MetricsCollector(settings)` counts for this process alone, and `render()` is the Prometheus text of it.
     """
 
-    def __init__(self, settings: MetricsSettings | None = None, *, file: MetricFile | None = None) -> None:
+    def __init__(
+        self,
+        settings: MetricsSettings | None = None,
+        *,
+        place: MetricsPlace | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._directory: MetricsDirectory | None = None
-        if file is None:
+        if place is None:
             require_prometheus()
             self._directory = MetricsDirectory(settings.directory if settings else None)
-            file = self._directory.place.new_file()
-        self.file = file
+            place = self._directory.place
+        self._place = place
+        self.file: MetricFile = place.new_file(now)
         self._polls = self._counters(metrics.POLL_TOTAL)
         self._empty_polls = self._counters(metrics.POLL_EMPTY_TOTAL)
         self._poll_errors = self._counters(metrics.POLL_ERROR_TOTAL)
@@ -69,7 +76,11 @@ class MetricsCollector(TaskRunnerEventsListener):
     @classmethod
     def for_process(cls, place: MetricsPlace, now: Callable[[], float] = time.monotonic) -> MetricsCollector:
         """The collector of this process, for the hub that the place came from."""
-        return cls(file=place.new_file(now))
+        return cls(place=place, now=now)
+
+    def __reduce__(self) -> tuple[Callable[[MetricsPlace], MetricsCollector], tuple[MetricsPlace]]:
+        """In another process it is another collector, of the same whole."""
+        return MetricsCollector.for_process, (self._place,)
 
     def on_poll_started(self, event: PollStarted) -> None:
         self._polls[event.task_type].add()

@@ -96,13 +96,13 @@ class MetricsDirectory:
     def _fold(self) -> list[ProcessRecords]:
         live = []
         for path in sorted(self.path.glob(f"{self.place.prefix}-*.db")):
-            with path.open("rb") as file:
-                # Asked before it is read: what a process counts between the two is in the file.
-                ended = _try_lock(file.fileno())
-                process = ProcessRecords(path, list(read_records(file.read())))
+            try:
+                ended, process = _read(path)
+            except FileNotFoundError:
+                continue  # somebody tidied up
             if ended:
                 self._past.add_ended(process.records)
-                path.unlink()
+                path.unlink(missing_ok=True)
             else:
                 live.append(process)
         self._past.forget_before(current_minute(self._now()) - WINDOWS)
@@ -128,6 +128,14 @@ def private_directory() -> Path:
         return path
     # Somebody else was first to take the name: stay away from it.
     return Path(tempfile.mkdtemp(prefix="conductor-metrics-"))
+
+
+def _read(path: Path) -> tuple[bool, ProcessRecords]:
+    """Whether the process has ended, and what it says."""
+    with path.open("rb") as file:
+        # Asked before it is read: what a process counts between the two is in the file.
+        ended = _try_lock(file.fileno())
+        return ended, ProcessRecords(path, list(read_records(file.read())))
 
 
 def _make_locked(path: Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import selectors
 import socket
 import socketserver
 import threading
@@ -37,14 +38,13 @@ class MetricsServer:
     def start(self) -> None:
         """Listen, and answer from now on."""
         self._server = _Server(self._address, self._pages)
-        self._thread = threading.Thread(target=self._server.serve_forever, name="conductor-metrics", daemon=True)
+        self._thread = threading.Thread(target=self._server.serve, name="conductor-metrics", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Stop listening; answers under way are finished."""
         if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
+            self._server.wake.close()
         if self._thread is not None:
             self._thread.join()
 
@@ -72,11 +72,22 @@ def _json(well: bool, content: dict[str, Any]) -> _Page:
 class _Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
+    #: `handle_request` is called when there is one.
+    timeout = 0.0
 
     def __init__(self, address: tuple[str, int], pages: dict[str, Callable[[], _Page]]) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.pages = pages
         super().__init__(address, _Handler)
+        self.wake, self._woken = socket.socketpair()
+
+    def serve(self) -> None:
+        """Answer until `wake` is closed. (The library's own loop wakes up twice a second to see whether to end.)"""
+        with self, self._woken, selectors.DefaultSelector() as selector:
+            selector.register(self, selectors.EVENT_READ)
+            selector.register(self._woken, selectors.EVENT_READ)
+            while self._woken not in [key.fileobj for key, _ in selector.select()]:
+                self.handle_request()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -11,7 +11,7 @@ class MetricsSettings:
 
     Args:
         directory: Where metrics files live. `None` lets the collector choose (a temporary directory of its own).
-        file_name: The file written in file mode, inside `directory`.
+        file_name: The file written in file mode, inside `directory`. Handlers that share a directory need one each.
         update_interval: Seconds between two writes of that file.
         http_port: Serve `/metrics`, `/health` and `/ready` on this port; `None` is file mode.
         host: The address that port is opened on. Scrapers come from elsewhere, hence every interface by default.
