@@ -83,6 +83,8 @@ class Listener:
         server.close()
         for connection in list(self._connections):
             connection.reset()
+        while self._connections:  # each needs a turn of the loop to be told that it is lost
+            await asyncio.sleep(0)
         await server.wait_closed()
 
     def _connection(self) -> Connection:

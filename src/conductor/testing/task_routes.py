@@ -94,7 +94,9 @@ class TaskRoutes:
             try:
                 await self._clock.wait(event, left_s)
             finally:
-                self._queue.unpark(key, event)
+                with self._watch.held:
+                    self._queue.unpark(key, event)
+                self._watch.notify()
 
     def update(self, request: Request) -> Answer:
         with self._watch.held:
