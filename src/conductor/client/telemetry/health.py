@@ -99,7 +99,7 @@ class _Process:
     def __init__(self, keep: int) -> None:
         self.started_at: float | None = None
         self.exit: str | None = None
-        self.starts = 0
+        self.restarts = 0
         self.crashed_at: deque[float] = deque(maxlen=keep)
 
 
@@ -119,13 +119,14 @@ class Health:
         """There ought to be such a worker, in a process that nobody starts or watches (this one, for instance)."""
         self.process_started(worker)
 
-    def process_started(self, worker: str) -> int:
-        """A process for the worker was started, or started again: for the how-manieth time?"""
+    def process_started(self, worker: str) -> bool:
+        """A process for the worker was started. True if it takes the place of one that ended."""
         with self._lock:
             process = self._processes.setdefault(worker, _Process(self._limits.crashes))
+            again = process.exit is not None
             process.started_at, process.exit = self._clock.monotonic(), None
-            process.starts += 1
-            return process.starts
+            process.restarts += again
+            return again
 
     def process_exited(self, worker: str, exit_code: int | None) -> None:
         """The worker's process has ended, and not because it was told to."""
@@ -166,7 +167,7 @@ class Health:
             state=found[0][0] if found else _state_of_a_well_one(worker, reading),
             reasons=[reason for _, reason in found],
             ready=not found and (polled_at > 0 or _is_paused(worker, reading)),
-            restarts=max(0, process.starts - 1),
+            restarts=process.restarts,
             last_poll_s_ago=round(now - polled_at, 3) if polled_at else None,
         )
 

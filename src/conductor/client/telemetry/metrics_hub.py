@@ -79,7 +79,7 @@ class MetricsHub:
 
     def process_started(self, worker: str) -> None:
         """A process for this worker was started, or started again."""
-        if self.health.process_started(worker) > 1:
+        if self.health.process_started(worker):
             self._own.file.counter(metrics.RESTARTS_TOTAL.name, worker).add()
 
     def process_exited(self, worker: str, exit_code: int | None) -> None:
