@@ -74,11 +74,8 @@ class Engine:
         if self.config.register_task_def:
             await self._register()
         self._events.emit(WorkerStarted, self.name, self.config.worker_id, self.config.thread_count)
-        try:
-            while not self._stopping.is_set():
-                await self._turn()
-        finally:
-            self._executor.close()
+        while not self._stopping.is_set():
+            await self._turn()
 
     async def _register(self) -> None:
         """Before the first poll, but a server that does not answer holds no worker up."""
@@ -194,5 +191,6 @@ class Engine:
         return given_back
 
     def stopped(self, handed_back: int = 0) -> None:
-        """Say that this worker is over."""
+        """This worker is over: let its threads end, and say so."""
+        self._executor.close()
         self._events.emit(WorkerStopped, self.name, self.config.worker_id, handed_back)

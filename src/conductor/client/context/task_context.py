@@ -21,6 +21,7 @@ from conductor.client.http.models.task_exec_log import TaskExecLog
 from conductor.client.worker.exception import TaskCancelled
 
 _current: ContextVar[TaskContext | None] = ContextVar("conductor_task_context", default=None)
+_waiting_lock = threading.Lock()
 
 
 class TaskInProgress:
@@ -48,8 +49,8 @@ class TaskContext:
         self.logs: list[TaskExecLog] = []
         self.output: dict[str, Any] = {}
         self.callback_after_seconds: int | None = None
-        self._cancelled = threading.Event()
         self._cancel_reason: str | None = None
+        self._waiting: threading.Event | None = None  # made by the first who waits: most tasks never do
 
     @property
     def task_id(self) -> str:
@@ -84,7 +85,7 @@ class TaskContext:
     @property
     def cancelled(self) -> bool:
         """True once the worker may no longer speak for the task: stop, and cause no further effects."""
-        return self._cancelled.is_set()
+        return self._cancel_reason is not None
 
     @property
     def cancel_reason(self) -> str | None:
@@ -93,18 +94,24 @@ class TaskContext:
 
     def raise_if_cancelled(self) -> None:
         """Raise TaskCancelled if the task was cancelled. Call it between the steps of a long `def`."""
-        if self._cancelled.is_set():
-            raise TaskCancelled(self._cancel_reason or "task cancelled")
+        if self._cancel_reason is not None:
+            raise TaskCancelled(self._cancel_reason)
 
     def wait_cancelled(self, timeout_s: float | None = None) -> bool:
         """Sleep up to `timeout_s` seconds but wake at once when cancelled; True if it was. For `def` workers."""
-        return self._cancelled.wait(timeout_s)
+        with _waiting_lock:
+            waiting = self._waiting = self._waiting or threading.Event()
+            if self._cancel_reason is not None:
+                waiting.set()
+        return waiting.wait(timeout_s)
 
     def cancel(self, reason: str) -> None:
         """Mark the task as cancelled; the first reason stays. The runtime calls this."""
-        if not self._cancelled.is_set():
-            self._cancel_reason = reason
-            self._cancelled.set()
+        with _waiting_lock:
+            if self._cancel_reason is None:
+                self._cancel_reason = reason
+            if self._waiting is not None:
+                self._waiting.set()
 
     def add_log(self, message: str) -> None:
         """Add a line to the task's log on the server; sent with the result."""
