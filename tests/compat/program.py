@@ -1,0 +1,89 @@
+"""Runs a program as its user would: a script in a process of its own, ended by a signal, with nobody left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+HERE = Path(__file__).parent
+#: How long a program may take to end once it was told to.
+END_S = 20.0
+
+
+class Program:
+    """A running script. As a context manager it is killed, whole, if the test did not see it end."""
+
+    def __init__(self, arguments: Sequence[str | Path], folder: Path, env: Mapping[str, str]) -> None:
+        self._log = folder / "output.log"
+        path = os.pathsep.join([str(folder), str(HERE)])
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, *map(str, arguments)],
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **env},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # as a shell does for its jobs; and the session tells what belongs to it
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self.members():
+            process.kill()
+        self._process.wait()
+        if error is not None:
+            error.add_note(f"the program's output:\n{self.output}")
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def output(self) -> str:
+        """What it has printed and logged so far."""
+        return self._log.read_text()
+
+    def members(self) -> list[psutil.Process]:
+        """All processes that the program consists of, however they are related."""
+        return [process for process in psutil.process_iter() if _session(process.pid) == self.pid]
+
+    def terminate(self) -> int:
+        """Stop it as a service manager does."""
+        return self._ended(lambda: os.kill(self.pid, signal.SIGTERM))
+
+    def interrupt(self) -> int:
+        """Press Ctrl-C: the signal reaches every process of the group."""
+        return self._ended(lambda: os.killpg(self.pid, signal.SIGINT))
+
+    def ended(self) -> int:
+        """Wait until it ends by itself."""
+        return self._ended(lambda: None)
+
+    def _ended(self, stop: object) -> int:
+        """The exit code; fails if one of its processes is left."""
+        members = self.members()
+        stop()  # type: ignore[operator]
+        code = self._process.wait(END_S)
+        _, left = psutil.wait_procs([process for process in members if process.pid != self.pid], END_S)
+        assert not left, f"left behind: {left}"
+        assert not self.members(), f"left behind: {self.members()}"
+        return code
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None
