@@ -1,4 +1,4 @@
-"""Every option × every spelling × precedence; values that are not allowed; names that were meant; the reference page."""
+"""Every option × every spelling × precedence; values not allowed; names that were meant; the reference page."""
 
 import itertools
 import multiprocessing

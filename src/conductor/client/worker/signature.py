@@ -7,7 +7,7 @@ import inspect
 import types
 import typing
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from conductor.client.http.models.task import Task
@@ -188,21 +188,29 @@ def _read(node: Node, name: str, value: Any, strict: bool) -> Any:
 
 def _function_behind(function: Callable[..., Any]) -> Any:
     """The function whose annotations count."""
-    while isinstance(function, functools.partial | functools.partialmethod):
-        function = function.func
-    function = inspect.unwrap(function)
-    if inspect.isroutine(function) or isinstance(function, type):
-        return getattr(function, "__func__", function)
-    return inspect.unwrap(type(function).__call__)
+    *_, innermost = _layers(function)
+    if inspect.isroutine(innermost) or isinstance(innermost, type):
+        return getattr(innermost, "__func__", innermost)
+    *_, called = _layers(type(innermost).__call__)
+    return called
+
+
+def _layers(function: Any) -> Iterator[Any]:
+    """The function, what it wraps, what that wraps, and so on."""
+    while True:
+        yield function
+        if isinstance(function, functools.partial):
+            function = function.func
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            return
 
 
 def _open_parameters(function: Callable[..., Any]) -> Sequence[inspect.Parameter]:
     """The parameters that a call may still fill: not those that a partial has filled by name."""
-    filled: set[str] = set()
-    inner = function
-    while isinstance(inner, functools.partial):
-        filled |= set(inner.keywords)
-        inner = inner.func
+    partials = [layer for layer in _layers(function) if isinstance(layer, functools.partial)]
+    filled = {name for layer in partials for name in layer.keywords}
     return [p for name, p in inspect.signature(function).parameters.items() if name not in filled]
 
 

@@ -137,7 +137,8 @@ class _Reader:
         origin = typing.get_origin(annotation) or annotation
         arguments = typing.get_args(annotation)
         if origin is tuple:
-            return self._tuple(arguments, variables)
+            bare = annotation in (tuple, typing.Tuple)  # noqa: UP006  # the other spelling of the same
+            return self._tuple((Any, ...) if bare else arguments, variables)
         if origin in _ARRAYS:
             return self._array(_ARRAYS[origin], arguments, variables)
         if origin in _TABLES:
@@ -147,11 +148,9 @@ class _Reader:
         return OpaqueNode(_name(annotation))
 
     def _tuple(self, arguments: Sequence[Any], variables: _Variables) -> Node:
-        if not arguments:
-            return ArrayNode(AnyNode(), tuple)
         if len(arguments) == 2 and arguments[1] is Ellipsis:
             return ArrayNode(self.read(arguments[0], variables), tuple)
-        return TupleNode([self.read(a, variables) for a in arguments if a != ()])
+        return TupleNode([self.read(argument, variables) for argument in arguments])
 
     def _array(self, build: Callable[[list[Any]], Any], arguments: Sequence[Any], variables: _Variables) -> Node:
         item = self.read(arguments[0], variables) if arguments else AnyNode()

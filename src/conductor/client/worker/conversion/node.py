@@ -23,11 +23,20 @@ class InputError(NonRetryableException):
         super().__init__(path, message)
         self.path = path
         self.message = message
+        #: Whether the value looks like one of another type: where several were tried, this was not the one.
+        self.elsewhere = False
 
     def inside(self, part: str) -> InputError:
         """The same error, seen from one level further out."""
         separator = "." if self.path and not self.path.startswith("[") else ""
-        return InputError(f"{part}{separator}{self.path}", self.message)
+        outer = InputError(f"{part}{separator}{self.path}", self.message)
+        outer.elsewhere = self.elsewhere
+        return outer
+
+    @property
+    def depth(self) -> int:
+        """How many levels down the path leads."""
+        return self.path.count(".") + self.path.count("[") + 1 if self.path else 0
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message
@@ -206,7 +215,7 @@ class UnionNode(Node):
             except InputError as error:
                 errors.append(error)
         # The member that got furthest into the value is the one that was meant.
-        deepest = max(errors, key=lambda error: len(error.path))
+        deepest = max(errors, key=lambda error: (not error.elsewhere, error.depth))
         raise deepest if deepest.path else self.wrong(value)
 
     def schema(self, writer: SchemaWriter) -> Schema:
@@ -397,7 +406,9 @@ class ObjectNode(Node):
     def _refuse_unknown(self, value: dict[str, Any]) -> None:
         for key in value:
             if key not in self.known:
-                raise InputError(member(key), f"is not a field of {self.name}")
+                error = InputError(member(key), f"is not a field of {self.name}")
+                error.elsewhere = True
+                raise error
 
     def _put(self, into: dict[str, Any], field: ObjectField, reader: Callable[[Any], Any], value: Any) -> None:
         try:

@@ -361,9 +361,14 @@ class ChoiceNode(Node):
             pass
         return self._by_text[value] if isinstance(value, str) and value in self._by_text else self._missing(value)
 
+    def wrong(self, value: Any) -> InputError:
+        error = super().wrong(value)
+        error.elsewhere = True  # a tag of another type of a union
+        return error
+
     def _missing(self, value: Any) -> Any:
         """An Enum may know more spellings than its members' values."""
-        if self.kind is None:
+        if self.kind is None or isinstance(value, bool):
             raise self.wrong(value)
         try:
             return self.kind(value)
