@@ -48,7 +48,9 @@ class MetricsDirectoryError(ValueError):
 class MetricsDirectory:
     """The reading side. `place` goes to the children; `totals()` is the sum of them all, living and ended."""
 
-    def __init__(self, directory: str | os.PathLike[str] | None = None, now: Callable[[], float] = time.monotonic):
+    def __init__(
+        self, directory: str | os.PathLike[str] | None = None, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self.path = Path(directory).absolute() if directory is not None else private_directory()
         self.place = MetricsPlace(self.path, f"conductor-{os.getpid()}-{uuid.uuid4().hex[:8]}")
         self._now = now
