@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, NamedTuple, TypeVar
@@ -29,8 +30,10 @@ MAX_BODY_BYTES = 10 * 1024 * 1024
 MAX_HEADER_BYTES = 64 * 1024
 #: A body that takes longer is cut.
 BODY_TIMEOUT_S = 30.0
-#: Deeper JSON is refused before a parser recurses into it.
-MAX_JSON_DEPTH = 500
+#: A client that does not read its answer is cut.
+ANSWER_TIMEOUT_S = 30.0
+#: Smaller answers fit into the socket's buffers: nobody has to wait for their reader.
+SMALL_ANSWER_BYTES = 64 * 1024
 
 JSON = b"application/json"
 TEXT = b"text/plain;charset=UTF-8"
@@ -195,6 +198,8 @@ class App:
             answer = error_answer(ApiError(500, str(error), retryable=True))
         except ConnectionResetError:
             return
+        except RecursionError:
+            answer = error_answer(bad_request("the request is nested too deeply"))
         # The last line of defence: a bug of ours must not show its stack to a client.
         except Exception:
             logger.exception("%s %s failed", scope["method"], scope["path"])
@@ -288,4 +293,12 @@ async def _send(send: Send, answer: Answer) -> None:
     if answer.content_type is not None:
         headers.append((b"content-type", answer.content_type))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+    if len(answer.body) <= SMALL_ANSWER_BYTES:
+        await send({"type": "http.response.body", "body": answer.body})
+        return
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            for start in range(0, len(answer.body), SMALL_ANSWER_BYTES):
+                chunk = answer.body[start : start + SMALL_ANSWER_BYTES]
+                more = start + len(chunk) < len(answer.body)
+                await send({"type": "http.response.body", "body": chunk, "more_body": more})

@@ -14,6 +14,7 @@ from conductor.coordinator.errors import ApiError, bad_request
 from conductor.coordinator.executions import Executions
 from conductor.coordinator.poll_data import PollData
 from conductor.coordinator.report import Outcome, Report
+from conductor.coordinator.retention import KEEP_ALL, Limits, Retention
 from conductor.coordinator.store import Notes, Store, StoreError, Tx
 from conductor.coordinator.task_queue import TaskQueue
 from conductor.coordinator.timers import DeadlineTimer
@@ -43,7 +44,7 @@ class Poll(NamedTuple):
 class Core:
     """Rules, store, waiters and timer under one roof."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, keep: Limits = KEEP_ALL) -> None:
         self.store = store
         self.clock = clock
         self.snapshots = Snapshots()
@@ -52,7 +53,8 @@ class Core:
         self.executions = Executions(self.queue, self.snapshots, self.poll_data)
         self.waiters = Waiters(clock)
         self._timer = DeadlineTimer(clock, self._tick_on_time)
-        self._timer_task: asyncio.Task[None] | None = None
+        self._retention = Retention(store, clock, keep) if keep else None
+        self._tasks: list[asyncio.Task[None]] = []
         self._watchers: dict[int, asyncio.Event] = {}
 
     # -- life -----------------------------------------------------------------------------------------------------
@@ -67,7 +69,9 @@ class Core:
 
         self.store.on_commit = committed
         self._timer.notice(await self._tick_on_time())
-        self._timer_task = asyncio.create_task(self._timer.run(), name="coordinator-timer")
+        self._tasks.append(asyncio.create_task(self._timer.run(), name="coordinator-timer"))
+        if self._retention is not None:
+            self._tasks.append(asyncio.create_task(self._retention.run(), name="coordinator-retention"))
 
     def drain(self) -> None:
         """Answer every parked poll at once."""
@@ -76,16 +80,17 @@ class Core:
             event.set()
 
     async def stop(self) -> None:
-        """End the timer."""
+        """End what runs beside the requests."""
         self.drain()
-        if self._timer_task is not None:
-            self._timer_task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._timer_task
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _committed(self, notes: Notes) -> None:
         self.waiters.wake(notes.ready)
         self._timer.notice(notes.wake_ms)
+        if notes.ended and self._retention is not None:
+            self._retention.notice()
         for workflow in notes.ended:
             event = self._watchers.get(workflow)
             if event is not None:

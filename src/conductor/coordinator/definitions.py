@@ -15,7 +15,10 @@ from conductor.coordinator.plan import Plan
 from conductor.coordinator.store import Tx
 from conductor.wire import DEFAULT_RESPONSE_TIMEOUT_S
 
-Count = Annotated[int, Meta(ge=0)]
+#: Java's int: what Conductor's definitions are made of.
+MAX_INT = 2**31 - 1
+Count = Annotated[int, Meta(ge=0, le=MAX_INT)]
+Positive = Annotated[int, Meta(ge=1, le=MAX_INT)]
 #: Parsed snapshots kept in memory; they never change, so this is no second truth.
 SNAPSHOTS_CACHED = 256
 
@@ -32,16 +35,16 @@ class TaskDef(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False)
     timeout_policy: Literal["RETRY", "TIME_OUT_WF", "ALERT_ONLY"] = "TIME_OUT_WF"
     retry_logic: Literal["FIXED", "EXPONENTIAL_BACKOFF", "LINEAR_BACKOFF"] = "FIXED"
     retry_delay_seconds: Count = 60
-    response_timeout_seconds: Annotated[int, Meta(ge=1)] = DEFAULT_RESPONSE_TIMEOUT_S
+    response_timeout_seconds: Positive = DEFAULT_RESPONSE_TIMEOUT_S
     concurrent_exec_limit: Count | None = None
     input_template: dict[str, Any] = {}
     rate_limit_per_frequency: Count = 0
-    rate_limit_frequency_in_seconds: Annotated[int, Meta(ge=1)] = 1
+    rate_limit_frequency_in_seconds: Positive = 1
     isolation_group_id: str | None = None
     execution_name_space: str | None = None
     owner_email: str | None = None
     poll_timeout_seconds: Count | None = None
-    backoff_scale_factor: Annotated[int, Meta(ge=1)] = 1
+    backoff_scale_factor: Positive = 1
     max_retry_delay_seconds: Count = 0
     backoff_jitter_ms: Count = 0
     base_type: str | None = None
@@ -51,8 +54,8 @@ class TaskDef(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False)
     output_schema: dict[str, Any] | None = None
     enforce_schema: bool = False
     owner_app: str | None = None
-    create_time: int | None = None
-    update_time: int | None = None
+    create_time: Annotated[int, Meta(ge=0, lt=2**53)] | None = None
+    update_time: Annotated[int, Meta(ge=0, lt=2**53)] | None = None
     created_by: str | None = None
     updated_by: str | None = None
 
@@ -170,8 +173,12 @@ def queue_pk(tx: Tx, task_type: int, domain: str) -> int:
 
 def get_workflow_def(tx: Tx, name: str, version: int | None = None) -> dict[str, Any] | None:
     """One version, or the latest."""
-    body = tx.value("workflow definition", name, version) if version else tx.value("latest workflow definition", name)
+    body = _workflow_def_body(tx, name, version)
     return None if body is None else msgspec.json.decode(body, type=dict[str, Any])
+
+
+def _workflow_def_body(tx: Tx, name: str, version: int | None) -> bytes | None:
+    return tx.value("workflow definition", name, version) if version else tx.value("latest workflow definition", name)
 
 
 def put_workflow_def(tx: Tx, definition: dict[str, Any], *, overwrite: bool) -> None:
@@ -278,6 +285,9 @@ class Snapshots:
 
     def __init__(self) -> None:
         self._parsed: OrderedDict[int, Snapshot] = OrderedDict()
+        #: definition → the task types it asks for; (definition, their definitions) → the key of the snapshot
+        self._names: dict[bytes, tuple[str, ...]] = {}
+        self._made: dict[tuple[bytes, tuple[bytes | None, ...]], int] = {}
 
     def get(self, tx: Tx, pk: int) -> Snapshot:
         """The snapshot of a workflow."""
@@ -291,14 +301,39 @@ class Snapshots:
                 self._parsed.popitem(last=False)
         return found
 
-    def make(self, tx: Tx, definition: dict[str, Any]) -> Snapshot:
-        """Freeze a definition with the task definitions registered now."""
-        frozen = msgspec.json.decode(msgspec.json.encode(definition))
-        for task in walk_tasks(frozen.get("tasks")):
-            registered = None if task.get("taskDefinition") else get_task_def(tx, task.get("name", ""))
-            if registered is not None:
-                task["taskDefinition"] = registered.wire()
-        body = msgspec.json.encode(frozen)
-        pk = int.from_bytes(blake2b(body, digest_size=8).digest(), "big") >> 1
-        tx.run("add snapshot", pk, body)
+    def of_registered(self, tx: Tx, name: str, version: int | None) -> Snapshot | None:
+        """A registered workflow frozen now; None if there is none."""
+        body = _workflow_def_body(tx, name, version)
+        return None if body is None else self._frozen(tx, body)
+
+    def of_inline(self, tx: Tx, definition: dict[str, Any]) -> Snapshot:
+        """A definition that came with the request, frozen now."""
+        return self._frozen(tx, msgspec.json.encode(definition))
+
+    def _frozen(self, tx: Tx, body: bytes) -> Snapshot:
+        """The task definitions of this moment belong to it: they are part of what the cache compares."""
+        names = self._names.get(body)
+        if names is None:
+            tasks = walk_tasks(msgspec.json.decode(body).get("tasks"))
+            names = tuple({str(task.get("name")): None for task in tasks if not task.get("taskDefinition")})
+        registered = tuple(tx.row("task type", name) for name in names)
+        key = body, tuple(row[1] if row else None for row in registered)
+        pk = self._made.get(key)
+        if pk is None or tx.value("snapshot exists", pk) is None:
+            pk = self._make(tx, body, dict(zip(names, key[1], strict=True)))
+            if len(self._made) > SNAPSHOTS_CACHED:
+                self._made.clear()
+                self._names.clear()
+            self._names[body], self._made[key] = names, pk
         return self.get(tx, pk)
+
+    def _make(self, tx: Tx, body: bytes, task_defs: dict[str, bytes | None]) -> int:
+        frozen = msgspec.json.decode(body)
+        for task in walk_tasks(frozen.get("tasks")):
+            registered = task_defs.get(str(task.get("name")))
+            if registered is not None and not task.get("taskDefinition"):
+                task["taskDefinition"] = msgspec.json.decode(registered)
+        content = msgspec.json.encode(frozen)
+        pk = int.from_bytes(blake2b(content, digest_size=8).digest(), "big") >> 1
+        tx.run("add snapshot", pk, content)
+        return pk

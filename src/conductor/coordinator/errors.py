@@ -20,6 +20,7 @@ class ApiError(Exception):
         verdict: Verdict | None = None,
         problems: list[tuple[str, str]] | None = None,
         retryable: bool = False,
+        code: str | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -27,10 +28,14 @@ class ApiError(Exception):
         self.verdict = verdict
         self.problems = problems or []
         self.retryable = retryable
+        #: a machine's word for it; clients renew their token on EXPIRED_TOKEN
+        self.code = code
 
     def body(self) -> dict[str, Any]:
         """Conductor's ErrorResponse, without what is absent."""
         body: dict[str, Any] = {"status": self.status, "message": self.message, "retryable": self.retryable}
+        if self.code is not None:
+            body |= {"code": self.code, "error": self.code}
         if self.problems:
             body["validationErrors"] = [{"path": path, "message": message} for path, message in self.problems]
         if self.verdict is not None:

@@ -6,11 +6,12 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
-from conductor.coordinator.definitions import Snapshot, Snapshots, TaskDef, get_workflow_def, queue_pk, type_pk
+from conductor.coordinator.definitions import Snapshot, Snapshots, TaskDef, queue_pk, type_pk
 from conductor.coordinator.draft import Decision, SubWorkflowStart
 from conductor.coordinator.errors import ApiError, conflict, not_found
 from conductor.coordinator.poll_data import PollData
@@ -41,7 +42,7 @@ class Start(msgspec.Struct, rename="camel", kw_only=True):
     """A request to start a workflow."""
 
     name: str | None = None
-    version: int | None = None
+    version: Annotated[int, Meta(ge=0, lt=2**31)] | None = None
     correlation_id: str | None = None
     input: dict[str, Any] | None = {}
     task_to_domain: dict[str, str] | None = None
@@ -86,10 +87,8 @@ class Executions:
 
     def create(self, tx: Tx, start: Start, parent_task: int | None) -> int:
         """Store a new workflow; its first step is still to come."""
-        definition = start.workflow_def or get_workflow_def(tx, start.name or "", start.version)
-        if definition is None:
-            raise not_found(f"No such workflow found by name: {start.name}, version: {start.version}")
-        snapshot = self._snapshots.make(tx, definition)
+        snapshot = self._freeze(tx, start)
+        definition = snapshot.definition
         workflow = tx.insert(
             "add workflow",
             definition["name"],
@@ -107,6 +106,14 @@ class Executions:
         encoded = msgspec.json.encode(given), msgspec.json.encode(first_variables(definition))
         tx.run("add workflow data", workflow, *encoded, domains, start.created_by)
         return workflow
+
+    def _freeze(self, tx: Tx, start: Start) -> Snapshot:
+        if start.workflow_def is not None:
+            return self._snapshots.of_inline(tx, start.workflow_def)
+        snapshot = self._snapshots.of_registered(tx, start.name or "", start.version)
+        if snapshot is None:
+            raise not_found(f"No such workflow found by name: {start.name}, version: {start.version}")
+        return snapshot
 
     # -- advancing ------------------------------------------------------------------------------------------------
 
@@ -238,7 +245,7 @@ class Executions:
         try:
             workflow = self.create(tx, asked, task)
         except ApiError as error:
-            self._queue.end(tx, get_task(tx, task), "FAILED_WITH_TERMINAL_ERROR", error.message)
+            self._queue.end(tx, TaskRow._make(tx.row("task", task) or ()), "FAILED_WITH_TERMINAL_ERROR", error.message)
             return row.pk
         tx.run("set sub-workflow", workflow, task)
         return workflow
@@ -272,7 +279,7 @@ class Executions:
     def _end_parent_task(self, tx: Tx, task: int, status: str, output: dict[str, Any], reason: str | None) -> list[int]:
         """Tell the task a sub-workflow was started for; its workflow must look at it."""
         parent = get_task(tx, task)
-        if parent.terminal:
+        if parent is None or parent.terminal:
             return []
         tasks = StoredTasks(tx, parent.workflow, None)
         before = tasks.one(task)
@@ -345,9 +352,10 @@ def find_workflow(tx: Tx, workflow_id: str) -> WorkflowRow:
     return WorkflowRow._make(found)
 
 
-def get_task(tx: Tx, task: int) -> TaskRow:
-    """The row of a task that is known to exist."""
-    return TaskRow._make(tx.row("task", task) or ())
+def get_task(tx: Tx, task: int | None) -> TaskRow | None:
+    """The row of a task, unless it was removed."""
+    found = None if task is None else tx.row("task", task)
+    return None if found is None else TaskRow._make(found)
 
 
 def remove_task(tx: Tx, task: int) -> None:
@@ -361,7 +369,7 @@ def remove_task(tx: Tx, task: int) -> None:
 def load_state(tx: Tx, row: WorkflowRow, snapshot: Snapshot, tasks: StoredTasks) -> WorkflowState:
     """A stored workflow as the decider reads it."""
     data = WorkflowData._make(tx.row("workflow data", row.pk) or ())
-    parent = None if row.parent_task is None else get_task(tx, row.parent_task)
+    parent = get_task(tx, row.parent_task)
     return WorkflowState(
         workflow_id=tx.ids.workflow(row.pk),
         plan=snapshot.plan,

@@ -7,6 +7,7 @@ file does not verify and is simply unknown.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from hashlib import blake2b
 
 _UUID = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-8([0-9a-f]{3})-8([0-9a-f]{3})-([0-9a-f]{12})")
@@ -17,6 +18,8 @@ class Ids:
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
+        # One task's ids are asked for several times within a few milliseconds.
+        self._make = lru_cache(8192)(self._sealed)
 
     def workflow(self, pk: int) -> str:
         """The id of a workflow."""
@@ -50,7 +53,7 @@ class Ids:
     def _seal(self, pk: int, kind: bytes) -> str:
         return blake2b(b"%s:%d" % (kind, pk), digest_size=9, key=self._secret).hexdigest()
 
-    def _make(self, pk: int, kind: bytes) -> str:
+    def _sealed(self, pk: int, kind: bytes) -> str:
         key, seal = f"{pk:012x}", self._seal(pk, kind)
         return f"{key[:8]}-{key[8:]}-8{seal[:3]}-8{seal[3:6]}-{seal[6:]}"
 

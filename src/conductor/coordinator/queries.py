@@ -43,8 +43,9 @@ def whole_workflow(tx: Tx, snapshots: Snapshots, row: WorkflowRow, *, with_tasks
     data = workflow_data(tx, row.pk)
     found = workflow_json(tx.ids, row, data)
     found["workflowDefinition"] = snapshots.get(tx, row.snapshot).definition
-    if row.parent_task is not None:
-        parent = get_task(tx, row.parent_task)
+    # A parent may have been removed before its child.
+    parent = get_task(tx, row.parent_task)
+    if parent is not None:
         found["parentWorkflowId"] = tx.ids.workflow(parent.workflow)
         found["parentWorkflowTaskId"] = tx.ids.task(parent.pk)
     if data.failed_task is not None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from conductor.coordinator.errors import ApiError, invalid
 from conductor.wire import MAX_REASON_CHARS, Verdict
@@ -18,7 +19,7 @@ class LogLine(msgspec.Struct, rename="camel"):
 
     log: str | None = None
     message: str | None = None
-    created_time: int | None = None
+    created_time: Annotated[int, Meta(ge=0, lt=2**53)] | None = None
 
 
 class Report(msgspec.Struct, rename="camel", kw_only=True):
@@ -30,7 +31,7 @@ class Report(msgspec.Struct, rename="camel", kw_only=True):
     status: ReportedStatus | None = None
     output_data: dict[str, Any] | None = None
     reason_for_incompletion: str | None = None
-    callback_after_seconds: int | None = None
+    callback_after_seconds: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
     logs: list[LogLine] | None = None
     extend_lease: bool | None = None
     sub_workflow_id: str | None = None

@@ -16,7 +16,10 @@ import uvicorn
 
 from conductor.clock import SYSTEM_CLOCK, Clock
 from conductor.coordinator.app import App
+from conductor.coordinator.auth import Auth
 from conductor.coordinator.core import Core
+from conductor.coordinator.protocol import Protocol
+from conductor.coordinator.retention import Limits
 from conductor.coordinator.routes import ROUTES
 from conductor.coordinator.store import Store
 
@@ -26,12 +29,18 @@ logger = logging.getLogger(__name__)
 KEEP_ALIVE_S = 75
 #: What is still being answered this long after the drain began is cut.
 DRAIN_S = 10
+#: More connections are answered with 503.
+MAX_CONNECTIONS = 4096
 #: How long the thread may take to come up.
 START_TIMEOUT_S = 30.0
 
 
 class Coordinator:
-    """A durable coordinator on one SQLite file.
+    """A durable coordinator on one SQLite file (":memory:" keeps nothing).
+
+    `auth_key` and `auth_secret` turn authentication on; without them it listens on loopback only, unless
+    `allow_remote` says otherwise. `keep_finished_s` and `keep_finished_count` limit how long and how many finished
+    workflows are kept; without them, all are.
 
     As a context manager it serves in a thread of its own; `serve()` serves in the foreground until SIGTERM or SIGINT.
 
@@ -47,9 +56,15 @@ class Coordinator:
         host: str = "127.0.0.1",
         port: int = 0,
         allow_remote: bool = False,
+        auth_key: str | None = None,
+        auth_secret: str | None = None,
+        keep_finished_s: float | None = None,
+        keep_finished_count: int | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        if not allow_remote and not _is_loopback(host):
+        if bool(auth_key) != bool(auth_secret):
+            raise ValueError("authentication needs both a key and a secret; only one of them was given")
+        if not allow_remote and not auth_key and not _is_loopback(host):
             raise ValueError(
                 f"refusing to listen on {host}: anybody who reaches it could run and read everything; "
                 "set a key and secret, or pass allow_remote=True"
@@ -57,6 +72,8 @@ class Coordinator:
         self.database = os.fspath(database)
         self.host = host
         self.port = port
+        self._auth = Auth(auth_key, auth_secret, clock) if auth_key and auth_secret else None
+        self._keep = Limits(keep_finished_s, keep_finished_count)
         self._clock = clock
         self._socket: socket.socket | None = None
         self._server: _Server | None = None
@@ -144,15 +161,20 @@ class Coordinator:
     async def _serve(self) -> None:
         store = Store(self.database, clock=self._clock)
         try:
-            self.core = Core(store, self._clock)
+            self.core = Core(store, self._clock, self._keep)
             await self.core.start()
-            self._server = _Server(_config(App(self.core, ROUTES)), self.core, self._started)
+            self._server = _Server(_config(self._app(self.core)), self.core, self._started)
             await self._server.serve(sockets=[self._socket] if self._socket else None)
         finally:
             if self.core is not None:
                 await self.core.stop()
             # Closing waits for the writer, whose answers go through this loop: not from the loop's own thread.
             await asyncio.to_thread(store.close)
+
+    def _app(self, core: Core) -> App:
+        if self._auth is None:
+            return App(core, ROUTES)
+        return App(core, [*ROUTES, *self._auth.routes], self._auth.check)
 
 
 class _Server(uvicorn.Server):
@@ -184,7 +206,7 @@ class _Server(uvicorn.Server):
 def _config(app: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=Protocol,
         ws="none",
         lifespan="off",
         access_log=False,
@@ -194,6 +216,7 @@ def _config(app: Any) -> uvicorn.Config:
         date_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=DRAIN_S,
+        limit_concurrency=MAX_CONNECTIONS,
         backlog=2048,
     )
 

@@ -135,7 +135,12 @@ class TestTimeouts:
     def test_a_wait_task_ends_on_time(self, house: House) -> None:
         house.workflow_def(
             "flow",
-            {"name": "wait", "taskReferenceName": "wait", "type": "WAIT", "inputParameters": {"duration": "10 seconds"}},
+            {
+                "name": "wait",
+                "taskReferenceName": "wait",
+                "type": "WAIT",
+                "inputParameters": {"duration": "10 seconds"},
+            },
             simple("work"),
         )
         house.start()

@@ -62,6 +62,9 @@ DELETE FROM workflow_def WHERE name = ? AND version = ?
 -- name: add snapshot
 INSERT OR IGNORE INTO snapshot (pk, body) VALUES (?, ?)
 
+-- name: snapshot exists
+SELECT 1 FROM snapshot WHERE pk = ?
+
 -- name: snapshot
 SELECT body FROM snapshot WHERE pk = ?
 

@@ -75,6 +75,7 @@ CREATE INDEX workflow_wake ON workflow (wake_ms) WHERE wake_ms IS NOT NULL;
 CREATE INDEX workflow_ended ON workflow (ended_ms) WHERE ended_ms IS NOT NULL;
 CREATE INDEX workflow_correlated ON workflow (correlation_id) WHERE correlation_id IS NOT NULL;
 CREATE INDEX workflow_idempotent ON workflow (name, idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX workflow_snapshot ON workflow (snapshot);
 CREATE INDEX workflow_parent ON workflow (parent_task) WHERE parent_task IS NOT NULL;
 
 CREATE TABLE workflow_data (

@@ -69,3 +69,9 @@ SELECT pk FROM workflow WHERE ended_ms < ? ORDER BY ended_ms LIMIT ?
 
 -- name: ended beyond
 SELECT pk FROM workflow WHERE ended_ms IS NOT NULL ORDER BY ended_ms DESC LIMIT ? OFFSET ?
+
+-- name: oldest ended
+SELECT min(ended_ms) FROM workflow WHERE ended_ms IS NOT NULL
+
+-- name: remove snapshot
+DELETE FROM snapshot WHERE pk = ?1 AND NOT EXISTS (SELECT 1 FROM workflow WHERE snapshot = ?1)
