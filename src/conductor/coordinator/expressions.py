@@ -22,6 +22,7 @@ LENGTH = "\0length"
 #: Deeper nesting than this in what a definition or a task holds is not looked into.
 MAX_DEPTH = 200
 
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _NAME = re.compile(r"[^\s.\[\](){}'\"*?@,$]+")
 _INDEX = re.compile(r"\[\s*(-?\d{1,9})\s*\]")
 _QUOTED = re.compile(r"""\[\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")\s*\]""")
@@ -68,23 +69,30 @@ def _step(text: str, at: int) -> tuple[Step, int]:
 class _Expression:
     """What stands between `${` and `}`: text with further expressions in it, usually none."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("fixed", "parts")
 
     def __init__(self, parts: Sequence[str | _Expression]) -> None:
         self.parts = parts
-
-    def path_text(self, lookup: Lookup) -> str:
-        return "".join(part if isinstance(part, str) else as_text(part.value(lookup)) for part in self.parts)
+        #: The path, if it does not depend on data.
+        self.fixed = _steps("".join(map(str, parts))) if all(isinstance(part, str) for part in parts) else None
 
     def value(self, lookup: Lookup) -> Any:
-        text = self.path_text(lookup)
-        if not text.strip():
-            return ""
-        try:
-            steps = parse_path(text)
-        except ExpressionError:
-            return None  # a path put together from data; a fixed one was refused at registration
+        steps = self.fixed if self.fixed is not None else _steps(_written_out(self.parts, lookup))
+        if not steps:
+            return "" if steps is not None else None
         return walk(lookup(str(steps[0])), steps[1:])
+
+
+def _steps(text: str) -> tuple[Step, ...] | None:
+    """The path; empty if there is none. None if it is not understood: registration refuses that, but not in data."""
+    try:
+        return parse_path(text) if text.strip() else ()
+    except ExpressionError:
+        return None
+
+
+def _written_out(parts: Sequence[str | _Expression], lookup: Lookup) -> str:
+    return "".join([part if isinstance(part, str) else as_text(part.value(lookup)) for part in parts])
 
 
 @lru_cache(maxsize=4096)
@@ -133,12 +141,12 @@ def _resolve_text(text: str, lookup: Lookup) -> Any:
     parts = _parse(text)
     if len(parts) == 1 and isinstance(parts[0], _Expression):
         return parts[0].value(lookup)
-    return "".join(part if isinstance(part, str) else as_text(part.value(lookup)) for part in parts)
+    return _written_out(parts, lookup)
 
 
 def as_text(value: Any) -> str:
     """A value inside a string: as JSON writes it, a string without quotes. What is missing is `null`."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return value if isinstance(value, str) else _JSON.encode(value)
 
 
 def walk(value: Any, steps: Sequence[Step]) -> Any:

@@ -32,6 +32,8 @@ class Node:
 
     ref: str
     type: str
+    #: The task definition's name; that of an operator which has none is its type, as in Conductor.
+    name: str
     #: The task as the definition has it.
     task: Mapping[str, Any]
     #: The task whose case, branch or loop this one is in.
@@ -48,11 +50,6 @@ class Node:
     fork: Node | None = None
 
     @property
-    def name(self) -> str:
-        """The task definition's name; that of an operator which has none is its type, as in Conductor."""
-        return {"FORK_JOIN": "FORK"}.get(self.type, self.type) if self.type in _NAMELESS else str(self.task["name"])
-
-    @property
     def optional(self) -> bool:
         """Whether the flow goes on after its failure as if nothing had happened."""
         return bool(self.task.get("optional"))
@@ -63,7 +60,7 @@ class Node:
         return bool(self.task.get("permissive")) and not self.optional
 
 
-_NAMELESS = frozenset({"SWITCH", "DECISION", "FORK_JOIN", "JOIN"})
+_FIXED_NAMES = {"SWITCH": "SWITCH", "DECISION": "DECISION", "FORK_JOIN": "FORK", "JOIN": "JOIN"}
 #: The case of a SWITCH that no value chose. No `decisionCases` key can be equal to it.
 DEFAULT_CASE = "\0default"
 
@@ -94,7 +91,8 @@ class Plan:
         return nodes
 
     def _node(self, task: Mapping[str, Any], parent: Node | None, loop: Node | None) -> Node:
-        node = Node(task["taskReferenceName"], task_type(task), task, parent, loop)
+        kind = task_type(task)
+        node = Node(task["taskReferenceName"], kind, _FIXED_NAMES.get(kind) or task["name"], task, parent, loop)
         self.nodes[node.ref] = node
         match node.type:
             case "SWITCH" | "DECISION":

@@ -20,9 +20,15 @@ class Scope:
     def __init__(self, draft: Draft, task_id: str | None = None) -> None:
         self._draft = draft
         self._task_id = task_id
+        self._seen: dict[str, Any] = {}
 
     def __call__(self, name: str) -> Any:
         """The value of a name; None if there is none."""
+        if name not in self._seen:
+            self._seen[name] = self._value(name)
+        return self._seen[name]
+
+    def _value(self, name: str) -> Any:
         if name == "workflow":
             return self._workflow()
         if name == TASK_ID_NAME:

@@ -74,7 +74,7 @@ class TaskState(Struct, frozen=True, kw_only=True):
     @property
     def wire_type(self) -> str:
         """`taskType` as Conductor's clients see it: a SIMPLE task's is the name its workers poll."""
-        return {"SIMPLE": self.name, "FORK_JOIN": "FORK"}.get(self.type, self.type)
+        return self.name if self.type in ("SIMPLE", "FORK_JOIN") else self.type
 
 
 def round_ref(ref: str, iteration: int) -> str:

@@ -242,36 +242,37 @@ class Decider:
 
     def over(self, sequence: Sequence[Node]) -> bool:
         """Whether a sequence has been run to its end."""
-        last = sequence[-1]
-        task = self.draft.task_of(last)
+        return bool(self.ending(sequence[-1]))
+
+    def ending(self, node: Node) -> list[TaskState]:
+        """A task that is over; behind a SWITCH, also the last one of the case it chose. Empty while one runs."""
+        task = self.draft.task_of(node)
         if task is None or not (task.terminal and task.executed):
-            return False
-        if not (task.successful or last.permissive):
-            return False
-        case = self.case_of(last, task)
-        return not case or self.over(case)
+            return []
+        case = self.case_of(node, task)
+        if not case:
+            return [task]
+        behind = self.ending(case[-1])
+        return [task, *behind] if behind else []
 
     def join(self, node: Node, task: TaskState) -> bool:
         """End a JOIN if all that it waits for has ended."""
-        joined: dict[str, TaskState] = {}
-        for name in task.input.get("joinOn", ()):
-            ref = round_ref(name, task.iteration)
-            forked = self.draft.latest(ref)
-            if forked is not None and forked.terminal and forked.executed:
-                joined[ref] = forked
-            elif forked is not None or not self.never_comes(node, name):
+        joined: list[TaskState] = []
+        for ref in task.input.get("joinOn", ()):
+            ending = self.ending(self.plan.nodes[ref])
+            if not ending and not self.never_comes(node, self.plan.nodes[ref]):
                 return False
-        failed = [forked for forked in joined.values() if not forked.successful]
-        partly = [forked for forked in joined.values() if forked.status == "COMPLETED_WITH_ERRORS"]
+            joined += ending
+        failed = [forked for forked in joined if not forked.successful]
+        partly = [forked for forked in joined if forked.status == "COMPLETED_WITH_ERRORS"]
         status = "FAILED" if failed else "COMPLETED_WITH_ERRORS" if partly else "COMPLETED"
         reason = " ".join(forked.reason or forked.ref for forked in failed or partly) or None
-        output = {ref: forked.output for ref, forked in joined.items()}
-        self.draft.end(task, status, output=output, reason=reason)
+        self.draft.end(task, status, output={forked.ref: forked.output for forked in joined}, reason=reason)
         return True
 
-    def never_comes(self, join: Node, ref: str) -> bool:
+    def never_comes(self, join: Node, node: Node) -> bool:
         """Whether a task to join was left out: its branch is over without it (another case was chosen)."""
-        fork, at = join.fork, self.plan.nodes.get(ref)
+        fork, at = join.fork, node if self.draft.task_of(node) is None else None
         if fork is None:
             return False
         forked = self.draft.task_of(fork)

@@ -328,6 +328,16 @@ def test_join_is_content_with_a_task_that_another_case_left_out() -> None:
     assert run.status == "COMPLETED"
 
 
+def test_join_on_a_switch_waits_for_the_case_it_chose() -> None:
+    run = Run(*fork("f", [switch("s", "x", {"x": [task("x1"), task("x2")]})], [task("b")]), task("after"))
+    run.complete("b", "x1")
+    assert sorted(run.open) == ["f_join", "x2"]
+    run.end("x2", output={"k": 1})
+    assert run["f_join"].output["x2"] == {"k": 1}
+    assert run["f_join"].output["s"]["selectedCase"] == "x"
+    assert run.open == ["after"]
+
+
 def test_join_reports_optional_and_permissive_failures() -> None:
     optional = Run(*fork("f", [task("a", optional=True, retryCount=0)], [task("b")]))
     optional.end("a", "FAILED", reason="meh")
