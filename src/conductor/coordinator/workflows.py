@@ -257,8 +257,11 @@ class Decider:
 
     def join(self, node: Node, task: TaskState) -> bool:
         """End a JOIN if all that it waits for has ended."""
-        joined: list[TaskState] = []
-        for ref in task.input.get("joinOn", ()):
+        refs, joined = task.input.get("joinOn", ()), list[TaskState]()
+        # What is open is at hand; what has ended would have to be read, branch by branch, at every step of a wide fork.
+        if not {other.base_ref for other in self.draft.open.values()}.isdisjoint(refs):
+            return False
+        for ref in refs:
             ending = self.ending(self.plan.nodes[ref])
             if not ending and not self.never_comes(node, self.plan.nodes[ref]):
                 return False
