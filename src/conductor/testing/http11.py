@@ -61,11 +61,13 @@ class Connection(asyncio.Protocol):
         self,
         number: int,
         serve: Callable[[Connection, RawRequest], Awaitable[None]],
-        on_lost: Callable[[Connection], None],
+        among: set[Connection],
     ) -> None:
         self.number = number
+        self.lost = asyncio.Event()
         self._serve = serve
-        self._on_lost = on_lost
+        #: The open connections; this one is in there from its first to its last moment.
+        self._among = among
         self._received = bytearray()
         self._pending: deque[RawRequest] = deque()
         self._working: asyncio.Task[None] | None = None
@@ -73,6 +75,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self._among.add(self)
 
     def data_received(self, data: bytes) -> None:
         self._received += data
@@ -91,7 +94,8 @@ class Connection(asyncio.Protocol):
         self._closing = True
         if self._working is not None:
             self._working.cancel()
-        self._on_lost(self)
+        self._among.discard(self)
+        self.lost.set()
 
     async def _work(self) -> None:
         try:

@@ -83,11 +83,8 @@ class Listener:
         server.close()
         for connection in list(self._connections):
             connection.reset()
-        while self._connections:  # each needs a turn of the loop to be told that it is lost
-            await asyncio.sleep(0)
+            await connection.lost.wait()
         await server.wait_closed()
 
     def _connection(self) -> Connection:
-        connection = Connection(next(self._numbers), self._serve, self._connections.discard)
-        self._connections.add(connection)
-        return connection
+        return Connection(next(self._numbers), self._serve, self._connections)
