@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+import sys
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -104,6 +106,7 @@ class TaskHandler:
             on_ended=self._hub.process_exited if self._hub else None,
         )
         self._supervisor.start()
+        atexit.register(self._end_with_program)
 
     def join_processes(self) -> None:
         """Wait until the workers end. Meanwhile SIGTERM drains them, and a second SIGTERM stops them at once.
@@ -131,6 +134,7 @@ class TaskHandler:
         if self._supervisor is not None and not self._supervisor.over.is_set():
             self._supervisor.stop(self._grace_s)
         self._stop_metrics()
+        atexit.unregister(self._end_with_program)
 
     def pause(self, name: str | None = None) -> None:
         """Let the worker for this task type, or every worker, take no new tasks."""
@@ -164,6 +168,14 @@ class TaskHandler:
     @property
     def _grace_s(self) -> float:
         return max((config.shutdown_grace_seconds for config in self._configs), default=0.0)
+
+    def _end_with_program(self) -> None:
+        """A program that Ctrl-C or an error ended takes its workers along: its exit would wait for them for ever.
+
+        One that has just come to its end leaves them at work, and ends when they do.
+        """
+        if getattr(sys, "last_type", None) is not None:
+            self.stop_processes()
 
     def _tell(self, order: str, name: str | None) -> None:
         known = [child.name for child in self._children]
