@@ -12,11 +12,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-
 from catalogue import path_of, text_of
+from program import Program
+
 from conductor.client.worker import registry
 from conductor.testing import ConductorStub
-from program import Program
 
 
 @pytest.fixture(autouse=True)

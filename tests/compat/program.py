@@ -14,6 +14,8 @@ from typing import Self
 import psutil
 
 HERE = Path(__file__).parent
+#: A worker never breaks off a long poll on a plain server, so that no task is lost; here it shall not take long.
+_QUICK = {"CONDUCTOR_WORKER_ALL_IDLE_POLL_TIMEOUT": "200"}
 #: How long a program may take to end once it was told to.
 END_S = 20.0
 
@@ -28,7 +30,7 @@ class Program:
             self._process = subprocess.Popen(
                 [sys.executable, *map(str, arguments)],
                 cwd=folder,
-                env={**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **env},
+                env={**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **_QUICK, **env},
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # as a shell does for its jobs; and the session tells what belongs to it

@@ -6,9 +6,9 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
+import preamble
 import pytest
 
-import preamble
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.testing import ConductorStub
