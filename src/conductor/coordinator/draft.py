@@ -120,6 +120,9 @@ class Draft:
 
     def newest(self, ref: str) -> TaskState | None:
         """The newest attempt of a task of the definition, whatever the round."""
+        node = self.plan.nodes.get(ref)
+        if node is None or node.loop is None:
+            return self.latest(ref)
         if ref in self._newest:
             return self._new[self._newest[ref]]
         return self._current(self.state.tasks.newest(ref))

@@ -33,7 +33,7 @@ class Scope:
             return self._workflow()
         if name == TASK_ID_NAME:
             return self._task_id
-        task = self._draft.newest(name) or self._draft.latest(name)
+        task = self._draft.newest(name)
         return _task_view(task, self._draft) if task else None
 
     def _workflow(self) -> dict[str, Any]:

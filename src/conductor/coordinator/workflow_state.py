@@ -89,7 +89,7 @@ class Tasks(Protocol):
         """The newest attempt under exactly this reference name."""
 
     def newest(self, ref: str) -> TaskState | None:
-        """The newest attempt of a task of the definition, whatever the round of its loop."""
+        """The newest attempt of a task inside a loop, whatever the round."""
 
     def pending(self) -> Iterable[TaskState]:
         """All that are open, and all that have ended but are not `executed` yet; in order of `seq`."""

@@ -406,6 +406,13 @@ def test_tasks_behind_the_loop_see_the_last_round() -> None:
     assert run["z"].input == {"n": 2, "one": 1}
 
 
+def test_a_name_that_looks_like_a_round_is_not_one() -> None:
+    run = Run(task("a"), task("a__2"), task("z", inputParameters={"one": "${a.output.n}", "two": "${a__2.output.n}"}))
+    run.end("a", output={"n": 1})
+    run.end("a__2", output={"n": 2})
+    assert run["z"].input == {"one": 1, "two": 2}
+
+
 def test_a_loop_can_keep_only_its_last_rounds() -> None:
     run = Run(loop("l", "$.l.iteration < 3", task("a"), inputParameters={"keepLastN": 1}))
     run.complete("a__1", "a__2", "a__3")
