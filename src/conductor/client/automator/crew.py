@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from conductor.client.automator.engine import Engine
@@ -41,6 +42,7 @@ class Crew:
         telemetry: ProcessTelemetry | None = None,
         http_client: Any | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        own_process: bool = False,
     ) -> None:
         self._workers = list(workers)
         self._configuration = configuration
@@ -51,6 +53,7 @@ class Crew:
         # Resolved before anything is started: a bad value stops the start with one line.
         self._configs = [_config_of(worker, options or {}) for worker in self._workers]
         self.engines: list[Engine] = []
+        self._logs = _task_logs(self._configs, own_process)
         self._stop = asyncio.Event()
         self._all_quiet = False
         #: Tasks that were handed back unfinished: their functions may still run in this process.
@@ -63,11 +66,16 @@ class Crew:
 
     async def run(self, started: Callable[[], None] | None = None) -> None:
         """Run all workers until `drain()`, then drain them."""
+        with self._logs:
+            await self._run(started)
+
+    async def _run(self, started: Callable[[], None] | None) -> None:
         async with self._session() as session:
             pairs = zip(self._workers, self._configs, strict=True)
             self.engines = [Engine(worker, session, config) for worker, config in pairs]
-            if self._all_quiet:
-                self.pause()
+            for engine in self.engines:
+                if engine.paused or self._all_quiet:
+                    self.pause(engine.name)
             running = [asyncio.create_task(self._keep_running(engine)) for engine in self.engines]
             side = [asyncio.create_task(work()) for work in self._side_work()]
             if started is not None:
@@ -77,9 +85,10 @@ class Crew:
             finally:
                 for engine in self.engines:
                     engine.stop_polling()
-                await self._drain(session, running)
-                for task in side:
-                    task.cancel()
+                try:
+                    await self._drain(session, running)
+                finally:
+                    self._close(side)
                 await asyncio.gather(*side, return_exceptions=True)
 
     async def run_once(self) -> int:
@@ -87,7 +96,10 @@ class Crew:
         async with self._session() as session:
             pairs = zip(self._workers, self._configs, strict=True)
             self.engines = [Engine(worker, session, config) for worker, config in pairs]
-            return sum(await asyncio.gather(*(engine.run_once() for engine in self.engines)))
+            try:
+                return sum(await asyncio.gather(*(engine.run_once() for engine in self.engines)))
+            finally:
+                self._close([])
 
     def drain(self) -> None:
         """Stop polling at once, finish what is in hand within the grace, hand back the rest. Returns at once."""
@@ -112,7 +124,11 @@ class Crew:
                 self._telemetry.paused(engine.name, False)
 
     def _named(self, name: str | None) -> list[Engine]:
-        return [engine for engine in self.engines if name in (None, engine.name)]
+        named = [engine for engine in self.engines if name in (None, engine.name)]
+        if name is not None and not named:
+            known = ", ".join(engine.name for engine in self.engines) or "none"
+            raise KeyError(f"there is no running worker for task type '{name}'; there are: {known}")
+        return named
 
     def _session(self) -> Session:
         options = self._configs[0] if self._configs else resolve_worker_config("")
@@ -149,7 +165,7 @@ class Crew:
                 await self._clock.wait(self._stop, delay_s)
 
     async def _drain(self, session: Session, running: list[asyncio.Task[None]]) -> None:
-        finished = asyncio.gather(*running, *(engine.finish() for engine in self.engines))
+        finished = asyncio.gather(*(_over(*pair) for pair in zip(self.engines, running, strict=True)))
         try:
             async with asyncio.timeout(self.grace_s):
                 await asyncio.shield(finished)
@@ -161,6 +177,12 @@ class Crew:
         for engine in self.engines:
             engine.stopped(self.handed_back if len(self.engines) == 1 else 0)
 
+    def _close(self, side: list[asyncio.Task[None]]) -> None:
+        for engine in self.engines:
+            engine.close()
+        for task in side:
+            task.cancel()
+
     async def _hand_back(self) -> None:
         try:
             async with asyncio.timeout(HAND_BACK_S):
@@ -170,6 +192,22 @@ class Crew:
             self.handed_back = sum(engine.in_hand for engine in self.engines)
         if self.handed_back:
             logger.warning("%d unfinished tasks were handed back: worker shutting down", self.handed_back)
+
+
+async def _over(engine: Engine, running: asyncio.Task[None]) -> None:
+    """The last poll may still bring tasks: first its end, then theirs."""
+    await running
+    await engine.finish()
+
+
+def _task_logs(configs: list[ResolvedConfig], own_process: bool) -> AbstractContextManager[object]:
+    """Records that know their task: always in a process of ours, in a program's own only when it asks."""
+    levels = [logging.getLevelName(config.task_log_level) for config in configs if config.task_log_level]
+    if not levels and not own_process:
+        return nullcontext()
+    from conductor.client.telemetry.task_logs import TaskLogs
+
+    return TaskLogs(min(levels, default=None))
 
 
 def _config_of(worker: WorkerInterface, options: dict[str, Any]) -> ResolvedConfig:

@@ -129,7 +129,7 @@ class Engine:
 
     async def carry(self, grant: Grant) -> None:
         """One task, from its lease to its verdict. The slot is free when the function has really returned."""
-        context = TaskContext(grant.task, self.config.worker_id)
+        context = TaskContext(grant.task, self.config.worker_id, self.config.task_log_level)
         with self._session.leases.hold(grant, context, self.config) as lease:
             self._note(lease)
             execution = await self._executor.run(lease)
@@ -159,11 +159,11 @@ class Engine:
 
     def pause(self) -> None:
         """Take no new tasks; those in hand go on."""
-        self._paused = True
+        self._paused = self._poller.quiet = True
 
     def resume(self) -> None:
         """Take tasks again."""
-        self._paused = False
+        self._paused = self._poller.quiet = False
         self._changed.set()
 
     def stop_polling(self) -> None:
@@ -171,6 +171,7 @@ class Engine:
         if self._stopping.is_set():
             return
         self._stopping.set()
+        self._poller.quiet = True
         self._changed.set()
         self._events.emit(WorkerStopping, self.name, self.config.worker_id, len(self._in_hand))
         if self._polling is not None and self._poller.parked and self._session.takes_back_parked_polls:
@@ -190,7 +191,10 @@ class Engine:
             await asyncio.wait(reporting)
         return given_back
 
-    def stopped(self, handed_back: int = 0) -> None:
-        """This worker is over: let its threads end, and say so."""
+    def close(self) -> None:
+        """Let go of the threads, after the last task."""
         self._executor.close()
+
+    def stopped(self, handed_back: int = 0) -> None:
+        """Say that this worker is over."""
         self._events.emit(WorkerStopped, self.name, self.config.worker_id, handed_back)

@@ -129,6 +129,8 @@ class Poller:
         self.wait_s = 0.0
         #: Whether the poll under way is a long one that holds no task but may bring one.
         self.parked = False
+        #: Set by who wants no more tasks for now: the poll under way is then the last.
+        self.quiet = False
 
     async def poll(self, free: int) -> list[Grant]:
         """Ask for up to `free` tasks. Never raises for anything a server or a network may do."""
@@ -152,7 +154,7 @@ class Poller:
             if not (self._failed.count or self._refused.count):
                 self.wait_s = max(0.0, self._config.poll_interval_millis / 1000 - took)
             return first
-        if free > 1:
+        if free > 1 and not self.quiet:
             return first + await self._ask(min(free - 1, MAX_POLL_COUNT), 0)
         return first
 
