@@ -127,8 +127,7 @@ class Coordinator:
         """Serve until SIGTERM or SIGINT, then drain and return."""
         self._bind()
         logger.info("coordinator on %s, database %s", self.url, self.database)
-        with contextlib.suppress(KeyboardInterrupt):
-            self._run()
+        self._run()
         if self._failure is not None:
             raise self._failure
 
@@ -193,8 +192,10 @@ class _Server(uvicorn.Server):
         self.should_exit = True
         self._core.drain()
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        super().handle_exit(sig, frame)
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        # The first asks for a drain, the second for an end. Not raised again afterwards: stopping was what it asked for.
+        self.force_exit = self.should_exit
+        self.should_exit = True
         self._loop.call_soon_threadsafe(self._exit.set)
 
     def stop(self) -> None:

@@ -36,9 +36,10 @@ class Waiters:
         self._clock = clock
         self._lines: dict[Key, deque[Waiter]] = {}
         self._closed = False
+        self._parked = 0
 
     def __len__(self) -> int:
-        return sum(len(line) for line in self._lines.values())
+        return self._parked
 
     async def wait(
         self, key: Key, timeout_s: float, waiter: Waiter, attempt: Callable[[], Awaitable[list[T]]], wanted: int
@@ -48,6 +49,7 @@ class Waiters:
         if not line:
             waiter.rung.set()
         line.append(waiter)
+        self._parked += 1
         found: list[T] = []
         try:
             ends = self._clock.monotonic() + timeout_s
@@ -70,6 +72,7 @@ class Waiters:
     def _depart(self, key: Key, line: deque[Waiter], waiter: Waiter, *, passes_on: bool) -> None:
         """Leave the line. A ring that was not used, or more work than one could take, goes to the next."""
         line.remove(waiter)
+        self._parked -= 1
         if not line:
             self._lines.pop(key, None)
         elif passes_on or waiter.rung.is_set():

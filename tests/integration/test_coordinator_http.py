@@ -1,0 +1,392 @@
+"""The coordinator over real sockets: status codes, bodies, headers, and what it does with bad clients."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from conductor.coordinator import Coordinator
+from conductor.wire import FEATURES_HEADER, LEASE_EXPIRES_HEADER, VERDICT_HEADER
+
+FLOW = {"name": "flow", "tasks": [{"name": "work", "taskReferenceName": "work"}]}
+
+
+@pytest.fixture(scope="module")
+def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coordinator]:
+    with Coordinator(tmp_path_factory.mktemp("db") / "coordinator.db") as found:
+        yield found
+
+
+@pytest.fixture
+def api(coordinator: Coordinator) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=coordinator.url) as client:
+        yield client
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A task type nobody else uses."""
+    return f"t{abs(hash(request.node.nodeid))}"
+
+
+def start(api: httpx.Client, name: str, **more: Any) -> str:
+    flow = {"name": f"flow_{name}", "tasks": [{"name": name, "taskReferenceName": "ref"}]}
+    answer = api.post("/workflow", json={"name": flow["name"], "workflowDef": flow, **more})
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def poll(api: httpx.Client, name: str, **query: Any) -> dict[str, Any]:
+    (task,) = api.get(f"/tasks/poll/batch/{name}", params={"timeout": 0, "workerid": "w1", **query}).json()
+    return task
+
+
+def result(task: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "taskId": task["taskId"],
+        "workflowInstanceId": task["workflowInstanceId"],
+        "workerId": "w1",
+        "leaseId": task["leaseId"],
+        "status": "COMPLETED",
+        **more,
+    }
+
+
+class TestPolling:
+    def test_an_empty_batch_is_200_and_an_empty_array(self, api: httpx.Client, name: str) -> None:
+        for method in ("GET", "POST"):
+            answer = api.request(method, f"/tasks/poll/batch/{name}", params={"timeout": 0})
+            assert (answer.status_code, answer.json()) == (200, [])
+            assert answer.headers[FEATURES_HEADER] == "leases, batch-reports"
+
+    def test_an_empty_single_poll_is_204(self, api: httpx.Client, name: str) -> None:
+        answer = api.get(f"/tasks/poll/{name}")
+        assert (answer.status_code, answer.content) == (204, b"")
+
+    def test_a_poll_longer_than_five_seconds_is_refused(self, api: httpx.Client, name: str) -> None:
+        answer = api.get(f"/tasks/poll/batch/{name}", params={"timeout": 5001})
+        assert answer.status_code == 400
+        assert answer.json()["message"] == "Long Poll Timeout value cannot be more than 5 seconds"
+
+    def test_a_parked_poll_is_answered_by_the_start_of_a_workflow(self, api: httpx.Client, name: str) -> None:
+        found: list[Any] = []
+
+        def wait() -> None:
+            with httpx.Client(base_url=api.base_url) as other:
+                found.extend(other.get(f"/tasks/poll/batch/{name}", params={"timeout": 5000}).json())
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        while not any(entry["queueName"] == name for entry in api.get("/tasks/queue/polldata/all").json()):
+            pass
+        workflow = start(api, name)
+        thread.join()
+        assert [task["workflowInstanceId"] for task in found] == [workflow]
+
+    def test_a_client_that_hangs_up_gets_nothing(self, coordinator: Coordinator, api: httpx.Client, name: str) -> None:
+        with socket.create_connection(("127.0.0.1", coordinator.port)) as gone:
+            gone.sendall(
+                f"GET /api/tasks/poll/batch/{name}?timeout=5000&workerid=gone HTTP/1.1\r\nhost: x\r\n\r\n".encode()
+            )
+            while not any(entry["queueName"] == name for entry in api.get("/tasks/queue/polldata/all").json()):
+                pass
+        while coordinator.core is not None and len(coordinator.core.waiters):
+            pass
+        start(api, name)
+        assert poll(api, name)["workerId"] == "w1"
+
+
+class TestReports:
+    def test_committed(self, api: httpx.Client, name: str) -> None:
+        start(api, name)
+        task = poll(api, name)
+        answer = api.post("/tasks", json=result(task))
+        assert (answer.status_code, answer.text) == (200, task["taskId"])
+        assert answer.headers["content-type"].startswith("text/plain")
+        assert answer.headers[VERDICT_HEADER] == "COMMITTED"
+
+    def test_cancelled(self, api: httpx.Client, name: str) -> None:
+        workflow = start(api, name)
+        task = poll(api, name)
+        assert api.delete(f"/workflow/{workflow}", params={"reason": "enough"}).status_code == 200
+        for body in (result(task), result(task, extendLease=True)):
+            answer = api.post("/tasks", json=body)
+            assert (answer.status_code, answer.headers[VERDICT_HEADER]) == (409, "CANCELLED")
+            assert answer.json()["verdict"] == "CANCELLED"
+
+    def test_rejected(self, api: httpx.Client, name: str) -> None:
+        start(api, name)
+        task = poll(api, name)
+        api.post("/tasks", json=result(task, reportId="one"))
+        answers = [
+            api.post("/tasks", json=result(task, reportId="two")),
+            api.post("/tasks", json=result(task, leaseId="nope")),
+            api.post("/tasks", json=result(task, taskId="nope")),
+            api.post("/tasks", json=result(task, status="DONE")),
+        ]
+        assert [answer.status_code for answer in answers] == [409, 404, 404, 400]
+        assert {answer.headers[VERDICT_HEADER] for answer in answers} == {"REJECTED"}
+
+    def test_heartbeat(self, api: httpx.Client, name: str) -> None:
+        start(api, name)
+        task = poll(api, name)
+        answer = api.post("/tasks", json=result(task, extendLease=True))
+        assert answer.status_code == 200
+        assert int(answer.headers[LEASE_EXPIRES_HEADER]) >= task["leaseExpiresAt"]
+
+    def test_batch(self, api: httpx.Client, name: str) -> None:
+        tasks = []
+        for _ in range(3):
+            start(api, name)
+            tasks.append(poll(api, name))
+        bodies = [result(tasks[0]), result(tasks[1], leaseId="nope"), {"taskId": 5}, result(tasks[2])]
+        answer = api.post("/tasks/reports", json=bodies)
+        assert answer.status_code == 200
+        assert [one["verdict"] for one in answer.json()] == ["COMMITTED", "REJECTED", "REJECTED", "COMMITTED"]
+        assert [one["status"] for one in answer.json()] == [200, 404, 400, 200]
+
+    def test_update_v2_answers_with_the_next_task(self, api: httpx.Client, name: str) -> None:
+        start(api, name)
+        start(api, name)
+        answer = api.post("/tasks/update-v2", json=result(poll(api, name)))
+        assert (answer.status_code, answer.headers[VERDICT_HEADER]) == (200, "COMMITTED")
+        assert api.post("/tasks/update-v2", json=result(answer.json())).status_code == 204
+
+    def test_without_a_lease_a_late_result_is_200(self, api: httpx.Client, name: str) -> None:
+        start(api, name)
+        task = poll(api, name)
+        api.post("/tasks", json=result(task))
+        late = {key: value for key, value in result(task, status="FAILED").items() if key != "leaseId"}
+        answer = api.post("/tasks", json=late)
+        assert (answer.status_code, answer.text) == (200, task["taskId"])
+        assert VERDICT_HEADER not in answer.headers
+        assert api.get(f"/tasks/{task['taskId']}").json()["status"] == "COMPLETED"
+
+
+class TestLogs:
+    def test_raw_and_quoted(self, api: httpx.Client) -> None:
+        json_type = {"content-type": "application/json"}
+        assert api.post("/tasks/some/log", content="bare text", headers=json_type).status_code == 200
+        assert api.post("/tasks/some/log", content='"quoted"', headers=json_type).status_code == 200
+        assert [entry["log"] for entry in api.get("/tasks/some/log").json()] == ["bare text", "quoted"]
+
+    def test_none_is_204(self, api: httpx.Client) -> None:
+        assert api.get("/tasks/nothing/log").status_code == 204
+
+
+class TestMistakes:
+    """P39: a client's mistake is a 400 with Conductor's error body, where the real server says 500."""
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b"{bad",
+            b"[]",
+            b"null",
+            b"",
+            b'{"taskId": {}}',
+            b'{"taskId":"a","workflowInstanceId":"b","status":"DONE"}',
+            b'{"taskId":"a","workflowInstanceId":"b","outputData":[]}',
+            b'{"taskId":"a","workflowInstanceId":"b","callbackAfterSeconds":"abc"}',
+            b'{"taskId":"a","workflowInstanceId":"b","callbackAfterSeconds":99999999999999999999}',
+            b'{"taskId":"\xff"}',
+            b'{"outputData":{"x":NaN}}',
+            b'{"outputData":' + b'{"a":' * 20_000 + b"1" + b"}" * 20_000 + b"}",
+        ],
+    )
+    def test_p39_bad_bodies(self, api: httpx.Client, body: bytes) -> None:
+        for path in ("/tasks", "/tasks/update-v2"):
+            answer = api.post(path, content=body, headers={"content-type": "application/json"})
+            assert answer.status_code == 400, answer.text
+            assert answer.json()["status"] == 400
+            assert answer.json()["message"]
+            assert answer.json()["retryable"] is False
+
+    def test_p39_bad_query(self, api: httpx.Client) -> None:
+        assert api.get("/tasks/poll/batch/x", params={"count": "abc"}).status_code == 400
+        assert api.get("/tasks/poll/batch/x", params={"count": "9" * 30}).status_code == 400
+        assert api.get("/tasks/queue/size").status_code == 400
+
+    def test_blank_ids_are_named(self, api: httpx.Client) -> None:
+        answer = api.post("/tasks", json={"status": "COMPLETED"})
+        assert answer.status_code == 400
+        assert len(answer.json()["validationErrors"]) == 2
+
+    def test_unknown_path_and_wrong_verb(self, api: httpx.Client) -> None:
+        assert api.get("/nope").json()["status"] == 404
+        assert api.get("/tasks/poll/x/").status_code == 404
+        assert api.put("/tasks/update-v2").json()["status"] == 405
+        assert api.get("/%ff").status_code == 400
+
+    def test_an_oversized_body_is_413(self, api: httpx.Client) -> None:
+        answer = api.post("/tasks", content=b"x" * (11 * 1024 * 1024))
+        assert (answer.status_code, answer.json()["status"]) == (413, 413)
+
+    def test_oversized_headers_are_431(self, api: httpx.Client) -> None:
+        assert api.get("/version", headers={"x-big": "x" * 70_000}).status_code == 431
+
+    def test_a_head_without_end_is_cut(self, coordinator: Coordinator) -> None:
+        with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
+            client.sendall(b"GET /api/version HTTP/1.1\r\n")
+            answer = b""
+            try:
+                for _ in range(1000):
+                    client.sendall(b"x-header: " + b"x" * 1000 + b"\r\n")
+                answer = client.recv(100)
+            except OSError:
+                return
+            assert b"431" in answer
+
+    def test_an_unsupported_task_is_refused_by_name(self, api: httpx.Client) -> None:
+        flow = {"name": "odd", "tasks": [{"name": "h", "taskReferenceName": "h", "type": "HTTP"}]}
+        answer = api.post("/metadata/workflow", json=flow)
+        assert answer.status_code == 400
+        assert "HTTP" in answer.text
+
+    def test_an_unknown_workflow(self, api: httpx.Client) -> None:
+        assert api.post("/workflow", json={"name": "nobody"}).status_code == 404
+        answer = api.get("/workflow/nope")
+        assert (answer.status_code, answer.json()["message"]) == (404, "No such workflow found by id: nope")
+
+
+class TestDefinitions:
+    def test_task_definitions(self, api: httpx.Client, name: str) -> None:
+        assert api.put("/metadata/taskdefs", json={"name": name}).status_code == 404
+        assert api.post("/metadata/taskdefs", json=[{"name": name, "retryCount": 7}]).status_code == 200
+        assert api.get(f"/metadata/taskdefs/{name}").json()["retryCount"] == 7
+        assert api.put(f"/metadata/taskdefs/{name}", json={"retryCount": 8}).status_code == 200
+        assert api.get(f"/metadata/taskdefs/{name}").json()["retryCount"] == 8
+        assert api.delete(f"/metadata/taskdefs/{name}").status_code == 200
+        assert api.get(f"/metadata/taskdefs/{name}").status_code == 404
+
+    def test_a_response_timeout_above_the_timeout_is_refused(self, api: httpx.Client) -> None:
+        answer = api.post("/metadata/taskdefs", json=[{"name": "x", "timeoutSeconds": 60}])
+        assert answer.status_code == 400
+        assert "responseTimeoutSeconds: 3600" in answer.text
+
+    def test_workflow_definitions(self, api: httpx.Client, name: str) -> None:
+        flow = {**FLOW, "name": name}
+        assert api.post("/metadata/workflow", json=flow).status_code == 200
+        assert api.post("/metadata/workflow", json=flow).status_code == 409
+        assert api.post("/metadata/workflow", json=flow, params={"overwrite": "true"}).status_code == 200
+        assert api.get(f"/metadata/workflow/{name}").json()["version"] == 1
+        assert api.delete(f"/metadata/workflow/{name}/1").status_code == 200
+        assert api.delete(f"/metadata/workflow/{name}/1").status_code == 404
+
+
+class TestLife:
+    def test_health_at_the_root_and_below_api(self, coordinator: Coordinator, api: httpx.Client) -> None:
+        assert api.get("/health").json()["healthy"] is True
+        assert httpx.get(coordinator.url.removesuffix("/api") + "/health").status_code == 200
+
+    def test_it_refuses_to_listen_beyond_loopback(self) -> None:
+        with pytest.raises(ValueError, match="allow_remote"):
+            Coordinator(":memory:", host="0.0.0.0")
+        Coordinator(":memory:", host="0.0.0.0", allow_remote=True)
+        Coordinator(":memory:", host="0.0.0.0", auth_key="k", auth_secret="s")
+
+    def test_a_taken_port_is_an_error_at_once(self, coordinator: Coordinator) -> None:
+        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{coordinator.port}"):
+            Coordinator(":memory:", port=coordinator.port).start()
+
+    def test_an_unusable_file_is_an_error_of_start(self, tmp_path: Path) -> None:
+        (tmp_path / "a.db").write_text("no database" * 1000)
+        with pytest.raises(Exception, match="not a usable database"):
+            Coordinator(tmp_path / "a.db").start()
+
+    def test_everything_is_there_after_a_restart(self, tmp_path: Path) -> None:
+        with Coordinator(tmp_path / "a.db") as first, httpx.Client(base_url=first.url) as api:
+            workflow = start(api, "work")
+            task = poll(api, "work")
+        with Coordinator(tmp_path / "a.db") as second, httpx.Client(base_url=second.url) as api:
+            assert api.post("/tasks", json=result(task)).headers[VERDICT_HEADER] == "COMMITTED"
+            assert api.get(f"/workflow/{workflow}").json()["status"] == "COMPLETED"
+
+    def test_in_memory_it_works_too(self) -> None:
+        with Coordinator() as found, httpx.Client(base_url=found.url) as api:
+            workflow = start(api, "work")
+            api.post("/tasks", json=result(poll(api, "work")))
+            assert api.get(f"/workflow/{workflow}").json()["status"] == "COMPLETED"
+
+    def test_stopping_answers_parked_polls_at_once(self, tmp_path: Path) -> None:
+        answers: list[httpx.Response] = []
+        coordinator = Coordinator(tmp_path / "a.db").start()
+
+        def wait() -> None:
+            answers.append(httpx.get(f"{coordinator.url}/tasks/poll/batch/work", params={"timeout": 5000}))
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        while coordinator.core is None or not len(coordinator.core.waiters):
+            pass
+        coordinator.stop()
+        thread.join()
+        assert [(answer.status_code, answer.json()) for answer in answers] == [(200, [])]
+
+    def test_sigterm_answers_parked_polls_drains_and_exits_0(self, tmp_path: Path) -> None:
+        program = (
+            "import sys; from conductor.coordinator import Coordinator; c = Coordinator(sys.argv[1]); c._bind();"
+            "print(c.url, flush=True); c._bind = lambda: None; c.serve()"
+        )
+        child = subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path / "a.db")], stdout=subprocess.PIPE, text=True
+        )
+        assert child.stdout is not None
+        url = child.stdout.readline().strip()
+        answers: list[httpx.Response] = []
+        thread = threading.Thread(
+            target=lambda: answers.append(httpx.get(f"{url}/tasks/poll/batch/work", params={"timeout": 5000}))
+        )
+        thread.start()
+        while not httpx.get(f"{url}/tasks/queue/polldata/all").json():
+            pass
+        os.kill(child.pid, signal.SIGTERM)
+        thread.join()
+        assert answers[0].json() == []
+        assert child.wait(20) == 0
+        child.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with Coordinator(auth_key="key", auth_secret="secret") as found:
+        yield found.url
+
+
+class TestAuth:
+    def test_every_route_but_health_asks_for_a_token(self, url: str) -> None:
+        assert httpx.get(f"{url}/health").status_code == 200
+        for path in ("/tasks/poll/x", "/metadata/taskdefs", "/workflow/x", "/version"):
+            answer = httpx.get(url + path)
+            assert (answer.status_code, answer.json()["error"]) == (401, "INVALID_TOKEN")
+
+    def test_a_token_opens(self, url: str) -> None:
+        answer = httpx.post(f"{url}/token", json={"keyId": "key", "keySecret": "secret"})
+        headers = {"X-Authorization": answer.json()["token"]}
+        assert httpx.get(f"{url}/metadata/taskdefs", headers=headers).status_code == 200
+
+    @pytest.mark.parametrize("shown", [{"keyId": "key", "keySecret": "x"}, {"keyId": "x", "keySecret": "secret"}])
+    def test_wrong_credentials(self, url: str, shown: dict[str, str]) -> None:
+        assert httpx.post(f"{url}/token", json=shown).status_code == 401
+
+    def test_a_forged_token(self, url: str) -> None:
+        for token in ("9999999999.00", "x", "", "1.2.3"):
+            assert httpx.get(f"{url}/version", headers={"X-Authorization": token}).status_code == 401
+
+    def test_a_server_without_authentication_knows_no_token(self, api: httpx.Client) -> None:
+        assert api.post("/token", content=json.dumps({"keyId": "k", "keySecret": "s"})).status_code == 404
+
+    def test_half_a_pair_is_an_error(self) -> None:
+        with pytest.raises(ValueError, match="both"):
+            Coordinator(auth_key="key")

@@ -1,0 +1,242 @@
+"""The file: one writer, group commit, refusals that say what to do, recovery after kill -9."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from conductor.coordinator.ids import Ids
+from conductor.coordinator.store import APPLICATION_ID, SCHEMA_VERSION, Store, StoreClosed, StoreError, StoreRefused, Tx
+
+
+def add_log(line: str) -> object:
+    return lambda tx: tx.run("add log", "task", 0, line)
+
+
+def lines(store: Store) -> list[str]:
+    return [row[0] for row in store.call(lambda tx: tx.rows("logs", "task"))]
+
+
+class TestCommit:
+    def test_what_was_answered_is_in_the_file(self, tmp_path: Path) -> None:
+        store = Store(tmp_path / "a.db")
+        store.call(add_log("one"))
+        with sqlite3.connect(tmp_path / "a.db") as other:
+            assert other.execute("SELECT line FROM task_log").fetchall() == [("one",)]
+        other.close()
+        store.close()
+
+    def test_a_failing_caller_changes_nothing_and_hurts_nobody(self, tmp_path: Path) -> None:
+        store = Store(tmp_path / "a.db")
+        blocked, go = threading.Event(), threading.Event()
+
+        def hold(_tx: Tx) -> None:
+            blocked.set()
+            go.wait(10)
+
+        def fail(tx: Tx) -> None:
+            tx.run("add log", "task", 0, "lost")
+            raise ValueError("no")
+
+        async def group() -> list[object]:
+            held = asyncio.ensure_future(store.write(hold))
+            await asyncio.to_thread(blocked.wait, 10)
+            jobs = [store.write(add_log("one")), store.write(fail), store.write(add_log("two"))]
+            waiting = [asyncio.ensure_future(job) for job in jobs]
+            await asyncio.sleep(0)
+            go.set()
+            await held
+            return await asyncio.gather(*waiting, return_exceptions=True)
+
+        answers = asyncio.run(group())
+        assert isinstance(answers[1], ValueError)
+        assert lines(store) == ["one", "two"]
+        store.close()
+
+    def test_a_group_shares_one_commit(self, tmp_path: Path) -> None:
+        store = Store(tmp_path / "a.db")
+        commits = []
+        store._db.set_trace_callback(lambda statement: commits.append(statement) if statement == "COMMIT" else None)
+        blocked, go = threading.Event(), threading.Event()
+
+        def hold(_tx: Tx) -> None:
+            blocked.set()
+            go.wait(10)
+
+        async def group() -> None:
+            held = asyncio.ensure_future(store.write(hold))
+            await asyncio.to_thread(blocked.wait, 10)
+            waiting = [asyncio.ensure_future(store.write(add_log(str(n)))) for n in range(50)]
+            await asyncio.sleep(0)
+            go.set()
+            await asyncio.gather(held, *waiting)
+
+        asyncio.run(group())
+        assert len(commits) == 2
+        store.close()
+
+    def test_notes_of_a_failed_caller_are_not_told(self, tmp_path: Path) -> None:
+        store, told = Store(tmp_path / "a.db"), []
+        store.on_commit = told.append
+
+        def fail(tx: Tx) -> None:
+            tx.notes.add_ready("work", "")
+            raise ValueError
+
+        with pytest.raises(ValueError):
+            store.call(fail)
+        store.call(lambda tx: tx.notes.add_ready("other", ""))
+        assert [notes.ready for notes in told] == [{("other", ""): 1}]
+        store.close()
+
+    def test_a_disk_that_refuses_is_an_error_for_everyone_of_the_group_and_the_store_lives_on(
+        self, tmp_path: Path
+    ) -> None:
+        store = Store(tmp_path / "a.db")
+        store._db.execute("PRAGMA query_only = 1")
+        with pytest.raises(StoreError, match="could not be written"):
+            store.call(add_log("lost"))
+        store._db.execute("PRAGMA query_only = 0")
+        store.call(add_log("kept"))
+        assert lines(store) == ["kept"]
+        store.close()
+
+    def test_an_empty_transaction_writes_nothing(self, tmp_path: Path) -> None:
+        store = Store(tmp_path / "a.db")
+        before = (tmp_path / "a.db-wal").stat()
+        for _ in range(10):
+            store.call(lambda tx: tx.value("nearest wake"))
+        after = (tmp_path / "a.db-wal").stat()
+        assert (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
+        store.close()
+
+    def test_after_close_callers_are_told(self, tmp_path: Path) -> None:
+        store = Store(tmp_path / "a.db")
+        store.close()
+        store.close()
+        with pytest.raises(StoreClosed):
+            store.call(add_log("late"))
+
+    def test_a_read_sees_the_last_commit_and_cannot_write(self, tmp_path: Path) -> None:
+        store = Store(tmp_path / "a.db")
+        store.call(add_log("one"))
+
+        async def read() -> None:
+            assert await store.read(lambda tx: tx.rows("logs", "task")) == [("one", 0)]
+            with pytest.raises(sqlite3.OperationalError):
+                await store.read(add_log("two"))
+
+        asyncio.run(read())
+        store.close()
+
+
+class TestRefusals:
+    def test_two_coordinators_on_one_file(self, tmp_path: Path) -> None:
+        store = Store(tmp_path / "a.db")
+        with pytest.raises(StoreRefused, match="in use by another coordinator"):
+            Store(tmp_path / "a.db")
+        store.close()
+        Store(tmp_path / "a.db").close()
+
+    def test_a_database_of_another_program(self, tmp_path: Path) -> None:
+        with sqlite3.connect(tmp_path / "a.db") as other:
+            other.execute("CREATE TABLE mine (x)")
+        other.close()
+        before = (tmp_path / "a.db").read_bytes()
+        with pytest.raises(StoreRefused, match="another program"):
+            Store(tmp_path / "a.db")
+        assert (tmp_path / "a.db").read_bytes() == before
+
+    def test_a_file_that_is_no_database(self, tmp_path: Path) -> None:
+        (tmp_path / "a.db").write_text("shopping list: " + "apples " * 1000)
+        with pytest.raises(StoreRefused, match="not a usable database"):
+            Store(tmp_path / "a.db")
+
+    def test_a_newer_file(self, tmp_path: Path) -> None:
+        Store(tmp_path / "a.db").close()
+        with sqlite3.connect(tmp_path / "a.db") as other:
+            other.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+        other.close()
+        with pytest.raises(StoreRefused, match=f"newer release .schema {SCHEMA_VERSION + 1}"):
+            Store(tmp_path / "a.db")
+
+    def test_a_damaged_file(self, tmp_path: Path) -> None:
+        store = Store(tmp_path / "a.db")
+        for n in range(300):
+            store.call(add_log("x" * 1000 + str(n)))
+        store.close()
+        data = bytearray((tmp_path / "a.db").read_bytes())
+        middle = len(data) // 2
+        data[middle : middle + 20_000] = os.urandom(20_000)
+        (tmp_path / "a.db").write_bytes(data)
+        with pytest.raises(StoreRefused, match="damaged|not a usable database"):
+            Store(tmp_path / "a.db")
+
+    def test_a_directory_that_does_not_exist(self, tmp_path: Path) -> None:
+        with pytest.raises(StoreRefused, match="cannot create"):
+            Store(tmp_path / "nowhere" / "a.db")
+
+    def test_our_files_say_so(self, tmp_path: Path) -> None:
+        Store(tmp_path / "a.db").close()
+        with sqlite3.connect(tmp_path / "a.db") as other:
+            assert other.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+            assert other.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+        other.close()
+
+
+def test_kill_9_loses_nothing_that_was_answered(tmp_path: Path) -> None:
+    program = dedent("""
+        import sys
+        from conductor.coordinator.store import Store
+        store = Store(sys.argv[1])
+        n = 0
+        while True:
+            store.call(lambda tx: tx.run("add log", "task", 0, str(n)))
+            print(n, flush=True)
+            n += 1
+    """)
+    child = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "a.db")], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    answered = [int(child.stdout.readline()) for _ in range(50)]
+    child.send_signal(signal.SIGKILL)
+    answered += [int(line) for line in child.stdout.read().split("\n") if line]
+    child.wait()
+    child.stdout.close()
+    store = Store(tmp_path / "a.db")
+    assert {str(n) for n in answered} <= set(lines(store))
+    store.close()
+
+
+class TestIds:
+    ids = Ids(b"secret")
+
+    def test_there_and_back(self) -> None:
+        for pk in (1, 255, 2**40):
+            assert self.ids.task_pk(self.ids.task(pk)) == pk
+            assert self.ids.workflow_pk(self.ids.workflow(pk)) == pk
+
+    def test_one_kind_is_not_another(self) -> None:
+        assert self.ids.task_pk(self.ids.workflow(7)) is None
+
+    def test_another_files_ids_are_unknown(self) -> None:
+        assert self.ids.task_pk(Ids(b"other").task(7)) is None
+
+    @pytest.mark.parametrize("text", ["", None, "nope", "00000000-0001-8000-8000-000000000000", "é" * 36])
+    def test_what_is_no_id_is_unknown(self, text: str | None) -> None:
+        assert self.ids.task_pk(text) is None
+
+    def test_a_lease_belongs_to_its_task(self) -> None:
+        lease = self.ids.lease(7, 3)
+        assert self.ids.lease_no(7, lease) == 3
+        assert self.ids.lease_no(8, lease) is None
+        assert self.ids.lease_no(7, "x") is None
+        assert self.ids.lease_no(7, "-1-00") is None
