@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict, deque
+from collections import OrderedDict, defaultdict
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import uuid4
@@ -44,7 +44,7 @@ class TaskQueue:
         self.workflow_ids: set[str] = set()
         self.leases: dict[str, Lease] = {}
         self.logs: defaultdict[str, list[str]] = defaultdict(list)
-        self._ready: defaultdict[QueueKey, deque[str]] = defaultdict(deque)
+        self._ready: defaultdict[QueueKey, OrderedDict[str, Task]] = defaultdict(OrderedDict)
         self._later: defaultdict[QueueKey, dict[str, float]] = defaultdict(dict)
         self._parked: defaultdict[QueueKey, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = defaultdict(list)
 
@@ -59,8 +59,7 @@ class TaskQueue:
         key = key_of(task)
         self._later[key].pop(task.task_id, None)
         task.status = "SCHEDULED"
-        if task.task_id not in self._ready[key]:
-            self._ready[key].append(task.task_id)
+        self._ready[key][task.task_id] = task
         for loop, event in self._parked[key]:
             call_on(loop, event.set)
 
@@ -80,8 +79,7 @@ class TaskQueue:
         """Hand the task out to nobody any more."""
         key = key_of(task)
         self._later[key].pop(task.task_id, None)
-        if task.task_id in self._ready[key]:
-            self._ready[key].remove(task.task_id)
+        self._ready[key].pop(task.task_id, None)
 
     def ready(self, key: QueueKey) -> int:
         """How many could be taken now."""
@@ -101,7 +99,8 @@ class TaskQueue:
     def take(self, key: QueueKey, count: int, worker_id: str | None, *, lease: bool) -> list[Task]:
         """Deliver up to that many tasks."""
         ready = self._ready[key]
-        return [self._deliver(self.tasks[ready.popleft()], worker_id, lease) for _ in range(min(count, len(ready)))]
+        taken = [ready.popitem(last=False)[1] for _ in range(min(count, len(ready)))]
+        return [self._deliver(task, worker_id, lease) for task in taken]
 
     def _deliver(self, task: Task, worker_id: str | None, lease: bool) -> Task:
         now_ms = self._clock.wall_ms()

@@ -87,7 +87,7 @@ class Reports:
 
     def _read(self, body: dict[str, Any]) -> TaskResult:
         try:
-            result = TaskResult.from_dict(body)
+            result = msgspec.convert(body, TaskResult)
         except msgspec.ValidationError as error:
             raise ApiError(500, f"Cannot deserialize a TaskResult: {error}") from None
         if not result.task_id or not result.workflow_instance_id:

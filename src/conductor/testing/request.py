@@ -65,7 +65,7 @@ class Request:
     def route(self) -> str:
         """The name by which scripts know it."""
         for name, methods, pattern in _ROUTES:
-            if self.method in methods.split() and re.fullmatch(pattern, self.path):
+            if self.method in methods and re.fullmatch(pattern, self.path):
                 return "heartbeat" if name == "update" and self._extends_lease else name
         return "other"
 

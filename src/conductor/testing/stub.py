@@ -271,12 +271,12 @@ class ConductorStub:
 
     def wait_results(self, n: int, timeout: float = DEFAULT_TIMEOUT_S) -> list[dict[str, Any]]:
         """Block until that many results have come, and return them."""
-        self.wait_for(lambda: len(self.results) >= n, timeout)
+        self.wait_for(lambda: len(self._reports.results) >= n, timeout)
         return self.results
 
     async def until_results(self, n: int, timeout: float = DEFAULT_TIMEOUT_S) -> list[dict[str, Any]]:
         """The same for a test on an event loop."""
-        await self.until(lambda: len(self.results) >= n, timeout)
+        await self.until(lambda: len(self._reports.results) >= n, timeout)
         return self.results
 
     def _describe(self) -> str:
