@@ -16,7 +16,9 @@ FORMAT = "%(task_type)s %(task_id)s %(workflow_id)s %(attempt)s: %(message)s"
 
 
 def a_context() -> TaskContext:
-    return TaskContext(Task(task_id="id-1", task_def_name="greet", workflow_instance_id="wf-1", retry_count=2))
+    return TaskContext(
+        Task(task_id="id-1", task_def_name="greet", workflow_instance_id="wf-1", retry_count=2), task_log_level="DEBUG"
+    )
 
 
 @pytest.fixture

@@ -48,6 +48,8 @@ class WorkerReference:
 class ChildSpec:
     """What a child needs to know. It travels by pickle."""
 
+    #: The task type, and the domain where two workers share one: `greet`, `greet@vip`.
+    name: str
     worker: WorkerInterface | WorkerReference
     configuration: Configuration
     options: dict[str, Any] = field(default_factory=dict)
@@ -60,7 +62,7 @@ def run_child(spec: ChildSpec, orders: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     spec.configuration.apply_logging_config()
     worker = spec.worker.resolve() if isinstance(spec.worker, WorkerReference) else spec.worker
-    telemetry = _telemetry(spec, worker)
+    telemetry = _telemetry(spec)
     crew_left_work = run_on_loop(_serve(spec, worker, telemetry, orders))
     if telemetry is not None:
         telemetry.close()
@@ -85,7 +87,14 @@ def run_on_loop(main: Coroutine[Any, Any, Any]) -> Any:
 async def _serve(
     spec: ChildSpec, worker: WorkerInterface, telemetry: ProcessTelemetry | None, orders: Connection
 ) -> bool:
-    crew = Crew([worker], spec.configuration, options=spec.options, listeners=spec.listeners, telemetry=telemetry)
+    crew = Crew(
+        [worker],
+        spec.configuration,
+        options=spec.options,
+        listeners=spec.listeners,
+        telemetry=telemetry,
+        own_process=True,
+    )
     loop = asyncio.get_running_loop()
     terminated = False
 
@@ -115,9 +124,9 @@ def _obey(crew: Crew, orders: Connection, loop: asyncio.AbstractEventLoop) -> No
     {DRAIN: crew.drain, PAUSE: crew.pause, RESUME: crew.resume}[order]()
 
 
-def _telemetry(spec: ChildSpec, worker: WorkerInterface) -> ProcessTelemetry | None:
+def _telemetry(spec: ChildSpec) -> ProcessTelemetry | None:
     if spec.metrics is None:
         return None
     from conductor.client.telemetry.process_telemetry import ProcessTelemetry
 
-    return ProcessTelemetry(spec.metrics, worker.get_task_definition_name())
+    return ProcessTelemetry(spec.metrics, spec.name)

@@ -34,6 +34,15 @@ def choose_workers(
     return chosen
 
 
+def worker_names(workers: Sequence[WorkerInterface]) -> list[str]:
+    """A name for each: its task type, with the domain where two workers share one."""
+    types = [worker.get_task_definition_name() for worker in workers]
+    return [
+        f"{name}@{worker.get_domain()}" if types.count(name) > 1 and worker.get_domain() else name
+        for name, worker in zip(types, workers, strict=True)
+    ]
+
+
 def _listed(workers: WorkerLike | Iterable[WorkerLike] | None) -> list[WorkerLike]:
     if workers is None:
         return []

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
@@ -59,7 +60,7 @@ def portable(spec: ChildSpec) -> ChildSpec:
     try:
         ForkingPickler.dumps(spec.worker)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        spec = ChildSpec(_reference(spec.worker, error), spec.configuration, spec.options, spec.listeners, spec.metrics)
+        spec = replace(spec, worker=_reference(spec.worker, error))
     for listener in spec.listeners:
         try:
             ForkingPickler.dumps(listener)
@@ -87,8 +88,8 @@ def _reference(worker: Any, error: Exception) -> WorkerReference:
 class Child:
     """One worker's process, and its successors."""
 
-    def __init__(self, name: str, spec: ChildSpec, context: BaseContext) -> None:
-        self.name = name
+    def __init__(self, spec: ChildSpec, context: BaseContext) -> None:
+        self.name = spec.name
         self._spec = spec
         self._context = context
         self.process: BaseProcess | None = None

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from conductor.client.automator.child import PAUSE, RESUME, ChildSpec
-from conductor.client.automator.roster import WorkerLike, choose_workers
+from conductor.client.automator.roster import WorkerLike, choose_workers, worker_names
 from conductor.client.automator.supervisor import Child, Supervisor, loading_main, portable, start_context
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
@@ -93,11 +93,11 @@ class TaskHandler:
         context = start_context(self._start_method)
         place = self._hub.child_settings() if self._hub else None
         children = []
-        for worker in self.workers:
-            spec = ChildSpec(worker, self.configuration, self._options, self._listeners, place)
+        for name, worker in zip(worker_names(self.workers), self.workers, strict=True):
+            spec = ChildSpec(name, worker, self.configuration, self._options, self._listeners, place)
             if context.get_start_method() != "fork":
                 spec = portable(spec)
-            children.append(Child(worker.get_task_definition_name(), spec, context))
+            children.append(Child(spec, context))
             kind = ("AsyncTaskRunner", "async") if calls_coroutine(worker) else ("TaskRunner", "sync")
             logger.info("Created %s for %s worker: %s", *kind, worker.get_task_definition_name())
         self._supervisor = Supervisor(

@@ -54,6 +54,7 @@ class TaskHandlerAsyncIO:
         self._options = options
         self._clock = clock
         self._hub: Any = None
+        self._telemetry: Any = None
         self._crew: Crew | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -144,13 +145,17 @@ class TaskHandlerAsyncIO:
         from conductor.client.telemetry.metrics_hub import MetricsHub
         from conductor.client.telemetry.process_telemetry import ProcessTelemetry
 
-        self._hub = MetricsHub(self.metrics_settings)
+        self._hub = MetricsHub(self.metrics_settings, clock=self._clock)
         self._hub.start()
-        return ProcessTelemetry(self._hub.child_settings(), clock=self._clock)
+        for worker in self.workers:
+            self._hub.health.expect(worker.get_task_definition_name())
+        self._telemetry = ProcessTelemetry(self._hub.child_settings(), clock=self._clock)
+        return self._telemetry
 
     def _stop_metrics(self) -> None:
         hub, self._hub = self._hub, None
         if hub is not None:
+            self._telemetry.close()
             hub.stop()
 
 

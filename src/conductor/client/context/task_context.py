@@ -43,9 +43,11 @@ class TaskInProgress:
 class TaskContext:
     """The task being executed: its identity, its logs, its cancellation. Safe to use from any thread of the task."""
 
-    def __init__(self, task: Task, worker_id: str = "") -> None:
+    def __init__(self, task: Task, worker_id: str = "", task_log_level: str | None = None) -> None:
         self.task = task
         self.worker_id = worker_id
+        #: Log records of this level and above become logs of the task; None: none do.
+        self.task_log_level = task_log_level
         self.logs: list[TaskExecLog] = []
         self.output: dict[str, Any] = {}
         self.callback_after_seconds: int | None = None

@@ -42,13 +42,19 @@ class TaskLogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Hand the record to the task it was made in, if it was made in one."""
         context = current_context()
-        if context is None or record.name.partition(".")[0] == "conductor":
+        if context is None or record.name.partition(".")[0] == "conductor" or not _wanted(record, context):
             return
         room = MAX_TASK_LOGS - len(context.logs)
         if room > 1:
             context.add_log(self.format(record))
         elif room == 1:
             context.add_log(f"more than {MAX_TASK_LOGS} lines: the rest is in the worker's own log only")
+
+
+def _wanted(record: logging.LogRecord, context: TaskContext) -> bool:
+    """Workers of one process may each have a level of their own."""
+    level = context.task_log_level
+    return level is not None and record.levelno >= logging.getLevelNamesMapping()[level]
 
 
 class TaskLogs:
