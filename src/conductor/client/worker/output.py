@@ -1,7 +1,7 @@
 """From what a worker returned to what travels as the task's output.
 
-A value is encoded once, in one pass. Only when that fails, or could have hidden a NaN, is it walked in Python to find
-the place to name.
+JSON's own types are encoded in one pass. Everything else is first brought to them step by step, so that the place of
+what cannot be sent is known.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-import re
 from collections.abc import Mapping, Sequence, Set
 from decimal import Decimal
 from enum import Enum
@@ -44,8 +43,8 @@ def to_output(value: Any) -> dict[str, Any]:
         return dict(value)
     try:
         fields = fields_of(value)
-    except ValueError as error:
-        raise OutputError("output", str(error)) from error
+    except Exception as error:  # the object's own code was asked for its fields: anything may come out
+        raise OutputError("output", f"{type(error).__name__}: {error}") from error
     if fields is None and isinstance(value, tuple) and hasattr(value, "_asdict"):
         fields = value._asdict()
     return {"result": value} if fields is None else fields
@@ -59,44 +58,49 @@ def encode_output(output: Mapping[str, Any]) -> bytes:
     """
     try:
         raw = _encoder.encode(output)
-    except Exception:  # objects of the user's classes are asked for their fields: anything may come out of them
-        return _encode_slowly(output)
-    if _SUSPECT.search(raw) and _needs_a_walk(output):
-        plain(output, "output", ())
-    return raw
-
-
-#: How the encoder writes a float, and a Decimal, that is not a number.
-_SUSPECT = re.compile(rb'null|"NaN"|Infinity"')
-_HARMLESS = frozenset({str, int, bool, type(None)})
-
-
-def _needs_a_walk(output: Any) -> bool:
-    """Whether the output may hold something that is not finite: a look without paths, for the many that do not."""
-    waiting = [output]
-    while waiting:
-        value = waiting.pop()
-        kind = type(value)
-        if kind is dict:
-            waiting.extend(value.values())
-        elif kind is list or kind is tuple:
-            waiting.extend(value)
-        elif kind not in _HARMLESS and not (kind is float and math.isfinite(value)):
-            return True
-    return False
-
-
-def _encode_slowly(output: Mapping[str, Any]) -> bytes:
+        if _is_plain(output):
+            return raw
+    except (TypeError, ValueError, RecursionError):
+        pass
+    # Something else than JSON's own types, a NaN, or an error that has to be given a place.
     try:
         return _encoder.encode(plain(output, "output", ()))
     except RecursionError:
         raise OutputError("output", "is nested too deeply to be sent as JSON") from None
 
 
+_encoder = msgspec.json.Encoder()
+_TEXT_ONLY = frozenset({str})
+_LEAVES = frozenset({str, int, bool, type(None)})
+
+
+def _is_plain(output: Any) -> bool:
+    """Whether the output, which does not contain itself, holds nothing but JSON's own types and finite numbers."""
+    waiting = [output]
+    while waiting:
+        value = waiting.pop()
+        kind = type(value)
+        if kind in _LEAVES:
+            continue
+        if kind is dict:
+            if not _TEXT_ONLY.issuperset(map(type, value)):
+                return False
+            waiting += value.values()
+        elif kind is list or kind is tuple:
+            waiting += value
+        elif kind is not float or not math.isfinite(value):
+            return False
+    return True
+
+
 def plain(value: Any, path: str, above: tuple[int, ...]) -> Any:
     """The value in JSON's own types; raises OutputError at the first one that has none. `above`: what holds it."""
-    if value is None or isinstance(value, (bool, int)):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, Enum):  # also one that is a text or a number besides
+        return plain(value.value, path, above)
+    if isinstance(value, int):
+        return int(value)
     if isinstance(value, str):
         return _text(value, path)
     if isinstance(value, float):
@@ -108,19 +112,15 @@ def plain(value: Any, path: str, above: tuple[int, ...]) -> Any:
         return {_key(k, path): plain(v, _member(path, k), above) for k, v in value.items()}
     if isinstance(value, (list, tuple, Set)):
         return [plain(item, f"{path}[{i}]", above) for i, item in enumerate(value)]
-    if isinstance(value, Enum):
-        return plain(value.value, path, above)
     return _plain_object(value, path, above)
 
 
 def _plain_object(value: Any, path: str, above: tuple[int, ...]) -> Any:
     try:
-        simpler = _simplify(value)
-    except NotImplementedError:
-        pass
-    except ValueError as error:
-        raise OutputError(path, str(error)) from error
-    else:
+        simpler = _simpler(value)
+    except Exception as error:  # the object's own code was asked for its fields: anything may come out
+        raise OutputError(path, f"{type(error).__name__}: {error}") from error
+    if simpler is not value:
         return plain(simpler, path, above)
     try:
         return msgspec.to_builtins(value)  # datetime, UUID, bytes and the like
@@ -128,31 +128,22 @@ def _plain_object(value: Any, path: str, above: tuple[int, ...]) -> Any:
         raise OutputError(path, f"object of type {_type_name(value)} cannot be sent as JSON") from None
 
 
-def _simplify(value: Any) -> Any:
-    """For the encoder: one step from an object it does not know towards one it does."""
+def _simpler(value: Any) -> Any:
+    """One step from an object towards JSON's own types; the object itself if there is none."""
     if hasattr(type(value), "__pydantic_serializer__"):
         return _pydantic_dump(value)
     fields = fields_of(value)
     if fields is not None:
         return fields
     if isinstance(value, Decimal):
-        return _finite_decimal(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, bool):  # only ever as a key
-        return _key(value, "output")
-    if isinstance(value, str):
-        return str(value)
+        return str(value) if value.is_finite() else float(value)
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Real):
         return float(value)
-    if isinstance(value, Sequence | Set) and not isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
         return list(value)
-    raise NotImplementedError(f"object of type {_type_name(value)} cannot be sent as JSON")
-
-
-_encoder = msgspec.json.Encoder(enc_hook=_simplify)
+    return value
 
 
 def fields_of(value: Any) -> dict[str, Any] | None:
@@ -166,7 +157,7 @@ def fields_of(value: Any) -> dict[str, Any] | None:
     if dataclasses.is_dataclass(cls):
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(cls)}
     if hasattr(cls, "__attrs_attrs__"):
-        return {a.name: getattr(value, a.name) for a in cls.__attrs_attrs__}
+        return {a.alias: getattr(value, a.name) for a in cls.__attrs_attrs__}
     return None
 
 
@@ -202,20 +193,16 @@ def _finite(value: float, path: str) -> float:
     raise OutputError(path, f"{value} cannot be sent as JSON")
 
 
-def _finite_decimal(value: Decimal) -> str:
-    if value.is_finite():
-        return str(value)
-    raise ValueError(f"{value} cannot be sent as JSON")
-
-
 def _key(key: Any, path: str) -> str:
     """A key as text, the way the JSON encoders of the standard library and msgspec write it."""
     if isinstance(key, Enum):
         key = key.value
     if isinstance(key, str):
-        return _text(key, f"{path}[{key!r}]")
+        return _text(key, _member(path, key))
     if key is None or isinstance(key, bool):
         return {None: "null", True: "true", False: "false"}[key]
+    if isinstance(key, int):
+        return str(int(key))
     try:
         return next(iter(msgspec.to_builtins({key: 0}, str_keys=True)))  # type: ignore[no-any-return]
     except TypeError:
