@@ -8,6 +8,7 @@ from typing import Any
 
 from conductor.client.automator.crew import Crew
 from conductor.client.configuration.configuration import Configuration
+from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.worker.worker_interface import WorkerInterface
 from conductor.clock import SYSTEM_CLOCK, Clock
 
@@ -24,7 +25,7 @@ class AsyncTaskRunner:
         self,
         worker: WorkerInterface,
         configuration: Configuration | None = None,
-        metrics_settings: Any | None = None,
+        metrics_settings: MetricsSettings | None = None,
         event_listeners: Iterable[object] | None = None,
         *,
         http_client: Any | None = None,
@@ -64,6 +65,7 @@ class AsyncTaskRunner:
             self.configuration,
             options=self._options,
             listeners=self._listeners,
+            metrics_settings=self.metrics_settings,
             http_client=self.http_client,
             clock=self._clock,
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from conductor.client.automator.engine import Engine
@@ -18,6 +18,7 @@ from conductor.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from conductor.client.configuration.configuration import Configuration
+    from conductor.client.configuration.settings.metrics_settings import MetricsSettings
     from conductor.client.telemetry.process_telemetry import ProcessTelemetry
     from conductor.client.worker.worker_interface import WorkerInterface
 
@@ -40,6 +41,7 @@ class Crew:
         options: dict[str, Any] | None = None,
         listeners: Iterable[object] = (),
         telemetry: ProcessTelemetry | None = None,
+        metrics_settings: MetricsSettings | None = None,
         http_client: Any | None = None,
         clock: Clock = SYSTEM_CLOCK,
         own_process: bool = False,
@@ -47,6 +49,7 @@ class Crew:
         self._workers = list(workers)
         self._configuration = configuration
         self._telemetry = telemetry
+        self._metrics_settings = metrics_settings
         self._http_client = http_client
         self._clock = clock
         self._events = SyncEventDispatcher([*(telemetry.listeners if telemetry else ()), *listeners])
@@ -66,7 +69,7 @@ class Crew:
 
     async def run(self, started: Callable[[], None] | None = None) -> None:
         """Run all workers until `drain()`, then drain them."""
-        with self._logs:
+        with self._logs, self._metered():
             await self._run(started)
 
     async def _run(self, started: Callable[[], None] | None) -> None:
@@ -93,6 +96,10 @@ class Crew:
 
     async def run_once(self) -> int:
         """One poll of every worker, its tasks carried to their verdicts. Returns how many tasks there were."""
+        with self._logs, self._metered():
+            return await self._run_once()
+
+    async def _run_once(self) -> int:
         async with self._session() as session:
             pairs = zip(self._workers, self._configs, strict=True)
             self.engines = [Engine(worker, session, config) for worker, config in pairs]
@@ -129,6 +136,28 @@ class Crew:
             known = ", ".join(engine.name for engine in self.engines) or "none"
             raise KeyError(f"there is no running worker for task type '{name}'; there are: {known}")
         return named
+
+    @contextmanager
+    def _metered(self) -> Iterator[None]:
+        """Metrics and health of a crew that is on its own; in a child process they are the parent's."""
+        if self._metrics_settings is None:
+            yield
+            return
+        from conductor.client.telemetry.metrics_hub import MetricsHub
+        from conductor.client.telemetry.process_telemetry import ProcessTelemetry
+
+        hub = MetricsHub(self._metrics_settings, clock=self._clock)
+        hub.start()
+        for worker in self._workers:
+            hub.health.expect(worker.get_task_definition_name())
+        self._telemetry = ProcessTelemetry(hub.child_settings(), clock=self._clock)
+        for listener in self._telemetry.listeners:
+            self._events.register_listener(listener)
+        try:
+            yield
+        finally:
+            self._telemetry.close()
+            hub.stop()
 
     def _session(self) -> Session:
         options = self._configs[0] if self._configs else resolve_worker_config("")

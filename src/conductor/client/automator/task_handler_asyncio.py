@@ -53,8 +53,6 @@ class TaskHandlerAsyncIO:
         self._listeners = tuple(event_listeners or ())
         self._options = options
         self._clock = clock
-        self._hub: Any = None
-        self._telemetry: Any = None
         self._crew: Crew | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -80,13 +78,12 @@ class TaskHandlerAsyncIO:
             raise RuntimeError("the workers run already")
         if not self.workers:
             logger.warning("There are no workers to start: decorate functions with @worker_task, or pass workers=[...]")
-        telemetry = self._start_metrics()
         self._crew = Crew(
             self.workers,
             self.configuration,
             options=self._options,
             listeners=self._listeners,
-            telemetry=telemetry,
+            metrics_settings=self.metrics_settings,
             http_client=self.http_client,
             clock=self._clock,
         )
@@ -123,7 +120,6 @@ class TaskHandlerAsyncIO:
             logger.warning("Shutdown timeout")
             running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        self._stop_metrics()
 
     def pause(self, name: str | None = None) -> None:
         """Let the worker for this task type, or every worker, take no new tasks."""
@@ -138,25 +134,6 @@ class TaskHandlerAsyncIO:
     def is_healthy(self) -> bool:
         """Whether the workers run."""
         return self._running is not None and not self._running.done()
-
-    def _start_metrics(self) -> Any:
-        if self.metrics_settings is None:
-            return None
-        from conductor.client.telemetry.metrics_hub import MetricsHub
-        from conductor.client.telemetry.process_telemetry import ProcessTelemetry
-
-        self._hub = MetricsHub(self.metrics_settings, clock=self._clock)
-        self._hub.start()
-        for worker in self.workers:
-            self._hub.health.expect(worker.get_task_definition_name())
-        self._telemetry = ProcessTelemetry(self._hub.child_settings(), clock=self._clock)
-        return self._telemetry
-
-    def _stop_metrics(self) -> None:
-        hub, self._hub = self._hub, None
-        if hub is not None:
-            self._telemetry.close()
-            hub.stop()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any
 from conductor.client.automator.child import run_on_loop
 from conductor.client.automator.crew import Crew
 from conductor.client.configuration.configuration import Configuration
+from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.worker.worker_interface import WorkerInterface
 from conductor.clock import SYSTEM_CLOCK, Clock
 
@@ -23,7 +24,7 @@ class TaskRunner:
         self,
         worker: WorkerInterface,
         configuration: Configuration | None = None,
-        metrics_settings: Any | None = None,
+        metrics_settings: MetricsSettings | None = None,
         event_listeners: Iterable[object] | None = None,
         *,
         clock: Clock = SYSTEM_CLOCK,
@@ -66,5 +67,10 @@ class TaskRunner:
 
     def _new_crew(self) -> Crew:
         return Crew(
-            [self.worker], self.configuration, options=self._options, listeners=self._listeners, clock=self._clock
+            [self.worker],
+            self.configuration,
+            options=self._options,
+            listeners=self._listeners,
+            metrics_settings=self.metrics_settings,
+            clock=self._clock,
         )
