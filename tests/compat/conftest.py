@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from catalogue import path_of, text_of
+from ports import alone_on
 from program import Program
 
 from conductor.client.worker import registry
@@ -32,6 +33,21 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ConductorStub]:
     with ConductorStub() as stub:
         monkeypatch.setenv("CONDUCTOR_SERVER_URL", stub.url)
         yield stub
+
+
+@pytest.fixture
+def server_8080() -> Iterator[ConductorStub]:
+    """The server where `Configuration("http://localhost:8080/api")` looks for it."""
+    with alone_on(8080):
+        stub = ConductorStub(port=8080)
+        try:
+            stub.start()
+        except OSError as error:
+            pytest.skip(f"port 8080, which the block prints, is taken by another program: {error}")
+        try:
+            yield stub
+        finally:
+            stub.stop()
 
 
 class _Page(BaseHTTPRequestHandler):
@@ -95,15 +111,12 @@ Start = Callable[..., Program]
 def start(tmp_path: Path) -> Iterator[Start]:
     running: list[Program] = []
 
-    def run(
-        name: str, *, bare: bool = False, before: str = "", after: str = "", arguments: tuple[str, ...] = (), **env: str
-    ) -> Program:
-        if bare:
-            script = path_of(name)
-        else:
+    def run(name: str, *, bare: bool = False, before: str = "", after: str = "", **env: str) -> Program:
+        script = path_of(name)
+        if not bare:
             script = tmp_path / f"{name}_program.py"
             script.write_text(f"from preamble import *\n{before}\n{text_of(name)}\n{after}\n")
-        program = Program([script, *arguments], tmp_path, env)
+        program = Program([script], tmp_path, env)
         running.append(program)
         return program
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -59,7 +60,7 @@ class Program:
 
     def members(self) -> list[psutil.Process]:
         """All processes that the program consists of, however they are related."""
-        return [process for process in psutil.process_iter() if _session(process.pid) == self.pid]
+        return [process for process in psutil.process_iter() if _session(process.pid) == self.pid and _lives(process)]
 
     def terminate(self) -> int:
         """Stop it as a service manager does."""
@@ -73,15 +74,38 @@ class Program:
         """Wait until it ends by itself."""
         return self._ended(lambda: None)
 
-    def _ended(self, stop: object) -> int:
+    def _ended(self, stop: Callable[[], None]) -> int:
         """The exit code; fails if one of its processes is left."""
-        members = self.members()
-        stop()  # type: ignore[operator]
+        others = [process for process in self.members() if process.pid != self.pid]
+        stop()
         code = self._process.wait(END_S)
-        _, left = psutil.wait_procs([process for process in members if process.pid != self.pid], END_S)
-        assert not left, f"left behind: {left}"
+        for process in others:
+            _wait(process)
         assert not self.members(), f"left behind: {self.members()}"
         return code
+
+
+def _lives(process: psutil.Process) -> bool:
+    """Whether it runs; an ended one may wait for its new parent to notice."""
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _wait(process: psutil.Process) -> None:
+    """Wait until it has ended, noticed by its parent or not."""
+    if not hasattr(os, "pidfd_open"):
+        psutil.wait_procs([process], END_S)
+        return
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return
+    try:
+        select.select([descriptor], [], [], END_S)
+    finally:
+        os.close(descriptor)
 
 
 def _session(pid: int) -> int | None:

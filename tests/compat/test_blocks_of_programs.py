@@ -1,22 +1,32 @@
-"""Blocks that are programs: each runs as a script of its own until it has done a task, and is then stopped as it expects."""
+"""Blocks that are programs: each runs as a script until it has done a task, and is then stopped as it expects."""
 
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
+from catalogue import path_of
 from program import Program
 
 from conductor.testing import ConductorStub
 
 INTERRUPTED = -signal.SIGINT
 
+#: For blocks that run workers without defining one.
+WORKER = """
+@worker_task(task_definition_name='simple_task')
+def my_worker(task):
+    return {'result': 'done'}
+"""
+RUN = "handler.start_processes(); handler.join_processes()"
 
-def done(server: ConductorStub, task_type: str, input_data: dict[str, Any] | None = None, **fields: Any) -> Any:
+
+def done(server: ConductorStub, task_type: str, input_data: dict[str, Any] | None = None) -> Any:
     """The output of one task, done by whatever program runs."""
-    task_id = server.add_task(task_type, input_data or {}, **fields)
-    server.wait_for(lambda: server.results_for(task_id), 20)
+    task_id = server.add_task(task_type, input_data or {})
+    server.wait_for(lambda: server.results_for(task_id), 30)
     (report,) = server.results_for(task_id)
     assert report["status"] == "COMPLETED", report
     return report["outputData"]
@@ -27,8 +37,7 @@ def assert_calm(program: Program) -> None:
 
 
 @pytest.mark.usefixtures("packages")
-def test_s001_062_ends_with_sigterm(start: Any, server: ConductorStub) -> None:
-    """No main guard, and a `with` around a join."""
+def test_s001_062_without_main_guard_drains_at_sigterm(start: Any, server: ConductorStub) -> None:
     program = start("s001_062", bare=True)
     assert done(server, "order_task", {"n": 3}) == {"order_task": 3}
     assert done(server, "charge_task") == {"charge_task": 0}
@@ -44,22 +53,34 @@ def test_s001_062_drains_at_ctrl_c(start: Any, server: ConductorStub) -> None:
     assert "KeyboardInterrupt" in program.output
 
 
-def test_s003_118(start: Any, server: ConductorStub) -> None:
+@pytest.mark.usefixtures("packages")
+@pytest.mark.parametrize("block", ["s001_641", "s001_652"])
+def test_what_was_discovered_runs_once(block: str, start: Any, server: ConductorStub) -> None:
+    program = start(block, after=RUN)
+    assert done(server, "order_task") == {"order_task": 0}
+    assert done(server, "mail_task") == {"mail_task": 0}
+    assert len({poll.query["workerid"] for poll in server.polls("mail_task")}) == 1
+    assert program.terminate() == 0
+    assert_calm(program)
+
+
+def test_s001_1161_listens_in_the_worker_process(start: Any, server: ConductorStub) -> None:
+    program = start("s001_1161", before=WORKER, after=RUN)
+    assert done(server, "simple_task") == {"result": "done"}
+    assert program.terminate() == 0
+    assert "completed in " in program.output
+    assert "Output size: 17 bytes" in program.output
+    assert_calm(program)
+
+
+def test_s003_118_takes_the_asyncio_flag(start: Any, server: ConductorStub) -> None:
     program = start("s003_118", before=WORKER)
     assert done(server, "simple_task") == {"result": "done"}
     assert program.terminate() == 0
     assert_calm(program)
 
 
-WORKER = """
-@worker_task(task_definition_name='simple_task')
-def my_worker(task):
-    return {'result': 'done'}
-"""
-
-
-def test_s003_134(start: Any, server: ConductorStub, web: str) -> None:
-    """No main guard, no `with`."""
+def test_s003_134_without_main_guard_and_with(start: Any, server: ConductorStub, web: str) -> None:
     program = start("s003_134")
     assert done(server, "api_call", {"url": web}) == {"hello": "world"}
     assert done(server, "process_data", {"data": {"a": 1}}) == {"result": 1}
@@ -79,3 +100,90 @@ def test_s003_228(start: Any, server: ConductorStub, web: str) -> None:
     assert done(server, "fetch_data", {"url": web}) == {"data": {"hello": "world"}}
     assert program.terminate() == 0
     assert_calm(program)
+
+
+def test_s004_229_starts_and_stops_and_can_start_again(start: Any, server: ConductorStub) -> None:
+    program = start("s004_229", after=RUN)
+    assert done(server, "first_task") == {"by": "ImageProcessingWorker"}
+    assert done(server, "second_task") == {"by": "APICallWorker"}
+    assert program.terminate() == 0
+    assert_calm(program)
+
+
+def test_s004_250_in_a_coroutine(tmp_path: Path, server: ConductorStub) -> None:
+    """The block awaits outside of a function, as it would in the body of one."""
+    script = tmp_path / "awaiting.py"
+    script.write_text(
+        "from preamble import *\nimport ast, pathlib\n"
+        f"text = pathlib.Path({str(path_of('s004_250'))!r}).read_text()\n"
+        "asyncio.run(eval(compile(text, 's004_250', 'exec', ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)))\n"
+    )
+    with Program([script], tmp_path, {}) as program:
+        assert done(server, "first_task") == {"by": "ImageProcessingWorker"}
+        assert done(server, "second_task") == {"by": "APICallWorker"}
+        assert program.terminate() == 0
+        assert_calm(program)
+
+
+def test_s004_391_runs_both_handlers_in_one_program(start: Any, server: ConductorStub) -> None:
+    """No main guard; the process that starts the workers' processes returns at once."""
+    program = start("s004_391")
+    assert done(server, "resize_images") == {"by": "ImageProcessingWorker"}
+    assert done(server, "run_model") == {"by": "MLInferenceWorker"}
+    assert done(server, "fetch_data") == {"by": "APICallWorker"}
+    assert done(server, "query_db") == {"by": "DatabaseWorker"}
+    assert done(server, "send_email") == {"by": "EmailWorker"}
+    assert program.interrupt() == INTERRUPTED
+
+
+@pytest.mark.parametrize("stop", [Program.terminate, Program.interrupt])
+def test_s004_945_stops_workers_in_a_handler_of_its_own(stop: Any, start: Any, server: ConductorStub) -> None:
+    before = WORKER + "handler = TaskHandler(configuration=config)\n"
+    sleep = "if __name__ == '__main__':\n    handler.start_processes()\n    while True: signal.pause()"
+    program = start("s004_945", before=before, after=sleep)
+    assert done(server, "simple_task") == {"result": "done"}
+    assert stop(program) == 0
+    assert_calm(program)
+
+
+def test_s004_1114_in_the_debug_mode_of_asyncio(start: Any, server: ConductorStub) -> None:
+    before = WORKER + (
+        "async def main():\n"
+        "    monitor_event_loop()\n"
+        "    async with TaskHandlerAsyncIO(configuration=config) as handler:\n"
+        "        await handler.wait()\n"
+    )
+    program = start("s004_1114", before=before)
+    assert done(server, "simple_task") == {"result": "done"}
+    assert program.terminate() == 0
+    assert_calm(program)
+
+
+@pytest.mark.xdist_group("port8080")
+class TestOnPort8080:
+    """Blocks that print `http://localhost:8080/api`."""
+
+    def test_s004_1286_is_stopped_by_ctrl_c_in_its_sleep(self, start: Any, server_8080: ConductorStub) -> None:
+        program = start("s004_1286", before=WORKER)
+        assert done(server_8080, "simple_task") == {"result": "done"}
+        assert program.interrupt() == 0
+        assert_calm(program)
+
+    @pytest.mark.parametrize(("stop", "code"), [(Program.terminate, 0), (Program.interrupt, INTERRUPTED)])
+    def test_s004_1305(self, stop: Any, code: int, start: Any, server_8080: ConductorStub) -> None:
+        program = start("s004_1305", before=WORKER)
+        assert done(server_8080, "simple_task") == {"result": "done"}
+        assert stop(program) == code
+
+    @pytest.mark.parametrize("stop", [Program.terminate, Program.interrupt])
+    def test_s004_1563_exactly_as_printed(self, stop: Any, start: Any, server_8080: ConductorStub) -> None:
+        program = start("s004_1563", bare=True)
+        assert done(server_8080, "simple_task") == {"result": "done"}
+        assert stop(program) == 0
+        assert_calm(program)
+
+    @pytest.mark.parametrize(("stop", "code"), [(Program.terminate, 0), (Program.interrupt, INTERRUPTED)])
+    def test_s004_1588_exactly_as_printed(self, stop: Any, code: int, start: Any, server_8080: ConductorStub) -> None:
+        program = start("s004_1588", bare=True)
+        assert done(server_8080, "simple_task") == {"result": "done"}
+        assert stop(program) == code
