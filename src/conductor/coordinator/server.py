@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -79,6 +80,7 @@ class Coordinator:
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
         self._started = threading.Event()
+        self._on_ready: Callable[[], None] | None = None
         self._failure: BaseException | None = None
         #: The rules behind the routes, while serving.
         self.core: Core | None = None
@@ -123,8 +125,9 @@ class Coordinator:
 
     # -- in the foreground ----------------------------------------------------------------------------------------
 
-    def serve(self) -> None:
-        """Serve until SIGTERM or SIGINT, then drain and return."""
+    def serve(self, ready: Callable[[], None] | None = None) -> None:
+        """Serve until SIGTERM or SIGINT, then drain and return. `ready` is called when requests are answered."""
+        self._on_ready = ready
         self._bind()
         logger.info("coordinator on %s, database %s", self.url, self.database)
         self._run()
@@ -162,13 +165,18 @@ class Coordinator:
         try:
             self.core = Core(store, self._clock, self._keep)
             await self.core.start()
-            self._server = _Server(_config(self._app(self.core)), self.core, self._started)
+            self._server = _Server(_config(self._app(self.core)), self.core, self._ready)
             await self._server.serve(sockets=[self._socket] if self._socket else None)
         finally:
             if self.core is not None:
                 await self.core.stop()
             # Closing waits for the writer, whose answers go through this loop: not from the loop's own thread.
             await asyncio.to_thread(store.close)
+
+    def _ready(self) -> None:
+        self._started.set()
+        if self._on_ready is not None:
+            self._on_ready()
 
     def _app(self, core: Core) -> App:
         if self._auth is None:
@@ -179,21 +187,21 @@ class Coordinator:
 class _Server(uvicorn.Server):
     """uvicorn without its ten wake-ups a second, and with a drain that begins at the signal."""
 
-    def __init__(self, config: uvicorn.Config, core: Core, started: threading.Event) -> None:
+    def __init__(self, config: uvicorn.Config, core: Core, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._core = core
-        self._ready = started
+        self._ready = ready
         self._exit = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
     async def main_loop(self) -> None:
-        self._ready.set()
+        self._ready()
         await self._exit.wait()
         self.should_exit = True
         self._core.drain()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        # The first asks for a drain, the second for an end. Not raised again afterwards: stopping was what it asked for.
+        # The first asks for a drain, the second for an end. It is not raised again: stopping was what it asked for.
         self.force_exit = self.should_exit
         self.should_exit = True
         self._loop.call_soon_threadsafe(self._exit.set)
