@@ -76,10 +76,9 @@ class Program:
 
     def _ended(self, stop: Callable[[], None]) -> int:
         """The exit code; fails if one of its processes is left."""
-        others = [process for process in self.members() if process.pid != self.pid]
         stop()
         code = self._process.wait(END_S)
-        for process in others:
+        for process in self.members():
             _wait(process)
         assert not self.members(), f"left behind: {self.members()}"
         return code
