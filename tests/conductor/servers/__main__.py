@@ -1,0 +1,42 @@
+"""Start a server by hand: `python tests/conductor/servers conductor-postgres`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from servers.missing import Missing
+from servers.targets import TARGETS
+
+
+def main() -> int:
+    """Start it, print its URL, stop it at Ctrl-C or SIGTERM."""
+    if len(sys.argv) != 2 or sys.argv[1] not in TARGETS:
+        print(f"usage: python {Path(__file__).parent} NAME   NAME is one of {', '.join(TARGETS)}")
+        return 2
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    with tempfile.TemporaryDirectory(prefix="conductor-") as directory:
+        target = TARGETS[sys.argv[1]](Path(directory))
+        began = time.monotonic()
+        try:
+            target.start()
+            print(f"{sys.argv[1]} is up after {time.monotonic() - began:.1f} s", flush=True)
+            print(f"export CONDUCTOR_SERVER_URL={target.url}", flush=True)
+            signal.pause()
+        except Missing as missing:
+            print(missing)
+            return 1
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            target.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
