@@ -55,11 +55,15 @@ class ChildSpec:
     options: dict[str, Any] = field(default_factory=dict)
     listeners: tuple[object, ...] = ()
     metrics: MetricsPlace | None = None
+    #: The program's environment now: a fork server only knows the one of the moment when it was started.
+    environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
 def run_child(spec: ChildSpec, orders: Connection) -> None:
     """A worker's process: run until told to drain, by order, by signal, or by the parent's death."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    os.environ.clear()
+    os.environ.update(spec.environment)
     spec.configuration.apply_logging_config()
     worker = spec.worker.resolve() if isinstance(spec.worker, WorkerReference) else spec.worker
     telemetry = _telemetry(spec)
