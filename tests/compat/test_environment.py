@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
+from program import Program
 
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
@@ -233,3 +235,25 @@ async def test_a_paused_worker_sends_no_request(
     assert server.polls("other_task")
     assert not server.polls("my_task")
     assert "status=paused" in caplog.text
+
+
+def test_what_a_program_sets_while_it_runs_reaches_its_next_workers(tmp_path: Path, server: ConductorStub) -> None:
+    """`os.environ['CONDUCTOR_WORKER_…'] = …` counts for what is started after it, also when others ran before."""
+    script = tmp_path / "again.py"
+    script.write_text(
+        "import os\n"
+        "from conductor import TaskHandler, worker_task\n"
+        "@worker_task(task_definition_name='simple_task')\n"
+        "def simple_task(): ...\n"
+        "if __name__ == '__main__':\n"
+        "    handler = TaskHandler()\n"
+        "    handler.start_processes(); handler.stop_processes()\n"
+        "    os.environ['CONDUCTOR_WORKER_THREAD_COUNT'] = '7'\n"
+        "    handler = TaskHandler()\n"
+        "    handler.start_processes(); handler.join_processes()\n"
+    )
+    server.add_task("simple_task")
+    with Program([script], tmp_path, {}) as program:
+        server.wait_results(1, 30)
+        assert server.polls()[-1].query["count"] == "7"
+        assert program.terminate() == 0
