@@ -368,18 +368,17 @@ _all_said = msgspec.json.Decoder(list[_Said])
 
 
 def _answer(response: Response) -> Answer:
-    header: str | None = response.headers.get(_VERDICT)
-    if header is not None and response.status < 300:
-        return Answer(response.status, Verdict(header), "")
-    message = response.body[:500].decode("utf-8", "replace")
-    verdict = header
-    if response.status >= 300:
-        try:
-            said = _said.decode(response.body)
-            message, verdict = said.message or message, header or said.verdict
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            pass
-    return Answer(response.status, _verdict(verdict), message, _retry_after(response.headers))
+    status = response.status
+    verdict = _verdict(response.headers.get(_VERDICT))
+    if status < 300:
+        return Answer(status, verdict, "")
+    message = response.body[:500].decode("utf-8", "replace") or f"status {status}, and not a word"
+    try:
+        said = _said.decode(response.body)
+        message, verdict = said.message or message, verdict or _verdict(said.verdict)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    return Answer(status, verdict, message, _retry_after(response.headers))
 
 
 def _answers(response: Response, expected: int) -> list[Answer]:
