@@ -1,0 +1,1 @@
+"""Chaos: real processes behind a network that lies, and a ledger of what really happened."""

@@ -1,0 +1,186 @@
+"""What a chaos run came to: figures to print, and promises that were broken."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from .ledger import read
+from .proxy import Seen
+
+_ENDED_BY_REPORT = ("COMPLETED", "FAILED", "FAILED_WITH_TERMINAL_ERROR")
+
+
+def waiting_results(journal: Path) -> int:
+    """Results in journals that have no verdict yet."""
+    from conductor.client.automator.journal import read_entries
+
+    def count(file: Path) -> int:
+        try:
+            return len(list(read_entries(file.read_bytes())))
+        except FileNotFoundError:
+            return 0
+
+    return sum(count(file) for file in journal.glob("*.journal"))
+
+
+@dataclass
+class Findings:
+    """The run as its four witnesses saw it: the workers' ledger, the network, the server, and the journals."""
+
+    seed: int
+    seconds: float
+    ledger: Path
+    journal: Path
+    seen: list[Seen]
+    fates: Counter[str]
+    requests: Counter[str]
+    workflows: list[dict[str, Any]]
+    unfinished: set[str]
+    kills: dict[str, int]
+    killed_pids: set[int]
+    exit_status: int = 0
+    #: task id → ids of its terminal reports that the server calls COMMITTED
+    committed: dict[str, list[str]] = field(default_factory=dict)
+
+    def judge_again(self, send: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
+        """Ask the server for its verdict on every terminal report that ever left a worker: the same id, the same word."""
+        reports = list({s.report: s.body for s in self.seen if s.report and s.status in _ENDED_BY_REPORT}.values())
+        for at in range(0, len(reports), 500):
+            part = reports[at : at + 500]
+            for report, answer in zip(part, send(part), strict=True):
+                if answer["verdict"] == "COMMITTED":
+                    self.committed.setdefault(report["taskId"], []).append(report["reportId"])
+
+    @cached_property
+    def lines(self) -> dict[str, list[dict[str, Any]]]:
+        """The ledger by kind."""
+        kinds: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for line in read(self.ledger):
+            kinds[line["kind"]].append(line)
+        return kinds
+
+    @cached_property
+    def tasks(self) -> dict[str, dict[str, Any]]:
+        """Every task the server has, by id."""
+        return {task["taskId"]: task for workflow in self.workflows for task in workflow["tasks"]}
+
+    @property
+    def repeated_effects(self) -> int:
+        """Effects beyond the first of each step of each job."""
+        effects = Counter((line["job"], line["step"]) for line in self.lines["effect"])
+        return sum(effects.values()) - len(effects)
+
+    @property
+    def verdicts(self) -> Counter[str]:
+        """What workers were told, and leases they lost."""
+        told = Counter(str(line["verdict"]) for line in self.lines["verdict"])
+        told["lease lost"] = len(self.lines["lost"])
+        return told
+
+    @cached_property
+    def stored_tokens(self) -> set[str]:
+        """Executions whose result the server has."""
+        return {str(task.get("outputData", {}).get("token")) for task in self.tasks.values()}
+
+    @property
+    def lost(self) -> list[str]:
+        """Jobs without an end, and results that a worker was told are stored and are not."""
+        return [f"workflow {id_} did not end" for id_ in self.unfinished] + [
+            f"task {line['task']} was COMMITTED to pid {line['pid']}, but the server has {self.tasks.get(line['task'])}"
+            for line in self.lines["verdict"]
+            if line["verdict"] == "COMMITTED" and not self._is_stored(line)
+        ]
+
+    def _is_stored(self, line: dict[str, Any]) -> bool:
+        task = self.tasks.get(line["task"])
+        if task is None or line.get("token") is None:
+            return task is not None
+        said = [s for s in self.seen if s.task == line["task"] and s.lease == line["lease"] and not s.beat]
+        if not said or said[-1].status not in _ENDED_BY_REPORT:
+            return True  # handed back: what the task comes to is the next holder's word
+        wanted = said[-1].body.get("outputData", {}).get("token")
+        return bool(task["status"] == said[-1].status and task.get("outputData", {}).get("token") == wanted)
+
+    @property
+    def not_exactly_one(self) -> list[str]:
+        """Tasks that ended by a report without exactly one COMMITTED one, and others that have any."""
+        wrong = []
+        for id_, task in self.tasks.items():
+            wanted = 1 if task["status"] in _ENDED_BY_REPORT else 0
+            if len(self.committed.get(id_, [])) != wanted:
+                wrong.append(
+                    f"task {id_} is {task['status']} with terminal COMMITTED reports {self.committed.get(id_)}"
+                )
+        return wrong
+
+    @property
+    def spoken_after_cancelled(self) -> list[str]:
+        """Requests about a lease that were sent after the worker knew it to be gone."""
+        cancelled: dict[tuple[str, str | None], dict[str, Any]] = {}
+        for line in [*self.lines["lost"], *self.lines["verdict"]]:
+            if line.get("lease") and line.get("verdict", "CANCELLED") == "CANCELLED":
+                cancelled.setdefault((line["task"], line["lease"]), line)
+        return [
+            f"{(seen.sent_ns - line['at_ns']) / 1e6:.1f} ms after {line['kind']} ({line['reason']}) pid {seen.pid} sent "
+            f"{'a heartbeat' if seen.beat else seen.status} for task {seen.task} (pid {line['pid']} was told)"
+            for seen in self.seen
+            if (line := cancelled.get((seen.task, seen.lease))) is not None and seen.sent_ns > line["at_ns"]
+        ]
+
+    @property
+    def unheard(self) -> list[dict[str, Any]]:
+        """Finished executions whose result is neither stored nor known to be discarded."""
+        told = {line.get("token") for kind in ("verdict", "lost") for line in self.lines[kind]}
+        return [line for line in self.lines["ended"] if line["token"] not in self.stored_tokens | told]
+
+    @property
+    def disowned(self) -> list[dict[str, Any]]:
+        """Results that the server has although their worker was told, or concluded, that they were discarded."""
+        gone = {line.get("token"): line for line in self.lines["lost"]}
+        gone |= {line.get("token"): line for line in self.lines["verdict"] if line["verdict"] == "CANCELLED"}
+        return [line for token, line in gone.items() if token in self.stored_tokens]
+
+    @property
+    def problems(self) -> list[str]:
+        """Every broken promise."""
+        waiting = waiting_results(self.journal)
+        return [
+            *self.lost,
+            *self.not_exactly_one,
+            *self.spoken_after_cancelled,
+            *([f"{waiting} results still wait in the journal"] if waiting else []),
+            *([f"{self.verdicts['REJECTED']} reports were REJECTED"] if self.verdicts["REJECTED"] else []),
+            *([f"the coordinator ended with {self.exit_status}"] if self.exit_status else []),
+        ]
+
+    def figures(self) -> dict[str, object]:
+        """What is printed."""
+        states = Counter(workflow["status"] for workflow in self.workflows)
+        return {
+            "seed": self.seed,
+            "seconds": round(self.seconds, 1),
+            "tasks": len(self.tasks),
+            "workflows": dict(states),
+            "kills": self.kills,
+            "mishaps of the network": {name: n for name, n in self.fates.items() if name != "none"},
+            "requests": dict(self.requests),
+            "executions": len(self.lines["began"]),
+            "finished": len(self.lines["ended"]),
+            "verdicts": dict(self.verdicts),
+            "given up to the journal": len(self.lines["given up"]),
+            "repeated side effects": self.repeated_effects,
+            "finished and unheard of": len(self.unheard),
+            "stored but thought discarded": len(self.disowned),
+            "lost results": len(self.lost),
+            "tasks without exactly one COMMITTED": len(self.not_exactly_one),
+            "requests after CANCELLED": len(self.spoken_after_cancelled),
+        }
+
+    def report(self) -> str:
+        """The figures as lines."""
+        return "\n".join(f"{name:>36}: {value}" for name, value in self.figures().items())

@@ -1,0 +1,33 @@
+"""Chaos: the network lies, processes die, and still nothing is lost, nothing is committed twice, nobody speaks out of turn."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from chaos.run import Plan, run
+
+
+def seed_of_today() -> int:
+    return int(os.environ.get("CHAOS_SEED") or time.time_ns() % 1_000_000)
+
+
+@pytest.mark.timeout(120)
+def test_a_little_chaos(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    carry_out(Plan(jobs=100, seed=seed_of_today(), limit_s=60, calm_s=(1.0, 2.0)), tmp_path, capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_chaos(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    carry_out(Plan(jobs=2500, seed=seed_of_today(), limit_s=900), tmp_path, capsys)
+
+
+def carry_out(plan: Plan, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    findings = run(plan, directory)
+    with capsys.disabled():
+        print(f"\n{findings.report()}")
+    assert findings.problems == []
