@@ -1,4 +1,4 @@
-"""Servers for the acceptance suite: the coordinator, and the real Conductor on SQLite, Postgres, Redis, or as a cluster.
+"""Servers for the acceptance suite: the coordinator, and the real Conductor on SQLite, Postgres, Redis or as a pair.
 
     python tests/conductor/servers conductor-postgres
 

@@ -1,4 +1,4 @@
-"""Child processes of the suite: a free port, a log file, a deadline for coming up, an end that leaves nothing behind."""
+"""Child processes of the suite: a free port, a log file, a deadline to come up, an end that leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -14,6 +14,11 @@ from servers.proxy import RoundRobin
 from servers.stores import Postgres, Redis, Sqlite, Store
 
 START_TIMEOUT_S = 60.0
+_SERVE = """
+import sys
+from conductor.coordinator import Coordinator
+Coordinator(sys.argv[1], port=int(sys.argv[2])).serve()
+"""
 
 
 class Target(ABC):
@@ -74,8 +79,7 @@ class EmbeddedCoordinator(Target):
 
     def start(self) -> None:
         """Returns when it serves."""
-        serve = "import sys; from conductor.coordinator import Coordinator; Coordinator(sys.argv[1], port=int(sys.argv[2])).serve()"
-        command = [sys.executable, "-c", serve, str(self.database), str(self._port)]
+        command = [sys.executable, "-c", _SERVE, str(self.database), str(self._port)]
         self._server = Process(command, self._directory / "coordinator.log")
         self._server.wait_until(lambda: listens(self._port), timeout_s=START_TIMEOUT_S, what="the coordinator")
 
