@@ -1,0 +1,49 @@
+"""All commands in one place, and the one place where mistakes become a line and an exit status."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from conductor.cli import BAD_INPUT
+from conductor.cli.complaint import Complaint, one_line
+from conductor.cli.demo import demo
+from conductor.cli.doctor import doctor
+from conductor.cli.run import run
+from conductor.cli.serve import serve
+from conductor.cli.version import version
+from conductor.cli.workers import workers
+
+PROGRAM = "conductor-worker"
+
+#: click's UsageError, wherever this release of typer keeps it.
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+
+app = typer.Typer(
+    name=PROGRAM,
+    help="Run Python functions as Conductor workers, and a server to run them on.",
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (serve, run, workers, demo, doctor, version):
+    app.command()(command)
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """Run the command these arguments name."""
+    try:
+        status = app(list(arguments) or ["--help"], prog_name=PROGRAM, standalone_mode=False)
+    except Complaint as complaint:
+        return _refuse(complaint)
+    except UsageError as error:
+        return _refuse(error.format_message(), f" (see {PROGRAM} --help)")  # type: ignore[attr-defined]
+    except (typer.Abort, KeyboardInterrupt):
+        return 130
+    return status if isinstance(status, int) else 0
+
+
+def _refuse(what: object, hint: str = "") -> int:
+    sys.stderr.write(f"{PROGRAM}: {one_line(what)}{hint}\n")
+    return BAD_INPUT

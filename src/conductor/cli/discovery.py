@@ -1,0 +1,81 @@
+"""Finding the decorated workers of the modules that a command names."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from conductor.cli.complaint import Complaint
+from conductor.client.worker import registry
+from conductor.client.worker.worker import Worker
+from conductor.client.worker.worker_config import unknown_variables
+from conductor.client.worker.worker_loader import ImportFailure, WorkerLoader
+
+Modules = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MODULE...", help="Modules or packages with decorated workers, as in an import.", show_default=False
+    ),
+]
+
+
+def find_workers(modules: Sequence[str]) -> list[Worker]:
+    """Import the modules, the current directory first; every decorated worker there is then."""
+    here = str(Path.cwd())
+    if here not in sys.path:  # `python -m` has it, a console script has not
+        sys.path.insert(0, here)
+    loader = WorkerLoader()
+    with _quiet():
+        loader.scan_packages(modules)
+    if loader.failures:
+        raise Complaint("cannot import " + "; ".join(map(_described, loader.failures)))
+    try:
+        found = registry.registered()
+    except registry.DuplicateWorkerError as error:
+        raise Complaint(error) from None
+    if not found:
+        raise Complaint(f"there are no workers in {', '.join(modules)}: decorate functions with @worker_task")
+    return found
+
+
+def warn_of_unknown_variables(workers: Sequence[Worker]) -> None:
+    """A line for each variable that was meant to set an option of a worker, and does not."""
+    for line in unknown_variables(os.environ, [worker.get_task_definition_name() for worker in workers]):
+        typer.echo(f"warning: {line}", err=True)
+
+
+def _described(failure: ImportFailure) -> str:
+    if isinstance(failure.cause, ModuleNotFoundError) and failure.cause.name == failure.module:
+        return f"{failure.module}: there is no such module here ({Path.cwd()}) or installed"
+    return f"{failure}{_place(failure.cause)}"
+
+
+def _place(cause: BaseException) -> str:
+    """Where in the user's code it happened: without a traceback, the only way to find it."""
+    if isinstance(cause, SyntaxError):
+        return ""  # says so itself
+    frames = [frame for frame in traceback.extract_tb(cause.__traceback__) if not _is_ours(frame.filename)]
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+
+
+def _is_ours(filename: str) -> bool:
+    return filename.startswith(("<frozen", str(Path(__file__).parents[1]))) or "importlib" in filename
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The loader logs what it cannot import; here the command's own line says it."""
+    log = logging.getLogger("conductor.client.worker.worker_loader")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before

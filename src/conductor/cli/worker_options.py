@@ -1,0 +1,61 @@
+"""The options of workers on the command line, derived from the one table of options."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from conductor.cli.complaint import Complaint
+from conductor.client.worker.option import ConfigurationError, Option
+from conductor.client.worker.worker_config import OPTIONS
+
+_METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
+_PANEL = "Options of all workers (a worker's own environment variable wins)"
+
+
+def flag(option: Option) -> str:
+    """`thread_count` is `--thread-count`."""
+    return "--" + option.name.replace("_", "-")
+
+
+def with_worker_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command that ends in `**options` one option for each row of the table."""
+    signature = inspect.signature(command, eval_str=True)
+    own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    rows = [_parameter(row) for row in OPTIONS.values() if "cli" in row.scopes or "handler" in row.scopes]
+    command.__signature__ = signature.replace(parameters=[*own, *rows])  # type: ignore[attr-defined]
+    return command
+
+
+def _parameter(row: Option) -> inspect.Parameter:
+    on = flag(row)
+    given = f"{on}/--no-{on[2:]}" if row.kind is bool else on
+    info = typer.Option(
+        given,
+        help=f"{row.help} (default: {row.default_text or row.default})",
+        metavar=None if row.kind is bool else _METAVARS[row.kind],
+        rich_help_panel=_PANEL,
+        show_default=False,
+    )
+    # Values stay text here: the table itself knows how to read and to refuse them.
+    kind = bool if row.kind is bool else str
+    return inspect.Parameter(
+        row.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info]
+    )
+
+
+def set_for_all_workers(options: Mapping[str, str | bool | None]) -> None:
+    """Set what was given as the strongest variable for all workers, which worker processes inherit."""
+    for name, value in options.items():
+        if value is None:
+            continue
+        row, text = OPTIONS[name], str(value)
+        try:
+            row.parse(text, flag(row))
+        except ConfigurationError as error:
+            raise Complaint(error) from None
+        os.environ[f"conductor.worker.all.{name}"] = text
