@@ -84,7 +84,7 @@ class Session:
         return self.parking.unlimited
 
     def _client(self, http_client: Any | None) -> AsyncApiClient:
-        client = AsyncApiClient(self._configuration, http_client=http_client)
+        client = AsyncApiClient(self._configuration, http_client=http_client, clock=self.clock)
         client.on_request = self._on_request
         return client
 
