@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from conductor.client.automator.child import run_on_loop
@@ -58,7 +59,8 @@ class TaskRunner:
         """Drain and let `run()` return; from any thread."""
         loop, crew = self._loop, self._crew
         if loop is not None and crew is not None:
-            loop.call_soon_threadsafe(crew.drain)
+            with suppress(RuntimeError):  # the loop is closed: it has stopped already
+                loop.call_soon_threadsafe(crew.drain)
 
     async def _run(self) -> None:
         self._crew = self._new_crew()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import time
 import traceback
@@ -125,6 +126,7 @@ async def _wait_for(value: Awaitable[Any]) -> Any:
 
 def _result_of(value: object, context: TaskContext) -> TaskResult:
     if isinstance(value, TaskResult):
+        value = copy.copy(value)  # it may be a constant that is returned for many tasks
         value.task_id = value.task_id or context.task_id
         value.workflow_instance_id = value.workflow_instance_id or context.workflow_instance_id
         value.worker_id = value.worker_id or context.worker_id
