@@ -25,6 +25,7 @@ app = typer.Typer(
     name=PROGRAM,
     help="Run Python functions as Conductor workers, and a server to run them on.",
     add_completion=False,
+    rich_markup_mode=None,  # plain help: boxes cut off long names
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (serve, run, workers, demo, doctor, version):

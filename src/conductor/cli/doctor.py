@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,7 +59,7 @@ def doctor(url: Url = None) -> int:
     styles = {"ok": "green", "warning": "yellow", "BROKEN": "bold red"}
     for mark, line in findings:
         out.print(f"[{styles[mark]}]{mark:>7}[/]  ", end="")
-        out.print(line, markup=False)
+        out.print(line, markup=False, soft_wrap=True)
     return int(any(finding.mark == "BROKEN" for finding in findings))
 
 
@@ -116,5 +117,6 @@ async def _version(client: AsyncApiClient) -> str:
 
 
 def _why(error: BaseException) -> str:
-    notes = getattr(error, "__notes__", [])
-    return "; ".join([str(error), *notes]) or type(error).__name__
+    """Without the request: what was asked says nothing to somebody who did not ask."""
+    said = re.sub(r"^GET \S+(:| answered) ", "", str(error)) or type(error).__name__
+    return "; ".join([said, *getattr(error, "__notes__", [])])

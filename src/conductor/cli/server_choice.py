@@ -23,4 +23,4 @@ def configuration_of(url: str | None, **more: Any) -> Configuration:
     try:
         return Configuration(url, **more)
     except ValueError as error:
-        raise Complaint(error) from None
+        raise Complaint(str(error).replace("Configuration(server_api_url=…)", "--url")) from None

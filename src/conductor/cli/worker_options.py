@@ -36,7 +36,7 @@ def _parameter(row: Option) -> inspect.Parameter:
     given = f"{on}/--no-{on[2:]}" if row.kind is bool else on
     info = typer.Option(
         given,
-        help=f"{row.help} (default: {row.default_text or row.default})",
+        help=f"{row.help} (default: {_default(row)})",
         metavar=None if row.kind is bool else _METAVARS[row.kind],
         rich_help_panel=_PANEL,
         show_default=False,
@@ -46,6 +46,10 @@ def _parameter(row: Option) -> inspect.Parameter:
     return inspect.Parameter(
         row.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info]
     )
+
+
+def _default(row: Option) -> str:
+    return row.default_text or ("none" if row.default is None else str(row.default).lower())
 
 
 def set_for_all_workers(options: Mapping[str, str | bool | None]) -> None:

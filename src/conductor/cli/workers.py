@@ -22,7 +22,7 @@ def workers(modules: Modules) -> None:
     out = standard_output()
     for worker, config in zip(found, configs, strict=True):
         out.print(_title(worker, config), style="bold", highlight=False, markup=False)
-        out.print(_options(config))
+        out.print(_options(config), "")
     warn_of_unknown_variables(found)
 
 
