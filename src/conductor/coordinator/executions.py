@@ -139,15 +139,21 @@ class Executions:
         decision = decide(state, tx.now_ms, new_id=_new_ids(tx), jitter=random.random())
         return self._carry_out(tx, row, state, decision, tasks)
 
-    def act(self, tx: Tx, row: WorkflowRow, action: Action, snapshot: Snapshot | None = None) -> None:
-        """Do something to a whole workflow; `snapshot` replaces its definition."""
+    def latest(self, tx: Tx, row: WorkflowRow) -> Snapshot | None:
+        """The definition a workflow would have if it were started now."""
+        return self._snapshots.of_registered(tx, row.name, None)
+
+    def act(
+        self, tx: Tx, row: WorkflowRow, action: Action, *, snapshot: Snapshot | None = None, refused: int = 409
+    ) -> None:
+        """Do something to a whole workflow. `snapshot` replaces its definition; `refused`: the status of a refusal."""
         tasks = StoredTasks(tx, row.pk, row.last_task)
         present = self._snapshots.get(tx, row.snapshot)
         state = load_state(tx, row, present, tasks).with_tasks(tasks.all())
         try:
             decision = action(state, tx.now_ms, _new_ids(tx))
-        except ActionRefused as refused:
-            raise conflict(str(refused)) from refused
+        except ActionRefused as reason:
+            raise ApiError(refused, str(reason)) from reason
         if snapshot is not None:
             row = row._replace(snapshot=snapshot.pk)
         self._advance_all(tx, self._carry_out(tx, row, state, decision, tasks))

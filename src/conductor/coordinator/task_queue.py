@@ -114,7 +114,7 @@ class TaskQueue:
         if lease_no is None or lease_no > row.lease_no:
             return _unknown_lease(task_id, report.lease_id)
         if not _holds(tx, row, lease_no):
-            return Outcome(task_id, Verdict.CANCELLED, 409, LEASE_OVER)
+            return _ended_by(task_id, tx.row("report", row.pk, lease_no))
         return Outcome(task_id, Verdict.COMMITTED, lease_expires_ms=self._extend(tx, row))
 
     def _extend(self, tx: Tx, row: TaskRow) -> int:
@@ -204,6 +204,13 @@ class TaskQueue:
         for row in rows:
             self.enqueue(tx, row, row.worker_id, 0)
         return len(rows)
+
+    def reset_callbacks(self, tx: Tx, workflow: int) -> None:
+        """Tasks of a workflow that wait for their callback become pollable now."""
+        for found in tx.rows("open tasks of workflow", workflow):
+            row = TaskRow._make(found)
+            if row.queue is not None and row.due_ms is not None:
+                self.enqueue(tx, row, row.worker_id, 0)
 
     # -- ends -----------------------------------------------------------------------------------------------------
 
@@ -339,6 +346,13 @@ def _late_or_foreign(tx: Tx, row: TaskRow, report: Report) -> bool:
 
 def _unknown_lease(task_id: str, lease_id: str) -> Outcome:
     return Outcome(task_id, Verdict.REJECTED, 404, f"task {task_id} never had a lease {lease_id}")
+
+
+def _ended_by(task_id: str, report: tuple[str, str] | None) -> Outcome:
+    """A heartbeat for an ended lease. One that its own report ended was not lost: that report's answer was."""
+    if report is not None and report[1] == Verdict.COMMITTED:
+        return Outcome(task_id, Verdict.COMMITTED)
+    return Outcome(task_id, Verdict.CANCELLED, 409, LEASE_OVER)
 
 
 def _repeated(task_id: str, report: Report, before: tuple[str, str]) -> Outcome:

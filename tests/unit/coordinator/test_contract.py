@@ -208,7 +208,16 @@ class TestHeartbeat:
         assert house.heartbeat(task) == house.heartbeat(task)
 
     def test_after_a_report_there_is_no_lease_to_extend(self, house: House, task: dict) -> None:
+        """Its author did not lose it: if the answer to the report was lost, this says what it was."""
         house.report(task)
+        outcome = house.heartbeat(task)
+        assert (outcome.verdict, outcome.lease_expires_ms) == (Verdict.COMMITTED, None)
+        house.advance(LEASE_S)
+        assert house.heartbeat(task) == outcome
+
+    def test_after_a_discarded_report_it_is_cancelled(self, house: House, task: dict) -> None:
+        house.advance(LEASE_S)
+        assert house.report(task).verdict is Verdict.CANCELLED
         assert house.heartbeat(task).verdict is Verdict.CANCELLED
 
     def test_with_an_unknown_lease_is_rejected(self, house: House, task: dict) -> None:

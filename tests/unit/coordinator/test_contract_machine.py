@@ -106,7 +106,8 @@ class Contract(RuleBasedStateMachine):
             lease.expires_ms = outcome.lease_expires_ms
             assert lease.expires_ms == self.now_ms + LEASE_S * 1000
         else:
-            assert outcome.verdict is Verdict.CANCELLED
+            assert outcome.lease_expires_ms is None
+            assert outcome.verdict is (Verdict.COMMITTED if lease.committed else Verdict.CANCELLED)
 
     @rule(target=reports, lease=leases, status=STATUSES, arrives=st.booleans())
     def report(self, lease: Lease, status: str, arrives: bool) -> tuple[Lease, dict[str, Any]]:

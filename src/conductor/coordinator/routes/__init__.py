@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from conductor.coordinator.app import Route
-from conductor.coordinator.routes import admin, metadata, reports, tasks, workflows
+from conductor.coordinator.routes import (
+    admin,
+    by_reference,
+    metadata,
+    reports,
+    schemas,
+    search,
+    tasks,
+    workflow_actions,
+    workflows,
+)
+
+_RESOURCES = (tasks, reports, by_reference, metadata, schemas, workflows, workflow_actions, search, admin)
 
 #: Everything the coordinator answers.
-ROUTES: list[Route] = [*tasks.ROUTES, *reports.ROUTES, *metadata.ROUTES, *workflows.ROUTES, *admin.ROUTES]
+ROUTES: list[Route] = [route for resource in _RESOURCES for route in resource.ROUTES]

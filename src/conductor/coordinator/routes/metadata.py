@@ -94,6 +94,33 @@ async def workflow_defs(request: Request) -> Answer:
     return as_json(await request.core.read(lambda tx: queries.decoded(tx.rows("workflow definitions"))))
 
 
+async def names_and_versions(request: Request) -> Answer:
+    """GET /metadata/workflow/names-and-versions."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for definition in await request.core.read(lambda tx: queries.decoded(tx.rows("workflow definitions"))):
+        known = {name: definition[name] for name in ("name", "version", "createTime") if name in definition}
+        found.setdefault(definition["name"], []).append(known)
+    return as_json(found)
+
+
+async def names(request: Request) -> Answer:
+    """GET /metadata/workflow/names."""
+    found = await request.core.read(lambda tx: queries.decoded(tx.rows("workflow definitions")))
+    return as_json(sorted({definition["name"] for definition in found}))
+
+
+async def latest_versions(request: Request) -> Answer:
+    """GET /metadata/workflow/latest-versions."""
+    found = await request.core.read(lambda tx: queries.decoded(tx.rows("workflow definitions")))
+    return as_json(list({definition["name"]: definition for definition in found}.values()))
+
+
+async def versions(request: Request) -> Answer:
+    """GET /metadata/workflow/{name}/versions."""
+    name = request.params["name"]
+    return as_json(await request.core.read(lambda tx: queries.decoded(tx.rows("workflow definition versions", name))))
+
+
 async def drop_workflow_def(request: Request) -> Answer:
     """DELETE /metadata/workflow/{name}/{version}."""
     name, text = request.params["name"], request.params["version"]
@@ -114,6 +141,10 @@ ROUTES = [
     Route("PUT", "/api/metadata/workflow", update_workflow_defs),
     Route("GET", "/api/metadata/workflow", workflow_defs),
     Route("POST", "/api/metadata/workflow/validate", validate_workflow_def),
+    Route("GET", "/api/metadata/workflow/names", names),
+    Route("GET", "/api/metadata/workflow/names-and-versions", names_and_versions),
+    Route("GET", "/api/metadata/workflow/latest-versions", latest_versions),
     Route("GET", "/api/metadata/workflow/{name}", workflow_def),
+    Route("GET", "/api/metadata/workflow/{name}/versions", versions),
     Route("DELETE", "/api/metadata/workflow/{name}/{version}", drop_workflow_def),
 ]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor.coordinator import queries, workflow_actions
-from conductor.coordinator.app import DONE, NOTHING, Answer, Request, Route, as_json, as_text
+from conductor.coordinator import queries
+from conductor.coordinator.app import Answer, Request, Route, as_json, as_text
 from conductor.coordinator.definition_rules import check_workflow_def
 from conductor.coordinator.errors import bad_request, invalid
-from conductor.coordinator.executions import Action, Start, find_workflow
+from conductor.coordinator.executions import Start, find_workflow
+from conductor.coordinator.store import Tx
+from conductor.coordinator.workflow_row import WorkflowRow
 
 MAX_PRIORITY = 99
 
@@ -61,43 +63,58 @@ async def status(request: Request) -> Answer:
     )
 
 
-async def _act(request: Request, action: Action) -> None:
-    workflow_id, executions = request.params["id"], request.core.executions
-    await request.core.write(lambda tx: executions.act(tx, find_workflow(tx, workflow_id), action))
+async def tasks(request: Request) -> Answer:
+    """GET /workflow/{id}/tasks?start=0&count=15&status=."""
+    start_at, count = max(0, request.integer("start", 0)), max(0, request.integer("count", 15))
+    wanted = {name for text in request.all("status") for name in text.split(",") if name}
+    workflow_id, snapshots = request.params["id"], request.core.snapshots
+    found = await request.core.read(lambda tx: queries.tasks(tx, snapshots, find_workflow(tx, workflow_id)))
+    matching = [task for task in found if not wanted or task["status"] in wanted]
+    return as_json({"totalHits": len(matching), "results": matching[start_at : start_at + count]})
 
 
-async def terminate(request: Request) -> Answer:
-    """DELETE /workflow/{id}?reason=: open tasks are cancelled and lose their leases."""
-    reason = request.query("reason")
-    await _act(request, lambda state, now_ms, _: workflow_actions.terminate(state, now_ms, reason))
-    return DONE
+async def running(request: Request) -> Answer:
+    """GET /workflow/running/{name}?version=1&startTime=&endTime=."""
+    query = (
+        request.params["name"],
+        request.integer("version", 1),
+        request.integer("startTime", 0),
+        request.integer("endTime", 2**53 - 1),
+    )
+    return as_json(
+        await request.core.read(lambda tx: [tx.ids.workflow(pk) for (pk,) in tx.rows("running workflows", *query)])
+    )
 
 
-async def pause(request: Request) -> Answer:
-    """PUT /workflow/{id}/pause: nothing more is scheduled; tasks in hand are not touched."""
-    await _act(request, lambda state, _now, _ids: workflow_actions.pause(state))
-    return DONE
+async def correlated(request: Request) -> Answer:
+    """GET /workflow/{name}/correlated/{correlationId}."""
+    ids = [request.params["correlationId"]]
+    return as_json((await _correlated(request, ids))[ids[0]])
 
 
-async def resume(request: Request) -> Answer:
-    """PUT /workflow/{id}/resume."""
-    await _act(request, lambda state, now_ms, new_id: workflow_actions.resume(state, now_ms, new_id=new_id))
-    return DONE
+async def correlated_many(request: Request) -> Answer:
+    """POST /workflow/{name}/correlated: the body is an array of correlation ids."""
+    return as_json(await _correlated(request, request.json(list[str])))
 
 
-async def retry(request: Request) -> Answer:
-    """POST /workflow/{id}/retry: what failed is tried again, under new task ids."""
-    await _act(request, lambda state, now_ms, new_id: workflow_actions.retry(state, now_ms, new_id=new_id))
-    return NOTHING
+async def _correlated(request: Request, ids: list[str]) -> dict[str, Any]:
+    name, snapshots = request.params["name"], request.core.snapshots
+    closed, with_tasks = request.flag("includeClosed", default=False), request.flag("includeTasks", default=False)
+
+    def find(tx: Tx, correlation_id: str) -> list[dict[str, Any]]:
+        rows = [WorkflowRow._make(row) for row in tx.rows("correlated workflows", correlation_id, name, closed)]
+        return [queries.whole_workflow(tx, snapshots, row, with_tasks=with_tasks) for row in rows]
+
+    return await request.core.read(lambda tx: {correlation_id: find(tx, correlation_id) for correlation_id in ids})
 
 
 ROUTES = [
     Route("POST", "/api/workflow", start),
     Route("POST", "/api/workflow/{name}", start_by_name),
     Route("GET", "/api/workflow/{id}", get),
-    Route("DELETE", "/api/workflow/{id}", terminate),
-    Route("PUT", "/api/workflow/{id}/pause", pause),
-    Route("PUT", "/api/workflow/{id}/resume", resume),
-    Route("POST", "/api/workflow/{id}/retry", retry),
     Route("GET", "/api/workflow/{id}/status", status),
+    Route("GET", "/api/workflow/{id}/tasks", tasks),
+    Route("GET", "/api/workflow/running/{name}", running),
+    Route("GET", "/api/workflow/{name}/correlated/{correlationId}", correlated),
+    Route("POST", "/api/workflow/{name}/correlated", correlated_many),
 ]

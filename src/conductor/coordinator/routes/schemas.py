@@ -1,0 +1,81 @@
+"""JSON schemas of task inputs and outputs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from conductor.coordinator import queries
+from conductor.coordinator.app import DONE, Answer, Request, Route, as_json, read_json
+from conductor.coordinator.errors import bad_request, not_found
+from conductor.coordinator.store import Tx
+
+
+class Named(msgspec.Struct):
+    """What every schema must have."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    version: Annotated[int, Meta(ge=0, lt=2**31)] = 1
+
+
+async def register(request: Request) -> Answer:
+    """POST /schema: one schema or an array; each is created or replaced."""
+    found = request.json(list[dict[str, Any]] | dict[str, Any])
+    schemas = found if isinstance(found, list) else [found]
+    named = [read_json(msgspec.json.encode(schema), Named) for schema in schemas]
+
+    def put_all(tx: Tx) -> None:
+        for schema, key in zip(schemas, named, strict=True):
+            tx.run("set schema", key.name, key.version, msgspec.json.encode({**schema, "version": key.version}))
+
+    await request.core.write(put_all)
+    return DONE
+
+
+async def everything(request: Request) -> Answer:
+    """GET /schema."""
+    return as_json(await request.core.read(lambda tx: queries.decoded(tx.rows("schemas"))))
+
+
+async def get(request: Request) -> Answer:
+    """GET /schema/{name}[/{version}]."""
+    name, version = request.params["name"], request.params.get("version")
+    if version is None:
+        rows = await request.core.read(lambda tx: tx.rows("latest schema", name))
+    else:
+        number = _version(version)
+        rows = await request.core.read(lambda tx: tx.rows("schema", name, number))
+    if not rows:
+        raise not_found(f"No such schema: {name}" + (f" version {version}" if version else ""))
+    return as_json(queries.decoded(rows)[0])
+
+
+async def drop(request: Request) -> Answer:
+    """DELETE /schema/{name}[/{version}]."""
+    name, version = request.params["name"], request.params.get("version")
+    if version is None:
+        dropped = await request.core.write(lambda tx: tx.run("drop schemas", name))
+    else:
+        number = _version(version)
+        dropped = await request.core.write(lambda tx: tx.run("drop schema", name, number))
+    if not dropped:
+        raise not_found(f"No such schema: {name}")
+    return DONE
+
+
+def _version(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise bad_request(f"a version is a whole number, not {text[:100]!r}")
+    return int(text)
+
+
+ROUTES = [
+    Route("POST", "/api/schema", register),
+    Route("GET", "/api/schema", everything),
+    Route("GET", "/api/schema/{name}", get),
+    Route("GET", "/api/schema/{name}/{version}", get),
+    Route("DELETE", "/api/schema/{name}", drop),
+    Route("DELETE", "/api/schema/{name}/{version}", drop),
+]

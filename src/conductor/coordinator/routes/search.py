@@ -1,0 +1,55 @@
+"""Searching."""
+
+from __future__ import annotations
+
+from conductor.coordinator import search
+from conductor.coordinator.app import Answer, Request, Route, as_json
+
+
+def _asked(request: Request) -> search.Search:
+    return search.Search(
+        start=request.integer("start", 0),
+        size=request.integer("size", 100),
+        sort=request.query("sort"),
+        free_text=request.query("freeText") or "*",
+        query=request.query("query"),
+    )
+
+
+async def workflows(request: Request) -> Answer:
+    """GET /workflow/search."""
+    asked = _asked(request)
+    return as_json(await request.core.read(lambda tx: search.workflows(tx, asked)))
+
+
+async def whole_workflows(request: Request) -> Answer:
+    """GET /workflow/search-v2."""
+    asked, snapshots = _asked(request), request.core.snapshots
+    return as_json(await request.core.read(lambda tx: search.whole_workflows(tx, snapshots, asked)))
+
+
+async def workflows_by_tasks(request: Request) -> Answer:
+    """GET /workflow/search-by-tasks."""
+    asked = _asked(request)
+    return as_json(await request.core.read(lambda tx: search.workflows_by_tasks(tx, asked)))
+
+
+async def tasks(request: Request) -> Answer:
+    """GET /tasks/search."""
+    asked, snapshots = _asked(request), request.core.snapshots
+    return as_json(await request.core.read(lambda tx: search.tasks(tx, snapshots, asked)))
+
+
+async def whole_tasks(request: Request) -> Answer:
+    """GET /tasks/search-v2."""
+    asked, snapshots = _asked(request), request.core.snapshots
+    return as_json(await request.core.read(lambda tx: search.whole_tasks(tx, snapshots, asked)))
+
+
+ROUTES = [
+    Route("GET", "/api/workflow/search", workflows),
+    Route("GET", "/api/workflow/search-v2", whole_workflows),
+    Route("GET", "/api/workflow/search-by-tasks", workflows_by_tasks),
+    Route("GET", "/api/tasks/search", tasks),
+    Route("GET", "/api/tasks/search-v2", whole_tasks),
+]

@@ -1,0 +1,253 @@
+"""The breadth of the API: what clients of tasks, workflows and metadata call, answered as the live server does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from conductor.coordinator import Coordinator
+
+
+@pytest.fixture
+def api() -> Iterator[httpx.Client]:
+    with Coordinator() as found, httpx.Client(base_url=found.url) as client:
+        client.post("/metadata/taskdefs", json=[{"name": name, "retryCount": 0} for name in ("a", "b")])
+        flow = {
+            "name": "flow",
+            "tasks": [{"name": "a", "taskReferenceName": "r0"}, {"name": "b", "taskReferenceName": "r1"}],
+        }
+        assert client.post("/metadata/workflow", json=flow).status_code == 200
+        yield client
+
+
+def start(api: httpx.Client, **more: Any) -> str:
+    answer = api.post("/workflow", json={"name": "flow", **more})
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def finish(api: httpx.Client, name: str, status: str = "COMPLETED") -> dict[str, Any]:
+    task = api.get(f"/tasks/poll/{name}").json()
+    keys = ("taskId", "workflowInstanceId", "leaseId")
+    body = {key: task[key] for key in keys} | {"status": status, "outputData": {"by": name}}
+    assert api.post("/tasks", json=body).status_code == 200
+    return task
+
+
+def status(api: httpx.Client, workflow: str) -> str:
+    return api.get(f"/workflow/{workflow}/status").json()["status"]
+
+
+class TestActions:
+    def test_pause_and_resume(self, api: httpx.Client) -> None:
+        workflow = start(api)
+        assert api.put(f"/workflow/{workflow}/pause").status_code == 200
+        finish(api, "a")
+        assert api.get("/tasks/poll/b").status_code == 204
+        assert api.put(f"/workflow/{workflow}/resume").status_code == 200
+        finish(api, "b")
+        assert status(api, workflow) == "COMPLETED"
+        assert api.put(f"/workflow/{workflow}/pause").status_code == 409
+        assert api.put(f"/workflow/{workflow}/resume").status_code == 400
+
+    def test_terminate(self, api: httpx.Client) -> None:
+        workflow = start(api)
+        for _ in range(2):
+            assert api.delete(f"/workflow/{workflow}", params={"reason": "why"}).status_code == 200
+        assert api.get(f"/workflow/{workflow}").json()["reasonForIncompletion"] == "why"
+        assert api.delete("/workflow/nope").status_code == 404
+
+    def test_a_completed_workflow_is_not_terminated(self, api: httpx.Client) -> None:
+        workflow = start(api)
+        finish(api, "a")
+        finish(api, "b")
+        assert api.delete(f"/workflow/{workflow}").status_code == 409
+
+    def test_retry(self, api: httpx.Client) -> None:
+        workflow = start(api)
+        assert api.post(f"/workflow/{workflow}/retry").status_code == 404
+        finish(api, "a", "FAILED")
+        assert status(api, workflow) == "FAILED"
+        assert api.post(f"/workflow/{workflow}/retry").status_code == 204
+        finish(api, "a")
+        finish(api, "b")
+        assert status(api, workflow) == "COMPLETED"
+
+    def test_restart(self, api: httpx.Client) -> None:
+        workflow = start(api)
+        assert api.post(f"/workflow/{workflow}/restart").status_code == 409
+        finish(api, "a", "FAILED")
+        assert api.post(f"/workflow/{workflow}/restart").status_code == 204
+        assert [task["status"] for task in api.get(f"/workflow/{workflow}").json()["tasks"]] == ["SCHEDULED"]
+
+    def test_restart_with_the_latest_definition(self, api: httpx.Client) -> None:
+        workflow = start(api)
+        finish(api, "a", "FAILED")
+        newer = {"name": "flow", "version": 2, "tasks": [{"name": "b", "taskReferenceName": "only"}]}
+        api.post("/metadata/workflow", json=newer)
+        assert api.post(f"/workflow/{workflow}/restart", params={"useLatestDefinitions": "true"}).status_code == 204
+        finish(api, "b")
+        assert status(api, workflow) == "COMPLETED"
+
+    def test_rerun(self, api: httpx.Client) -> None:
+        workflow = start(api)
+        finish(api, "a")
+        second = finish(api, "b", "FAILED")
+        answer = api.post(f"/workflow/{workflow}/rerun", json={"reRunFromTaskId": second["taskId"]})
+        assert (answer.status_code, answer.text) == (200, workflow)
+        finish(api, "b")
+        assert status(api, workflow) == "COMPLETED"
+        assert api.post(f"/workflow/{workflow}/rerun", json={"reRunFromTaskId": "nope"}).status_code == 400
+
+    def test_skip(self, api: httpx.Client) -> None:
+        workflow = start(api)
+        assert api.put(f"/workflow/{workflow}/skiptask/r0").status_code == 400
+        assert api.put(f"/workflow/{workflow}/skiptask/r1").status_code == 200
+        finish(api, "a")
+        assert status(api, workflow) == "COMPLETED"
+
+    def test_reset_callbacks(self, api: httpx.Client) -> None:
+        workflow = start(api)
+        task = api.get("/tasks/poll/a").json()
+        back = {"taskId": task["taskId"], "workflowInstanceId": workflow, "status": "IN_PROGRESS"}
+        api.post("/tasks", json={**back, "callbackAfterSeconds": 3600})
+        assert api.get("/tasks/poll/a").status_code == 204
+        assert api.post(f"/workflow/{workflow}/resetcallbacks").status_code == 204
+        assert api.get("/tasks/poll/a").json()["taskId"] == task["taskId"]
+
+    def test_remove(self, api: httpx.Client) -> None:
+        workflow = start(api)
+        assert api.delete(f"/workflow/{workflow}/remove").status_code == 400
+        assert api.delete(f"/workflow/{workflow}/terminate-remove").status_code == 200
+        assert api.get(f"/workflow/{workflow}").status_code == 404
+        assert api.get("/tasks/poll/a").status_code == 204
+
+    def test_bulk(self, api: httpx.Client) -> None:
+        workflow = start(api)
+        answer = api.post("/workflow/bulk/terminate", json=[workflow, "nope"]).json()
+        assert answer["bulkSuccessfulResults"] == [workflow]
+        assert answer["bulkErrorResults"] == {"nope": "No such workflow found by id: nope"}
+        assert api.put("/workflow/bulk/pause", json=["x"] * 1001).status_code == 400
+
+    def test_decide(self, api: httpx.Client) -> None:
+        assert api.put(f"/workflow/decide/{start(api)}").status_code == 200
+
+
+class TestByReference:
+    def test_update(self, api: httpx.Client) -> None:
+        workflow = start(api)
+        answer = api.post(f"/tasks/{workflow}/r0/IN_PROGRESS", json={"a": 1})
+        task_id = answer.text
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "text/plain;charset=UTF-8")
+        assert api.post(f"/tasks/{workflow}/r0/COMPLETED", json={"b": 2}).text == task_id
+        assert api.get(f"/tasks/{task_id}").json()["outputData"] == {"a": 1, "b": 2}
+
+    def test_nothing_matches(self, api: httpx.Client) -> None:
+        answer = api.post("/tasks/nope/r0/COMPLETED", json={})
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert api.post("/tasks/nope/r0/COMPLETED/sync", json={}).status_code == 404
+        assert api.post("/tasks/nope/r0/DONE", json={}).status_code == 400
+
+    def test_sync(self, api: httpx.Client) -> None:
+        workflow = start(api)
+        api.post(f"/tasks/{workflow}/r0/COMPLETED", json={})
+        assert api.post(f"/tasks/{workflow}/r1/COMPLETED/sync", json={}).json()["status"] == "COMPLETED"
+
+    def test_signal_completes_a_wait(self, api: httpx.Client) -> None:
+        flow = {"name": "w", "tasks": [{"name": "w", "taskReferenceName": "w", "type": "WAIT"}]}
+        workflow = start(api, workflowDef=flow)
+        assert api.post(f"/tasks/{workflow}/COMPLETED/signal", json={"x": 1}).status_code == 200
+        found = api.get(f"/workflow/{workflow}").json()
+        assert (found["status"], found["output"]) == ("COMPLETED", {"x": 1})
+        assert api.post("/tasks/nope/COMPLETED/signal", json={}).status_code == 404
+
+
+class TestReading:
+    def test_search(self, api: httpx.Client) -> None:
+        ids = [start(api, correlationId=f"c{n}") for n in range(3)]
+        found = api.get(
+            "/workflow/search", params={"query": "workflowType = 'flow' AND status IN (RUNNING,FAILED)"}
+        ).json()
+        assert found["totalHits"] == 3
+        assert {one["workflowId"] for one in found["results"]} == set(ids)
+        page = api.get("/workflow/search", params={"size": 1, "start": 1, "sort": "startTime:ASC"}).json()
+        assert (page["totalHits"], len(page["results"])) == (3, 1)
+        assert api.get("/workflow/search", params={"query": "correlationId=c1"}).json()["totalHits"] == 1
+        assert api.get("/workflow/search", params={"freeText": ids[0]}).json()["totalHits"] == 1
+        assert api.get("/workflow/search-v2", params={"query": "startTime > 0"}).json()["results"][0]["tasks"]
+        assert api.get("/workflow/search-by-tasks", params={"query": "taskType=a"}).json()["totalHits"] == 3
+        assert (
+            api.get("/tasks/search", params={"query": f"workflowId={ids[0]}"}).json()["results"][0]["taskType"] == "a"
+        )
+        assert api.get("/tasks/search-v2").json()["results"][0]["inputData"] == {}
+
+    @pytest.mark.parametrize(
+        "query", ["foo bar baz", "nothing = 1", "startTime > soon", "status = 'x'; DROP TABLE task"]
+    )
+    def test_bad_searches(self, api: httpx.Client, query: str) -> None:
+        answer = api.get("/workflow/search", params={"query": query})
+        assert answer.status_code == 400 or answer.json()["totalHits"] == 0
+        assert api.get("/workflow/search", params={"size": 5001}).status_code == 400
+        assert api.get("/tasks/search").status_code == 200
+
+    def test_running_and_correlated(self, api: httpx.Client) -> None:
+        workflow = start(api, correlationId="c1")
+        assert api.get("/workflow/running/flow").json() == [workflow]
+        assert [one["workflowId"] for one in api.get("/workflow/flow/correlated/c1").json()] == [workflow]
+        assert list(api.post("/workflow/flow/correlated", json=["c1", "c2"]).json()) == ["c1", "c2"]
+        api.delete(f"/workflow/{workflow}")
+        assert api.get("/workflow/flow/correlated/c1").json() == []
+        assert len(api.get("/workflow/flow/correlated/c1", params={"includeClosed": "true"}).json()) == 1
+
+    def test_tasks_of_a_workflow(self, api: httpx.Client) -> None:
+        workflow = start(api)
+        finish(api, "a")
+        assert api.get(f"/workflow/{workflow}/tasks").json()["totalHits"] == 2
+        scheduled = api.get(f"/workflow/{workflow}/tasks", params={"status": "SCHEDULED"}).json()
+        assert [task["referenceTaskName"] for task in scheduled["results"]] == ["r1"]
+
+    def test_queues(self, api: httpx.Client) -> None:
+        start(api)
+        start(api, taskToDomain={"a": "blue"})
+        assert api.get("/tasks/queue/size", params={"taskType": "a"}).json() == 1
+        assert api.get("/tasks/queue/sizes", params={"taskType": ["a", "zz"]}).json() == {"a": 1, "zz": 0}
+        assert api.get("/tasks/queue/all").json() == {"a": 1, "blue:a": 1}
+        assert api.get("/tasks/queue/all/verbose").json()["a"] == {"a": {"size": 1, "uacked": 0}}
+        api.get("/tasks/poll/a", params={"workerid": "w1"})
+        (last,) = api.get("/tasks/queue/polldata", params={"taskType": "a"}).json()
+        assert (last["queueName"], last["workerId"]) == ("a", "w1")
+        assert api.post("/tasks/queue/requeue/a").text == "2"
+
+
+class TestMetadata:
+    def test_versions(self, api: httpx.Client) -> None:
+        second = {"name": "flow", "version": 2, "tasks": [{"name": "a", "taskReferenceName": "r0"}]}
+        assert api.put("/metadata/workflow", json=[second]).json()["bulkSuccessfulResults"] == ["flow"]
+        assert api.get("/metadata/workflow/flow").json()["version"] == 2
+        assert api.get("/metadata/workflow/flow", params={"version": 1}).json()["version"] == 1
+        assert api.get("/metadata/workflow/flow", params={"version": 9}).status_code == 404
+        assert api.get("/metadata/workflow/names").json() == ["flow"]
+        assert len(api.get("/metadata/workflow/names-and-versions").json()["flow"]) == 2
+        assert [one["version"] for one in api.get("/metadata/workflow/latest-versions").json()] == [2]
+        assert [one["version"] for one in api.get("/metadata/workflow/flow/versions").json()] == [1, 2]
+
+    def test_schemas(self, api: httpx.Client) -> None:
+        schema = {"name": "a_input", "version": 1, "type": "JSON", "data": {"type": "object"}}
+        assert api.post("/schema", json=schema).status_code == 200
+        assert api.post("/schema", json=[{**schema, "version": 2}]).status_code == 200
+        assert api.get("/schema/a_input/1").json() == schema
+        assert api.get("/schema/a_input").json()["version"] == 2
+        assert len(api.get("/schema").json()) == 2
+        assert api.delete("/schema/a_input/1").status_code == 200
+        assert api.get("/schema/a_input/1").status_code == 404
+        assert api.post("/schema", json={"version": 1}).status_code == 400
+
+    def test_a_running_workflow_keeps_its_definitions(self, api: httpx.Client) -> None:
+        start(api)
+        api.post("/metadata/taskdefs", json=[{"name": "a", "responseTimeoutSeconds": 7}])
+        assert api.get("/tasks/poll/a").json()["responseTimeoutSeconds"] == 3600
+        start(api)
+        assert api.get("/tasks/poll/a").json()["responseTimeoutSeconds"] == 7
