@@ -1,0 +1,99 @@
+"""The examples run as their users run them: as scripts, against a server, until they end or are stopped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from program import Program
+
+from conductor.coordinator import Coordinator
+from conductor.testing import ConductorStub
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+Run = Callable[..., Program]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    running: list[Program] = []
+
+    def start(name: str, **env: str) -> Program:
+        running.append(Program([EXAMPLES / f"{name}.py"], tmp_path, env))
+        return running[-1]
+
+    yield start
+    for program in running:
+        program.__exit__(None, None, None)
+
+
+@pytest.fixture
+def coordinator(tmp_path: Path) -> Iterator[Coordinator]:
+    with Coordinator(tmp_path / "examples.db") as running:
+        yield running
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_an_example_fits_a_screen_and_says_how_it_ends(example: Path) -> None:
+    text = example.read_text()
+    assert len(text.splitlines()) <= 40
+    assert re.search(r"Ends by itself\.|Stop it with Ctrl-C\.", text)
+
+
+def test_workers_e2e(run: Run, coordinator: Coordinator) -> None:
+    program = run("workers_e2e", CONDUCTOR_SERVER_URL=coordinator.url)
+    assert program.ended() == 0
+    for order in range(5):
+        assert f"COMPLETED {{'mail': 'order {order} is on its way'}}" in program.output
+
+
+def test_compare_multiprocessing_vs_asyncio(run: Run, coordinator: Coordinator) -> None:
+    program = run("compare_multiprocessing_vs_asyncio", CONDUCTOR_SERVER_URL=coordinator.url)
+    assert program.ended() == 0
+    assert re.search(r"^multiprocessing +\d+ tasks/s +\d+ MB$", program.output, re.MULTILINE)
+    assert re.search(r"^asyncio +\d+ tasks/s +\d+ MB$", program.output, re.MULTILINE)
+
+
+def test_worker_configuration_example(run: Run) -> None:
+    env = {"CONDUCTOR_WORKER_PROCESS_ORDER_THREAD_COUNT": "50", "CONDUCTOR_WORKER_ALL_DOMAIN": "production"}
+    program = run("worker_configuration_example", **env)
+    assert program.ended() == 0
+    for option, value, source in (
+        ("poll_interval_millis", "1000", "code"),
+        ("thread_count", "50", "env CONDUCTOR_WORKER_PROCESS_ORDER_THREAD_COUNT"),
+        ("domain", "production", "env CONDUCTOR_WORKER_ALL_DOMAIN"),
+        ("strict_schema", "True", "code"),
+    ):
+        assert re.search(rf"^  {option} +{value} +{source}$", program.output, re.MULTILINE)
+
+
+def test_asyncio_workers(run: Run, server: ConductorStub) -> None:
+    program = run("asyncio_workers")
+    price = server.add_task("fetch_price", {"symbol": "abc"})
+    wrong = server.add_task("fetch_price", {"symbol": "4711"})
+    document = server.add_task("sign_document", {"text": "yes"})
+    server.wait_results(3, 30)
+    assert server.results_for(price)[0]["outputData"] == {"symbol": "ABC", "price": 42.0}
+    assert server.results_for(wrong)[0]["status"] == "FAILED_WITH_TERMINAL_ERROR"
+    assert len(server.results_for(document)[0]["outputData"]["signature"]) == 64
+    assert program.interrupt() == 0
+    assert program.output.rstrip().endswith("stopped")
+
+
+def test_async_worker_example(run: Run, server: ConductorStub) -> None:
+    program = run("async_worker_example")
+    task_id = server.add_task("crawl_site", {"site": "example.com"})
+    for pages in (1, 2):
+        server.wait_results(pages, 30)
+        assert server.results[-1]["outputData"] == {"pages": pages}
+        server.wait_for(server.requeue_postponed, 30)
+    server.wait_results(3, 30)
+    last = server.results_for(task_id)[-1]
+    assert (last["status"], last["outputData"]) == ("COMPLETED", {"pages": 3, "done": True})
+    assert [entry["log"] for entry in last["logs"]] == ["example.com: page 3 of 3"]
+    assert server.task_defs["crawl_site"]["retryCount"] == 5
+    assert program.interrupt() == 0
+    assert "stopping" in program.output
