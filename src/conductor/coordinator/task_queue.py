@@ -45,8 +45,7 @@ class TaskQueue:
     def poll(self, tx: Tx, task_type: str, domain: str, worker_id: str | None, count: int) -> list[dict[str, Any]]:
         """Lease up to `count` ready tasks of a queue, the highest priority first, then the longest ready."""
         limits = tx.row("task type limits", task_type)
-        queue = tx.value("queue", limits[0], domain) if limits else None
-        if queue is None:
+        if limits is None or (queue := tx.value("queue", limits[0], domain)) is None:
             return []
         allowed = min(count, self.allowance(tx, limits))
         if allowed <= 0:
@@ -114,7 +113,8 @@ class TaskQueue:
         if lease_no is None or lease_no > row.lease_no:
             return _unknown_lease(task_id, report.lease_id)
         if not _holds(tx, row, lease_no):
-            return _ended_by(task_id, tx.row("report", row.pk, lease_no))
+            last = lease_no == row.lease_no  # nobody has held the task since
+            return _ended_by(task_id, tx.row("report", row.pk, lease_no) if last else None)
         return Outcome(task_id, Verdict.COMMITTED, lease_expires_ms=self._extend(tx, row))
 
     def _extend(self, tx: Tx, row: TaskRow) -> int:

@@ -56,6 +56,9 @@ class Model:
     def valid(self, lease: Lease, now_ms: int) -> bool:
         return not lease.ended and now_ms < lease.expires_ms
 
+    def last_of(self, task_id: str) -> Lease:
+        return [lease for lease in self.leases if lease.task["taskId"] == task_id][-1]
+
     def end_leases_of(self, workflow: str) -> None:
         for lease in self.leases:
             if lease.task["workflowInstanceId"] == workflow:
@@ -107,7 +110,8 @@ class Contract(RuleBasedStateMachine):
             assert lease.expires_ms == self.now_ms + LEASE_S * 1000
         else:
             assert outcome.lease_expires_ms is None
-            assert outcome.verdict is (Verdict.COMMITTED if lease.committed else Verdict.CANCELLED)
+            kept = lease.committed and self.model.last_of(lease.task["taskId"]) is lease
+            assert outcome.verdict is (Verdict.COMMITTED if kept else Verdict.CANCELLED)
 
     @rule(target=reports, lease=leases, status=STATUSES, arrives=st.booleans())
     def report(self, lease: Lease, status: str, arrives: bool) -> tuple[Lease, dict[str, Any]]:
