@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from asyncio import CancelledError
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec
 
@@ -59,7 +60,7 @@ def _call(handler: Callable[[Any], object], event: TaskRunnerEvent) -> None:
     started = time.monotonic()
     try:
         handler(event)
-    except Exception as error:
+    except (Exception, SystemExit, CancelledError) as error:  # these two would end the worker
         logger.error("Event listener failed: %s", error, exc_info=True)
     took = time.monotonic() - started
     if took > SLOW_LISTENER_S:

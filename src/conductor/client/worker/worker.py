@@ -53,7 +53,7 @@ class Worker(WorkerInterface):
 
     def __getattr__(self, name: str) -> Any:
         # Reached only for what was not given: an option reads as its default.
-        if name in CODE_OPTIONS:
+        if name in OPTIONS and OPTIONS[name].per_worker:
             return OPTIONS[name].default
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
