@@ -1,0 +1,337 @@
+"""Worker, WorkerInterface, the decorator and its registry: describing a worker, and calling it directly."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from conductor.client.automator.roster import choose_workers
+from conductor.client.context.task_context import TaskInProgress, get_task_context
+from conductor.client.http.models.task import Task
+from conductor.client.http.models.task_def import TaskDef
+from conductor.client.http.models.task_result import TaskResult
+from conductor.client.http.models.task_result_status import TaskResultStatus
+from conductor.client.worker import registry
+from conductor.client.worker.exception import NonRetryableException
+from conductor.client.worker.registry import DuplicateWorkerError
+from conductor.client.worker.worker import Worker, calls_coroutine, given_options
+from conductor.client.worker.worker_config import resolve_worker_config
+from conductor.client.worker.worker_interface import WorkerInterface
+from conductor.client.worker.worker_task import worker_task
+
+TASK = Task(task_id="t-1", workflow_instance_id="w-1", task_def_name="job", input_data={"x": 20, "y": 1})
+
+
+def add(x: int, y: int) -> dict[str, int]:
+    return {"sum": x + y}
+
+
+async def add_async(x: int, y: int) -> dict[str, int]:
+    await asyncio.sleep(0)
+    return add(x, y)
+
+
+@pytest.fixture(autouse=True)
+def _own_registry() -> Iterator[None]:
+    registry.clear()
+    yield
+    registry.clear()
+
+
+class TestConstruction:
+    def test_the_name_alone_will_do(self) -> None:
+        worker = Worker("job")
+        assert worker.get_task_definition_name() == worker.task_definition_name == "job"
+        assert worker.execute_function is None
+
+    @pytest.mark.parametrize("name", ["", None, 5])
+    def test_without_a_name_it_says_what_is_missing(self, name: Any) -> None:
+        with pytest.raises(TypeError, match="name of its task type"):
+            Worker(name)
+
+    @pytest.mark.parametrize(
+        ("option", "default"),
+        [
+            ("thread_count", 1),
+            ("poll_interval_millis", 100),
+            ("domain", None),
+            ("poll_timeout", 100),
+            ("lease_extend_enabled", False),
+            ("register_task_def", False),
+            ("overwrite_task_def", True),
+            ("strict_schema", False),
+            ("paused", False),
+        ],
+    )
+    def test_options_read_as_their_defaults(self, option: str, default: Any) -> None:
+        assert getattr(Worker("job"), option) == default
+
+    def test_options_are_keywords(self) -> None:
+        worker = Worker("job", add, thread_count=7, domain="vip", task_def=TaskDef(name="job", retry_count=9))
+        assert (worker.thread_count, worker.domain, worker.get_domain()) == (7, "vip", "vip")
+        assert worker.task_def is not None
+        assert worker.task_def.retry_count == 9
+
+    def test_a_wrong_option_is_named_with_the_right_ones(self) -> None:
+        with pytest.raises(TypeError, match=r"no option 'thread_cuont'.*thread_count"):
+            Worker("job", add, thread_cuont=3)
+
+    def test_an_unknown_attribute_is_an_attribute_error(self) -> None:
+        with pytest.raises(AttributeError, match="nonsense"):
+            Worker("job").nonsense  # noqa: B018
+
+    @pytest.mark.parametrize("options", [{"poll_interval": 250}, {"poll_interval_millis": 250}])
+    def test_the_interval_has_an_older_spelling(self, options: dict[str, int]) -> None:
+        worker = Worker("job", add, **options)  # type: ignore[arg-type]
+        assert worker.poll_interval_millis == 250
+        assert worker.get_polling_interval_in_seconds() == 0.25
+
+    def test_it_can_travel(self) -> None:
+        travelled = pickle.loads(pickle.dumps(Worker("job", add, thread_count=3)))
+        assert (travelled.task_definition_name, travelled.execute_function, travelled.thread_count) == ("job", add, 3)
+
+    def test_it_reads_well(self) -> None:
+        assert repr(Worker("job", add)) == "Worker('job', add)"
+
+    def test_the_identity_is_of_the_process_unless_it_is_given(self) -> None:
+        """P32: worker ids tell processes apart."""
+        assert Worker("a").get_identity() == Worker("b").get_identity()
+        assert Worker("a", worker_id="me").get_identity() == "me"
+
+    def test_the_process_id_is_in_the_identity(self) -> None:
+        import os
+
+        assert str(os.getpid()) in Worker("a").get_identity()
+
+
+class TestDirectCalls:
+    """`Worker.execute(task)` from a program: whatever the function does, a result comes back."""
+
+    @pytest.mark.parametrize("function", [add, add_async, functools.partial(add, y=1)], ids=["def", "async", "partial"])
+    def test_give_a_result(self, function: Any) -> None:
+        result = Worker("job", function, worker_id="me").execute(TASK)
+        assert (result.status, result.output_data) == (TaskResultStatus.COMPLETED, {"sum": 21})
+        assert (result.task_id, result.workflow_instance_id, result.worker_id) == ("t-1", "w-1", "me")
+
+    @pytest.mark.parametrize(
+        ("error", "status"),
+        [
+            (ValueError("bad"), TaskResultStatus.FAILED),
+            (NonRetryableException("bad"), TaskResultStatus.FAILED_WITH_TERMINAL_ERROR),
+        ],
+    )
+    def test_give_a_result_for_an_exception(self, error: Exception, status: TaskResultStatus) -> None:
+        def fail() -> None:
+            raise error
+
+        result = Worker("job", fail).execute(TASK)
+        assert result.status is status
+        assert "bad" in (result.reason_for_incompletion or "")
+        assert "raise error" in result.logs[0].log
+
+    def test_have_a_context(self) -> None:
+        def talk() -> str:
+            get_task_context().add_log("hello")
+            return get_task_context().task_id
+
+        result = Worker("job", talk).execute(TASK)
+        assert result.output_data == {"result": "t-1"}
+        assert [entry.log for entry in result.logs] == ["hello"]
+
+    def test_know_the_task_in_progress(self) -> None:
+        result = Worker("job", lambda: TaskInProgress(5, {"half": True})).execute(TASK)
+        assert (result.status, result.callback_after_seconds) == (TaskResultStatus.IN_PROGRESS, 5)
+
+    def test_a_bad_input_is_a_terminal_failure(self) -> None:
+        result = Worker("job", add).execute(Task(task_id="t", input_data={"x": "no", "y": 1}))
+        assert result.status is TaskResultStatus.FAILED_WITH_TERMINAL_ERROR
+        assert "x" in (result.reason_for_incompletion or "")
+
+
+class TestClasses:
+    class Adder(WorkerInterface):
+        thread_count = 5
+
+        def execute(self, task: Task) -> TaskResult:
+            result = self.get_task_result_from_task(task)
+            result.add_output_data("sum", add(**task.input_data)["sum"])
+            return result
+
+    def test_subclasses_take_the_name(self) -> None:
+        adder = self.Adder("job")
+        assert adder.get_task_definition_name() == "job"
+        assert adder.execute(TASK).output_data == {"sum": 21}
+
+    def test_a_result_for_a_task_knows_who_and_what(self) -> None:
+        result = self.Adder("job").get_task_result_from_task(TASK)
+        assert (result.task_id, result.workflow_instance_id) == ("t-1", "w-1")
+        assert result.status is TaskResultStatus.COMPLETED
+
+    def test_execute_must_be_written(self) -> None:
+        with pytest.raises(TypeError, match="execute"):
+            WorkerInterface("job")  # type: ignore[abstract]
+
+    def test_options_are_attributes_or_getters(self) -> None:
+        class Chatty(self.Adder):  # type: ignore[name-defined,misc]
+            def get_domain(self) -> str:
+                return "vip"
+
+            def get_polling_interval_in_seconds(self) -> float:
+                return 0.5
+
+        assert given_options(Chatty("job")) == {"thread_count": 5, "domain": "vip", "poll_interval_millis": 500}
+
+    def test_the_environment_wins_over_the_class(self) -> None:
+        adder = self.Adder("job")
+        env = {"CONDUCTOR_WORKER_JOB_THREAD_COUNT": "9"}
+        config = resolve_worker_config("job", given_options(adder), env=env)
+        assert config.thread_count == 9
+
+    def test_a_worker_subclass_may_write_execute(self) -> None:
+        class Old(Worker):
+            def execute(self, task: Task) -> TaskResult:
+                return TaskResult(task_id=task.task_id, output_data={"old": True})
+
+        assert Old("job").execute(TASK).output_data == {"old": True}
+
+
+class TestKindOfFunction:
+    def test_what_is_a_coroutine_function(self) -> None:
+        class AsyncCall:
+            async def __call__(self, x: int) -> int:
+                return x
+
+        class AsyncClass(WorkerInterface):
+            async def execute(self, task: Task) -> dict[str, int]:  # type: ignore[override]
+                return {}
+
+        for worker in (
+            Worker("a", add_async),
+            Worker("b", functools.partial(add_async, y=1)),
+            Worker("c", AsyncCall()),
+            AsyncClass("d"),
+        ):
+            assert calls_coroutine(worker), worker
+
+    def test_what_is_none(self) -> None:
+        for worker in (Worker("a", add), Worker("b", functools.partial(add, y=1)), TestClasses.Adder("c"), Worker("d")):
+            assert not calls_coroutine(worker), worker
+
+
+class TestDecorator:
+    def test_leaves_the_function_as_it_was(self) -> None:
+        assert worker_task(task_definition_name="job")(add) is add
+        assert add(1, 2) == {"sum": 3}
+
+    def test_registers_the_worker_with_its_options(self) -> None:
+        worker_task("job", thread_count=4, domain="vip", poll_interval=250, poll_timeout=50)(add)
+        (worker,) = registry.registered()
+        assert worker.execute_function is add
+        assert (worker.thread_count, worker.domain) == (4, "vip")
+        assert (worker.poll_interval_millis, worker.poll_timeout) == (250, 50)
+
+    def test_what_is_not_given_is_not_there_for_the_environment_to_fight(self) -> None:
+        worker_task("job")(add)
+        assert given_options(registry.registered()[0]) == {}
+
+    @pytest.mark.parametrize("name", ["", None, add])
+    def test_needs_a_name(self, name: Any) -> None:
+        with pytest.raises(TypeError, match="task_definition_name="):
+            worker_task(name)
+
+    def test_a_wrong_option_is_an_error_at_once(self) -> None:
+        with pytest.raises(TypeError, match="treads"):
+            worker_task("job", treads=4)(add)
+
+    def test_paused_is_not_an_option_of_code(self) -> None:
+        with pytest.raises(TypeError, match="paused"):
+            worker_task("job", paused=True)(add)
+
+    def test_methods_keep_their_type(self) -> None:
+        @worker_task("job")
+        async def work(x: int) -> int:
+            return x
+
+        assert asyncio.iscoroutinefunction(work)
+        assert asyncio.run(work(3)) == 3
+
+
+class TestRegistry:
+    def test_the_same_function_again_replaces_its_older_self(self) -> None:
+        """Notebooks run a cell twice; modules are reloaded."""
+
+        def make(answer: int) -> Any:
+            def work() -> int:
+                return answer
+
+            return worker_task("job")(work)
+
+        make(1)
+        newer = make(2)
+        (worker,) = registry.registered()
+        assert worker.execute_function is newer
+
+    def test_two_functions_for_one_type_are_an_error_at_start(self) -> None:
+        worker_task("job")(add)
+        worker_task("job")(add_async)
+        with pytest.raises(DuplicateWorkerError, match="'job'.*add.*add_async"):
+            registry.registered()
+
+    def test_domains_tell_them_apart(self) -> None:
+        worker_task("job")(add)
+        worker_task("job", domain="vip")(add_async)
+        assert len(registry.registered()) == 2
+
+    def test_finds_the_worker_of_a_function(self) -> None:
+        worker_task("job")(add)
+        assert registry.worker_of(add) is registry.registered()[0]
+        assert registry.worker_of(add_async) is None
+
+
+class TestChoosingWorkers:
+    """What a handler runs: `workers=`, the decorated ones, or both."""
+
+    def test_without_workers_the_decorated_ones(self) -> None:
+        worker_task("job")(add)
+        assert [w.get_task_definition_name() for w in choose_workers(None, None, None)] == ["job"]
+
+    def test_with_workers_only_those(self) -> None:
+        worker_task("job")(add)
+        mine = Worker("mine", add)
+        assert choose_workers([mine], None, None) == [mine]
+
+    def test_both_when_both_are_asked_for_and_nothing_twice(self) -> None:
+        worker_task("job")(add)
+        mine = Worker("mine", add)
+        chosen = choose_workers([mine, add], True, None)
+        assert [w.get_task_definition_name() for w in chosen] == ["mine", "job"]
+
+    def test_none_when_scanning_is_off(self) -> None:
+        worker_task("job")(add)
+        assert choose_workers(None, False, None) == []
+
+    def test_one_alone_needs_no_list(self) -> None:
+        worker_task("job")(add)
+        for one in (Worker("job", add), add, TestClasses.Adder("job")):
+            assert len(choose_workers(one, None, None)) == 1
+
+    def test_the_callers_list_stays_as_it_was(self) -> None:
+        worker_task("job")(add)
+        given = [Worker("mine", add)]
+        choose_workers(given, True, None)
+        assert len(given) == 1
+
+    def test_anything_else_is_refused_by_name(self) -> None:
+        with pytest.raises(TypeError, match="decorated with @worker_task.*lambda"):
+            choose_workers([lambda: 1], None, None)
+        with pytest.raises(TypeError, match="42"):
+            choose_workers([42], None, None)  # type: ignore[list-item]
+
+    def test_one_task_type_cannot_have_two_workers(self) -> None:
+        with pytest.raises(DuplicateWorkerError, match="two workers"):
+            choose_workers([Worker("job", add), Worker("job", add_async)], None, None)
