@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
 
-from servers.java import find_java, server_jar
+from servers.java import aot_cache, launcher
 from servers.processes import Process, free_port
+from servers.stores import Sqlite
 
 #: A busy machine takes its time.
 HEALTH_TIMEOUT_S = 300.0
+STOP_TIMEOUT_S = 300.0
 _COMMON = {
     "server.address": "127.0.0.1",
     "conductor.enable.ui.serving": "false",
@@ -37,9 +41,19 @@ class Node:
 
     def launch(self) -> None:
         """Start the JVM; `wait` until it serves."""
+        cache = prepared_cache()
+        self._launch(*([f"-XX:AOTCache={cache}"] if cache else []))
+
+    def _launch(self, *flags: str) -> None:
         arguments = [f"--{name}={value}" for name, value in self._properties.items()]
-        command = [str(find_java()), "-Xmx1g", "-jar", str(server_jar()), *arguments]
-        self._server = Process(command, self._directory / f"node-{self.port}.log", cwd=self._directory)
+        log = self._directory / f"node-{self.port}.log"
+        self._server = Process([*launcher(*flags), *arguments], log, cwd=self._directory)
+
+    def record(self, cache: Path) -> None:
+        """Start and stop once; the JVM writes its cache when it ends."""
+        self._launch(f"-XX:AOTCacheOutput={cache}")
+        self.wait()
+        self.stop()
 
     def wait(self) -> None:
         """Wait until it says that it is healthy."""
@@ -49,7 +63,7 @@ class Node:
     def stop(self) -> None:
         """SIGTERM."""
         if self._server is not None:
-            self._server.stop()
+            self._server.stop(timeout_s=STOP_TIMEOUT_S)
 
     def kill(self) -> None:
         """kill -9."""
@@ -62,3 +76,17 @@ class Node:
         except httpx.TransportError:
             return False
         return answer.status_code == 200 and answer.json().get("healthy") is True
+
+
+@functools.cache
+def prepared_cache() -> Path | None:
+    """What makes starts quick, recorded once per JDK with a server that does nothing."""
+    cache = aot_cache()
+    if cache is not None and not cache.exists():
+        with tempfile.TemporaryDirectory(dir=cache.parent) as scratch:
+            recorded = Path(scratch) / cache.name
+            Node(Path(scratch), Sqlite(Path(scratch)).properties()).record(recorded)
+            if not recorded.exists():
+                return None  # a JVM that could not write one starts without
+            recorded.rename(cache)
+    return cache
