@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from conductor.clock import Clock
 from conductor.coordinator.definitions import Snapshots
@@ -31,7 +32,8 @@ RETRY_STEP_MS = 1000
 LONG_POLL_REFUSED = "Long Poll Timeout value cannot be more than 5 seconds"
 
 
-class Poll(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Poll:
     """One poll as it was asked."""
 
     task_type: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from conductor.coordinator.app import MAX_HEADER_BYTES
 
@@ -52,7 +52,8 @@ class Protocol(HttpToolsProtocol):
         super().on_response_complete()
 
     def _between_requests(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first request
+        return cycle is None or cycle.response_complete
 
     def _expect_head(self) -> None:
         if self._head_timer is None:

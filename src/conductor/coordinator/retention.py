@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from conductor.clock import Clock
 from conductor.coordinator.executions import remove_task
@@ -18,7 +18,8 @@ STEP = 50
 SETTLE_S = 60.0
 
 
-class Limits(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Limits:
     """What is kept of what has finished. None: everything."""
 
     age_s: float | None = None
@@ -57,7 +58,7 @@ class Retention:
         try:
             while await self._store.write(self.step) == STEP:
                 pass
-            oldest_ms = await self._store.write(lambda tx: tx.value("oldest ended"))
+            oldest_ms: int | None = await self._store.write(lambda tx: tx.value("oldest ended"))
         except StoreError as error:
             logger.error("finished workflows could not be removed: %s", error)
             return SETTLE_S

@@ -128,9 +128,11 @@ def _condition(tx: Tx, clause: str, fields: dict[str, str], query: str) -> tuple
     values = _values(value) if operator == "IN" else [_unquoted(value)]
     if field in ("workflowId", "taskId"):
         key = tx.ids.workflow_pk if field == "workflowId" else tx.ids.task_pk
-        column, bound = ("w.pk" if field == "workflowId" else "t.pk"), [key(text) or 0 for text in values]
+        column = "w.pk" if field == "workflowId" else "t.pk"
+        bound: list[Any] = [key(text) or 0 for text in values]
     elif field in fields:
-        column, bound = fields[field], [int(text) if column_is_number(fields[field], text) else text for text in values]
+        column = fields[field]
+        bound = [int(text) if _is_number(column, text) else text for text in values]
     else:
         raise bad_request(f"cannot search by {field!r}; these can be used: {', '.join(sorted(fields))}")
     if operator == "IN":
@@ -138,7 +140,7 @@ def _condition(tx: Tx, clause: str, fields: dict[str, str], query: str) -> tuple
     return f"{column} {operator} ?", bound
 
 
-def column_is_number(column: str, text: str) -> bool:
+def _is_number(column: str, text: str) -> bool:
     """Times, versions and priorities are compared as numbers."""
     numeric = column.endswith("_ms") or column in ("w.version", "w.priority")
     if numeric and not re.fullmatch(r"-?\d{1,18}", text):

@@ -8,6 +8,7 @@ from conductor.coordinator import definitions, queries
 from conductor.coordinator.app import DONE, Answer, Request, Route, as_json
 from conductor.coordinator.definition_rules import check_workflow_def
 from conductor.coordinator.errors import ApiError, bad_request, invalid, not_found
+from conductor.coordinator.store import Tx
 
 
 async def register_task_defs(request: Request) -> Answer:
@@ -72,7 +73,7 @@ async def update_workflow_defs(request: Request) -> Answer:
     """PUT /metadata/workflow: an array; each is created or replaced."""
     checked = [check_workflow_def(item) for item in request.json(list[dict[str, Any]])]
 
-    def put_all(tx: definitions.Tx) -> None:
+    def put_all(tx: Tx) -> None:
         for definition in checked:
             definitions.put_workflow_def(tx, definition, overwrite=True)
 

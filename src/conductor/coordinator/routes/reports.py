@@ -34,7 +34,7 @@ async def update_and_poll(request: Request) -> Answer:
     if report.extend_lease or outcome.ended_queue is None:
         return Answer(204, headers=headers)
     queue = outcome.ended_queue
-    task_type, domain = await request.core.write(lambda tx: tx.row("queue of", queue))
+    task_type, domain = await request.core.read(lambda tx: tx.row("queue of", queue)) or ("", "")
     tasks = await request.core.poll(Poll(task_type, domain, report.worker_id, 1, 0))
     return as_json(tasks[0], *headers) if tasks else Answer(204, headers=headers)
 

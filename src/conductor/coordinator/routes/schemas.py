@@ -22,8 +22,8 @@ class Named(msgspec.Struct):
 
 async def register(request: Request) -> Answer:
     """POST /schema: one schema or an array; each is created or replaced."""
-    found = request.json(list[dict[str, Any]] | dict[str, Any])
-    schemas = found if isinstance(found, list) else [found]
+    many = request.body.lstrip().startswith(b"[")
+    schemas = request.json(list[dict[str, Any]]) if many else [request.json(dict[str, Any])]
     named = [read_json(msgspec.json.encode(schema), Named) for schema in schemas]
 
     def put_all(tx: Tx) -> None:
