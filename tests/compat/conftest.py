@@ -114,8 +114,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
     def run(name: str, *, bare: bool = False, before: str = "", after: str = "", **env: str) -> Program:
         script = path_of(name)
         if not bare:
+            text = text_of(name)
+            libraries = "import httpx\n" if "httpx." in text else ""
             script = tmp_path / f"{name}_program.py"
-            script.write_text(f"from preamble import *\n{before}\n{text_of(name)}\n{after}\n")
+            script.write_text(f"from preamble import *\n{libraries}{before}\n{text}\n{after}\n")
         program = Program([script], tmp_path, env)
         running.append(program)
         return program

@@ -1,7 +1,8 @@
 """What the printed blocks take for granted: every public name, the modules they use, and stand-ins for user code.
 
 In a program it is read by `from preamble import *`, so that worker processes find the same names; in a test
-`names()` gives them for `exec`. Stand-ins note what they were called with in `CALLS`.
+`names()` gives them for `exec`. httpx is added where a block uses it: it takes long to import, and each process does.
+Stand-ins note what they were called with in `CALLS`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ import os
 import sys
 import time
 from typing import Any, Union
-
-import httpx
 
 from conductor.client.automator.async_task_runner import AsyncTaskRunner
 from conductor.client.automator.task_handler import TaskHandler
@@ -41,7 +40,7 @@ _PUBLIC = (
     TaskRunnerEventsListener, TaskUpdateFailure, Worker, WorkerInterface, WorkerLoader, auto_discover_workers,
     get_task_context, scan_for_workers, worker_task,
 )  # fmt: skip
-_MODULES = (asyncio, httpx, logging, os, sys, time)
+_MODULES = (asyncio, logging, os, sys, time)
 
 logger = logging.getLogger("block")
 config = Configuration()
@@ -242,5 +241,7 @@ __all__ = [
 
 def names(server_url: str, **stand_ins: Any) -> dict[str, Any]:
     """What a block finds when it is run inside a test: all of the above, for this server, and what the test adds."""
+    import httpx
+
     here = globals()
-    return {name: here[name] for name in __all__} | {"config": Configuration(server_url)} | stand_ins
+    return {name: here[name] for name in __all__} | {"config": Configuration(server_url), "httpx": httpx} | stand_ins

@@ -46,8 +46,7 @@ class Program:
         for process in self.members():
             process.kill()
         self._process.wait()
-        if error is not None:
-            error.add_note(f"the program's output:\n{self.output}")
+        print(self.output)  # shown where the test failed
 
     @property
     def pid(self) -> int:

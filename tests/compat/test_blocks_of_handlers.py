@@ -7,13 +7,14 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import preamble
 import pytest
 from catalogue import text_of
+from ports import alone_on
 
 from conductor.client.automator.task_handler import TaskHandler
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
@@ -93,6 +94,14 @@ def test_s001_733_loads_by_environment(
 # -- metrics ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def printed_places() -> Iterator[None]:
+    """The port and the directories below /tmp that the documents print: for one test of this machine at a time."""
+    with alone_on(8000):
+        yield
+
+
+@pytest.mark.usefixtures("printed_places")
 @pytest.mark.xdist_group("port8000")
 def test_s001_776_starts_and_stops_at_once(start: Any, server: ConductorStub) -> None:
     program = start("s001_776", before="logging.basicConfig(level='INFO')\n" + SIMPLE)
@@ -109,6 +118,7 @@ def my_worker(task):
 """
 
 
+@pytest.mark.usefixtures("printed_places")
 @pytest.mark.xdist_group("port8000")
 async def test_s001_793_writes_a_file(run_block: Any, server: ConductorStub, simple_worker: Any) -> None:
     settings = run_block("s001_793").metrics_settings
@@ -125,6 +135,8 @@ def test_s001_1177_constructs_without_directory_and_workers(run_block: Any) -> N
     assert handler.metrics_settings.http_port == 8000
 
 
+@pytest.mark.usefixtures("printed_places")
+@pytest.mark.xdist_group("port8000")
 async def test_s004_1671_in_the_asyncio_handler(run_block: Any, server: ConductorStub, simple_worker: Any) -> None:
     handler = run_block("s004_1671").handler
     await run_one(server, handler, "simple_task")

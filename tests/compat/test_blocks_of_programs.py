@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 from catalogue import path_of
+from ports import alone_on
 from program import Program
 
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.http.models import TaskDef, WorkflowDef, WorkflowTask
+from conductor.client.orkes_clients import OrkesClients
+from conductor.coordinator import Coordinator
 from conductor.testing import ConductorStub
 
 INTERRUPTED = -signal.SIGINT
@@ -159,6 +164,22 @@ def test_s004_1114_in_the_debug_mode_of_asyncio(start: Any, server: ConductorStu
     assert_calm(program)
 
 
+def what_came_out_of(task_type: str) -> Any:
+    """Run a workflow whose second step, done here, gets the result of the first."""
+    first = WorkflowTask(name=task_type, task_reference_name="first")
+    second = WorkflowTask(name="look", task_reference_name="look", input_parameters={"it": "${first.output.result}"})
+    clients = OrkesClients(Configuration())
+    metadata, tasks = clients.get_metadata_client(), clients.get_task_client()
+    metadata.register_task_defs([TaskDef(name=task_type), TaskDef(name="look")])
+    metadata.update_workflow_def(WorkflowDef(name="two_steps", tasks=[first, second]))
+    clients.get_workflow_client().start_workflow_by_name("two_steps")
+    for _ in range(6):
+        if found := tasks.batch_poll_tasks("look", timeout_in_millisecond=5000):
+            tasks.close()
+            return found[0].input_data["it"]
+    raise TimeoutError("the first step did not end")
+
+
 @pytest.mark.xdist_group("port8080")
 class TestOnPort8080:
     """Blocks that print `http://localhost:8080/api`."""
@@ -187,3 +208,18 @@ class TestOnPort8080:
         program = start("s004_1588", bare=True)
         assert done(server_8080, "simple_task") == {"result": "done"}
         assert stop(program) == code
+
+    def test_s004_1563_with_a_coordinator_there(self, start: Any) -> None:
+        """What `conductor-worker serve` starts is where the printed programs look for it."""
+        with alone_on(8080):
+            try:
+                coordinator = Coordinator(port=8080).start()
+            except OSError as error:
+                pytest.skip(f"port 8080, which the block prints, is taken by another program: {error}")
+            try:
+                program = start("s004_1563", bare=True)
+                assert what_came_out_of("simple_task") == "done"
+                assert program.terminate() == 0
+                assert_calm(program)
+            finally:
+                coordinator.stop()

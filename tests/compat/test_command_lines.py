@@ -42,7 +42,7 @@ def test_the_load_test_ends_by_itself(tmp_path: Path, server: ConductorStub) -> 
         assert "0 tasks completed" in program.output
 
 
-def test_the_load_test_is_stopped_by_ctrl_c(tmp_path: Path, server: ConductorStub, packages: Path) -> None:
+def test_the_load_test_is_stopped_by_ctrl_c(server: ConductorStub, packages: Path) -> None:
     with Program([*LOAD_TEST, "--duration", "3600", "my_app.workers"], packages, {}) as program:
         server.wait_for(server.polls, 30)
         assert program.interrupt() in (0, -signal.SIGINT)
