@@ -1,0 +1,101 @@
+"""Bad input: one clear line, status 2, never a traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conductor.version import __version__
+
+MISTAKES = {
+    "no such command": (["swerve"], "swerve"),
+    "no such option": (["serve", "--prot", "1"], "--port"),
+    "no module": (["run"], "MODULE"),
+    "port out of range": (["serve", "--port", "70000"], "65535"),
+    "port no number": (["serve", "--port", "http"], "--port"),
+    "remote without authentication": (["serve", "--host", "0.0.0.0"], "--allow-remote"),
+    "database in no directory": (["serve", "--port", "0", "--database", "nowhere/x.db"], "nowhere"),
+    "database is a directory": (["serve", "--port", "0", "--database", "."], "directory"),
+    "not a URL": (["run", "greetings", "--url", "ftp://x"], "--url is 'ftp://x'"),
+    "module that is not there": (["run", "absent_module"], "absent_module: there is no such module"),
+    "module that does not import": (["run", "broken"], "ZeroDivisionError: division by zero"),
+    "module without workers": (["run", "empty"], "there are no workers in empty"),
+    "two workers for one type": (["workers", "greetings", "rival"], "cli_greet"),
+    "option of workers out of range": (["run", "greetings", "--thread-count", "0"], "--thread-count: '0'"),
+    "option of workers no number": (["run", "greetings", "--poll-timeout", "soon"], "from 0 to 5000"),
+    "option of workers no choice": (["run", "greetings", "--task-log-level", "LOUD"], "DEBUG, INFO"),
+    "too few orders": (["demo", "--workflows", "0"], "--workflows"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_and_status_2(mistake, cli, place):
+    (place / "broken.py").write_text("\n1 / 0\n")
+    (place / "empty.py").write_text("")
+    (place / "rival.py").write_text((place / "greetings.py").read_text())
+    arguments, said = MISTAKES[mistake]
+    ran = cli(*arguments)
+    assert ran.status == 2
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
+    assert ran.err.startswith("conductor-worker: ")
+    assert ran.out == ""
+
+
+def test_the_line_of_a_failed_import_says_where_it_failed(cli, place):
+    (place / "broken.py").write_text("\n1 / 0\n")
+    assert f"({place / 'broken.py'}, line 2)" in cli("workers", "broken").err
+
+
+def test_half_a_key_pair_is_a_mistake(cli, monkeypatch):
+    monkeypatch.setenv("CONDUCTOR_AUTH_KEY", "key")
+    ran = cli("serve", "--port", "0")
+    assert (ran.status, ran.err.count("\n")) == (2, 1)
+    assert "CONDUCTOR_AUTH_SECRET" in ran.err
+
+
+def test_a_bad_value_in_the_environment_is_a_mistake(cli, monkeypatch):
+    monkeypatch.setenv("CONDUCTOR_WORKER_CLI_WAVE_THREAD_COUNT", "many")
+    ran = cli("workers", "greetings")
+    assert (ran.status, ran.err.count("\n")) == (2, 1)
+    assert "CONDUCTOR_WORKER_CLI_WAVE_THREAD_COUNT: 'many'" in ran.err
+
+
+def test_a_file_that_is_no_database_is_refused(cli, place):
+    (place / "letter.db").write_text("Dear Ada, " * 200)
+    ran = cli("serve", "--port", "0", "--database", "letter.db")
+    assert (ran.status, ran.err.count("\n")) == (2, 1)
+    assert "letter.db" in ran.err
+    assert (place / "letter.db").read_text().startswith("Dear Ada")
+
+
+def test_help_without_a_command(cli):
+    ran = cli()
+    assert ran.status == 0
+    assert all(f"\n  {command} " in ran.out for command in ("serve", "run", "workers", "demo", "doctor", "version"))
+
+
+def test_version(cli):
+    assert cli("version").out.startswith(f"conductor-worker {__version__} ")
+
+
+@pytest.mark.parametrize(
+    ("missing", "command", "said"),
+    [
+        ("typer", "version", "needs typer: pip install 'conductor-worker[all]'"),
+        ("rich", "version", "needs rich: pip install 'conductor-worker[all]'"),
+        ("uvicorn", "serve", "needs uvicorn: pip install 'conductor-worker[all]'"),
+        ("uvicorn", "demo", "needs uvicorn: pip install 'conductor-worker[all]'"),
+    ],
+)
+def test_without_its_extra_a_command_says_how_to_get_it(missing, command, said, place: Path):
+    program = (
+        f"import sys; sys.modules[{missing!r}] = None\nfrom conductor.cli import main\nsys.exit(main([{command!r}]))"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 2
+    assert said in ran.stderr
+    assert ran.stderr.count("\n") == 1

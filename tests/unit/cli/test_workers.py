@@ -1,0 +1,51 @@
+"""What would run, with every option and where its value came from."""
+
+from __future__ import annotations
+
+from conductor.client.worker.worker_config import OPTIONS
+
+
+def values_of(worker: str, out: str) -> dict[str, list[str]]:
+    """Option to value and source, as listed under one worker."""
+    part = out.split(f"{worker}: ", 1)[1].split("\n\n", 1)[0]
+    return {
+        words[0]: [*words[1:2], words[2].strip()]
+        for line in part.splitlines()
+        if len(words := line.split(maxsplit=2)) == 3
+    }
+
+
+def test_every_option_of_every_worker_is_listed(cli):
+    ran = cli("workers", "greetings")
+    assert ran.status == 0
+    assert "cli_greet: def greetings.greet" in ran.out
+    assert "cli_wave: async def greetings.wave" in ran.out
+    for worker in ("cli_greet", "cli_wave"):
+        assert set(OPTIONS) <= set(values_of(worker, ran.out))
+
+
+def test_each_value_says_where_it_came_from(cli, monkeypatch):
+    monkeypatch.setenv("CONDUCTOR_WORKER_POLL_TIMEOUT", "250")
+    monkeypatch.setenv("CONDUCTOR_WORKER_CLI_WAVE_THREAD_COUNT", "7")
+    out = cli("workers", "greetings").out
+    greet, wave = values_of("cli_greet", out), values_of("cli_wave", out)
+    assert greet["thread_count"] == ["3", "code"]
+    assert wave["thread_count"] == ["7", "env CONDUCTOR_WORKER_CLI_WAVE_THREAD_COUNT"]
+    assert greet["poll_timeout"] == wave["poll_timeout"] == ["250", "env CONDUCTOR_WORKER_POLL_TIMEOUT"]
+    assert wave["poll_interval_millis"] == ["100", "default"]
+
+
+def test_a_variable_that_is_nearly_right_is_warned_about(cli, monkeypatch):
+    monkeypatch.setenv("CONDUCTOR_WORKER_CLI_GREET_THREADCOUNT", "5")
+    ran = cli("workers", "greetings")
+    assert ran.status == 0
+    assert "CONDUCTOR_WORKER_CLI_GREET_THREADCOUNT sets nothing" in ran.err
+    assert "did you mean CONDUCTOR_WORKER_CLI_GREET_THREAD_COUNT?" in ran.err
+
+
+def test_packages_are_searched(cli, place):
+    (place / "shop" / "back").mkdir(parents=True)
+    for package in ("shop", "shop/back"):
+        (place / package / "__init__.py").write_text("")
+    (place / "shop" / "back" / "office.py").write_text((place / "greetings.py").read_text())
+    assert "cli_greet: def shop.back.office.greet" in cli("workers", "shop").out
