@@ -251,3 +251,57 @@ class TestMetadata:
         assert api.get("/tasks/poll/a").json()["responseTimeoutSeconds"] == 3600
         start(api)
         assert api.get("/tasks/poll/a").json()["responseTimeoutSeconds"] == 7
+
+
+class TestExecute:
+    def test_answers_when_the_workflow_has_ended(self, api: httpx.Client) -> None:
+        flow = {
+            "name": "at_once",
+            "tasks": [
+                {
+                    "name": "s",
+                    "taskReferenceName": "s",
+                    "type": "SET_VARIABLE",
+                    "inputParameters": {"x": "${workflow.input.x}"},
+                }
+            ],
+            "outputParameters": {"x": "${workflow.variables.x}"},
+        }
+        api.post("/metadata/workflow", json=flow)
+        found = api.post("/workflow/execute/at_once/1", json={"name": "at_once", "input": {"x": 3}}).json()
+        assert (found["targetWorkflowStatus"], found["output"], found["signalTimeout"]) == (
+            "COMPLETED",
+            {"x": 3},
+            False,
+        )
+
+    def test_answers_when_the_time_is_over(self, api: httpx.Client) -> None:
+        found = api.post("/workflow/execute/flow/0", json={"name": "flow"}, params={"waitForSeconds": 0}).json()
+        assert (found["targetWorkflowStatus"], found["signalTimeout"]) == ("RUNNING", True)
+        assert api.post("/workflow/execute/flow/x", json={}).status_code == 400
+
+
+class TestSchemaEnforcement:
+    def test_an_input_that_its_schema_refuses_fails_the_task_when_it_is_scheduled(self, api: httpx.Client) -> None:
+        schema = {"name": "a_input", "version": 1, "type": "JSON"}
+        data = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+        api.post("/schema", json={**schema, "data": data})
+        api.post("/metadata/taskdefs", json=[{"name": "a", "inputSchema": schema, "enforceSchema": True}])
+        flow = {
+            "name": "typed",
+            "tasks": [{"name": "a", "taskReferenceName": "r", "inputParameters": {"n": "${workflow.input.n}"}}],
+        }
+        bad = start(api, workflowDef=flow, input={"n": "many"})
+        found = api.get(f"/workflow/{bad}").json()
+        assert (found["status"], found["tasks"][0]["status"]) == ("FAILED", "FAILED_WITH_TERMINAL_ERROR")
+        assert "n: 'many' is not of type 'integer'" in found["tasks"][0]["reasonForIncompletion"]
+        good = start(api, workflowDef=flow, input={"n": 5})
+        finish(api, "a")
+        assert status(api, good) == "COMPLETED"
+
+
+def test_api_docs_name_every_route(api: httpx.Client) -> None:
+    docs = httpx.get(str(api.base_url).removesuffix("/api/") + "/api-docs").json()
+    assert docs["openapi"].startswith("3.")
+    assert "post" in docs["paths"]["/api/tasks/reports"]
+    assert len(docs["paths"]) > 60

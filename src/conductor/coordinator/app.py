@@ -158,6 +158,8 @@ class Route(NamedTuple):
     handler: Handler
     #: reachable without a token
     public: bool = False
+    #: query parameters and their JSON types, for the documentation
+    query: dict[str, str] = {}  # noqa: RUF012 - never written to
 
 
 class App:

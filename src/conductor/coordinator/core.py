@@ -167,6 +167,18 @@ class Core:
             self.executions.advance(tx, outcome.workflow)
         return outcome
 
+    async def report_and_poll(self, report: Report) -> tuple[Outcome, dict[str, Any] | None]:
+        """A report, and the next task of the queue its task came from: one transaction, one answer."""
+        return await self.store.write(lambda tx: self._report_and_poll(tx, report))
+
+    def _report_and_poll(self, tx: Tx, report: Report) -> tuple[Outcome, dict[str, Any] | None]:
+        outcome = self.judge(tx, report)
+        if outcome.status >= 400 or outcome.ended_queue is None or report.extend_lease:
+            return outcome, None
+        task_type, domain = tx.row("queue of", outcome.ended_queue) or ("", "")
+        found = self.poll_now(tx, Poll(task_type, domain, report.worker_id, 1, 0))
+        return outcome, found[0] if found else None
+
     async def reports(self, reports: list[Report]) -> list[Outcome]:
         """Many at once: each is judged for itself, all in one transaction."""
         return await self.store.write(lambda tx: [self._one_of_many(tx, report) for report in reports])
@@ -177,6 +189,20 @@ class Core:
                 return self.judge(tx, report)
         except ApiError as error:
             return Outcome(report.task_id or "", error.verdict or Verdict.REJECTED, error.status, error.message)
+
+    async def wait_for(self, workflow: int, done: Callable[[Tx], bool], timeout_s: float) -> bool:
+        """Park until `done` says so; it is asked after each commit that moves the workflow. Whether it was in time."""
+        moved = self._watchers[workflow] = asyncio.Event()
+        ends = self.clock.monotonic() + timeout_s
+        try:
+            while not await self.store.write(done):
+                left_s = ends - self.clock.monotonic()
+                if left_s <= 0 or self.waiters.closed or not await self.clock.wait(moved, left_s):
+                    return False
+                moved.clear()
+        finally:
+            self._watchers.pop(workflow, None)
+        return True
 
     # -- everything else ------------------------------------------------------------------------------------------
 

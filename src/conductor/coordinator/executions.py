@@ -10,11 +10,13 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from conductor.coordinator.definitions import Snapshot, Snapshots, TaskDef, queue_pk, type_pk
 from conductor.coordinator.draft import Decision, SubWorkflowStart
 from conductor.coordinator.errors import ApiError, conflict, not_found
 from conductor.coordinator.poll_data import PollData
+from conductor.coordinator.schema_check import input_problem
 from conductor.coordinator.store import Tx
 from conductor.coordinator.stored_tasks import StoredTasks
 from conductor.coordinator.task_queue import TaskQueue, next_wake
@@ -165,12 +167,14 @@ class Executions:
         status = decision.workflow_status
         if status == "RUNNING" and row.terminal:
             row = self._reopen(tx, row)
-        last_task = self._write_tasks(tx, row, state, decision, tasks)
+        last_task, refused = self._write_tasks(tx, row, state, decision, tasks)
         if decision.variables is not None:
             tx.run("set workflow variables", msgspec.json.encode(decision.variables), row.pk)
         if decision.input is not None:
             tx.run("set workflow input", msgspec.json.encode(decision.input), row.pk)
         touched = [self._start_sub_workflow(tx, row, state, start) for start in decision.start_sub_workflows]
+        if refused:
+            touched.append(row.pk)
         for workflow_id in decision.terminate_sub_workflows:
             touched += self._terminate_child(tx, workflow_id)
         tx.notes.ended.add(row.pk)
@@ -183,15 +187,25 @@ class Executions:
 
     def _write_tasks(
         self, tx: Tx, row: WorkflowRow, state: WorkflowState, decision: Decision, tasks: StoredTasks
-    ) -> int | None:
-        last_task = None
+    ) -> tuple[int | None, bool]:
+        """(the task that came last, whether one was refused for its input)."""
+        last_task, refused = None, False
         for task in decision.schedule:
+            problem = self._input_problem(tx, row, task)
+            if problem is not None:
+                refused = True
+                task = replace(task, status="FAILED_WITH_TERMINAL_ERROR", reason=problem, ended_ms=tx.now_ms)
             last_task = self._schedule(tx, row, state, task)
         for task in decision.update:
             self._update(tx, task, *tasks.read[task.task_id])
         for task_id in decision.remove:
             remove_task(tx, tx.ids.task_pk(task_id) or 0)
-        return last_task
+        return last_task, refused
+
+    def _input_problem(self, tx: Tx, row: WorkflowRow, task: TaskState) -> str | None:
+        if task.type != "SIMPLE" or task.status != "SCHEDULED":
+            return None
+        return input_problem(tx, self._snapshots.get(tx, row.snapshot).task_def(task.ref), task.input)
 
     def _reopen(self, tx: Tx, row: WorkflowRow) -> WorkflowRow:
         """A workflow that had ended runs again; its timeout begins anew."""

@@ -82,6 +82,12 @@ def workflow_status(tx: Tx, workflow_id: str, *, output: bool, variables: bool) 
     return status
 
 
+def has_ended(tx: Tx, workflow: int, ref: str) -> bool:
+    """Whether the newest attempt at a task is over."""
+    found = tx.row("latest task", workflow, ref)
+    return found is not None and TaskRow._make(found[:WIDTH]).terminal
+
+
 def queue_size(tx: Tx, task_type: str, domain: str) -> int:
     """Tasks waiting in a queue, those with a delay included."""
     limits = tx.row("task type limits", task_type)

@@ -41,6 +41,11 @@ class Waiters:
     def __len__(self) -> int:
         return self._parked
 
+    @property
+    def closed(self) -> bool:
+        """Whether the server is stopping."""
+        return self._closed
+
     async def wait(
         self, key: Key, timeout_s: float, waiter: Waiter, attempt: Callable[[], Awaitable[list[T]]], wanted: int
     ) -> list[T]:

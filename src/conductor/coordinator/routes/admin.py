@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from conductor.coordinator.api_docs import api_docs
 from conductor.coordinator.app import Answer, Request, Route, as_json, as_text
 from conductor.version import __version__
 
@@ -17,7 +18,15 @@ async def version(_request: Request) -> Answer:
     return as_text(__version__)
 
 
+async def docs(_request: Request) -> Answer:
+    """GET /api-docs: OpenAPI."""
+    from conductor.coordinator.routes import ROUTES as ALL
+
+    return as_json(api_docs(ALL))
+
+
 ROUTES = [
+    Route("GET", "/api-docs", docs, public=True),
     Route("GET", "/health", health, public=True),
     Route("GET", "/api/health", health, public=True),
     Route("GET", "/api/version", version),

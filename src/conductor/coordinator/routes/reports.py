@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from conductor.coordinator.app import Answer, Request, Route, as_json, as_text, read_json
-from conductor.coordinator.core import Poll
 from conductor.coordinator.errors import ApiError, bad_request
 from conductor.coordinator.report import Outcome, Report
 from conductor.coordinator.routes.tasks import FEATURES
@@ -28,15 +27,10 @@ async def update(request: Request) -> Answer:
 async def update_and_poll(request: Request) -> Answer:
     """POST /tasks/update-v2: a report, answered with the next task of the same queue."""
     report = _read(request)
-    outcome = await request.core.report(report)
+    outcome, task = await request.core.report_and_poll(report)
     outcome.raise_for_verdict()
     headers = (*_verdict_headers(outcome), FEATURES)
-    if report.extend_lease or outcome.ended_queue is None:
-        return Answer(204, headers=headers)
-    queue = outcome.ended_queue
-    task_type, domain = await request.core.read(lambda tx: tx.row("queue of", queue)) or ("", "")
-    tasks = await request.core.poll(Poll(task_type, domain, report.worker_id, 1, 0))
-    return as_json(tasks[0], *headers) if tasks else Answer(204, headers=headers)
+    return as_json(task, *headers) if task is not None else Answer(204, headers=headers)
 
 
 async def batch(request: Request) -> Answer:

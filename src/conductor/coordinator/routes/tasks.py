@@ -107,10 +107,13 @@ async def requeue(request: Request) -> Answer:
     return as_text(str(count))
 
 
+_WHO = {"workerid": "string", "domain": "string"}
+_BATCH = {**_WHO, "count": "integer", "timeout": "integer"}
+
 ROUTES = [
-    Route("GET", "/api/tasks/poll/{type}", poll_one),
-    Route("GET", "/api/tasks/poll/batch/{type}", poll_batch),
-    Route("POST", "/api/tasks/poll/batch/{type}", poll_batch),
+    Route("GET", "/api/tasks/poll/{type}", poll_one, query=_WHO),
+    Route("GET", "/api/tasks/poll/batch/{type}", poll_batch, query=_BATCH),
+    Route("POST", "/api/tasks/poll/batch/{type}", poll_batch, query=_BATCH),
     Route("GET", "/api/tasks/queue/size", queue_size),
     Route("GET", "/api/tasks/queue/sizes", queue_sizes),
     Route("GET", "/api/tasks/queue/all", all_queues),

@@ -13,6 +13,8 @@ from conductor.coordinator.store import Tx
 from conductor.coordinator.workflow_row import WorkflowRow
 
 MAX_PRIORITY = 99
+#: An execution is waited for no longer than this.
+MAX_WAIT_S = 60
 
 
 async def start(request: Request) -> Answer:
@@ -43,6 +45,37 @@ async def _start(request: Request, asked: Start) -> Answer:
         asked.workflow_def = check_workflow_def({"name": asked.name, **asked.workflow_def})
     executions = request.core.executions
     return as_text(await request.core.write(lambda tx: tx.ids.workflow(executions.start(tx, asked))))
+
+
+async def execute(request: Request) -> Answer:
+    """POST /workflow/execute/{name}/{version}: start, and answer when it has ended or come to a listed task."""
+    asked = request.json(Start)
+    asked.name, asked.version = request.params["name"], _version(request.params["version"])
+    wait_s = min(max(0, request.integer("waitForSeconds", 10)), MAX_WAIT_S)
+    refs = {ref for text in request.all("waitUntilTaskRef") for ref in text.split(",") if ref}
+    core, workflow_id = request.core, (await _start(request, asked)).body.decode()
+
+    def done(tx: Tx) -> bool:
+        row = find_workflow(tx, workflow_id)
+        return row.terminal or any(queries.has_ended(tx, row.pk, ref) for ref in refs)
+
+    pk = await core.read(lambda tx: find_workflow(tx, workflow_id).pk)
+    in_time = await core.wait_for(pk, done, wait_s)
+    found = await core.read(lambda tx: queries.workflow(tx, core.snapshots, workflow_id, with_tasks=True))
+    found |= {
+        "responseType": "TARGET_WORKFLOW",
+        "targetWorkflowId": workflow_id,
+        "targetWorkflowStatus": found["status"],
+        "requestId": request.query("requestId"),
+        "signalTimeout": not in_time,
+    }
+    return as_json(found)
+
+
+def _version(text: str) -> int | None:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise bad_request(f"a version is a whole number (0 = the latest), not {text[:100]!r}")
+    return int(text) or None
 
 
 async def get(request: Request) -> Answer:
@@ -111,6 +144,7 @@ async def _correlated(request: Request, ids: list[str]) -> dict[str, Any]:
 ROUTES = [
     Route("POST", "/api/workflow", start),
     Route("POST", "/api/workflow/{name}", start_by_name),
+    Route("POST", "/api/workflow/execute/{name}/{version}", execute),
     Route("GET", "/api/workflow/{id}", get),
     Route("GET", "/api/workflow/{id}/status", status),
     Route("GET", "/api/workflow/{id}/tasks", tasks),
