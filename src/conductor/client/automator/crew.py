@@ -204,7 +204,7 @@ class Crew:
             finished.cancel()
         await asyncio.gather(finished, return_exceptions=True)
         for engine in self.engines:
-            engine.stopped(self.handed_back if len(self.engines) == 1 else 0)
+            engine.stopped()
 
     def _close(self, side: list[asyncio.Task[None]]) -> None:
         for engine in self.engines:
@@ -215,10 +215,10 @@ class Crew:
     async def _hand_back(self) -> None:
         try:
             async with asyncio.timeout(HAND_BACK_S):
-                counts = await asyncio.gather(*(engine.hand_back() for engine in self.engines))
-                self.handed_back = sum(counts)
+                await asyncio.gather(*(engine.hand_back() for engine in self.engines))
         except TimeoutError:
-            self.handed_back = sum(engine.in_hand for engine in self.engines)
+            pass  # those that are left may still run in this process
+        self.handed_back = sum(max(engine.handed_back, engine.in_hand) for engine in self.engines)
         if self.handed_back:
             logger.warning("%d unfinished tasks were handed back: worker shutting down", self.handed_back)
 

@@ -57,6 +57,8 @@ class Engine:
         self._side: set[asyncio.Future[None]] = set()
         #: Slots held by functions that go on although they were stopped.
         self.stuck = 0
+        #: Tasks that were given back unfinished at the end.
+        self.handed_back = 0
 
     @property
     def in_hand(self) -> int:
@@ -133,6 +135,8 @@ class Engine:
         with self._session.leases.hold(grant, context, self.config) as lease:
             self._note(lease)
             execution = await self._executor.run(lease)
+            if lease.stopped is Stop.SHUTDOWN:
+                self.handed_back += 1
             if execution.ending is not None:
                 await self._session.reporter.send(execution.ending, lease)
         if not execution.returned and lease.stopped is not Stop.SHUTDOWN:
@@ -182,19 +186,20 @@ class Engine:
         while self._in_hand:
             await asyncio.wait(self._in_hand)
 
-    async def hand_back(self) -> int:
-        """The time is over: give back what has not returned, and wait for the answers to that. Returns how many."""
-        leases = [lease for lease in self._in_hand.values() if lease is not None]
-        given_back = sum(lease.stop(Stop.SHUTDOWN, Stop.SHUTDOWN.value) for lease in leases if lease.stopped is None)
+    async def hand_back(self) -> None:
+        """The time is over: give back what has not returned, and wait for the answers to that."""
+        await asyncio.sleep(0)  # what was taken in this very moment gets its lease first
+        for lease in self._in_hand.values():
+            if lease is not None and lease.stopped is None:
+                lease.stop(Stop.SHUTDOWN, Stop.SHUTDOWN.value)
         reporting = [carrying for carrying, lease in self._in_hand.items() if lease is None or not lease.lost]
         if reporting:
             await asyncio.wait(reporting)
-        return given_back
 
     def close(self) -> None:
         """Let go of the threads, after the last task."""
         self._executor.close()
 
-    def stopped(self, handed_back: int = 0) -> None:
+    def stopped(self) -> None:
         """Say that this worker is over."""
-        self._events.emit(WorkerStopped, self.name, self.config.worker_id, handed_back)
+        self._events.emit(WorkerStopped, self.name, self.config.worker_id, self.handed_back)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from conductor.client.automator.async_task_runner import AsyncTaskRunner
@@ -30,5 +31,6 @@ class TaskRunnerAsyncIO(AsyncTaskRunner):
     ) -> None:
         (chosen,) = choose_workers(worker, False, None)
         if max_concurrent_tasks is not None:
+            chosen = copy.copy(chosen)  # the worker may be run elsewhere, too
             chosen.thread_count = max_concurrent_tasks  # type: ignore[attr-defined]
         super().__init__(chosen, configuration, http_client=http_client, **options)
