@@ -1,0 +1,386 @@
+"""TaskHandlerAsyncIO: all workers on one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from automator.workshop import KINDS, Events, Gate, lines, of_kind, turn_loop
+from conductor.client.automator import task_handler_asyncio
+from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.configuration.settings.metrics_settings import MetricsSettings
+from conductor.client.context.task_context import get_task_context
+from conductor.client.event.task_runner_events import (
+    TaskExecutionCompleted,
+    TaskExecutionStarted,
+    TaskUpdateFailure,
+    TaskUpdateRetried,
+    WorkerStarted,
+    WorkerStopped,
+    WorkerStopping,
+)
+from conductor.client.http.models.task import Task
+from conductor.client.worker import registry
+from conductor.client.worker.registry import DuplicateWorkerError
+from conductor.client.worker.worker import Worker
+from conductor.client.worker.worker_config import ConfigurationError
+from conductor.client.worker.worker_task import worker_task
+from conductor.testing import ConductorStub, FakeClock, Status
+
+
+@pytest.fixture(autouse=True)
+def _own_registry() -> Iterator[None]:
+    registry.clear()
+    yield
+    registry.clear()
+
+
+def nothing(task: Task) -> None:
+    return None
+
+
+def handler_of(stub: ConductorStub, *workers: Any, **options: Any) -> TaskHandlerAsyncIO:
+    return TaskHandlerAsyncIO(workers=list(workers), configuration=Configuration(stub.url), **options)
+
+
+def prompt(name: str = "job", function: Any = nothing, **options: Any) -> Worker:
+    """A worker that never parks a poll, so that it stops at once on a plain server."""
+    return Worker(name, function, idle_poll_timeout=0, poll_timeout=0, **options)
+
+
+class TestConstruction:
+    def test_keeps_what_it_was_given(self) -> None:
+        worker, configuration = prompt(), Configuration()
+        handler = TaskHandlerAsyncIO([worker], configuration)
+        assert handler.workers == [worker]
+        assert handler.configuration is configuration
+        assert handler.http_client is None
+        assert handler.task_runners == []
+
+    def test_without_workers_the_decorated_ones(self) -> None:
+        worker_task("decorated")(nothing)
+        assert [w.get_task_definition_name() for w in TaskHandlerAsyncIO().workers] == ["decorated"]
+
+    def test_without_any_worker_it_still_constructs(self) -> None:
+        assert TaskHandlerAsyncIO().workers == []
+
+    def test_two_workers_for_one_type_are_refused(self) -> None:
+        with pytest.raises(DuplicateWorkerError, match="'job'"):
+            TaskHandlerAsyncIO([Worker("job", nothing), Worker("job", lambda: 1)])
+
+    def test_does_nothing_yet(self, conductor_stub: ConductorStub) -> None:
+        before = threading.active_count()
+        handler = handler_of(conductor_stub, prompt())
+        assert not handler.is_healthy()
+        assert threading.active_count() == before
+        assert not conductor_stub.requests
+
+
+class TestStarting:
+    async def test_async_with_starts_and_stops(self, conductor_stub: ConductorStub) -> None:
+        conductor_stub.add_task("job")
+        async with handler_of(conductor_stub, prompt()) as handler:
+            assert handler.is_healthy()
+            assert [runner.name for runner in handler.task_runners] == ["job"]
+            await conductor_stub.until_results(1)
+        assert not handler.is_healthy()
+
+    async def test_start_and_stop_by_hand(self, conductor_stub: ConductorStub) -> None:
+        handler = handler_of(conductor_stub, prompt())
+        await handler.start()
+        await conductor_stub.until(conductor_stub.polls)
+        await handler.stop()
+        assert not handler.is_healthy()
+
+    async def test_a_second_start_is_refused(self, conductor_stub: ConductorStub) -> None:
+        async with handler_of(conductor_stub, prompt()) as handler:
+            with pytest.raises(RuntimeError, match="already"):
+                await handler.start()
+
+    async def test_can_be_started_again(self, conductor_stub: ConductorStub) -> None:
+        handler = handler_of(conductor_stub, prompt())
+        for run in (1, 2):
+            conductor_stub.add_task("job")
+            async with handler:
+                await conductor_stub.until_results(run)
+
+    async def test_a_bad_option_stops_the_start(self, conductor_stub: ConductorStub) -> None:
+        handler = handler_of(conductor_stub, prompt(), prompt("bad", thread_count=-1))
+        with pytest.raises(ConfigurationError, match="'bad', thread_count"):
+            await handler.start()
+        assert not conductor_stub.requests
+
+    async def test_a_worker_with_nothing_to_run_stops_the_start(self, conductor_stub: ConductorStub) -> None:
+        with pytest.raises(ValueError, match="worker 'empty' has nothing to run"):
+            await handler_of(conductor_stub, prompt(), Worker("empty")).start()
+
+    async def test_without_workers_it_says_so(
+        self, conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async with handler_of(conductor_stub, scan_for_annotated_workers=False):
+            pass
+        assert any("no workers" in line for line in lines(caplog))
+
+    async def test_wait_before_start_returns(self, conductor_stub: ConductorStub) -> None:
+        await handler_of(conductor_stub, prompt()).wait()
+
+    async def test_wait_waits_for_the_end(self, conductor_stub: ConductorStub) -> None:
+        handler = handler_of(conductor_stub, prompt())
+        await handler.start()
+        waiting = asyncio.create_task(handler.wait())
+        await conductor_stub.until(conductor_stub.polls)
+        assert not waiting.done()
+        await handler.stop()
+        await asyncio.wait_for(waiting, 10)
+
+    async def test_installs_no_signal_handler(self, conductor_stub: ConductorStub) -> None:
+        import signal
+
+        kept = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1]
+        before = [signal.getsignal(number) for number in kept]
+        async with handler_of(conductor_stub, prompt()):
+            assert [signal.getsignal(number) for number in kept] == before
+        assert [signal.getsignal(number) for number in kept] == before
+
+
+class TestWorkersTogether:
+    async def test_sync_and_async_side_by_side(self, conductor_stub: ConductorStub) -> None:
+        async def on_loop() -> dict[str, int]:
+            return {"thread": threading.get_ident(), "pid": os.getpid()}
+
+        def in_thread() -> dict[str, int]:
+            return {"thread": threading.get_ident(), "pid": os.getpid()}
+
+        ids = {name: conductor_stub.add_task(name) for name in ("a", "b")}
+        async with handler_of(conductor_stub, prompt("a", on_loop), prompt("b", in_thread)):
+            await conductor_stub.until_results(2)
+        outputs = {name: conductor_stub.results_for(task_id)[0]["outputData"] for name, task_id in ids.items()}
+        assert outputs["a"] == {"thread": threading.get_ident(), "pid": os.getpid()}
+        assert outputs["b"]["thread"] != threading.get_ident()
+        assert outputs["b"]["pid"] == os.getpid(), "one process for all"
+
+    async def test_a_hundred_workers(self, conductor_stub: ConductorStub) -> None:
+        async def own_type() -> str:
+            return get_task_context().task_def_name
+
+        workers = [prompt(f"job{n}", own_type) for n in range(100)]
+        for n in range(100):
+            conductor_stub.add_task(f"job{n}")
+        async with handler_of(conductor_stub, *workers):
+            await conductor_stub.until_results(100, timeout=30)
+        assert {result["outputData"]["result"] for result in conductor_stub.results} == {f"job{n}" for n in range(100)}
+
+    async def test_a_full_worker_does_not_hold_up_another(self, conductor_stub: ConductorStub) -> None:
+        gate = Gate()
+        conductor_stub.add_task("full")
+        async with handler_of(conductor_stub, gate.worker("def", "full", idle_poll_timeout=0), prompt("free")):
+            await gate.until_entered(1)
+            conductor_stub.add_task("free")
+            await conductor_stub.until_results(1)
+            gate.let_go()
+
+    async def test_a_failing_worker_does_not_hold_up_another(self, conductor_stub: ConductorStub) -> None:
+        conductor_stub.script(lambda r: r.task_type == "bad", Status(500), repeat=True)
+        async with handler_of(conductor_stub, prompt("bad"), prompt("good")):
+            await conductor_stub.until(lambda: conductor_stub.polls("bad"))
+            conductor_stub.add_task("good")
+            await conductor_stub.until_results(1)
+
+    async def test_a_bug_of_ours_is_loud_and_the_worker_starts_again(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        from conductor.client.automator.poll import Poller
+
+        clock = FakeClock()
+        broken = iter([RuntimeError("a bug")])
+        poll = Poller.poll
+
+        async def poll_with_a_bug(self: Any, free: int) -> Any:
+            for error in broken:
+                raise error
+            return await poll(self, free)
+
+        monkeypatch.setattr(Poller, "poll", poll_with_a_bug)
+        with ConductorStub(clock=clock) as stub:
+            stub.add_task("job")
+            async with handler_of(stub, of_kind("def", nothing, idle_poll_timeout=0), clock=clock):
+                await clock.advance_to_next()
+                await stub.until_results(1)
+        assert any("Worker 'job' failed" in line for line in lines(caplog, logging.CRITICAL))
+
+    async def test_events_of_all_workers_reach_all_listeners(self, conductor_stub: ConductorStub) -> None:
+        first, second = Events(), Events()
+        for name in ("a", "b"):
+            conductor_stub.add_task(name)
+        async with handler_of(conductor_stub, prompt("a"), prompt("b"), event_listeners=[first, second]):
+            await first.until(TaskExecutionCompleted, 2)
+            await conductor_stub.until_results(2)
+        assert {event.task_type for event in first.of(TaskExecutionStarted)} == {"a", "b"}
+        assert first.all == second.all
+
+    async def test_a_users_http_client_is_shared_and_stays_open(self, conductor_stub: ConductorStub) -> None:
+        for name in ("a", "b"):
+            conductor_stub.add_task(name)
+        async with httpx.AsyncClient(headers={"X-Mine": "yes"}) as client:
+            async with handler_of(conductor_stub, prompt("a"), prompt("b"), http_client=client) as handler:
+                assert handler.http_client is client
+                await conductor_stub.until_results(2)
+            assert not client.is_closed
+        assert all(request.headers.get("x-mine") == "yes" for request in conductor_stub.requests)
+
+
+class TestMetrics:
+    async def test_are_served_while_it_runs(self, conductor_stub: ConductorStub, unused_tcp_port: int) -> None:
+        conductor_stub.add_task("job")
+        settings = MetricsSettings(http_port=unused_tcp_port, host="127.0.0.1")
+        async with handler_of(conductor_stub, prompt(), metrics_settings=settings):
+            await conductor_stub.until_results(1)
+            async with httpx.AsyncClient() as client:
+                text = (await client.get(f"http://127.0.0.1:{unused_tcp_port}/metrics")).text
+        assert 'task_poll_total{taskType="job"}' in text
+
+
+class TestStopping:
+    @pytest.mark.parametrize("kind", KINDS)
+    async def test_finishes_what_is_in_hand(self, conductor_stub: ConductorStub, kind: str) -> None:
+        """P03: nothing in flight is lost."""
+        gate = Gate()
+        for _ in range(20):
+            conductor_stub.add_task("job")
+        worker = gate.worker(kind, thread_count=20, idle_poll_timeout=0)
+        handler = handler_of(conductor_stub, worker)
+        await handler.start()
+        await gate.until_entered(20)
+        stopping = asyncio.create_task(handler.stop())
+        await turn_loop()
+        polls = len(conductor_stub.polls())
+        gate.let_go()
+        await stopping
+        assert len(conductor_stub.results) == 20
+        assert {result["status"] for result in conductor_stub.results} == {"COMPLETED"}
+        assert len(conductor_stub.polls()) == polls
+
+    @pytest.mark.parametrize("kind", KINDS)
+    async def test_hands_back_what_does_not_end_in_time(self, conductor_stub: ConductorStub, kind: str) -> None:
+        gate, events = Gate(), Events()
+        ids = [conductor_stub.add_task("job") for _ in range(3)]
+        worker = gate.worker(kind, thread_count=3, idle_poll_timeout=0)
+        handler = handler_of(conductor_stub, worker, event_listeners=[events], shutdown_grace_seconds=0)
+        await handler.start()
+        await gate.until_entered(3)
+        await handler.stop()
+        gate.let_go()
+        for task_id in ids:
+            (result,) = conductor_stub.results_for(task_id)
+            assert result["status"] == "IN_PROGRESS"
+            assert result["callbackAfterSeconds"] == 1
+            assert result["reasonForIncompletion"] == "worker shutting down"
+        assert events.of(WorkerStopped)[0].handed_back == 3
+        assert not events.of(TaskExecutionCompleted)
+
+    async def test_a_cancelled_coroutine_may_clean_up_before_it_is_handed_back(
+        self, conductor_stub: ConductorStub
+    ) -> None:
+        order: list[str] = []
+        started = asyncio.Event()
+
+        async def work() -> None:
+            try:
+                started.set()
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0)
+                order.append("cleaned")
+                get_task_context().add_log("stopped half way")
+
+        task_id = conductor_stub.add_task("job")
+        handler = handler_of(conductor_stub, prompt("job", work), shutdown_grace_seconds=0)
+        await handler.start()
+        await started.wait()
+        await handler.stop()
+        assert order == ["cleaned"]
+        assert conductor_stub.logs(task_id) == ["stopped half way"]
+
+    async def test_a_report_that_waits_for_the_server_is_no_unfinished_task(self) -> None:
+        """Its function is done: it is left to the journal, not handed back."""
+        clock, events = FakeClock(), Events()
+        with ConductorStub(clock=clock) as stub:
+            stub.script("update", Status(500), repeat=True)
+            stub.add_task("job")
+            options: dict[str, Any] = {"event_listeners": [events], "clock": clock, "shutdown_grace_seconds": 0}
+            async with handler_of(stub, prompt(), **options):
+                await events.until(TaskUpdateRetried)
+        assert events.of(WorkerStopped)[0].handed_back == 0
+        assert events.of(TaskUpdateFailure)[0].journaled
+        assert {request.json["status"] for request in stub.requests_of("update")} == {"COMPLETED"}
+
+    async def test_is_bounded(
+        self, conductor_stub: ConductorStub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(task_handler_asyncio, "STOP_LIMIT_S", 0.05)
+        gate = Gate()
+        conductor_stub.add_task("job")
+        handler = handler_of(conductor_stub, gate.worker("def", idle_poll_timeout=0))
+        await handler.start()
+        await gate.until_entered(1)
+        await handler.stop()
+        gate.let_go()
+        assert "Shutdown timeout" in lines(caplog)
+        assert not handler.is_healthy()
+
+    async def test_twice_is_no_error(self, conductor_stub: ConductorStub) -> None:
+        handler = handler_of(conductor_stub, prompt())
+        await handler.stop()
+        async with handler:
+            await handler.stop()
+            await handler.stop()
+
+    async def test_tells_the_whole_story(self, conductor_stub: ConductorStub) -> None:
+        events, gate = Events(), Gate()
+        conductor_stub.add_task("job")
+        worker = gate.worker("async def", idle_poll_timeout=0, worker_id="me")
+        handler = handler_of(conductor_stub, worker, event_listeners=[events])
+        await handler.start()
+        await gate.until_entered(1)
+        stopping = asyncio.create_task(handler.stop())
+        await events.until(WorkerStopping)
+        gate.let_go()
+        await stopping
+        started, stopping_event, stopped = events.of(WorkerStarted, WorkerStopping, WorkerStopped)
+        assert (started.task_type, started.worker_id, started.thread_count) == ("job", "me", 1)
+        assert stopping_event.tasks_in_hand == 1
+        assert stopped.handed_back == 0
+        assert events.names[-1] == "WorkerStopped"
+
+    async def test_leaves_no_task_and_no_thread(self, conductor_stub: ConductorStub) -> None:
+        conductor_stub.add_task("job")
+        async with handler_of(conductor_stub, prompt()):  # what the libraries start once, they keep
+            await conductor_stub.until_results(1)
+        tasks = asyncio.all_tasks()
+        conductor_stub.add_task("job")
+        async with handler_of(conductor_stub, prompt()):
+            await conductor_stub.until_results(2)
+        for thread in threading.enumerate():
+            if thread.name.startswith(("worker-", "conductor-leases")):
+                thread.join(10)
+        assert asyncio.all_tasks() == tasks
+        assert not [t for t in threading.enumerate() if t.name.startswith(("worker-", "conductor-leases"))]
+
+    async def test_a_cancelled_wait_leaves_the_workers_to_the_with_block(self, conductor_stub: ConductorStub) -> None:
+        """`asyncio.timeout` around `wait()`, or Ctrl-C: the block ends, and drains."""
+        conductor_stub.add_task("job")
+        async with handler_of(conductor_stub, prompt()) as handler:
+            await conductor_stub.until_results(1)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0):
+                    await handler.wait()
+            assert handler.is_healthy()
+        assert not handler.is_healthy()
