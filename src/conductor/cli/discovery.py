@@ -22,7 +22,7 @@ from conductor.client.worker.worker_loader import ImportFailure, WorkerLoader
 Modules = Annotated[
     list[str],
     typer.Argument(
-        metavar="MODULE...", help="Modules or packages with decorated workers, as in an import.", show_default=False
+        metavar="MODULE", help="Modules or packages with decorated workers, as in an import.", show_default=False
     ),
 ]
 

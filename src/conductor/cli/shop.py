@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.context.task_context import get_task_context
@@ -81,7 +82,7 @@ async def notify(order: Order, tracking: str) -> str:
     return f"order {order.number}, {order.pieces} x {order.item}: {tracking}"
 
 
-WORKERS = [validate, charge, pack, ship, notify]
+WORKERS: list[Callable[..., Any]] = [validate, charge, pack, ship, notify]
 
 TASK_DEFS = [
     TaskDef(

@@ -1,0 +1,131 @@
+"""Fills the generated parts of the reference from the code: `python docs/generate.py`.
+
+A page holds them between `<!-- generated: name -->` and `<!-- end -->`; everything else is written by hand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+REFERENCE = Path(__file__).parent / "reference"
+_PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def events() -> Iterator[str]:
+    """Every event: when it is published, and its fields."""
+    from conductor.client.event.task_runner_events import EVENT_TYPES, handler_name
+
+    for event in EVENT_TYPES:
+        yield f"### {event.__name__}"
+        yield f"{_sentence(event)} Listener method: `{handler_name(event)}`."
+        yield "\n".join(f"- `{field.name}`: {_type(field.type)}" for field in dataclasses.fields(event))
+
+
+def metrics() -> Iterator[str]:
+    """Every metric, its kind and its labels."""
+    from conductor.client.telemetry.metrics import METRICS
+
+    rows = [
+        [f"`{metric.name}`", metric.kind.name.lower(), _code_list(metric.labels), metric.text] for metric in METRICS
+    ]
+    yield _table(["metric", "kind", "labels", "what it counts"], rows)
+
+
+def connection() -> Iterator[str]:
+    """Every variable of a Configuration."""
+    from conductor.client.configuration.options import OPTIONS
+
+    rows = [[f"`{row.env}`", row.help, _default(row.default), (row.parse.__doc__ or "").rstrip(".")] for row in OPTIONS]
+    yield _table(["variable", "what it is", "default", "takes"], rows)
+
+
+def commands() -> Iterator[str]:
+    """Every command and its options. (Not its help text: how that looks depends on the release of typer.)"""
+    from typer.main import get_command
+
+    from conductor.cli.app import PROGRAM, app
+
+    group: Any = get_command(app)
+    for name, command in group.commands.items():
+        arguments = " ".join(p.metavar + "..." * (p.nargs == -1) for p in command.params if p.param_type_name == "argument")
+        yield f"## {name}"
+        yield f"`{PROGRAM} {name} {arguments}`".replace(" `", "`") + f": {_sentence(command.callback)}"
+        rows = [_option_row(p) for p in command.params if p.param_type_name == "option"]
+        if rows:
+            yield _table(["option", "", "default"], rows)
+
+
+def _option_row(option: Any) -> list[str]:
+    names = ", ".join(f"`{name}`" for name in [*option.opts, *option.secondary_opts])
+    text, _, default = (option.help or "").partition(" (default: ")
+    shown = default.rstrip(")") or ("" if option.default in (None, False) else f"`{option.default}`")
+    return [names, text, shown]
+
+
+def routes() -> Iterator[str]:
+    """Every route of the coordinator."""
+    from conductor.coordinator.routes import ROUTES
+
+    rows = [[route.method, f"`{route.path}`", _about_route(route.handler.__doc__)] for route in ROUTES]
+    yield _table(["method", "path", ""], rows)
+
+
+#: Name of a generated part to what makes it.
+PARTS: dict[str, Callable[[], Iterator[str]]] = {
+    "events": events,
+    "metrics": metrics,
+    "connection": connection,
+    "commands": commands,
+    "routes": routes,
+}
+
+
+def filled(text: str) -> str:
+    """The page with its generated parts as they are now."""
+    return _PART.sub(lambda found: "\n\n".join([found[1].rstrip(), *PARTS[found[2]](), found[3]]), text)
+
+
+def main() -> None:
+    """Rewrite what has changed."""
+    for page in sorted(REFERENCE.glob("*.md")):
+        before = page.read_text()
+        after = filled(before)
+        if after != before:
+            page.write_text(after)
+            sys.stdout.write(f"wrote {page}\n")
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def _sentence(thing: object) -> str:
+    return " ".join((thing.__doc__ or "").split())
+
+
+def _type(annotation: object) -> str:
+    return f"`{annotation}`" if isinstance(annotation, str) else f"`{getattr(annotation, '__name__', annotation)}`"
+
+
+def _code_list(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _default(value: object) -> str:
+    return "" if value is None else f"`{value}`"
+
+
+def _about_route(text: str | None) -> str:
+    """A handler's docstring begins with the route itself; the table has that already."""
+    said = " ".join((text or "").split())
+    return re.sub(r"^[A-Z]+ /\S*?[.,:]( |$)", "", said).strip()
+
+
+if __name__ == "__main__":
+    main()
