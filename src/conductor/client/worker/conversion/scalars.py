@@ -31,8 +31,10 @@ _DATE = (
     r"|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)-02-29)"
 )
 _TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?"
-_SECONDS = r"(?:([0-9]{1,8}(?:\.[0-9]{1,9})?)S)?"
-_DURATION = rf"(?=P.*[0-9][DHMS]$)P(?:([0-9]{{1,8}})D)?(?:T(?:([0-9]{{1,8}})H)?(?:([0-9]{{1,8}})M)?{_SECONDS})?"
+_COUNT = "[0-9]{1,8}"
+_SECONDS = rf"{_COUNT}(?:\.[0-9]{{1,9}})?S"
+_CLOCK = f"T(?:{_COUNT}H(?:{_COUNT}M)?(?:{_SECONDS})?|{_COUNT}M(?:{_SECONDS})?|{_SECONDS})"
+_DURATION = f"[+-]?P(?:{_COUNT}D(?:{_CLOCK})?|{_CLOCK})"
 _DECIMAL = r"^[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?" + _END
 _INTEGER = r"^-?(?:0|[1-9][0-9]*)" + _END
 
@@ -244,12 +246,11 @@ def _lenient_date(value: Any) -> date:
 
 
 def _duration(text: str) -> timedelta:
-    sign = -1 if text.startswith("-") else 1
-    found = re.fullmatch(_DURATION, text.lstrip("+-"))
-    if found is None:
+    if not re.fullmatch(_DURATION, text):
         raise ValueError(text)
-    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
-    return sign * timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    units = {"D": "days", "H": "hours", "M": "minutes", "S": "seconds"}
+    parts = {units[unit]: float(count) for count, unit in re.findall(r"([0-9.]+)([DHMS])", text)}
+    return timedelta(**parts) * (-1 if text.startswith("-") else 1)
 
 
 def _lenient_duration(value: Any) -> timedelta:
@@ -281,9 +282,7 @@ def text_nodes() -> Mapping[type, Node]:
         ),
         date: TextNode(date, "date", _DATE, date.fromisoformat, _lenient_date, format="date"),
         time: TextNode(time, "time", _TIME, time.fromisoformat, time.fromisoformat, format="time"),
-        timedelta: TextNode(
-            timedelta, "duration", f"[+-]?{_DURATION}", _duration, _lenient_duration, format="duration"
-        ),
+        timedelta: TextNode(timedelta, "duration", _DURATION, _duration, _lenient_duration, format="duration"),
         uuid.UUID: TextNode(
             uuid.UUID,
             "UUID",
