@@ -15,6 +15,7 @@ from typing import Self
 import psutil
 
 HERE = Path(__file__).parent
+_STRICT = {"PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "error"}
 #: A worker never breaks off a long poll on a plain server, so that no task is lost; here it shall not take long.
 _QUICK = {"CONDUCTOR_WORKER_ALL_IDLE_POLL_TIMEOUT": "200"}
 #: How long a program may take to end once it was told to.
@@ -31,7 +32,7 @@ class Program:
             self._process = subprocess.Popen(
                 [sys.executable, *map(str, arguments)],
                 cwd=folder,
-                env={**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **_QUICK, **env},
+                env={**os.environ, "PYTHONPATH": path, **_STRICT, **_QUICK, **env},
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # as a shell does for its jobs; and the session tells what belongs to it
@@ -56,6 +57,11 @@ class Program:
     def output(self) -> str:
         """What it has printed and logged so far."""
         return self._log.read_text()
+
+    @property
+    def calm(self) -> bool:
+        """Whether nothing went wrong that anybody could see."""
+        return not any(word in self.output for word in ("Traceback", "Exception ignored", "Warning:"))
 
     def members(self) -> list[psutil.Process]:
         """All processes that the program consists of, however they are related."""

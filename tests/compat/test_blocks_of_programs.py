@@ -37,17 +37,13 @@ def done(server: ConductorStub, task_type: str, input_data: dict[str, Any] | Non
     return report["outputData"]
 
 
-def assert_calm(program: Program) -> None:
-    assert "Traceback" not in program.output, program.output
-
-
 @pytest.mark.usefixtures("packages")
 def test_s001_062_without_main_guard_drains_at_sigterm(start: Any, server: ConductorStub) -> None:
     program = start("s001_062", bare=True)
     assert done(server, "order_task", {"n": 3}) == {"order_task": 3}
     assert done(server, "charge_task") == {"charge_task": 0}
     assert program.terminate() == 0
-    assert_calm(program)
+    assert program.calm
 
 
 @pytest.mark.usefixtures("packages")
@@ -66,7 +62,7 @@ def test_what_was_discovered_runs_once(block: str, start: Any, server: Conductor
     assert done(server, "mail_task") == {"mail_task": 0}
     assert len({poll.query["workerid"] for poll in server.polls("mail_task")}) == 1
     assert program.terminate() == 0
-    assert_calm(program)
+    assert program.calm
 
 
 def test_s001_1161_listens_in_the_worker_process(start: Any, server: ConductorStub) -> None:
@@ -75,14 +71,14 @@ def test_s001_1161_listens_in_the_worker_process(start: Any, server: ConductorSt
     assert program.terminate() == 0
     assert "completed in " in program.output
     assert "Output size: 17 bytes" in program.output
-    assert_calm(program)
+    assert program.calm
 
 
 def test_s003_118_takes_the_asyncio_flag(start: Any, server: ConductorStub) -> None:
     program = start("s003_118", before=WORKER)
     assert done(server, "simple_task") == {"result": "done"}
     assert program.terminate() == 0
-    assert_calm(program)
+    assert program.calm
 
 
 def test_s003_134_without_main_guard_and_with(start: Any, server: ConductorStub, web: str) -> None:
@@ -90,7 +86,7 @@ def test_s003_134_without_main_guard_and_with(start: Any, server: ConductorStub,
     assert done(server, "api_call", {"url": web}) == {"hello": "world"}
     assert done(server, "process_data", {"data": {"a": 1}}) == {"result": 1}
     assert program.terminate() == 0
-    assert_calm(program)
+    assert program.calm
 
 
 def test_s003_200_ends_at_ctrl_c(start: Any, server: ConductorStub, web: str) -> None:
@@ -104,7 +100,7 @@ def test_s003_228(start: Any, server: ConductorStub, web: str) -> None:
     program = start("s003_228")
     assert done(server, "fetch_data", {"url": web}) == {"data": {"hello": "world"}}
     assert program.terminate() == 0
-    assert_calm(program)
+    assert program.calm
 
 
 def test_s004_229_starts_and_stops_and_can_start_again(start: Any, server: ConductorStub) -> None:
@@ -112,7 +108,7 @@ def test_s004_229_starts_and_stops_and_can_start_again(start: Any, server: Condu
     assert done(server, "first_task") == {"by": "ImageProcessingWorker"}
     assert done(server, "second_task") == {"by": "APICallWorker"}
     assert program.terminate() == 0
-    assert_calm(program)
+    assert program.calm
 
 
 def test_s004_250_in_a_coroutine(tmp_path: Path, server: ConductorStub) -> None:
@@ -127,7 +123,7 @@ def test_s004_250_in_a_coroutine(tmp_path: Path, server: ConductorStub) -> None:
         assert done(server, "first_task") == {"by": "ImageProcessingWorker"}
         assert done(server, "second_task") == {"by": "APICallWorker"}
         assert program.terminate() == 0
-        assert_calm(program)
+        assert program.calm
 
 
 def test_s004_391_runs_both_handlers_in_one_program(start: Any, server: ConductorStub) -> None:
@@ -148,7 +144,7 @@ def test_s004_945_stops_workers_in_a_handler_of_its_own(stop: Any, start: Any, s
     program = start("s004_945", before=before, after=sleep)
     assert done(server, "simple_task") == {"result": "done"}
     assert stop(program) == 0
-    assert_calm(program)
+    assert program.calm
 
 
 def test_s004_1114_in_the_debug_mode_of_asyncio(start: Any, server: ConductorStub) -> None:
@@ -161,7 +157,7 @@ def test_s004_1114_in_the_debug_mode_of_asyncio(start: Any, server: ConductorStu
     program = start("s004_1114", before=before)
     assert done(server, "simple_task") == {"result": "done"}
     assert program.terminate() == 0
-    assert_calm(program)
+    assert program.calm
 
 
 def what_came_out_of(task_type: str) -> Any:
@@ -188,7 +184,7 @@ class TestOnPort8080:
         program = start("s004_1286", before=WORKER)
         assert done(server_8080, "simple_task") == {"result": "done"}
         assert program.interrupt() == 0
-        assert_calm(program)
+        assert program.calm
 
     @pytest.mark.parametrize(("stop", "code"), [(Program.terminate, 0), (Program.interrupt, INTERRUPTED)])
     def test_s004_1305(self, stop: Any, code: int, start: Any, server_8080: ConductorStub) -> None:
@@ -201,7 +197,7 @@ class TestOnPort8080:
         program = start("s004_1563", bare=True)
         assert done(server_8080, "simple_task") == {"result": "done"}
         assert stop(program) == 0
-        assert_calm(program)
+        assert program.calm
 
     @pytest.mark.parametrize(("stop", "code"), [(Program.terminate, 0), (Program.interrupt, INTERRUPTED)])
     def test_s004_1588_exactly_as_printed(self, stop: Any, code: int, start: Any, server_8080: ConductorStub) -> None:
@@ -220,6 +216,6 @@ class TestOnPort8080:
                 program = start("s004_1563", bare=True)
                 assert what_came_out_of("simple_task") == "done"
                 assert program.terminate() == 0
-                assert_calm(program)
+                assert program.calm
             finally:
                 coordinator.stop()

@@ -46,6 +46,7 @@ def test_an_example_fits_a_screen_and_says_how_it_ends(example: Path) -> None:
 def test_workers_e2e(run: Run, coordinator: Coordinator) -> None:
     program = run("workers_e2e", CONDUCTOR_SERVER_URL=coordinator.url)
     assert program.ended() == 0
+    assert program.calm
     for order in range(5):
         assert f"COMPLETED {{'mail': 'order {order} is on its way'}}" in program.output
 
@@ -53,6 +54,7 @@ def test_workers_e2e(run: Run, coordinator: Coordinator) -> None:
 def test_compare_multiprocessing_vs_asyncio(run: Run, coordinator: Coordinator) -> None:
     program = run("compare_multiprocessing_vs_asyncio", CONDUCTOR_SERVER_URL=coordinator.url)
     assert program.ended() == 0
+    assert program.calm
     assert re.search(r"^multiprocessing +\d+ tasks/s +\d+ MB$", program.output, re.MULTILINE)
     assert re.search(r"^asyncio +\d+ tasks/s +\d+ MB$", program.output, re.MULTILINE)
 
@@ -61,6 +63,7 @@ def test_worker_configuration_example(run: Run) -> None:
     env = {"CONDUCTOR_WORKER_PROCESS_ORDER_THREAD_COUNT": "50", "CONDUCTOR_WORKER_ALL_DOMAIN": "production"}
     program = run("worker_configuration_example", **env)
     assert program.ended() == 0
+    assert program.calm
     for option, value, source in (
         ("poll_interval_millis", "1000", "code"),
         ("thread_count", "50", "env CONDUCTOR_WORKER_PROCESS_ORDER_THREAD_COUNT"),
@@ -80,6 +83,7 @@ def test_asyncio_workers(run: Run, server: ConductorStub) -> None:
     assert server.results_for(wrong)[0]["status"] == "FAILED_WITH_TERMINAL_ERROR"
     assert len(server.results_for(document)[0]["outputData"]["signature"]) == 64
     assert program.interrupt() == 0
+    assert program.calm
     assert program.output.rstrip().endswith("stopped")
 
 
@@ -96,4 +100,5 @@ def test_async_worker_example(run: Run, server: ConductorStub) -> None:
     assert [entry["log"] for entry in last["logs"]] == ["example.com: page 3 of 3"]
     assert server.task_defs["crawl_site"]["retryCount"] == 5
     assert program.interrupt() == 0
+    assert program.calm
     assert "stopping" in program.output
