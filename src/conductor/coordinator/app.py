@@ -231,7 +231,7 @@ class App:
             known = True
         if known:
             raise ApiError(405, f"Request method '{method}' is not supported")
-        raise ApiError(404, f"No static resource {'/'.join(segments)}.")
+        raise ApiError(404, f"No static resource {'/'.join(segments).rstrip('/')}.")
 
 
 def _segments(raw_path: bytes) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import socket
 from typing import Any
 
 from conductor.wire import VERDICT_FIELD, Verdict
@@ -36,11 +38,19 @@ class ApiError(Exception):
         body: dict[str, Any] = {"status": self.status, "message": self.message, "retryable": self.retryable}
         if self.code is not None:
             body |= {"code": self.code, "error": self.code}
-        if self.problems:
+        if not self.problems:
+            body["instance"] = _instance()
+        else:
             body["validationErrors"] = [{"path": path, "message": message} for path, message in self.problems]
         if self.verdict is not None:
             body[VERDICT_FIELD] = self.verdict
         return body
+
+
+@functools.cache
+def _instance() -> str:
+    """Which server this was, as Conductor names it."""
+    return socket.gethostname()
 
 
 def bad_request(message: str) -> ApiError:

@@ -114,7 +114,7 @@ class Executions:
             return self._snapshots.of_inline(tx, start.workflow_def)
         snapshot = self._snapshots.of_registered(tx, start.name or "", start.version)
         if snapshot is None:
-            raise not_found(f"No such workflow found by name: {start.name}, version: {start.version}")
+            raise not_found(f"No such workflow defined. name={start.name}, version={start.version or 'null'}")
         return snapshot
 
     # -- advancing ------------------------------------------------------------------------------------------------

@@ -48,10 +48,9 @@ def whole_workflow(tx: Tx, snapshots: Snapshots, row: WorkflowRow, *, with_tasks
     if parent is not None:
         found["parentWorkflowId"] = tx.ids.workflow(parent.workflow)
         found["parentWorkflowTaskId"] = tx.ids.task(parent.pk)
-    if data.failed_task is not None:
-        failed = tx.row("whole task", data.failed_task)
-        found["failedReferenceTaskNames"] = [failed[5]] if failed else []
-        found["failedTaskNames"] = [failed[-1]] if failed else []
+    failed = tx.rows("failed tasks", row.pk, data.failed_task)
+    found["failedReferenceTaskNames"] = list(dict.fromkeys(ref for ref, _ in failed))
+    found["failedTaskNames"] = list(dict.fromkeys(name for _, name in failed))
     if with_tasks:
         found["tasks"] = tasks(tx, snapshots, row)
     return found

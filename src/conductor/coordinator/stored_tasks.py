@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -24,9 +23,14 @@ class StoredTasks:
         self._last_task = last_task
         #: id → (row, state) as read
         self.read: dict[str, tuple[TaskRow, TaskState]] = {}
+        self._pending: list[TaskState] | None = None
 
     def latest(self, ref: str) -> TaskState | None:
         """The newest attempt under exactly this reference name."""
+        # An attempt whose consequences are not drawn has no successor yet.
+        for state in self.pending():
+            if state.ref == ref:
+                return state
         return self._keep(self._tx.row("latest task", self._workflow, ref))
 
     def newest(self, ref: str) -> TaskState | None:
@@ -34,14 +38,21 @@ class StoredTasks:
         pk = self._tx.value("newest round", self._workflow, ref)
         return self.latest(ref) if pk is None else self._keep(self._tx.row("whole task", pk))
 
-    def pending(self) -> Iterable[TaskState]:
+    def pending(self) -> list[TaskState]:
         """All whose consequences are not drawn yet."""
-        found = (self._keep(row) for row in self._tx.rows("pending tasks", self._workflow))
-        return [state for state in found if state is not None]
+        if self._pending is None:
+            # A workflow without a last task has none at all.
+            rows = [] if self._last_task is None else self._tx.rows("pending tasks", self._workflow)
+            self._pending = [state for state in map(self._keep, rows) if state is not None]
+        return self._pending
 
     def last(self) -> TaskState | None:
         """The one that was scheduled last."""
-        return None if self._last_task is None else self._keep(self._tx.row("whole task", self._last_task))
+        if self._last_task is None:
+            return None
+        self.pending()  # most often it is one of these
+        kept = self.read.get(self._tx.ids.task(self._last_task))
+        return kept[1] if kept is not None else self._keep(self._tx.row("whole task", self._last_task))
 
     def one(self, pk: int) -> TaskState:
         """One that is known to exist."""

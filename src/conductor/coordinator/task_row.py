@@ -101,8 +101,7 @@ def task_json(ids: Ids, row: TaskRow, data: TaskData, owner: TaskOwner, domain: 
         "scheduledTime": row.scheduled_ms,
         "startTime": row.started_ms,
         "endTime": row.ended_ms,
-        "updateTime": row.updated_ms,
-        "firstStartTime": row.started_ms,
+        "updateTime": 0 if _untouched(row) else row.updated_ms,
         "startDelayInSeconds": row.start_delay_s,
         "callbackAfterSeconds": row.callback_after_s,
         "callbackFromWorker": True,
@@ -119,6 +118,11 @@ def task_json(ids: Ids, row: TaskRow, data: TaskData, owner: TaskOwner, domain: 
     }
     _add_optional(task, ids, row, data, owner, domain)
     return task
+
+
+def _untouched(row: TaskRow) -> bool:
+    """Whether nobody has seen the task yet: Conductor's own tasks then have no time of an update."""
+    return row.status == "SCHEDULED" and not row.poll_count
 
 
 _WIRE_KINDS = {"FORK_JOIN": "FORK"}

@@ -57,9 +57,7 @@ def workflow_json(ids: Ids, row: WorkflowRow, data: WorkflowData) -> dict[str, A
     workflow: dict[str, Any] = {
         "workflowId": ids.workflow(row.pk),
         "workflowName": row.name,
-        "workflowType": row.name,
         "workflowVersion": row.version,
-        "version": row.version,
         "status": row.status,
         "priority": row.priority,
         "createTime": row.created_ms,
@@ -71,8 +69,6 @@ def workflow_json(ids: Ids, row: WorkflowRow, data: WorkflowData) -> dict[str, A
         "output": raw(data.output),
         "variables": raw(data.variables),
         "taskToDomain": raw(data.task_to_domain),
-        "failedReferenceTaskNames": [],
-        "failedTaskNames": [],
         "tasks": [],
     }
     if row.correlation_id is not None:

@@ -7,7 +7,7 @@ from typing import Any
 from conductor.coordinator import queries
 from conductor.coordinator.app import Answer, Request, Route, as_json, as_text
 from conductor.coordinator.definition_rules import check_workflow_def
-from conductor.coordinator.errors import bad_request, invalid
+from conductor.coordinator.errors import ApiError, bad_request, invalid, not_found
 from conductor.coordinator.executions import Start, find_workflow
 from conductor.coordinator.store import Tx
 from conductor.coordinator.workflow_row import WorkflowRow
@@ -31,16 +31,22 @@ async def start_by_name(request: Request) -> Answer:
         priority=request.integer("priority", 0),
         input=request.json(dict[str, Any]),
     )
-    return await _start(request, asked)
+    try:
+        return await _start(request, asked)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        raise not_found(f"No such workflow found by name: {asked.name}, version: {asked.version or 'null'}") from None
 
 
 async def _start(request: Request, asked: Start) -> Answer:
     if not (asked.name or "").strip():
         raise invalid([("startWorkflow.name", "Workflow name cannot be null or empty")])
     if not 0 <= (asked.priority or 0) <= MAX_PRIORITY:
-        raise invalid([("startWorkflow.priority", f"priority: {asked.priority} should be between 0 and 99")])
+        bound = "minimum 0" if (asked.priority or 0) < 0 else f"maximum {MAX_PRIORITY}"
+        raise invalid([("startWorkflow.priority", f"priority: {asked.priority} should be {bound}")])
     if asked.input is None:
-        raise bad_request("the input of a workflow cannot be null")
+        raise bad_request("NULL input passed when starting workflow")
     if asked.workflow_def is not None:
         asked.workflow_def = check_workflow_def({"name": asked.name, **asked.workflow_def})
     executions = request.core.executions
