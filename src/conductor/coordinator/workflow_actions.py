@@ -21,6 +21,8 @@ NewId = Callable[[], str]
 
 #: Tasks of the decider's own that wait for others: they are opened again rather than replaced.
 _REOPENED_TYPES = ("JOIN", "DO_WHILE")
+#: Conductor's own words.
+NOTHING_TO_RETRY = "There are no retryable tasks! Use restart if you want to attempt entire workflow execution again."
 
 
 class ActionRefused(Exception):
@@ -30,7 +32,7 @@ class ActionRefused(Exception):
 def terminate(state: WorkflowState, now_ms: int, reason: str | None) -> Decision:
     """End a workflow from outside. One that has failed becomes TERMINATED; one that is TERMINATED stays as it is."""
     if state.status == "COMPLETED":
-        raise ActionRefused(f"Workflow {state.workflow_id} has COMPLETED; it cannot be terminated")
+        raise ActionRefused("Cannot terminate a COMPLETED workflow.")
     if state.status == "TERMINATED":
         return Decision()
     return _ended(state, now_ms, "TERMINATED", reason, failure=False)
@@ -64,7 +66,8 @@ def _no_new_tasks() -> str:
 def pause(state: WorkflowState) -> Decision:
     """Schedule nothing more. Tasks that are queued or being worked on are not touched."""
     if state.status in TERMINAL_WORKFLOW_STATUSES:
-        raise ActionRefused(f"Workflow {state.workflow_id} is {state.status}; it cannot be paused")
+        name, version = state.definition.get("name"), state.definition.get("version")
+        raise ActionRefused(f"Workflow {name}.{version}/{state.workflow_id} has ended, status cannot be updated.")
     return Decision(workflow_status="PAUSED") if state.status != "PAUSED" else Decision()
 
 
@@ -81,11 +84,11 @@ def retry(state: WorkflowState, now_ms: int, *, new_id: NewId) -> Decision:
     """Try again what has failed or was cancelled, as new attempts, and go on from there."""
     _must_have_ended(state, "retried")
     if state.status == "COMPLETED":
-        raise ActionRefused(f"Workflow {state.workflow_id} has COMPLETED; there is nothing to retry")
+        raise ActionRefused(NOTHING_TO_RETRY)
     decider = _reopen(state, now_ms, new_id)
     moved = _retry_unsuccessful(decider)
     if not moved and len(_all_tasks(state)) and not list(state.tasks.pending()):
-        raise ActionRefused(f"There are no retryable tasks in workflow {state.workflow_id}; restart it or rerun a task")
+        raise ActionRefused(NOTHING_TO_RETRY)
     return _going_on(decider)
 
 

@@ -343,7 +343,7 @@ class Decider:
     def fail(self, task: TaskState) -> None:
         """A task has failed for good."""
         status = _WORKFLOW_STATUS_AFTER.get(task.status, "FAILED")
-        reason = f"Task {task.task_id} failed with status: {status} and reason: '{task.reason}'"
+        reason = f"Task {task.task_id} failed with status: {status} and reason: '{task.reason or 'null'}'"
         self.end(status, reason, failed_task=task)
 
     def end(
