@@ -15,15 +15,8 @@ from conductor.client.worker.conversion import InputError, NoSchemaError, read_a
 from conductor.client.worker.conversion.annotation import docstring
 from conductor.client.worker.conversion.constraints import description_of
 from conductor.client.worker.conversion.hints import Unresolved, hints_of
-from conductor.client.worker.conversion.node import (
-    Node,
-    ObjectField,
-    RawNode,
-    Schema,
-    SchemaWriter,
-    member,
-    object_schema,
-)
+from conductor.client.worker.conversion.node import Node, RawNode, Schema, SchemaWriter, member
+from conductor.client.worker.conversion.objects import ObjectField, object_schema
 from conductor.client.worker.conversion.returned import write_returned
 
 __all__ = ["InputError", "Signature", "read_signature"]

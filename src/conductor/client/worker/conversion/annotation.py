@@ -18,23 +18,11 @@ from typing import Any
 import msgspec
 
 from conductor.client.worker.conversion.constraints import constrained, description_of
+from conductor.client.worker.conversion.containers import ArrayNode, DictNode, OptionalNode, TupleNode, UnionNode
 from conductor.client.worker.conversion.fields import Declared, fields_of_class, is_named_tuple
 from conductor.client.worker.conversion.hints import Unresolved
-from conductor.client.worker.conversion.node import (
-    AnyNode,
-    ArrayNode,
-    DeferredNode,
-    DictNode,
-    EitherFormNode,
-    Node,
-    ObjectField,
-    ObjectNode,
-    OpaqueNode,
-    OptionalNode,
-    RawNode,
-    TupleNode,
-    UnionNode,
-)
+from conductor.client.worker.conversion.node import AnyNode, DeferredNode, Node, OpaqueNode, RawNode
+from conductor.client.worker.conversion.objects import EitherFormNode, ObjectField, ObjectNode
 from conductor.client.worker.conversion.pydantic_model import PydanticNode, is_pydantic
 from conductor.client.worker.conversion.scalars import (
     BoolNode,
@@ -100,11 +88,11 @@ class _Reader:
 
     def read(self, annotation: Any, variables: _Variables) -> Node:
         annotation = variables.get(annotation, annotation) if isinstance(annotation, typing.TypeVar) else annotation
-        if isinstance(annotation, typing.Hashable) and annotation in _LEAVES:
-            return _LEAVES[annotation]
         origin = typing.get_origin(annotation)
         if origin is typing.Annotated:
             return self._annotated(annotation, variables)
+        if _is_leaf(annotation):
+            return _LEAVES[annotation]
         if origin in (typing.Required, typing.NotRequired, typing.Final, typing.ClassVar):
             return self.read(typing.get_args(annotation)[0], variables)
         if origin is typing.Union or origin is types.UnionType:
@@ -177,15 +165,16 @@ class _Reader:
         fields = fields_of_class(cls)
         if fields is None:
             return OpaqueNode(_name(annotation))
-        if annotation in self._inside:
-            return self._inside[annotation]
+        key = (cls, repr(arguments))  # arguments may hold metadata that cannot be a key
+        if key in self._inside:
+            return self._inside[key]
         parameters = getattr(cls, "__parameters__", ())
         bound = {p: variables.get(a, a) for p, a in zip(parameters, arguments, strict=False)}
-        self._inside[annotation] = deferred = DeferredNode(cls.__name__)
+        self._inside[key] = deferred = DeferredNode(cls.__name__)
         try:
             deferred.target = self._object(cls, fields, bound)
         finally:
-            del self._inside[annotation]
+            del self._inside[key]
         return deferred.target
 
     def _object(self, cls: type, fields: Iterable[Declared], variables: _Variables) -> Node:
@@ -204,6 +193,13 @@ class _Reader:
         required = not declared.has_default and (declared.always_required or not node.nullable)
         description = declared.description or description_of(declared.annotation)
         return ObjectField(declared.wire_name, declared.argument, node, required, declared.has_default, description)
+
+
+def _is_leaf(annotation: Any) -> bool:
+    try:
+        return annotation in _LEAVES
+    except TypeError:  # what cannot be hashed is no type, and no leaf
+        return False
 
 
 def _name(annotation: Any) -> str:

@@ -12,18 +12,8 @@ import typing
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from conductor.client.worker.conversion.node import (
-    ArrayNode,
-    DictNode,
-    InputError,
-    Node,
-    NoSchemaError,
-    OptionalNode,
-    Schema,
-    SchemaWriter,
-    beside,
-    shown,
-)
+from conductor.client.worker.conversion.containers import ArrayNode, DictNode, OptionalNode
+from conductor.client.worker.conversion.node import InputError, Node, NoSchemaError, Schema, SchemaWriter, beside, shown
 from conductor.client.worker.conversion.scalars import FloatNode, IntNode, StrNode
 
 _LIBRARIES = ("msgspec", "annotated_types", "pydantic")

@@ -7,15 +7,8 @@ from typing import Any
 
 import msgspec
 
-from conductor.client.worker.conversion.node import (
-    InputError,
-    Node,
-    NoSchemaError,
-    ObjectNode,
-    Schema,
-    SchemaWriter,
-    member,
-)
+from conductor.client.worker.conversion.node import InputError, Node, NoSchemaError, Schema, SchemaWriter, member
+from conductor.client.worker.conversion.objects import ObjectNode
 
 
 def is_pydantic(cls: type) -> bool:
@@ -61,6 +54,8 @@ class PydanticNode(Node):
     def _validate(self, value: Any, *, strict: bool) -> Any:
         try:
             return self.cls.__pydantic_validator__.validate_json(msgspec.json.encode(value), strict=strict)
+        except TypeError:  # not JSON: something that only code can have put there
+            raise self.wrong(value) from None
         except ValueError as error:
             raise _input_error(error) from None
 

@@ -9,15 +9,9 @@ from typing import Any
 
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.worker.conversion.annotation import read_annotation
-from conductor.client.worker.conversion.node import (
-    DictNode,
-    EitherFormNode,
-    Node,
-    NoSchemaError,
-    ObjectNode,
-    Schema,
-    SchemaWriter,
-)
+from conductor.client.worker.conversion.containers import DictNode
+from conductor.client.worker.conversion.node import Node, NoSchemaError, Schema, SchemaWriter
+from conductor.client.worker.conversion.objects import EitherFormNode, ObjectNode
 from conductor.client.worker.conversion.pydantic_model import PydanticNode
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from conductor.client.worker.conversion.node import InputError, Node, ObjectField, ObjectNode
+from conductor.client.worker.conversion.node import InputError, Node
+from conductor.client.worker.conversion.objects import ObjectField, ObjectNode
 from conductor.client.worker.conversion.scalars import literal_node
 
 _TAG = "<tag>"
