@@ -52,7 +52,9 @@ def commands() -> Iterator[str]:
 
     group: Any = get_command(app)
     for name, command in group.commands.items():
-        arguments = " ".join(p.metavar + "..." * (p.nargs == -1) for p in command.params if p.param_type_name == "argument")
+        arguments = " ".join(
+            p.metavar + "..." * (p.nargs == -1) for p in command.params if p.param_type_name == "argument"
+        )
         yield f"## {name}"
         yield f"`{PROGRAM} {name} {arguments}`".replace(" `", "`") + f": {_sentence(command.callback)}"
         rows = [_option_row(p) for p in command.params if p.param_type_name == "option"]
