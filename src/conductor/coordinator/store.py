@@ -290,6 +290,10 @@ class Store:
         try:
             with tx.savepoint():
                 job.value = job.fn(tx)
+        except (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError) as error:
+            # What this caller asked for, not the file, is at fault: the others of the group go on.
+            logger.exception("a statement was refused")
+            job.error = StoreError(f"the database refused a statement: {error}")
         except sqlite3.Error:
             raise
         # Whatever a rule raised is its caller's answer; the writer and the others of the group go on.

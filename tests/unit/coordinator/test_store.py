@@ -110,6 +110,15 @@ class TestCommit:
         assert lines(store) == ["kept"]
         store.close()
 
+    def test_a_refused_statement_is_its_callers_alone(self, tmp_path: Path) -> None:
+        store = Store(tmp_path / "a.db")
+        store.call(lambda tx: tx.run("add report", 1, 1, "r", "COMMITTED"))
+        with pytest.raises(StoreError, match="refused a statement"):
+            store.call(lambda tx: tx.run("add report", 1, 1, "r", "COMMITTED"))
+        store.call(add_log("kept"))
+        assert lines(store) == ["kept"]
+        store.close()
+
     def test_an_empty_transaction_writes_nothing(self, tmp_path: Path) -> None:
         store = Store(tmp_path / "a.db")
         before = (tmp_path / "a.db-wal").stat()
