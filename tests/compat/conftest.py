@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from catalogue import path_of, text_of
-from ports import alone_on
-from program import Program
+from printed_ports import alone_on
+from user_program import Program
 
 from conductor.client.worker import registry
 from conductor.testing import ConductorStub

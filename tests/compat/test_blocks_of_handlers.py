@@ -14,7 +14,7 @@ from typing import Any
 import preamble
 import pytest
 from catalogue import text_of
-from ports import alone_on
+from printed_ports import alone_on
 
 from conductor.client.automator.task_handler import TaskHandler
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO

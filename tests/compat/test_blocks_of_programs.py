@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from catalogue import path_of
-from ports import alone_on
-from program import Program
+from printed_ports import alone_on
+from user_program import Program
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.models import TaskDef, WorkflowDef, WorkflowTask

@@ -11,9 +11,9 @@ from typing import Any
 
 import httpx
 import pytest
-from ports import alone_on
-from program import Program
+from printed_ports import alone_on
 from prometheus_client.parser import text_string_to_metric_families
+from user_program import Program
 
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from program import Program
+from user_program import Program
 
 from conductor.coordinator import Coordinator
 from conductor.testing import ConductorStub
