@@ -36,8 +36,8 @@ test: $(STAMP)  ## the fast suite: under five minutes
 test-slow: $(STAMP)  ## kills, chaos and long property runs
 	$(PYTEST) -m slow --timeout 1500 $(ARGS)
 
-test-conductor: $(STAMP)  ## the acceptance suite on the real Conductor server (fetched with Maven; needs a JDK 21+)
-	$(PYTEST) -m conductor --timeout 900 tests/conductor $(ARGS)
+test-conductor: $(STAMP)  ## the acceptance suite on real Conductor servers (JDK 21+ and Maven; TARGETS=conductor-sqlite,...)
+	CONDUCTOR_TARGETS='$(TARGETS)' $(PYTEST) -m conductor --timeout 900 tests/conductor $(ARGS)
 
 check: $(STAMP)  ## formatting, lint, types
 	$(BIN)/ruff format --check .
