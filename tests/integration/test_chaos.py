@@ -1,4 +1,4 @@
-"""Chaos: the network lies, processes die, and still nothing is lost, nothing is committed twice, nobody speaks out of turn."""
+"""Chaos: the network lies and processes die; nothing is lost, nothing is committed twice, nobody speaks out of turn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from chaos.run import Plan, run
 
 

@@ -48,7 +48,7 @@ class Findings:
     committed: dict[str, list[str]] = field(default_factory=dict)
 
     def judge_again(self, send: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
-        """Ask the server for its verdict on every terminal report that ever left a worker: the same id, the same word."""
+        """Ask the server again about every terminal report that ever left a worker: the same id, the same verdict."""
         reports = list({s.report: s.body for s in self.seen if s.report and s.status in _ENDED_BY_REPORT}.values())
         for at in range(0, len(reports), 500):
             part = reports[at : at + 500]
@@ -123,20 +123,37 @@ class Findings:
         """Requests about a lease that were sent after the worker knew it to be gone."""
         cancelled: dict[tuple[str, str | None], dict[str, Any]] = {}
         for line in [*self.lines["lost"], *self.lines["verdict"]]:
-            if line.get("lease") and line.get("verdict", "CANCELLED") == "CANCELLED":
-                cancelled.setdefault((line["task"], line["lease"]), line)
-        return [
-            f"{(seen.sent_ns - line['at_ns']) / 1e6:.1f} ms after {line['kind']} ({line['reason']}) pid {seen.pid} sent "
-            f"{'a heartbeat' if seen.beat else seen.status} for task {seen.task} (pid {line['pid']} was told)"
-            for seen in self.seen
-            if (line := cancelled.get((seen.task, seen.lease))) is not None and seen.sent_ns > line["at_ns"]
-        ]
+            if line.get("verdict", "CANCELLED") == "CANCELLED" and (lease := self._lease_of(line)):
+                cancelled.setdefault((line["task"], lease), line)
+        broken = []
+        for seen in self.seen:
+            told = cancelled.get((seen.task, seen.lease))
+            if told is not None and seen.sent_ns > told["at_ns"]:
+                what, late_ms = "a heartbeat" if seen.beat else seen.status, (seen.sent_ns - told["at_ns"]) / 1e6
+                broken.append(f"{late_ms:.1f} ms after {told} pid {seen.pid} sent {what} for task {seen.task}")
+        return broken
+
+    def _lease_of(self, line: dict[str, Any]) -> str | None:
+        """The lease a process was told about: the one it held, or, of a dead one's result, the one it sent last."""
+        sent = self._sent_by.get((line["pid"], line["task"]), [])
+        return line.get("lease") or next((s.lease for s in reversed(sent) if s.sent_ns < line["at_ns"]), None)
+
+    @cached_property
+    def _sent_by(self) -> dict[tuple[int, str], list[Seen]]:
+        sent: dict[tuple[int, str], list[Seen]] = defaultdict(list)
+        for seen in self.seen:
+            sent[seen.pid, seen.task].append(seen)
+        return sent
 
     @property
     def unheard(self) -> list[dict[str, Any]]:
         """Finished executions whose result is neither stored nor known to be discarded."""
-        told = {line.get("token") for kind in ("verdict", "lost") for line in self.lines[kind]}
-        return [line for line in self.lines["ended"] if line["token"] not in self.stored_tokens | told]
+        told = {(line["task"], self._lease_of(line)) for kind in ("verdict", "lost") for line in self.lines[kind]}
+        return [
+            line
+            for line in self.lines["ended"]
+            if line["token"] not in self.stored_tokens and (line["task"], line.get("lease")) not in told
+        ]
 
     @property
     def disowned(self) -> list[dict[str, Any]]:

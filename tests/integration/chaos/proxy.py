@@ -1,4 +1,4 @@
-"""A network that lies: it delays, cuts, halves, duplicates and swallows requests by chance, and writes down what it saw."""
+"""A network that lies: it delays, cuts, halves, duplicates and swallows requests, and writes down what it saw."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from .http_stream import Message, Stream
 
@@ -32,7 +32,7 @@ class Faults:
     duplicate: float = 0.04
     blackhole: float = 0.003
 
-    def draw(self, rng: random.Random) -> str:
+    def draw(self, rng: random.Random, request: Message) -> str:  # a test may go by the request instead
         """The fate of one request."""
         left = rng.random()
         for name, share in vars(self).items():
@@ -40,6 +40,12 @@ class Faults:
             if left < 0:
                 return str(name)
         return "none"
+
+
+class Fate(Protocol):
+    """Who decides what happens to a request."""
+
+    def draw(self, rng: random.Random, request: Message) -> str: ...
 
 
 CALM = Faults(0, 0, 0, 0, 0, 0, 0)
@@ -65,7 +71,7 @@ class Seen(NamedTuple):
 class Proxy:
     """Listens in a thread of its own. `upstream_port` may change while it runs: the server comes back elsewhere."""
 
-    def __init__(self, faults: Faults, seed: int) -> None:
+    def __init__(self, faults: Fate, seed: int = 0) -> None:
         self.faults = faults
         self.upstream_port = 0
         self.port = 0
@@ -118,7 +124,7 @@ class Proxy:
 
     async def _carry(self, request: Message, client: Stream, upstream: Stream) -> bool:
         """One request through whatever fate draws. False: the connection is over."""
-        fate = self.faults.draw(self._rng)
+        fate = self.faults.draw(self._rng, request)
         self._note(request, fate)
         if fate == "cut_request":
             return False
@@ -158,6 +164,7 @@ class Proxy:
         finally:
             reading.cancel()
             leaving.cancel()
+            await asyncio.gather(reading, leaving, return_exceptions=True)  # a socket has one reader at a time
 
     def _aside(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

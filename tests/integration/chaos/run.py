@@ -130,9 +130,14 @@ class Server:
         ]
         self.post("/metadata/taskdefs", definitions)
         steps = [
-            {"name": name, "taskReferenceName": name, "type": "SIMPLE", "inputParameters": {"plan": f"${{workflow.input.{name}}}"}}
+            {
+                "name": name,
+                "taskReferenceName": name,
+                "type": "SIMPLE",
+                "inputParameters": {"plan": f"${{workflow.input.{name}}}"},
+            }
             for name in names
-        ]  # fmt: skip
+        ]
         self.post("/metadata/workflow", {"name": "chaos", "version": 1, "schemaVersion": 2, "tasks": steps})
 
     def start_jobs(self, plan: Plan) -> None:
@@ -140,7 +145,8 @@ class Server:
         rng = random.Random(plan.seed)
         for job in range(plan.jobs):
             given = {name: _step(rng, job, name) for name in ("chaos_sync", "chaos_async")}
-            self.jobs[job] = self.post("/workflow", {"name": "chaos", "version": 1, "input": given, "idempotencyKey": str(job)})  # fmt: skip
+            start = {"name": "chaos", "version": 1, "input": given, "idempotencyKey": str(job)}
+            self.jobs[job] = self.post("/workflow", start)
             self._open.add(self.jobs[job])
 
     def wait(self, deadline: float) -> set[str]:

@@ -45,7 +45,7 @@ class Heartbeat:
             task = await self._api.get_task(lease.task.task_id, timeout_s=min(timeout_s, MAX_TIMEOUT_S))
         except NotFoundException:
             return "the server does not know the task any more"
-        if task.status in TERMINAL_TASK_STATUSES:
+        if task.status in TERMINAL_TASK_STATUSES and task.status != lease.reported_as:
             return f"the server has the task as {task.status}"
         if task.worker_id and task.worker_id != lease.config.worker_id:
             return f"the task is held by worker {task.worker_id}"

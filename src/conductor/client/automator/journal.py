@@ -43,6 +43,7 @@ class Entry(msgspec.Struct, frozen=True):
     poll_count: int = 0
     #: Whether the server gave a lease: then it judges late reports itself.
     leased: bool = False
+    workflow_instance_id: str = ""
 
     @property
     def terminal(self) -> bool:
@@ -203,14 +204,28 @@ class AdoptedFile:
 
     def __init__(self, path: Path, file: int, entries: list[Entry]) -> None:
         self.path = path
-        self.entries = entries
+        self._entries = {entry.report_id: entry for entry in entries}
         self._file: int | None = file
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The results in it that have no verdict yet."""
+        return list(self._entries.values())
+
+    def done(self, entry: Entry) -> None:
+        """Strike the result out: it has its verdict, also if we die before the rest have theirs."""
+        if self._file is None or self._entries.pop(entry.report_id, None) is None:
+            return
+        try:
+            os.write(self._file, _frame(_Struck(entry.report_id)))
+        except OSError as error:
+            logger.warning("%s cannot be written (%s): its results may be sent again", self.path, error)
 
     @classmethod
     def take(cls, path: Path) -> AdoptedFile | None:
         """Lock and read it. None: it has an owner, or is gone."""
         try:
-            file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         except OSError:
             return None
         try:

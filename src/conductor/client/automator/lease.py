@@ -67,6 +67,8 @@ class Lease:
         self.stopped: Stop | None = None
         self.stop_reason = ""
         self.released = False
+        #: The status that its report gives; None while there is none. What ended the task may then be our own report.
+        self.reported_as: str | None = None
         self.slot = 0.0
         self._on_stop: Callable[[], None] | None = None
 
@@ -74,6 +76,11 @@ class Lease:
     def lost(self) -> bool:
         """Whether the worker may no longer speak for the task."""
         return self.stopped is Stop.LOST
+
+    @property
+    def judged_by_server(self) -> bool:
+        """Whether a report was sent under a lease id: only the server knows if it counted, whatever our clock says."""
+        return self.reported_as is not None and self.task.lease_id is not None
 
     def next_beat_s(self) -> float:
         """Seconds to the next heartbeat: a third of the response timeout, shortened by chance so that fleets spread."""
@@ -206,6 +213,12 @@ class LeaseKeeper:
         lease.context.cancel(reason)  # at once, for a `def` that looks while the loop is blocked
         self._on_loop(lambda: self.lose(lease, reason))
 
+    def _expire(self, lease: Lease) -> None:
+        """Its time is over by our clock."""
+        reason = f"not extended for {lease.response_timeout_s:g} s, its response timeout"
+        lease.context.cancel(reason)  # as in `_lose`
+        self._on_loop(lambda: None if lease.judged_by_server else self.lose(lease, reason))
+
     def lose(self, lease: Lease, reason: str) -> None:
         """The lease is gone: stop the work and say so, on the event loop."""
         if not lease.stop(Stop.LOST, reason):
@@ -293,7 +306,7 @@ class _Watch:
         if lease.released or lease.lost:
             return
         if now >= lease.deadline:
-            self._keeper._lose(lease, f"not extended for {lease.response_timeout_s:g} s, its response timeout")
+            self._keeper._expire(lease)
             return
         if lease.timeout_at is not None and now >= lease.timeout_at:
             lease.timeout_at = None

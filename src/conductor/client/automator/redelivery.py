@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from conductor.client.automator.journal import AdoptedFile, Entry, Journal
 from conductor.client.automator.poll import Backoff
+from conductor.client.event.task_runner_events import TaskUpdateCompleted
 from conductor.client.http.async_rest import ConductorError, NotFoundException
 from conductor.wire import TERMINAL_TASK_STATUSES, Verdict
 
 if TYPE_CHECKING:
     from conductor.client.automator.report import Reporter
+    from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
     from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
     from conductor.clock import Clock
 
@@ -26,25 +28,34 @@ class Redelivery:
     """Works through the journal in the background until every result has its verdict or is too old."""
 
     def __init__(
-        self, journal: Journal, reporter: Reporter, api: AsyncTaskResourceApi, *, max_age_s: float, clock: Clock
+        self,
+        journal: Journal,
+        reporter: Reporter,
+        api: AsyncTaskResourceApi,
+        events: SyncEventDispatcher,
+        *,
+        max_age_s: float,
+        clock: Clock,
     ) -> None:
         self._journal = journal
         self._reporter = reporter
         self._api = api
+        self._events = events
         self._max_age_s = max_age_s
         self._clock = clock
         self._backoff = Backoff(0.5, CAP_S, jitter=0.2)
+        self._adopted: list[AdoptedFile] = []
 
     async def run(self) -> None:
         """Adopt what dead processes left, then serve what reports give up, for ever."""
-        adopted = list(self._journal.adopt())
+        self._adopted = list(self._journal.adopt())
         try:
-            for file in adopted:
+            for file in self._adopted:
                 await self._take_over(file)
             while True:
                 await self._work_off(deque([await self._journal.waiting.get()]))
         finally:
-            for file in adopted:
+            for file in self._adopted:
                 file.release()
 
     async def _take_over(self, file: AdoptedFile) -> None:
@@ -62,6 +73,7 @@ class Redelivery:
             if self._too_old(entry):
                 self._give_up(entry)
                 continue
+            sent_at = self._clock.monotonic()
             try:
                 verdict = await self._deliver(entry)
             except (ConductorError, OSError) as error:
@@ -70,13 +82,32 @@ class Redelivery:
                 logger.debug("Result of task %s still waits: %s; next try in %.1f s", entry.task_id, error, wait_s)
                 await self._clock.sleep(wait_s)
                 continue
-            self._backoff.reset()
-            self._journal.done(entry)
-            level = logging.INFO if verdict is Verdict.COMMITTED else logging.WARNING
-            logger.log(level, "Kept result of task %s was delivered: %s", entry.task_id, verdict)
+            self._concluded(entry, verdict, took_ms=(self._clock.monotonic() - sent_at) * 1000)
+
+    def _concluded(self, entry: Entry, verdict: Verdict, *, took_ms: float) -> None:
+        tries = self._backoff.reset() + 1
+        self._strike(entry)
+        level = logging.INFO if verdict is Verdict.COMMITTED else logging.WARNING
+        logger.log(level, "Kept result of task %s was delivered: %s", entry.task_id, verdict)
+        self._events.emit(
+            TaskUpdateCompleted,
+            entry.task_type,
+            entry.task_id,
+            entry.worker_id or "",
+            entry.workflow_instance_id,
+            verdict,
+            inferred=not entry.leased,
+            attempts=tries,
+            duration_ms=took_ms,
+        )
+
+    def _strike(self, entry: Entry) -> None:
+        self._journal.done(entry)
+        for file in self._adopted:
+            file.done(entry)
 
     def _give_up(self, entry: Entry) -> None:
-        self._journal.done(entry)
+        self._strike(entry)
         logger.critical(
             "Result of task %s is older than %.0f s and is given up. Task result LOST for task_id=%s",
             entry.task_id,

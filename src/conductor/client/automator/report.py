@@ -120,6 +120,8 @@ class Reporter:
         await self._send_long_logs(ending, lease)
         report = _Report(ending, lease, self._events, self._clock)
         report.journaled = self._journal is not None and self._journal.put(report.entry)
+        lease.reported_as = report.entry.status
+        lease.on_stop(lambda: self._strike_if_lost(report, lease))
         failure: Exception
         for attempt in range(1, lease.config.update_attempts + 1):
             try:
@@ -132,10 +134,11 @@ class Reporter:
             delay_s = self._delay_s(attempt, failure, lease)
             report.failed(failure, attempt, delay_s)
             await self._make_safe(report, attempt)
-            if delay_s is None or await self._clock.wait(self._hurry, delay_s):
-                break
+            over = delay_s is None or await self._clock.wait(self._hurry, delay_s)
             if lease.stopped is Stop.LOST:  # meanwhile
                 return self._concluded(report, Verdict.CANCELLED, True, lease.stop_reason)
+            if over:
+                break
         report.given_up(self._journal.path if self._journal else None)
         if report.journaled and self._journal is not None:
             self._journal.wait_for_redelivery(report.entry)
@@ -146,6 +149,11 @@ class Reporter:
             self._journal.done(report.entry)
         report.concluded(verdict, inferred=inferred, message=message)
         return verdict
+
+    def _strike_if_lost(self, report: _Report, lease: Lease) -> None:
+        """Lost for good while an attempt is under way: should this process die now, nobody shall send it again."""
+        if lease.lost and self._journal is not None:
+            self._journal.done(report.entry)
 
     async def _make_safe(self, report: _Report, attempt: int) -> None:
         """An attempt has failed: from now on the result must survive the machine, not only the process."""
@@ -344,6 +352,7 @@ def _entry(ending: Ending, lease: Lease, now_ms: int) -> Entry:
     return Entry(
         report_id=report_id,
         task_id=result.task_id,
+        workflow_instance_id=result.workflow_instance_id,
         task_type=lease.context.task_def_name,
         worker_id=result.worker_id,
         poll_count=task.poll_count or 0,

@@ -59,7 +59,9 @@ class Session:
         if self._journal is not None:
             self._journal.open()
             logger.info("Results wait for their verdict in %s", self._journal.path)
-            work = Redelivery(self._journal, self.reporter, self.api, max_age_s=self._max_age_s, clock=self.clock)
+            work = Redelivery(
+                self._journal, self.reporter, self.api, self.events, max_age_s=self._max_age_s, clock=self.clock
+            )
             self._redelivery = asyncio.create_task(work.run())
         return self
 

@@ -1,0 +1,150 @@
+"""A report arrives, its answer does not: what counts is what the coordinator did, not what the worker could see."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chaos.http_stream import Message
+from chaos.proxy import Proxy
+
+from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.event.task_runner_events import (
+    TaskLeaseLost,
+    TaskRunnerEventsListener,
+    TaskUpdateCompleted,
+    TaskUpdateFailure,
+)
+from conductor.client.http.models import StartWorkflowRequest
+from conductor.client.orkes_clients import OrkesClients
+from conductor.client.worker.worker import Worker
+from conductor.coordinator import Coordinator
+from conductor.wire import Verdict
+
+TIMEOUT_S = 30
+
+
+class Script:
+    """Cuts the answers to reports, and to heartbeats, until told not to."""
+
+    def __init__(self) -> None:
+        self.cut_reports = True
+        self.cut_beats = False
+        self.cuts = 0
+
+    def draw(self, rng: random.Random, request: Message) -> str:
+        beat = b"extendLease" in request.body
+        if not request.body or not (self.cut_beats if beat else self.cut_reports):
+            return "none"
+        self.cuts += not beat
+        return "cut_answer"
+
+
+class Told(TaskRunnerEventsListener):
+    def __init__(self) -> None:
+        self.verdicts: list[Verdict] = []
+        self.lost: list[str] = []
+        self.journaled: list[bool] = []
+
+    def on_task_update_completed(self, event: TaskUpdateCompleted) -> None:
+        self.verdicts.append(event.verdict)
+
+    def on_task_lease_lost(self, event: TaskLeaseLost) -> None:
+        self.lost.append(event.reason)
+
+    def on_task_update_failure(self, event: TaskUpdateFailure) -> None:
+        self.journaled.append(event.journaled)
+
+
+class House:
+    """A coordinator, a network that loses answers, and one workflow of one task."""
+
+    def __init__(self, proxy: Proxy, coordinator: Coordinator, script: Script) -> None:
+        self.proxy = proxy
+        self.script = script
+        self.told = Told()
+        self._workflows = OrkesClients(Configuration(coordinator.url)).get_workflow_client()
+
+    def start(self, response_timeout_s: int) -> str:
+        task = {
+            "name": "job",
+            "taskReferenceName": "job",
+            "type": "SIMPLE",
+            "taskDefinition": {"name": "job", "retryCount": 0, "responseTimeoutSeconds": response_timeout_s},
+        }
+        definition = {"name": "flow", "version": 1, "schemaVersion": 2, "tasks": [task]}
+        return self._workflows.start_workflow(
+            StartWorkflowRequest.from_dict({"name": "flow", "workflowDef": definition})
+        )
+
+    def status(self, workflow_id: str) -> str:
+        return str(self._workflows.get_workflow(workflow_id).status)
+
+    def terminate(self, workflow_id: str) -> None:
+        self._workflows.terminate_workflow(workflow_id, "enough")
+
+    def workers(self, **options: Any) -> TaskHandlerAsyncIO:
+        async def job() -> str:
+            return "done"
+
+        return TaskHandlerAsyncIO(
+            workers=[Worker("job", job, **options)],
+            configuration=Configuration(f"http://127.0.0.1:{self.proxy.port}/api"),
+            event_listeners=[self.told],
+            shutdown_grace_seconds=0,
+        )
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    script = Script()
+    with Coordinator(database=tmp_path / "coordinator.db") as coordinator, Proxy(script) as proxy:
+        proxy.upstream_port = coordinator.port
+        yield House(proxy, coordinator, script)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(TIMEOUT_S):
+        while not await asyncio.to_thread(condition):
+            await asyncio.sleep(0.02)
+
+
+async def test_a_heartbeat_does_not_take_a_committed_result_for_lost(house: House) -> None:
+    """Heartbeats go on while the report is repeated; the lease that the report has consumed is not a lost one."""
+    async with house.workers(update_retry_delay_seconds=0.4, update_attempts=100):
+        workflow_id = await asyncio.to_thread(house.start, 1)
+        await until(lambda: house.status(workflow_id) == "COMPLETED")
+        beats = house.proxy.requests["beat"]
+        await until(lambda: house.proxy.requests["beat"] > beats + 1)
+        house.script.cut_reports = False
+        await until(lambda: house.told.verdicts)
+    assert house.told.verdicts == [Verdict.COMMITTED]
+    assert house.told.lost == []
+
+
+async def test_nor_does_the_clock(house: House) -> None:
+    """No answer for longer than the response timeout: the report is repeated until the server says what it did."""
+    house.script.cut_beats = True
+    async with house.workers(update_retry_delay_seconds=0.5, update_attempts=100):
+        workflow_id = await asyncio.to_thread(house.start, 1)
+        await until(lambda: house.status(workflow_id) == "COMPLETED")
+        await until(lambda: house.script.cuts >= 4)  # 0.5 + 1.0 + 1.5 s later
+        house.script.cut_reports = False
+        await until(lambda: house.told.verdicts)
+    assert house.told.verdicts == [Verdict.COMMITTED]
+    assert house.told.lost == []
+
+
+async def test_the_journal_publishes_the_verdict_it_gets(house: House) -> None:
+    async with house.workers(update_attempts=1):
+        workflow_id = await asyncio.to_thread(house.start, 3600)
+        await until(lambda: house.told.journaled == [True])
+        house.script.cut_reports = False
+        await until(lambda: house.told.verdicts)
+    assert house.status(workflow_id) == "COMPLETED"
+    assert house.told.verdicts == [Verdict.COMMITTED]
