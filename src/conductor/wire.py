@@ -19,7 +19,7 @@ class Verdict(StrEnum):
     REJECTED = "REJECTED"
 
 
-#: Header of every answer to a report or heartbeat.
+#: Header of every answer to a report, and of a heartbeat that was not accepted.
 VERDICT_HEADER = "Conductor-Verdict"
 #: Header of an accepted heartbeat: the lease's new end, epoch milliseconds.
 LEASE_EXPIRES_HEADER = "Conductor-Lease-Expires-At"
