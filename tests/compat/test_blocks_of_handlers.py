@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
 import logging
 import os
 import sys
@@ -99,6 +100,9 @@ def printed_places() -> Iterator[None]:
     """The port and the directories below /tmp that the documents print: for one test of this machine at a time."""
     with alone_on(8000):
         yield
+        for directory in ("/tmp/conductor-metrics", "/tmp/metrics"):
+            with contextlib.suppress(OSError):  # not ours alone, or never made
+                Path(directory).rmdir()
 
 
 @pytest.mark.usefixtures("printed_places")
