@@ -256,6 +256,7 @@ class Snapshot:
         self._tasks = {task["taskReferenceName"]: task for task in walk_tasks(self.definition.get("tasks"))}
         self._raw: dict[str, tuple[msgspec.Raw, msgspec.Raw]] = {}
         self._defs: dict[str, TaskDef] = {}
+        self._wire: dict[str, Any] | None = None
 
     def workflow_task(self, ref: str) -> dict[str, Any] | None:
         """The task of the definition behind a reference name; those of a loop carry `__iteration`."""
@@ -274,10 +275,28 @@ class Snapshot:
         """(workflow task, task definition) encoded once, for every task that is delivered."""
         if ref not in self._raw:
             task = self.workflow_task(ref) or {"taskReferenceName": ref}
-            task_def = self.task_def(ref).wire()
+            task_def = self._wire_def(task, ref)
             encoded = msgspec.json.encode({**task, "taskDefinition": task_def})
             self._raw[ref] = msgspec.Raw(encoded), msgspec.Raw(msgspec.json.encode(task_def))
         return self._raw[ref]
+
+    def wire(self) -> dict[str, Any]:
+        """The definition as clients read it: every task with the definition that rules it."""
+        if self._wire is None:
+            self._wire = msgspec.json.decode(msgspec.json.encode(self.definition))
+            for task in walk_tasks(self._wire.get("tasks")):
+                task["taskDefinition"] = self._wire_def(task, task["taskReferenceName"])
+        return self._wire
+
+    def _wire_def(self, task: dict[str, Any], ref: str) -> dict[str, Any]:
+        found = self.task_def(ref).wire()
+        if task.get("type", "SIMPLE") == "SIMPLE" or task.get("taskDefinition"):
+            return found
+        return {**found, **_SYSTEM_TASK}
+
+
+#: What the server does itself is neither tried again nor waited for.
+_SYSTEM_TASK = {"retryCount": 0, "responseTimeoutSeconds": 0}
 
 
 class Snapshots:

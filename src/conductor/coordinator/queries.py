@@ -42,7 +42,7 @@ def whole_workflow(tx: Tx, snapshots: Snapshots, row: WorkflowRow, *, with_tasks
     """A workflow with its definition and, if asked, its tasks."""
     data = workflow_data(tx, row.pk)
     found = workflow_json(tx.ids, row, data)
-    found["workflowDefinition"] = snapshots.get(tx, row.snapshot).definition
+    found["workflowDefinition"] = snapshots.get(tx, row.snapshot).wire()
     # A parent may have been removed before its child.
     parent = get_task(tx, row.parent_task)
     if parent is not None:

@@ -66,15 +66,16 @@ def _no_new_tasks() -> str:
 def pause(state: WorkflowState) -> Decision:
     """Schedule nothing more. Tasks that are queued or being worked on are not touched."""
     if state.status in TERMINAL_WORKFLOW_STATUSES:
-        name, version = state.definition.get("name"), state.definition.get("version")
-        raise ActionRefused(f"Workflow {name}.{version}/{state.workflow_id} has ended, status cannot be updated.")
+        raise ActionRefused(f"Workflow {_full_name(state)} has ended, status cannot be updated.")
     return Decision(workflow_status="PAUSED") if state.status != "PAUSED" else Decision()
 
 
 def resume(state: WorkflowState, now_ms: int, *, new_id: NewId, jitter: float = 0.0) -> Decision:
     """Go on with a paused workflow, with all that has ended meanwhile."""
     if state.status != "PAUSED":
-        raise ActionRefused(f"Workflow {state.workflow_id} is {state.status}, not PAUSED")
+        raise ActionRefused(
+            f"The workflow {state.workflow_id} is not PAUSED so cannot resume. Current status is {state.status}"
+        )
     decision = decide(replace(state, status="RUNNING"), now_ms, new_id=new_id, jitter=jitter)
     decision.workflow_status = decision.workflow_status or "RUNNING"
     return decision
@@ -82,7 +83,7 @@ def resume(state: WorkflowState, now_ms: int, *, new_id: NewId, jitter: float = 
 
 def retry(state: WorkflowState, now_ms: int, *, new_id: NewId) -> Decision:
     """Try again what has failed or was cancelled, as new attempts, and go on from there."""
-    _must_have_ended(state, "retried")
+    _must_have_ended(state, "retry")
     if state.status == "COMPLETED":
         raise ActionRefused(NOTHING_TO_RETRY)
     decider = _reopen(state, now_ms, new_id)
@@ -102,7 +103,7 @@ def restart(
     workflow_input: dict[str, Any] | None = None,
 ) -> Decision:
     """Begin again with the same id and no tasks; `plan` and `task_defs` are given to use other definitions."""
-    _must_have_ended(state, "restarted")
+    _must_have_ended(state, "restart")
     if state.status == "COMPLETED" and state.definition.get("restartable") is False:
         raise ActionRefused(f"Workflow {state.workflow_id} has COMPLETED and its definition is not restartable")
     fresh = replace(
@@ -199,9 +200,14 @@ def skip_task(
 # -- what they have in common
 
 
-def _must_have_ended(state: WorkflowState, done: str) -> None:
+def _must_have_ended(state: WorkflowState, action: str) -> None:
     if state.status not in TERMINAL_WORKFLOW_STATUSES:
-        raise ActionRefused(f"Workflow {state.workflow_id} is {state.status}; it can be {done} once it has ended")
+        which = f"{_full_name(state)}.{state.status}"
+        raise ActionRefused(f"Workflow: {which} is not in terminal state, unable to {action}.")
+
+
+def _full_name(state: WorkflowState) -> str:
+    return f"{state.definition.get('name')}.{state.definition.get('version')}/{state.workflow_id}"
 
 
 def _all_tasks(state: WorkflowState) -> TaskList:

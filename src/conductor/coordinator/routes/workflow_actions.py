@@ -194,7 +194,7 @@ def _reset_callbacks(request: Request) -> Deed:
     def reset(tx: Tx, workflow_id: str) -> None:
         row = find_workflow(tx, workflow_id)
         if row.terminal:
-            raise ApiError(409, f"Workflow is in terminal state. Status ={row.status}")
+            raise ApiError(409, f"Workflow is in terminal state. Status = {row.status}")
         core.queue.reset_callbacks(tx, row.pk)
 
     return reset
