@@ -139,9 +139,9 @@ def rerun(
 
     Without a task, from the beginning.
     """
+    _must_have_ended(state, "rerun")
     if task_id is None:
         return restart(state, now_ms, new_id=new_id, workflow_input=workflow_input)
-    _must_have_ended(state, "rerun")
     target = _all_tasks(state).get(task_id)
     if target is None:
         raise ActionRefused(f"Task {task_id} is not part of workflow {state.workflow_id}")
