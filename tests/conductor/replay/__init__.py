@@ -1,0 +1,1 @@
+"""One request script, played on two servers, and what differs between their answers."""

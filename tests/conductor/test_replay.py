@@ -1,0 +1,54 @@
+"""One request script on the coordinator and on a real server: what differs is listed, with its reason, and nothing else."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from replay.differences import compare, read_expected
+from replay.player import Answer, Player
+from replay.script import SCRIPT
+from servers.targets import EmbeddedCoordinator, Target
+
+LIST = Path(__file__).parent / "replay" / "differences.toml"
+REAL = ("conductor-sqlite", "conductor-postgres", "conductor-redis")
+
+
+@pytest.fixture(scope="module")
+def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCoordinator]:
+    """A coordinator beside the real server."""
+    server = EmbeddedCoordinator(tmp_path_factory.mktemp("replay"))
+    server.start()
+    yield server
+    server.stop()
+
+
+def play(url: str) -> list[Answer]:
+    """The answers of one server; names of this run are the same to both."""
+    names = {name: f"{name}{secrets.token_hex(4)}" for name in ("type", "flow", "domain")}
+    return Player(url, names).play(SCRIPT)
+
+
+@pytest.mark.targets(*REAL)
+def test_only_what_is_listed_differs(
+    target: Target, coordinator: EmbeddedCoordinator, request: pytest.FixtureRequest
+) -> None:
+    name = request.node.callspec.params["target"]
+    expected = read_expected(LIST, name)
+    found = compare(play(target.url), play(coordinator.url))
+    news = [str(difference) for difference in found if not any(entry.covers(difference) for entry in expected)]
+    gone = [
+        f"{pattern!r} of: {entry.reason}"
+        for entry in expected
+        for pattern in (*entry.answers, *entry.fields)
+        if not any(entry.covers(difference) and entry.names(pattern, difference) for difference in found)
+    ]
+    assert not news, f"new differences on {name}:\n" + "\n".join(news)
+    assert not gone, f"listed, but gone on {name}:\n" + "\n".join(gone)
+
+
+def test_no_two_requests_have_the_same_title() -> None:
+    titles = [ask.title for ask in SCRIPT]
+    assert len(titles) == len(set(titles))
