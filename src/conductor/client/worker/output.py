@@ -7,6 +7,7 @@ what cannot be sent is known.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import numbers
 from collections.abc import Mapping, Sequence, Set
@@ -141,7 +142,7 @@ def _simpler(value: Any) -> Any:
         return int(value)
     if isinstance(value, numbers.Real):
         return float(value)
-    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
         return list(value)
     return value
 
@@ -154,10 +155,17 @@ def fields_of(value: Any) -> dict[str, Any] | None:
         return dumped if isinstance(dumped, dict) else None
     if isinstance(value, msgspec.Struct):
         return None if cls.__struct_config__.array_like else _struct_fields(value)
+    names = _field_names(cls)
+    return None if names is None else {wire_name: getattr(value, name) for wire_name, name in names}
+
+
+@functools.lru_cache(maxsize=1024)
+def _field_names(cls: Any) -> list[tuple[str, str]] | None:
+    """Of a dataclass or attrs class: the names its fields travel by and those of its attributes."""
     if dataclasses.is_dataclass(cls):
-        return {f.name: getattr(value, f.name) for f in dataclasses.fields(cls)}
+        return [(f.name, f.name) for f in dataclasses.fields(cls)]
     if hasattr(cls, "__attrs_attrs__"):
-        return {a.alias: getattr(value, a.name) for a in cls.__attrs_attrs__}
+        return [(a.alias, a.name) for a in cls.__attrs_attrs__]
     return None
 
 

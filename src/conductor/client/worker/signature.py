@@ -16,7 +16,13 @@ from conductor.client.worker.conversion.annotation import docstring
 from conductor.client.worker.conversion.constraints import description_of
 from conductor.client.worker.conversion.hints import Unresolved, hints_of
 from conductor.client.worker.conversion.node import Node, RawNode, Schema, SchemaWriter, member
-from conductor.client.worker.conversion.objects import ObjectField, object_schema
+from conductor.client.worker.conversion.objects import (
+    ObjectField,
+    lenient_readers,
+    object_schema,
+    read_fields,
+    strict_readers,
+)
 from conductor.client.worker.conversion.returned import write_returned
 
 __all__ = ["InputError", "Signature", "read_signature"]
@@ -41,27 +47,6 @@ def read_signature(function: Callable[..., Any]) -> Signature:
     return known
 
 
-class Parameter(typing.NamedTuple):
-    """One parameter and how it is filled."""
-
-    name: str
-    node: Node
-    takes_task: bool
-    positional: bool
-    default: Any  # inspect.Parameter.empty if there is none
-    description: str | None
-
-    @property
-    def has_default(self) -> bool:
-        """Whether it may be left out of the call."""
-        return self.default is not inspect.Parameter.empty
-
-    @property
-    def required(self) -> bool:
-        """Whether strict input must name it."""
-        return not self.has_default and not (self.node.nullable and not isinstance(self.node, RawNode))
-
-
 class Signature:
     """What a worker function takes and returns."""
 
@@ -72,12 +57,15 @@ class Signature:
         self.is_complete = not any(isinstance(hint, Unresolved) for hint in self._hints.values())
         declared = _open_parameters(function)
         named = [p for p in declared if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-        task_name = self._name_of_task_parameter(named)
-        self.parameters = [self._parameter(p, p.name == task_name) for p in named]
+        #: The parameter that receives the task itself, if there is one.
+        self.task_parameter = self._name_of_task_parameter(named)
         #: Reads the input that no parameter names; None if there is no `**kwargs`.
         self.rest = next((self._node(p) for p in declared if p.kind is p.VAR_KEYWORD), None)
-        self._known = frozenset(p.name for p in self.parameters if not p.takes_task)
-        self._takes_task = task_name is not None
+        self._positional = [p for p in named if p.kind is p.POSITIONAL_ONLY]
+        self._fields = [self._field(p) for p in named if p.name != self.task_parameter]
+        self._names = frozenset(p.name for p in named)
+        self._strict = strict_readers(self._fields)
+        self._lenient = [reader._replace(required=False) for reader in lenient_readers(self._fields)]
 
     def _name_of_task_parameter(self, named: Sequence[inspect.Parameter]) -> str | None:
         for parameter in named:
@@ -87,11 +75,11 @@ class Signature:
             return None
         return named[0].name
 
-    def _parameter(self, parameter: inspect.Parameter, takes_task: bool) -> Parameter:
-        positional = parameter.kind is parameter.POSITIONAL_ONLY
-        description = description_of(self._hints.get(parameter.name))
-        node = RawNode() if takes_task else self._node(parameter)
-        return Parameter(parameter.name, node, takes_task, positional, parameter.default, description)
+    def _field(self, parameter: inspect.Parameter) -> ObjectField:
+        name, node = parameter.name, self._node(parameter)
+        has_default = parameter.default is not parameter.empty
+        required = not has_default and (not node.nullable or isinstance(node, RawNode))
+        return ObjectField(name, name, node, required, has_default, description_of(self._hints.get(name)))
 
     def _node(self, parameter: inspect.Parameter) -> Node:
         return read_annotation(self._hints[parameter.name]) if parameter.name in self._hints else RawNode()
@@ -99,46 +87,45 @@ class Signature:
     def bind(self, task: Task, *, strict: bool = False) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments for a call with this task. Raises InputError for input that does not fit."""
         given = task.input_data
-        if strict and self.rest is None and not self._takes_task:
+        if strict:
             self._refuse_unknown(given)
-        args: list[Any] = []
-        kwargs: dict[str, Any] = {}
-        for parameter in self.parameters:
-            value = task if parameter.takes_task else _value(parameter, given, strict)
-            if parameter.positional:
-                args.append(parameter.default if value is _LEFT_OUT else value)
-            elif value is not _LEFT_OUT:
-                kwargs[parameter.name] = value
+        kwargs = read_fields(given, self._strict if strict else self._lenient)
         if self.rest is not None:
-            kwargs |= self._rest(given, strict)
-        return tuple(args), kwargs
+            kwargs |= self._rest(given, self.rest.strict if strict else self.rest.lenient)
+        if self.task_parameter is not None:
+            kwargs[self.task_parameter] = task
+        if not self._positional:
+            return (), kwargs
+        return tuple(kwargs.pop(p.name, p.default) for p in self._positional), kwargs
 
     def _refuse_unknown(self, given: dict[str, Any]) -> None:
-        for name in given:
-            if name not in self._known:
-                raise InputError(member(name), f"is not a parameter of {self._code.__name__}")
+        """The function has a place for every value: in a parameter, in `**kwargs`, or in the task."""
+        if self.rest is not None or self.task_parameter is not None or given.keys() <= self._names:
+            return
+        unknown = next(name for name in given if name not in self._names)
+        raise InputError(member(unknown), f"is not a parameter of {self._code.__name__}")
 
-    def _rest(self, given: dict[str, Any], strict: bool) -> dict[str, Any]:
-        taken = {parameter.name for parameter in self.parameters}
+    def _rest(self, given: dict[str, Any], read: Callable[[Any], Any]) -> dict[str, Any]:
         rest = {}
         for name, value in given.items():
-            if name not in taken and self.rest is not None:
-                rest[name] = _read(self.rest, name, value, strict)
+            if name not in self._names:
+                try:
+                    rest[name] = read(value)
+                except InputError as error:
+                    raise error.inside(member(name)) from None
         return rest
 
     def input_schema(self, strict: bool = False) -> Schema | None:
         """What the input may be, as JSON Schema draft-07; None if the annotations do not say it all."""
-        named = [p for p in self.parameters if not p.takes_task]
-        if self._takes_task and not named:
+        if self.task_parameter is not None and not self._fields:
             return None
-        fields = [ObjectField(p.name, p.name, p.node, p.required, p.has_default, p.description) for p in named]
-        return self._schema(lambda writer: self._write_input(fields, writer), strict)
+        return self._schema(self._write_input, strict)
 
-    def _write_input(self, fields: Sequence[ObjectField], writer: SchemaWriter) -> Schema:
-        additional: bool | Schema = not writer.strict or self._takes_task
+    def _write_input(self, writer: SchemaWriter) -> Schema:
+        additional: bool | Schema = not writer.strict or self.task_parameter is not None
         if self.rest is not None:
             additional = True if isinstance(self.rest, RawNode) else writer.write(self.rest)
-        return object_schema(fields, writer, additional=additional, description=docstring(self._code))
+        return object_schema(self._fields, writer, additional=additional, description=docstring(self._code))
 
     def output_schema(self, strict: bool = False) -> Schema | None:
         """What the output will be, as JSON Schema draft-07; None if the return annotation does not say."""
@@ -154,29 +141,6 @@ class Signature:
             return None
         definitions = {"definitions": writer.definitions} if writer.definitions else {}
         return {"$schema": _DRAFT, **schema, **definitions}
-
-
-_LEFT_OUT: Any = object()
-
-
-def _value(parameter: Parameter, given: dict[str, Any], strict: bool) -> Any:
-    value = given.get(parameter.name)
-    if strict:
-        if parameter.name in given:
-            return _read(parameter.node, parameter.name, value, strict)
-        if parameter.required:
-            raise InputError(parameter.name, f"is missing (expected {parameter.node.name})")
-    elif value is not None or (parameter.node.nullable and parameter.name in given):
-        # Otherwise it is missing, or null where null means nothing: what an unresolved ${expression} leaves behind.
-        return _read(parameter.node, parameter.name, value, strict)
-    return _LEFT_OUT if parameter.has_default else None
-
-
-def _read(node: Node, name: str, value: Any, strict: bool) -> Any:
-    try:
-        return node.strict(value) if strict else node.lenient(value)
-    except InputError as error:
-        raise error.inside(member(name)) from None
 
 
 def _function_behind(function: Callable[..., Any]) -> Any:

@@ -151,7 +151,7 @@ class _Reader:
             return DictNode(None, AnyNode(), build)
         key = self.read(arguments[0], variables)
         value = self.read(arguments[1], variables)
-        if isinstance(key, StrNode | AnyNode):
+        if isinstance(key, (StrNode, AnyNode)):
             return DictNode(None, value, build)
         if isinstance(key, IntNode):
             return DictNode(IntTextNode(), value, build)

@@ -126,7 +126,7 @@ class ConstrainedNode(Node):
         inner = self.inner
         while isinstance(inner, ConstrainedNode):
             inner = inner.inner
-        if name in _NUMBER_KEYWORDS and isinstance(inner, IntNode | FloatNode):
+        if name in _NUMBER_KEYWORDS and isinstance(inner, (IntNode, FloatNode)):
             return _NUMBER_KEYWORDS[name]
         if name == "pattern" and isinstance(inner, StrNode):
             return "pattern"

@@ -85,7 +85,7 @@ class ArrayNode(Node):
         return self._read(self.item.strict, value)
 
     def lenient(self, value: Any) -> Any:
-        if not isinstance(value, list | tuple | set | frozenset):
+        if not isinstance(value, (list, tuple, set, frozenset)):
             raise self.wrong(value)
         return self._read(self.item.lenient, value)
 

@@ -21,6 +21,46 @@ class ObjectField(NamedTuple):
     description: str | None = None
 
 
+class FieldReader(NamedTuple):
+    """How one field is read in one mode, laid out for a quick loop."""
+
+    wire_name: str
+    argument: str
+    read: Callable[[Any], Any]
+    #: Whether null is handed to `read`; if not, it counts as not given.
+    reads_null: bool
+    required: bool
+    has_default: bool
+    expected: str
+
+
+def strict_readers(fields: Sequence[ObjectField]) -> list[FieldReader]:
+    """The fields as strict input reads them."""
+    return [FieldReader(f.wire_name, f.argument, f.node.strict, True, *f[3:5], f.node.name) for f in fields]
+
+
+def lenient_readers(fields: Sequence[ObjectField]) -> list[FieldReader]:
+    """The fields as lenient input reads them: null without a meaning is what an unresolved ${...} left behind."""
+    return [FieldReader(f.wire_name, f.argument, f.node.lenient, f.node.nullable, *f[3:5], f.node.name) for f in fields]
+
+
+def read_fields(given: dict[str, Any], readers: Sequence[FieldReader]) -> dict[str, Any]:
+    """The arguments that the given values make."""
+    arguments: dict[str, Any] = {}
+    for wire_name, argument, read, reads_null, required, has_default, expected in readers:
+        value = given.get(wire_name)
+        if value is not None or (reads_null and wire_name in given):
+            try:
+                arguments[argument] = read(value)
+            except InputError as error:
+                raise error.inside(member(wire_name)) from None
+        elif required:
+            raise InputError(member(wire_name), f"is missing (expected {expected})")
+        elif not has_default:
+            arguments[argument] = None
+    return arguments
+
+
 class ObjectNode(Node):
     """A JSON object with known fields, and the Python object that is made of them."""
 
@@ -33,27 +73,20 @@ class ObjectNode(Node):
         self.description = description
         #: Whether the class itself forbids unknown fields; a lenient reader ignores them otherwise.
         self.closed = False
-        self.fields: Sequence[ObjectField] = ()
-        self.known: frozenset[str] = frozenset()
+        self.set_fields(())
 
     def set_fields(self, fields: Sequence[ObjectField]) -> None:
         """A type may contain itself: the node exists before its fields are read."""
         self.fields = fields
-        self.known = frozenset(field.wire_name for field in fields)
+        self._known = frozenset(field.wire_name for field in fields)
+        self._strict = strict_readers(fields)
+        self._lenient = lenient_readers(fields)
 
     def strict(self, value: Any) -> Any:
         if not isinstance(value, dict):
             raise self.wrong(value)
         self._refuse_unknown(value)
-        arguments: dict[str, Any] = {}
-        for field in self.fields:
-            if field.wire_name in value:
-                self._put(arguments, field, field.node.strict, value[field.wire_name])
-            elif field.required:
-                raise InputError(field.wire_name, f"is missing (expected {field.node.name})")
-            elif not field.has_default:
-                arguments[field.argument] = None
-        return self._made(arguments)
+        return self._made(read_fields(value, self._strict))
 
     def lenient(self, value: Any) -> Any:
         if not isinstance(value, dict):
@@ -62,29 +95,15 @@ class ObjectNode(Node):
             raise self.wrong(value)
         if self.closed:
             self._refuse_unknown(value)
-        arguments: dict[str, Any] = {}
-        for field in self.fields:
-            item = value.get(field.wire_name)
-            if item is not None or (field.node.nullable and field.wire_name in value):
-                self._put(arguments, field, field.node.lenient, item)
-            elif field.required:
-                raise InputError(field.wire_name, f"is missing (expected {field.node.name})")
-            elif not field.has_default:
-                arguments[field.argument] = None
-        return self._made(arguments)
+        return self._made(read_fields(value, self._lenient))
 
     def _refuse_unknown(self, value: dict[str, Any]) -> None:
-        for key in value:
-            if key not in self.known:
-                error = InputError(member(key), f"is not a field of {self.name}")
-                error.elsewhere = True
-                raise error
-
-    def _put(self, into: dict[str, Any], field: ObjectField, reader: Callable[[Any], Any], value: Any) -> None:
-        try:
-            into[field.argument] = reader(value)
-        except InputError as error:
-            raise error.inside(field.wire_name) from None
+        if value.keys() <= self._known:
+            return
+        unknown = next(key for key in value if key not in self._known)
+        error = InputError(member(unknown), f"is not a field of {self.name}")
+        error.elsewhere = True
+        raise error
 
     def _made(self, arguments: dict[str, Any]) -> Any:
         try:

@@ -55,4 +55,4 @@ def _output(annotation: Any, writer: SchemaWriter) -> Schema:
 
 
 def _is_output_itself(node: Node) -> bool:
-    return isinstance(node, DictNode | ObjectNode | PydanticNode)
+    return isinstance(node, (DictNode, ObjectNode, PydanticNode))

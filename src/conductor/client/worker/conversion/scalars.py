@@ -9,6 +9,7 @@ import base64
 import binascii
 import math
 import re
+import types
 import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
@@ -54,7 +55,7 @@ class StrNode(Node):
             return value
         if isinstance(value, bool):
             return "true" if value else "false"
-        if isinstance(value, int | float | Decimal):
+        if isinstance(value, (int, float, Decimal)):
             return str(value)
         raise self.wrong(value)
 
@@ -75,6 +76,8 @@ class IntNode(Node):
         raise self.wrong(value)
 
     def lenient(self, value: Any) -> Any:
+        if type(value) is int:
+            return value
         if isinstance(value, str):
             try:
                 return self.strict(_number(value))
@@ -112,11 +115,13 @@ class FloatNode(Node):
     def strict(self, value: Any) -> Any:
         if type(value) is float:
             return value
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
             return float(value)
         raise self.wrong(value)
 
     def lenient(self, value: Any) -> Any:
+        if type(value) is float:
+            return value
         if isinstance(value, str):
             try:
                 return float(_number(value))
@@ -150,7 +155,7 @@ class BoolNode(Node):
         raise self.wrong(value)
 
     def lenient(self, value: Any) -> Any:
-        text = str(value).strip().lower() if isinstance(value, str | int) else ""
+        text = str(value).strip().lower() if isinstance(value, (str, int)) else ""
         if text not in _TRUE + _FALSE:
             raise self.wrong(value)
         return text in _TRUE
@@ -181,7 +186,7 @@ class ScalarNode(Node):
     nullable = True
 
     def strict(self, value: Any) -> Any:
-        if isinstance(value, list | dict):
+        if isinstance(value, (list, dict)):
             raise self.wrong(value)
         return value
 
@@ -228,7 +233,7 @@ class TextNode(Node):
 def _lenient_datetime(value: Any) -> datetime:
     if isinstance(value, bool):
         raise TypeError
-    if isinstance(value, int | float):
+    if isinstance(value, (int, float)):
         return datetime.fromtimestamp(value / 1000 if abs(value) > _MILLISECONDS_FROM else value, UTC)
     return datetime.fromisoformat(value)
 
@@ -256,11 +261,11 @@ def _duration(text: str) -> timedelta:
 def _lenient_duration(value: Any) -> timedelta:
     if isinstance(value, bool):
         raise TypeError
-    return timedelta(seconds=value) if isinstance(value, int | float) else _duration(value)
+    return timedelta(seconds=value) if isinstance(value, (int, float)) else _duration(value)
 
 
 def _lenient_bytes(value: Any) -> bytes:
-    if isinstance(value, bytearray | memoryview):
+    if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     padded = value + "=" * (-len(value) % 4)
     try:
@@ -316,7 +321,7 @@ class DecimalNode(Node):
     def strict(self, value: Any) -> Any:
         if isinstance(value, str) and self._pattern.search(value):
             return Decimal(value)
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
             return Decimal(repr(value))
         raise self.wrong(value)
 
@@ -375,7 +380,7 @@ class ChoiceNode(Node):
             raise self.wrong(value) from None
 
     def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
-        if any(not isinstance(value, str | int | float | None) for value in self._values):
+        if any(not isinstance(value, (str, int, float, types.NoneType)) for value in self._values):
             raise NoSchemaError(self.name)
         kinds = {type(value) for value in self._values}
         names = {str: "string", int: "integer", bool: "boolean"}
