@@ -149,7 +149,7 @@ def _simpler(value: Any) -> Any:
 
 def fields_of(value: Any) -> dict[str, Any] | None:
     """The fields of a dataclass, struct, attrs or pydantic instance under the names they travel by; else None."""
-    cls = type(value)
+    cls: Any = type(value)
     if hasattr(cls, "__pydantic_serializer__"):
         dumped = _pydantic_dump(value)
         return dumped if isinstance(dumped, dict) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -66,6 +65,8 @@ def unknown_among(env: Mapping[str, str], options: Iterable[Option], worker_name
 
 def _nearest(variable: str, known: Iterable[str]) -> str | None:
     """The most similar name of the same family, written with dots or in capitals."""
+    import difflib  # needed by those who mistyped, not by those who start
+
     dotted = "." in variable
     family = {_folded(name): name for name in known if ("." in name if dotted else name.isupper())}
     found = difflib.get_close_matches(_folded(variable), family, n=1, cutoff=_SIMILARITY)

@@ -6,7 +6,6 @@ The decorator, the environment, the command line and the reference page are all 
 
 import functools
 import os
-import secrets
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -194,7 +193,7 @@ def process_worker_id() -> str:
 @functools.lru_cache(maxsize=1)
 def _worker_id(pid: int) -> str:
     # The random part tells containers apart that share a host name and start with the same process ids.
-    return f"{socket.gethostname()}-{pid}-{secrets.token_hex(3)}"
+    return f"{socket.gethostname()}-{pid}-{os.urandom(3).hex()}"
 
 
 def start_line(config: ResolvedConfig, name: str, pid: int) -> str:
