@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 #: Orders from the parent. The end of the connection means that the parent is dead: drain.
 DRAIN, PAUSE, RESUME = "drain", "pause", "resume"
+#: What the child says when it begins.
+READY = "ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class ChildSpec:
 def run_child(spec: ChildSpec, orders: Connection) -> None:
     """A worker's process: run until told to drain, by order, by signal, or by the parent's death."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    _say_ready(orders)
     os.environ.clear()
     os.environ.update(spec.environment)
     spec.configuration.apply_logging_config()
@@ -76,6 +79,14 @@ def run_child(spec: ChildSpec, orders: Connection) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+
+def _say_ready(orders: Connection) -> None:
+    """The script's top level has been run and left: work begins."""
+    try:
+        orders.send(READY)
+    except OSError:
+        pass  # the parent is dead already, which is noticed soon
 
 
 def run_on_loop(main: Coroutine[Any, Any, Any]) -> Any:

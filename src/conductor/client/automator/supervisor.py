@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 #: A child that has lived this long has recovered: its restarts count from zero again.
 HEALTHY_S = 60.0
+#: A process that has not begun to work after this long is complained about.
+READY_S = 20.0
 #: Restarts wait at most this long.
 RESTART_CAP_S = 30.0
 #: After a drain's grace, a child has this long to hand back and end before it is killed.
@@ -99,11 +101,13 @@ class Child:
         self._backoff = Backoff(0.5, RESTART_CAP_S, jitter=0.2)
         self._started_at = 0.0
         self.restart_at: float | None = None
+        #: By when the process must have said that it works; None: it has, or was complained about.
+        self.ready_by: float | None = None
         self.paused = False
 
     def start(self) -> None:
         """Start the process, the first or the next."""
-        theirs, ours = self._context.Pipe(duplex=False)
+        ours, theirs = self._context.Pipe()
         process = self._context.Process(  # type: ignore[attr-defined]
             target=run_child, args=(self._spec, theirs), name=f"conductor-{self.name}", daemon=False
         )
@@ -111,6 +115,7 @@ class Child:
         theirs.close()
         self.process, self._orders = process, ours
         self._started_at = time.monotonic()
+        self.ready_by = self._started_at + READY_S
         self.restart_at = None
         if self.paused:
             self.order("pause")
@@ -126,6 +131,7 @@ class Child:
     def ended(self) -> None:
         """The process ended by itself: note when it may start again."""
         assert self.process is not None  # noqa: S101
+        self.ready_by = None
         code = self.process.exitcode
         self.process.join()
         if self._orders is not None:
@@ -145,6 +151,28 @@ class Child:
             code,
             delay_s,
         )
+
+    @property
+    def news(self) -> Connection | None:
+        """Where the process says that it works, while that is waited for."""
+        return self._orders if self.ready_by is not None else None
+
+    def check_ready(self) -> None:
+        """Read whether it works; say so once if it should and does not."""
+        if self.ready_by is None or self._orders is None:
+            return
+        if self._orders.poll():
+            self.ready_by = None
+        elif time.monotonic() > self.ready_by:
+            self.ready_by = None
+            logger.error(
+                "Worker process '%s' (pid %s) has not begun to work after %.0f s. If the program does something that "
+                "lasts at the top level of its script, put that under `if __name__ == '__main__':`: "
+                "every worker process runs the script's top level first",
+                self.name,
+                self.process.pid if self.process else None,
+                READY_S,
+            )
 
     @property
     def alive(self) -> bool:
@@ -212,12 +240,13 @@ class Supervisor:
         try:
             while True:
                 running = [child for child in self.children if child.alive]
-                due = [child.restart_at for child in self.children if child.restart_at is not None]
+                due = [at for child in self.children for at in (child.restart_at, child.ready_by) if at is not None]
                 if self._stopping and not running:
                     return
                 sentinels = {child.process.sentinel: child for child in running if child.process is not None}
                 timeout_s = None if self._stopping or not due else max(0.0, min(due) - time.monotonic())
-                wait([*sentinels, self._wake_r], timeout_s)
+                news = [child.news for child in running if child.news is not None]
+                wait([*sentinels, *news, self._wake_r], timeout_s)
                 self._look_after()
         finally:
             self.over.set()
@@ -226,6 +255,7 @@ class Supervisor:
         while wait([self._wake_r], 0):
             os.read(self._wake_r, 4096)
         for child in self.children:
+            child.check_ready()
             if self._stopping:
                 child.restart_at = None
             elif child.restart_at is not None:
