@@ -87,7 +87,7 @@ class Findings:
         """Executions whose result the server has."""
         return {str(task.get("outputData", {}).get("token")) for task in self.tasks.values()}
 
-    @property
+    @cached_property
     def lost(self) -> list[str]:
         """Jobs without an end, and results that a worker was told are stored and are not."""
         return [f"workflow {id_} did not end" for id_ in self.unfinished] + [
@@ -100,13 +100,21 @@ class Findings:
         task = self.tasks.get(line["task"])
         if task is None or line.get("token") is None:
             return task is not None
-        said = [s for s in self.seen if s.task == line["task"] and s.lease == line["lease"] and not s.beat]
+        said = self._reports_of.get((line["task"], line["lease"]), [])
         if not said or said[-1].status not in _ENDED_BY_REPORT:
             return True  # handed back: what the task comes to is the next holder's word
         wanted = said[-1].body.get("outputData", {}).get("token")
         return bool(task["status"] == said[-1].status and task.get("outputData", {}).get("token") == wanted)
 
-    @property
+    @cached_property
+    def _reports_of(self) -> dict[tuple[str, str | None], list[Seen]]:
+        reports: dict[tuple[str, str | None], list[Seen]] = defaultdict(list)
+        for seen in self.seen:
+            if not seen.beat:
+                reports[seen.task, seen.lease].append(seen)
+        return reports
+
+    @cached_property
     def not_exactly_one(self) -> list[str]:
         """Tasks that ended by a report without exactly one COMMITTED one, and others that have any."""
         wrong = []
@@ -118,7 +126,7 @@ class Findings:
                 )
         return wrong
 
-    @property
+    @cached_property
     def spoken_after_cancelled(self) -> list[str]:
         """Requests about a lease that were sent after the worker knew it to be gone."""
         cancelled: dict[tuple[str, str | None], dict[str, Any]] = {}
@@ -145,7 +153,7 @@ class Findings:
             sent[seen.pid, seen.task].append(seen)
         return sent
 
-    @property
+    @cached_property
     def unheard(self) -> list[dict[str, Any]]:
         """Finished executions whose result is neither stored nor known to be discarded."""
         told = {(line["task"], self._lease_of(line)) for kind in ("verdict", "lost") for line in self.lines[kind]}

@@ -1,0 +1,66 @@
+"""SDKs of another make, each in an environment of its own under .cache/, made once."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CACHE = ROOT / ".cache"
+CONDUCTOR_PYTHON = "conductor-python==2.0.0"
+CONDUCTOR_JAVASCRIPT = "@io-orkes/conductor-javascript@4.0.0"
+
+
+class Unavailable(Exception):
+    """The SDK cannot be had on this machine, and why."""
+
+
+def conductor_python() -> Path:
+    """The interpreter of an environment that has conductor-python and nothing of ours."""
+    place = CACHE / "conductor-python-venv"
+    with _made_once(place, CONDUCTOR_PYTHON) as missing:
+        if missing:
+            _run(sys.executable, "-m", "venv", "--clear", place)
+            _run(place / "bin" / "python", "-m", "pip", "install", "-q", CONDUCTOR_PYTHON)
+    return place / "bin" / "python"
+
+
+def conductor_javascript() -> Path:
+    """A directory whose node_modules has the JavaScript SDK."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        raise Unavailable("node and npm are not installed")
+    place = CACHE / "conductor-javascript"
+    with _made_once(place, CONDUCTOR_JAVASCRIPT) as missing:
+        if missing:
+            _run("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", place, CONDUCTOR_JAVASCRIPT)
+    return place
+
+
+@contextmanager
+def _made_once(place: Path, what: str) -> Iterator[bool]:
+    """True inside: it must be made now. Two processes never make it at once."""
+    place.mkdir(parents=True, exist_ok=True)
+    done = CACHE / f"{place.name}.installed"
+    with (CACHE / f"{place.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if done.exists() and done.read_text() == what:
+            yield False
+            return
+        yield True
+        done.write_text(what)
+
+
+def _run(*command: object) -> None:
+    result = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=_environment())
+    if result.returncode:
+        raise Unavailable(f"{' '.join(map(str, command))}: {result.stderr[-1000:]}")
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
