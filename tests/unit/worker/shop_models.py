@@ -120,6 +120,11 @@ class Page(Generic[T]):
 
 
 @dataclass
+class IntPage(Page[int]):
+    total: int = 0
+
+
+@dataclass
 class Base:
     a: int
 

@@ -8,6 +8,7 @@ import enum
 import fractions
 import json
 import math
+import pathlib
 import sys
 import types
 import uuid
@@ -130,6 +131,7 @@ def test_the_output_of_a_return_value(value, output):
         (dt.time(1, 2, 3), "01:02:03"),
         (dt.timedelta(days=1, seconds=1), "P1DT1S"),
         (ID, str(ID)),
+        (pathlib.PurePosixPath("a/b"), "a/b"),
         (decimal.Decimal("1.10"), "1.10"),
         (b"ab\xff", "YWL/"),
         (bytearray(b"a"), "YQ=="),

@@ -9,6 +9,7 @@ import functools
 import inspect
 import itertools
 import logging
+import pathlib
 import subprocess
 import sys
 import types
@@ -30,6 +31,7 @@ NAMES = {
     "collections": collections,
     "datetime": dt,
     "decimal": decimal,
+    "pathlib": pathlib,
     "uuid": uuid,
 }
 NOTHING = object()
@@ -73,6 +75,8 @@ CASES = [
     Case("Any", {"a": [1, None]}, optional=True),
     Case("object", [1], optional=True),
     Case("None", None, bad=0, optional=True),
+    Case("LiteralString", "a", convertible=5, converted="5", bad=[]),
+    Case("pathlib.Path", "a/b", value=pathlib.Path("a/b"), bad=5),
     Case("OrderId", 5, convertible="5", bad="x"),
     Case("complex", NOTHING, bad=1),
     # bare and generic containers
@@ -101,6 +105,8 @@ CASES = [
     Case(
         "dict[Color, int]", {"red": 1}, value={m.Color.RED: 1}, convertible={"RED": 1}, bad={"green": 1}, path="x.green"
     ),
+    Case("dict[Level, int]", {"1": 1}, value={m.Level.LOW: 1}, convertible={"LOW": 1}, bad={"3": 1}, path="x['3']"),
+    Case("dict[Literal['a', 5], int]", {"5": 1}, value={5: 1}, bad={"b": 1}, path="x.b"),
     Case(
         "dict[uuid.UUID, int]",
         {ID: 1},
@@ -356,6 +362,14 @@ CASES = [
         convertible=[{"sku": "a", "price": "1"}],
         bad=[{"sku": "a"}],
         path="x[0].price",
+    ),
+    Case(
+        "IntPage",
+        {"items": [1]},
+        value=m.IntPage([1]),
+        convertible={"items": ["1"]},
+        bad={"items": ["b"]},
+        path="x.items[0]",
     ),
     # constraints
     Case("Positive", 1, convertible="1", bad=0),
@@ -676,6 +690,11 @@ def test_a_type_that_json_cannot_make_works_by_its_default():
     assert bind(declaration, {"x": 1})[1] == (1, logging.getLogger("a"))
     with pytest.raises(InputError, match="log: Logger cannot be made from JSON"):
         bind(declaration, {"x": 1, "log": "a"})
+
+
+@pytest.mark.parametrize("annotation", ["[int]", "{'a': int}", "5", "'%'", "print", "Callable[[int], str]", "type"])
+def test_an_annotation_that_is_no_type_of_json_spoils_nothing(annotation):
+    assert bind(f"def f(x: {annotation} = 1, y: int = 2): return x, y", {"y": "3"})[1] == (1, 3)
 
 
 def test_values_that_are_already_there_are_taken_as_they_are():

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import math
 import numbers
+import os
 from collections.abc import Mapping, Sequence, Set
 from decimal import Decimal
 from enum import Enum
@@ -136,6 +137,8 @@ def _simpler(value: Any) -> Any:
     fields = fields_of(value)
     if fields is not None:
         return fields
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     if isinstance(value, Decimal):
         return str(value) if value.is_finite() else float(value)
     if isinstance(value, numbers.Integral):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
+from pathlib import Path, PurePath
 from typing import Any
 
 import msgspec
@@ -32,6 +33,7 @@ from conductor.client.worker.conversion.scalars import (
     IntNode,
     IntTextNode,
     NullNode,
+    PathNode,
     ScalarNode,
     StrNode,
     enum_node,
@@ -44,6 +46,9 @@ _LEAVES: Mapping[Any, Node] = {
     Any: AnyNode(),
     object: AnyNode(),
     str: StrNode(),
+    typing.LiteralString: StrNode(),
+    Path: PathNode(),
+    PurePath: PathNode(),
     int: IntNode(),
     float: FloatNode(),
     bool: BoolNode(),
@@ -124,6 +129,8 @@ class _Reader:
             return self.read(annotation.__value__, variables)
         origin = typing.get_origin(annotation) or annotation
         arguments = typing.get_args(annotation)
+        if not isinstance(origin, type):
+            return OpaqueNode(_name(annotation))
         if origin is tuple:
             bare = annotation in (tuple, typing.Tuple)  # noqa: UP006  # the other spelling of the same
             return self._tuple((Any, ...) if bare else arguments, variables)
@@ -131,9 +138,7 @@ class _Reader:
             return self._array(_ARRAYS[origin], arguments, variables)
         if origin in _TABLES:
             return self._table(_TABLES[origin], arguments, variables)
-        if isinstance(origin, type):
-            return self._class(annotation, origin, arguments, variables)
-        return OpaqueNode(_name(annotation))
+        return self._class(annotation, origin, arguments, variables)
 
     def _tuple(self, arguments: Sequence[Any], variables: _Variables) -> Node:
         if len(arguments) == 2 and arguments[1] is Ellipsis:
@@ -155,7 +160,9 @@ class _Reader:
             return DictNode(None, value, build)
         if isinstance(key, IntNode):
             return DictNode(IntTextNode(), value, build)
-        if isinstance(key, ChoiceNode) or arguments[0] in _KEYS:
+        if isinstance(key, ChoiceNode):
+            return DictNode(key.as_keys(), value, build)
+        if arguments[0] in _KEYS:
             return DictNode(key, value, build)
         return OpaqueNode(f"a mapping with keys of type {key.name}")
 
@@ -168,8 +175,7 @@ class _Reader:
         key = (cls, repr(arguments))  # arguments may hold metadata that cannot be a key
         if key in self._inside:
             return self._inside[key]
-        parameters = getattr(cls, "__parameters__", ())
-        bound = {p: variables.get(a, a) for p, a in zip(parameters, arguments, strict=False)}
+        bound = _type_variables(cls, [variables.get(a, a) for a in arguments])
         self._inside[key] = deferred = DeferredNode(cls.__name__)
         try:
             deferred.target = self._object(cls, fields, bound)
@@ -193,6 +199,16 @@ class _Reader:
         required = not declared.has_default and (declared.always_required or not node.nullable)
         description = declared.description or description_of(declared.annotation)
         return ObjectField(declared.wire_name, declared.argument, node, required, declared.has_default, description)
+
+
+def _type_variables(cls: Any, arguments: Sequence[Any]) -> dict[Any, Any]:
+    """What the type variables of a generic class, and of the generic classes it is derived from, stand for."""
+    bound = dict(zip(getattr(cls, "__parameters__", ()), arguments, strict=False))
+    for base in getattr(cls, "__orig_bases__", ()):
+        origin = typing.get_origin(base)
+        if isinstance(origin, type) and origin not in (typing.Generic, typing.Protocol):
+            bound |= _type_variables(origin, [bound.get(a, a) for a in typing.get_args(base)])
+    return bound
 
 
 def _is_leaf(annotation: Any) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import Enum, Flag
+from pathlib import Path, PurePath
 from typing import Any
 
 from conductor.client.worker.conversion.node import InputError, Node, NoSchemaError, Schema, SchemaWriter
@@ -61,6 +62,16 @@ class StrNode(Node):
 
     def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
         return {"type": "string"}
+
+
+class PathNode(StrNode):
+    """Text that names a file."""
+
+    def strict(self, value: Any) -> Any:
+        return Path(super().strict(value))
+
+    def lenient(self, value: Any) -> Any:
+        return value if isinstance(value, PurePath) else self.strict(value)
 
 
 class IntNode(Node):
@@ -349,6 +360,11 @@ class ChoiceNode(Node):
         self._by_value = {_identity(value): chosen for value, chosen in choices}
         names = dict(kind.__members__) if kind else {}
         self._by_text = {**names, **{str(value): chosen for value, chosen in choices}}
+
+    def as_keys(self) -> ChoiceNode:
+        """The same choices as keys of an object, where numbers are text."""
+        choices = [(str(value), chosen) for (_, value), chosen in self._by_value.items()]
+        return ChoiceNode(self.name, choices, self.kind)
 
     def strict(self, value: Any) -> Any:
         try:
