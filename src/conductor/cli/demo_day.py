@@ -19,7 +19,7 @@ from conductor.client.workflow_client import AsyncWorkflowClient
 #: Orders under way at once.
 CUSTOMERS = 40
 #: An order that has not ended by then never will.
-LIMIT_S = 180.0
+LIMIT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
