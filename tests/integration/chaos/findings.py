@@ -43,6 +43,7 @@ class Findings:
     unfinished: set[str]
     kills: dict[str, int]
     killed_pids: set[int]
+    stubborn: int = 0
     exit_status: int = 0
     #: task id → ids of its terminal reports that the server calls COMMITTED
     committed: dict[str, list[str]] = field(default_factory=dict)
@@ -180,6 +181,7 @@ class Findings:
             *self.spoken_after_cancelled,
             *([f"{waiting} results still wait in the journal"] if waiting else []),
             *([f"{self.verdicts['REJECTED']} reports were REJECTED"] if self.verdicts["REJECTED"] else []),
+            *([f"{self.stubborn} times a program did not end after SIGTERM"] if self.stubborn else []),
             *([f"the coordinator ended with {self.exit_status}"] if self.exit_status else []),
         ]
 
@@ -197,11 +199,12 @@ class Findings:
             "executions": len(self.lines["began"]),
             "finished": len(self.lines["ended"]),
             "verdicts": dict(self.verdicts),
-            "given up to the journal": len(self.lines["given up"]),
+            "given up": len(self.lines["given up"]),
             "repeated side effects": self.repeated_effects,
             "finished and unheard of": len(self.unheard),
             "stored but thought discarded": len(self.disowned),
             "lost results": len(self.lost),
+            "programs that did not end": self.stubborn,
             "tasks without exactly one COMMITTED": len(self.not_exactly_one),
             "requests after CANCELLED": len(self.spoken_after_cancelled),
         }

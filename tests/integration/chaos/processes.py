@@ -23,6 +23,8 @@ with Coordinator(database=sys.argv[1]) as coordinator:
 """
 #: A process that was asked to end has this long.
 END_S = 60.0
+#: A worker program has a grace of one second; this is far beyond it.
+DRAIN_S = 20.0
 
 
 class CoordinatorProcess:
@@ -72,8 +74,11 @@ class WorkerProgram:
         self._environment = {**os.environ, **environment}
         self.kills = 0
         self.drains = 0
-        #: Every process that was killed, or lost its parent.
+        #: Every process that was killed.
         self.killed_pids: set[int] = set()
+        #: Drains that did not come to an end.
+        self.stubborn = 0
+        self._sessions: set[int] = set()
         self.start()
 
     def start(self) -> None:
@@ -82,6 +87,7 @@ class WorkerProgram:
             self.process = subprocess.Popen(
                 self._command, env=self._environment, stdout=log, stderr=log, start_new_session=True
             )
+        self._sessions.add(self.process.pid)
 
     def kill_one(self, rng: random.Random) -> bool:
         """-9 for the program or for one of its children. True: the program itself, which must be started again."""
@@ -102,14 +108,20 @@ class WorkerProgram:
         """SIGTERM, and wait for the end; -9 for one that does not end."""
         self.drains += 1
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(timeout=END_S)
+        try:
+            self.process.wait(timeout=DRAIN_S)
+        except subprocess.TimeoutExpired:
+            self.stubborn += 1
+            self.process.kill()
+            self.process.wait(timeout=END_S)
 
     def end(self) -> None:
-        """Whatever is left of it."""
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        """Whatever is left of it, of every start."""
+        for session in self._sessions:
+            try:
+                os.killpg(session, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         self.process.wait(timeout=END_S)
 
     def _family(self) -> list[int]:

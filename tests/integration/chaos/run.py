@@ -77,6 +77,7 @@ def run(plan: Plan, directory: Path) -> Findings:
             unfinished=unfinished,
             kills={"coordinator": coordinator.kills, **{p.name: p.kills for p in programs}},
             killed_pids={pid for program in programs for pid in program.killed_pids},
+            stubborn=sum(program.stubborn for program in programs),
         )
         findings.judge_again(lambda reports: server.post("/tasks/reports", reports))
         findings.exit_status = coordinator.stop()

@@ -1,0 +1,53 @@
+"""The chaos run with our worker and with conductor-python 2.0.0, one after the other, on the same coordinator.
+
+The same jobs, mishaps and kills by the same seed (`CHAOS_SEED`, `CHAOS_JOBS`). conductor-python gets an environment
+of its own under .cache/. Its workers extend their leases; everything else is as it comes.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from tests.integration.chaos.run import HERE, Plan, run
+from tests.integration.other_sdks import conductor_python
+
+#: Long enough for retries that are tens of seconds apart.
+LIMIT_S = 400.0
+#: What is worth comparing, by the names of the figures.
+ROWS = (
+    "seconds",
+    "tasks",
+    "workflows",
+    "kills",
+    "executions",
+    "finished",
+    "verdicts",
+    "given up",
+    "repeated side effects",
+    "finished and unheard of",
+    "lost results",
+    "programs that did not end",
+)
+
+
+def main() -> None:
+    """Run both and print their figures side by side."""
+    jobs, seed = int(os.environ.get("CHAOS_JOBS", "400")), int(os.environ.get("CHAOS_SEED", "1"))
+    ours = Plan(jobs=jobs, seed=seed, limit_s=LIMIT_S)
+    command = (str(conductor_python()), str(HERE / "conductor_python_workers.py"), "{url}", "{ledger}")
+    theirs = Plan(jobs=jobs, seed=seed, limit_s=LIMIT_S, programs=(("one", command), ("two", command)))
+    columns = [_figures(plan) for plan in (ours, theirs)]
+    print(f"seed {seed}, {jobs} jobs of two tasks\n{'':>28} {'conductor-worker':<60} conductor-python 2.0.0")
+    for row in ROWS:
+        print(f"{row:>28} {columns[0][row]!s:<60} {columns[1][row]}")
+
+
+def _figures(plan: Plan) -> dict[str, object]:
+    with tempfile.TemporaryDirectory() as directory:
+        return run(plan, Path(directory)).figures()
+
+
+if __name__ == "__main__":
+    main()

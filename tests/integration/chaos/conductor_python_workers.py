@@ -1,0 +1,66 @@
+"""The same work under conductor-python: `python conductor_python_workers.py URL LEDGER`, a process per worker."""
+
+import asyncio
+import logging
+import sys
+import time
+
+from deeds import Deed
+from ledger import Ledger
+
+from conductor.client.automator.task_handler import TaskHandler
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.context.task_context import TaskInProgress, get_task_context
+from conductor.client.event.task_runner_events import TaskUpdateFailure
+from conductor.client.worker.exception import NonRetryableException
+from conductor.client.worker.worker_task import worker_task
+
+ledger = Ledger(sys.argv[2])
+
+
+def begin(plan: dict) -> tuple:
+    context = get_task_context()
+    deed = Deed(ledger, plan, task=context.get_task_id(), lease=None)
+    ending = deed.ending(context.get_retry_count(), context.get_poll_count())
+    if ending == "fail":
+        raise RuntimeError("planned failure")
+    if ending == "refuse":
+        raise NonRetryableException("planned refusal")
+    return deed, ending
+
+
+@worker_task(task_definition_name="chaos_sync", thread_count=12, lease_extend_enabled=True)
+def work_in_a_thread(plan: dict) -> object:
+    deed, ending = begin(plan)
+    if ending == "later":
+        return TaskInProgress(callback_after_seconds=1)
+    time.sleep(deed.half_s)
+    deed.effect()
+    time.sleep(deed.half_s)
+    return deed.ended()
+
+
+@worker_task(task_definition_name="chaos_async", thread_count=25, lease_extend_enabled=True)
+async def work_on_the_loop(plan: dict) -> object:
+    deed, ending = begin(plan)
+    if ending == "later":
+        return TaskInProgress(callback_after_seconds=0)
+    await asyncio.sleep(deed.half_s)
+    deed.effect()
+    await asyncio.sleep(deed.half_s)
+    return deed.ended()
+
+
+class Told:
+    """What it gives up for good."""
+
+    def on_task_update_failure(self, event: TaskUpdateFailure) -> None:
+        ledger.write("given up", task=event.task_id, journaled=False)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(process)d %(levelname)s %(name)s %(message)s")
+    handler = TaskHandler(configuration=Configuration(server_api_url=sys.argv[1]), event_listeners=[Told()])
+    with handler:
+        handler.start_processes()
+        handler.join_processes()
