@@ -198,6 +198,21 @@ async def test_a_cancelled_request_leaves_the_client_usable(serve, rest) -> None
     assert (await client.request("GET", server.url + "/next")).body == b"ok"
 
 
+async def test_a_cancellation_is_never_lost_even_when_the_answer_comes_with_it(serve, rest) -> None:
+    server = await serve(lambda seen: answer(body="ok"))
+    client = rest(server)
+    cancelled = 0
+    for turn in range(400):
+        task = asyncio.create_task(client.request("GET", server.url))
+        for _ in range(turn % 20):  # another moment each time
+            await asyncio.sleep(0)
+        if task.cancel():
+            cancelled += 1
+            with pytest.raises(asyncio.CancelledError):
+                await task
+    assert cancelled > 0
+
+
 async def test_one_client_serves_several_event_loops(serve, rest) -> None:
     server = await serve(lambda seen: answer(body="ok"))
     client = rest(server)
@@ -230,7 +245,7 @@ def test_a_client_used_before_a_fork_works_in_the_child() -> None:
     code = """
         import asyncio, http.server, os, sys, threading
         from conductor.client.configuration.configuration import Configuration
-        from conductor.client.http.async_rest import AsyncRESTClientObject
+        from conductor.client.http.async_rest import AsyncRESTClientObject, TransportError
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -248,11 +263,59 @@ def test_a_client_used_before_a_fork_works_in_the_child() -> None:
         child = os.fork()
         if child == 0:
             print("child", get(), get(), flush=True)
-            os._exit(0)
+            grandchild = os.fork()
+            if grandchild == 0:
+                try:
+                    get()
+                except TransportError as error:
+                    print("grandchild:", error, flush=True)
+                os._exit(0)
+            os._exit(os.waitpid(grandchild, 0)[1])
         print("exit", os.waitpid(child, 0)[1])
         print("parent", get())
     """
-    assert run_python(code).splitlines() == ["parent ok", "child ok ok", "exit 0", "parent ok"]
+    parent, child, grandchild, *rest = run_python(code).splitlines()
+    assert [parent, child, *rest] == ["parent ok", "child ok ok", "exit 0", "parent ok"]
+    assert grandchild.endswith("start processes with the 'forkserver' or 'spawn' method")
+
+
+@pytest.mark.parametrize("loop", ["main", "background"])
+async def test_a_program_that_ends_right_after_an_answer_ends_well(serve, loop) -> None:
+    server = await serve(lambda seen: answer(body="ok"))
+    code = """
+        import asyncio, sys, threading
+        from conductor.client.configuration.configuration import Configuration
+        from conductor.client.http.async_rest import AsyncRESTClientObject, TransportError
+        url, where = sys.argv[1:]
+        client = AsyncRESTClientObject(Configuration(url))
+
+        async def busy():
+            try:
+                while True:
+                    await client.request("GET", url)
+            except TransportError:
+                pass
+
+        async def main():
+            await client.request("GET", url)
+            main.tasks = [asyncio.ensure_future(busy()) for _ in range(10)]
+            await asyncio.gather(*(client.request("GET", url) for _ in range(10)))
+
+        if where == "main":
+            asyncio.run(main())
+        else:
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, daemon=True).start()
+            asyncio.run_coroutine_threadsafe(main(), loop).result()
+    """
+    programs = [
+        await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", textwrap.dedent(code), server.url, loop), stderr=asyncio.subprocess.PIPE
+        )
+        for _ in range(6)
+    ]
+    errors = [(await program.communicate())[1].decode() for program in programs]
+    assert [(program.returncode, error) for program, error in zip(programs, errors, strict=True)] == [(0, "")] * 6
 
 
 def run_python(code: str) -> str:

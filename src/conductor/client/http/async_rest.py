@@ -13,15 +13,20 @@ ConductorError
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import os
 import sys
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 import msgspec
 
@@ -174,7 +179,7 @@ class AsyncRESTClientObject:
             # A connection given back meanwhile may also have been taken.
             if not resend or not (reused or returned != self._returned):
                 raise
-            return await self._transport.send(method, url, headers, body, timeout_s, fresh=True)
+            response = await self._transport.send(method, url, headers, body, timeout_s, fresh=True)
         self._returned += 1
         if self._idle < self._max_idle and response.headers.get("connection") != "close":
             self._idle += 1
@@ -210,6 +215,7 @@ class _Pool:
         self._client: Client | None = None
         self._poolless: Client | None = None
         self._closed = False
+        self._in_flight = 0
 
     async def send(
         self,
@@ -224,6 +230,9 @@ class _Pool:
         client = self._client
         if fresh or client is None or self._pid != os.getpid():
             client = self._open(fresh=fresh)
+        task = asyncio.current_task()
+        cancels = task.cancelling() if task is not None else 0
+        self._in_flight += 1
         try:
             builder = client.request(method, url).timeout(_duration(timeout_s))
             if headers:
@@ -234,15 +243,20 @@ class _Pool:
             content = await answer.bytes()
         except Exception as error:
             raise _translate(error, method, url, timeout_s) from error
+        finally:
+            self._in_flight -= 1
+        if task is not None and task.cancelling() > cancels:
+            # The library drops a cancellation that arrives together with the answer; whoever asked for it relies on it.
+            raise asyncio.CancelledError
         return Response(answer.status, answer.headers, content.to_bytes())
 
     def _open(self, *, fresh: bool) -> Client:
         if self._closed:
-            raise TransportError("the HTTP client is closed")
-        if (
-            self._pid != os.getpid()
-        ):  # a forked child inherits neither the library's threads nor the right to its sockets
-            self._pid, self._client, self._poolless = os.getpid(), None, None
+            raise TransportError(_CLOSED)
+        if self._pid != os.getpid():
+            # A forked child inherits neither the library's threads nor the right to its sockets.
+            self._pid, self._client, self._poolless, self._in_flight = os.getpid(), None, None, 0
+            _leave_before_exit(self)
         if fresh:
             if self._poolless is None:
                 self._poolless = _build(self._configuration, self._pool_size, keepalive=0)
@@ -260,8 +274,50 @@ class _Pool:
             if client is not None:
                 await client.close()
 
+    def close_now(self) -> None:
+        """End what is under way, without an event loop."""
+        self._closed = True
+        if self._pid == os.getpid():
+            for client in (self._client, self._poolless):
+                if client is not None:
+                    with suppress(StopIteration):
+                        client.close().send(None)
+
+    @property
+    def is_busy(self) -> bool:
+        return self._pid == os.getpid() and self._in_flight > 0
+
+
+_CLOSED = "the HTTP client is closed"
+
+#: At exit, requests under way have this long to end.
+EXIT_PATIENCE_S = 0.5
+#: After the last answer, the library's thread needs a moment to get out of the interpreter.
+EXIT_PAUSE_S = 0.02
+
+_pools: WeakSet[_Pool] = WeakSet()
+
+
+def _leave_before_exit(pool: _Pool) -> None:
+    if not _pools:
+        atexit.unregister(_settle)
+        atexit.register(_settle)
+    _pools.add(pool)
+
+
+def _settle() -> None:
+    """Get the library out of the interpreter before that ends: it aborts the process when it is caught inside."""
+    pools = list(_pools)
+    for pool in pools:
+        pool.close_now()
+    deadline_s = time.monotonic() + EXIT_PATIENCE_S
+    while any(pool.is_busy for pool in pools) and time.monotonic() < deadline_s:
+        time.sleep(0.005)
+    time.sleep(EXIT_PAUSE_S)
+
 
 def _build(configuration: Configuration, pool_size: int, keepalive: int) -> Client:
+    import pyreqwest.exceptions  # noqa: F401 (the library itself would import it in the middle of the first failure)
     from pyreqwest.client import ClientBuilder
 
     builder = (
@@ -357,10 +413,14 @@ def _translate(error: Exception, method: str, url: str, timeout_s: float) -> Exc
 
     if not isinstance(error, exceptions.RequestError):
         return error
+    if isinstance(error, exceptions.ClientClosedError):
+        return TransportError(_CLOSED)
     causes = [cause["message"] for cause in error.details["causes"] or ()]
     what, last = f"{method} {url}", causes[-1] if causes else error.message
     connecting = "client error (Connect)" in causes
-    if isinstance(error, exceptions.RequestTimeoutError):
+    # The library calls a timeout whatever has "timeout" in its text, and the URL of a poll has. What the system itself
+    # says (refused, reset) leaves no doubt.
+    if isinstance(error, exceptions.RequestTimeoutError) and "(os error" not in last:
         return ConnectError(f"{what}: no connection in time") if connecting else _timeout(what, timeout_s)
     if connecting:
         return ConnectError(f"{what}: no connection: {last}")

@@ -92,7 +92,7 @@ class TokenKeeper:
             self._refusals.succeeded()
 
     def _is_due(self, configuration: Configuration, token: str) -> bool:
-        if token is not self._known:  # a token from a parent process or from the user: its age is the wall clock's
+        if token != self._known:  # a token from a parent process or from the user: its age is the wall clock's
             age_s = max(0.0, (self._clock.wall_ms() - configuration.token_update_time) / 1000)
             self._know(token, age_s)
         return self._clock.monotonic() >= self._renew_at_s and self._fetches.is_over()
