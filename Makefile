@@ -13,7 +13,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -q
 JOBS ?= 2
 
-.PHONY: help setup demo test test-slow test-conductor check format bench clean
+.PHONY: help setup demo test test-slow test-conductor check format docs bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -47,6 +47,9 @@ check: $(STAMP)  ## formatting, lint, types
 format: $(STAMP)  ## let ruff rewrite what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(STAMP)  ## fill the generated tables of the reference from the code
+	$(BIN)/python docs/generate.py
 
 bench: $(STAMP)  ## ratios, measured side by side in one run
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from conductor.client.worker import registry
+from conductor.client.worker.worker_config import unknown_variables
 from conductor.client.worker.worker_interface import WorkerInterface
+
+logger = logging.getLogger(__name__)
 
 #: What `workers=` takes: Worker objects, class-based workers, and decorated functions.
 WorkerLike = WorkerInterface | Callable[..., Any]
@@ -31,6 +36,8 @@ def choose_workers(
         if not any(worker is other for other in chosen):
             chosen.append(worker)
     _check_claims(chosen)
+    for warning in unknown_variables(os.environ, worker_names(chosen)):
+        logger.warning("%s", warning)
     return chosen
 
 
