@@ -27,4 +27,3 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("CONDUCTOR_") or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
-

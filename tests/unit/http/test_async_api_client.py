@@ -4,6 +4,8 @@ import logging
 
 import msgspec
 import pytest
+from raw_server import RESET, answer
+
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import (
@@ -14,7 +16,6 @@ from conductor.client.http.async_rest import (
 )
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_def import TaskDef
-from raw_server import RESET, answer
 
 
 @pytest.fixture

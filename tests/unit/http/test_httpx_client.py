@@ -4,6 +4,8 @@ import socket
 
 import httpx
 import pytest
+from raw_server import CLOSE, RESET, SILENCE, answer
+
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import (
@@ -14,7 +16,6 @@ from conductor.client.http.async_rest import (
     TransportError,
 )
 from conductor.client.http.models.task import Task
-from raw_server import CLOSE, RESET, SILENCE, answer
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ from urllib.parse import urlsplit
 
 import pytest
 from certificates import Authority
+from raw_server import RawServer, Seen, answer, read_request
+
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import AsyncRESTClientObject, ConnectError
-from raw_server import RawServer, Seen, answer, read_request
 
 
 class Proxy(RawServer):
@@ -18,10 +19,7 @@ class Proxy(RawServer):
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int) -> None:
         seen = await read_request(reader, connection)
         self.requests.append(seen)
-        if seen.method == "CONNECT":
-            port = int(seen.target.rpartition(":")[2])
-        else:
-            port = urlsplit(seen.target).port
+        port = int(seen.target.rpartition(":")[2]) if seen.method == "CONNECT" else urlsplit(seen.target).port
         server_reader, server_writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             if seen.method == "CONNECT":

@@ -9,9 +9,10 @@ import h2.connection
 import h2.events
 import pytest
 from certificates import Authority
+from raw_server import RawServer, answer
+
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import AsyncRESTClientObject, ConnectError, TransportError
-from raw_server import RawServer, answer
 
 
 @pytest.fixture

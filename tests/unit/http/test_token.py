@@ -6,13 +6,14 @@ import pickle
 import threading
 
 import pytest
+from raw_server import RESET, answer
+
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.authentication_settings import AuthenticationSettings
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import AuthorizationException
 from conductor.client.http.models.task import Task
 from conductor.testing import FakeClock
-from raw_server import RESET, answer
 
 KEYS = AuthenticationSettings("key", "secret")
 TTL_S = 45 * 60
