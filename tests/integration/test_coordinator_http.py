@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -61,6 +62,16 @@ def result(task: dict[str, Any], **more: Any) -> dict[str, Any]:
         "status": "COMPLETED",
         **more,
     }
+
+
+def read_all(client: socket.socket) -> bytes:
+    """What the server says until it closes."""
+    client.settimeout(30)
+    parts = []
+    with contextlib.suppress(ConnectionResetError):
+        while part := client.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
 
 
 class TestPolling:
@@ -247,6 +258,66 @@ class TestMistakes:
             except OSError:
                 return
             assert b"431" in answer
+
+    def test_a_slow_body_is_408_and_cut(self, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("conductor.coordinator.app.BODY_TIMEOUT_S", 0.1)
+        with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
+            client.sendall(b"POST /api/tasks HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
+            head, _, body = read_all(client).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 408")
+        assert json.loads(body)["status"] == 408
+
+    def test_a_chunked_body_without_end_is_413_and_cut(self, coordinator: Coordinator) -> None:
+        with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
+            client.sendall(b"POST /api/tasks HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+            with contextlib.suppress(OSError):  # cut while we are still sending
+                for _ in range(12):
+                    client.sendall(b"100000\r\n" + b"x" * 0x100000 + b"\r\n")
+                head = read_all(client).partition(b"\r\n\r\n")[0]
+                assert head.startswith(b"HTTP/1.1 413")
+
+    @pytest.mark.parametrize(
+        "target",
+        [
+            "/api/workflow/../metadata/taskdefs",
+            "/api/workflow/%2e%2e%2fmetadata",
+            "/api/../../etc/passwd",
+            "/api//tasks",
+            "//api/workflow/x",
+            "/api/workflow/{id}",
+            "/api/workflow/a%00b",
+            "/api/workflow/a%0d%0ax-injected:%201",
+            "/api/workflow/%f0%9f%98%80",
+            "/api/workflow/%ed%a0%80",
+            "/api/workflow/%zz",
+            "/api/workflow/" + "x" * 9000,
+            "/api/tasks/search?query=%ff",
+            "/api/tasks/poll/batch/x?count=%31%00",
+            "/api/workflow/search?start=-9999999999&size=0x10",
+        ],
+    )
+    def test_tricks_with_the_path(self, coordinator: Coordinator, target: str) -> None:
+        with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
+            client.sendall(f"GET {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+            head, _, body = read_all(client).partition(b"\r\n\r\n")
+        assert 400 <= int(head.split()[1]) < 500, head
+        assert json.loads(body)["status"] == int(head.split()[1])
+        assert b"x-injected" not in head
+
+    @pytest.mark.parametrize(
+        "raw", [b"\x00\x01\x02\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\r\n" * 5000]
+    )
+    def test_what_is_no_http_ends_the_connection(self, coordinator: Coordinator, raw: bytes) -> None:
+        with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
+            client.sendall(raw)
+            client.shutdown(socket.SHUT_WR)
+            assert b" 200 " not in read_all(client)[:20]
+
+    @pytest.mark.parametrize("path", ["/workflow", "/workflow/x", "/metadata/workflow", "/schema", "/tasks/reports"])
+    @pytest.mark.parametrize("opening", [b"[", b'{"input":'])
+    def test_deep_json_is_400_everywhere(self, api: httpx.Client, path: str, opening: bytes) -> None:
+        answer = api.post(path, content=opening * 50_000)
+        assert (answer.status_code, answer.json()["status"]) == (400, 400)
 
     def test_an_unsupported_task_is_refused_by_name(self, api: httpx.Client) -> None:
         flow = {"name": "odd", "tasks": [{"name": "h", "taskReferenceName": "h", "type": "HTTP"}]}

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from conductor.coordinator.app import Route
 from conductor.version import __version__
 
@@ -14,15 +16,21 @@ _ERROR = {"description": "Conductor's error body", "content": {"application/json
 
 
 def api_docs(routes: Iterable[Route]) -> dict[str, Any]:
-    """OpenAPI 3 of these routes."""
+    """OpenAPI 3.1 of these routes."""
+    known = list(routes)
+    with_body = [index for index, route in enumerate(known) if route.body is not None]
+    schemas, components = msgspec.json.schema_components(
+        [known[index].body for index in with_body], ref_template="#/components/schemas/{name}"
+    )
+    bodies = dict(zip(with_body, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    for index, route in enumerate(known):
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, bodies.get(index))
     info = {"title": "conductor-worker coordinator", "version": __version__}
-    return {"openapi": "3.0.3", "info": info, "paths": paths}
+    return {"openapi": "3.1.0", "info": info, "paths": paths, "components": {"schemas": components}}
 
 
-def _operation(route: Route) -> dict[str, Any]:
+def _operation(route: Route, body: dict[str, Any] | None) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": (route.handler.__doc__ or route.path).strip().splitlines()[0],
         "tags": [route.path.split("/")[2] if route.path.startswith("/api/") else "health"],
@@ -36,6 +44,6 @@ def _operation(route: Route) -> dict[str, Any]:
         ],
         "responses": {"200": {"description": "done"}, "204": {"description": "nothing"}, "4XX": _ERROR},
     }
-    if route.method in ("POST", "PUT"):
-        operation["requestBody"] = {"content": {"application/json": {"schema": {}}}}
+    if body is not None:
+        operation["requestBody"] = {"content": {"application/json": {"schema": body}}}
     return operation

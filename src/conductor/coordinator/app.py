@@ -147,6 +147,13 @@ def read_json(body: bytes, wanted: type[T]) -> T:
         raise bad_request(f"JSON parse error: {error}") from error
 
 
+def whole_number(what: str, text: str) -> int:
+    """A number from a path."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise bad_request(f"{what} is a whole number, not {text[:100]!r}")
+    return int(text)
+
+
 Handler = Callable[[Request], Awaitable[Answer]]
 
 
@@ -160,6 +167,8 @@ class Route(NamedTuple):
     public: bool = False
     #: query parameters and their JSON types, for the documentation
     query: dict[str, str] = {}  # noqa: RUF012 - never written to
+    #: the type of the JSON body, for the documentation
+    body: Any = None
 
 
 class App:

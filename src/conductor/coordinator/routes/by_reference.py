@@ -74,8 +74,11 @@ def _is_named(row: TaskRow, ref: str) -> bool:
     return row.ref in (ref, round_ref(ref, row.iteration))
 
 
+_WHO = {"workerid": "string"}
+_OUTPUT = dict[str, Any]
+
 ROUTES = [
-    Route("POST", "/api/tasks/{workflowId}/{ref}/{status}", update),
-    Route("POST", "/api/tasks/{workflowId}/{ref}/{status}/sync", update_sync),
-    Route("POST", "/api/tasks/{workflowId}/{status}/signal", signal),
+    Route("POST", "/api/tasks/{workflowId}/{ref}/{status}", update, query=_WHO, body=_OUTPUT),
+    Route("POST", "/api/tasks/{workflowId}/{ref}/{status}/sync", update_sync, query=_WHO, body=_OUTPUT),
+    Route("POST", "/api/tasks/{workflowId}/{status}/signal", signal, query=_WHO, body=_OUTPUT),
 ]

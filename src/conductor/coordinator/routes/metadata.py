@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conductor.coordinator import definitions, queries
-from conductor.coordinator.app import DONE, Answer, Request, Route, as_json
+from conductor.coordinator.app import DONE, Answer, Request, Route, as_json, whole_number
 from conductor.coordinator.definition_rules import check_workflow_def
 from conductor.coordinator.errors import ApiError, bad_request, invalid, not_found
 from conductor.coordinator.store import Tx
@@ -125,27 +125,28 @@ async def versions(request: Request) -> Answer:
 async def drop_workflow_def(request: Request) -> Answer:
     """DELETE /metadata/workflow/{name}/{version}."""
     name, text = request.params["name"], request.params["version"]
-    if not text.isdigit():
-        raise bad_request(f"a version is a whole number, not {text!r}")
-    await request.core.write(lambda tx: definitions.drop_workflow_def(tx, name, int(text)))
+    version = whole_number("a version", text)
+    await request.core.write(lambda tx: definitions.drop_workflow_def(tx, name, version))
     return DONE
 
 
+_DEFINITION = dict[str, Any]
+
 ROUTES = [
-    Route("POST", "/api/metadata/taskdefs", register_task_defs),
-    Route("PUT", "/api/metadata/taskdefs", update_task_def),
+    Route("POST", "/api/metadata/taskdefs", register_task_defs, body=list[definitions.TaskDef]),
+    Route("PUT", "/api/metadata/taskdefs", update_task_def, body=definitions.TaskDef),
     Route("GET", "/api/metadata/taskdefs", task_defs),
-    Route("PUT", "/api/metadata/taskdefs/{name}", update_task_def),
+    Route("PUT", "/api/metadata/taskdefs/{name}", update_task_def, body=definitions.TaskDef),
     Route("GET", "/api/metadata/taskdefs/{name}", task_def),
     Route("DELETE", "/api/metadata/taskdefs/{name}", drop_task_def),
-    Route("POST", "/api/metadata/workflow", register_workflow_def),
-    Route("PUT", "/api/metadata/workflow", update_workflow_defs),
+    Route("POST", "/api/metadata/workflow", register_workflow_def, query={"overwrite": "boolean"}, body=_DEFINITION),
+    Route("PUT", "/api/metadata/workflow", update_workflow_defs, body=list[dict[str, Any]]),
     Route("GET", "/api/metadata/workflow", workflow_defs),
-    Route("POST", "/api/metadata/workflow/validate", validate_workflow_def),
+    Route("POST", "/api/metadata/workflow/validate", validate_workflow_def, body=_DEFINITION),
     Route("GET", "/api/metadata/workflow/names", names),
     Route("GET", "/api/metadata/workflow/names-and-versions", names_and_versions),
     Route("GET", "/api/metadata/workflow/latest-versions", latest_versions),
-    Route("GET", "/api/metadata/workflow/{name}", workflow_def),
+    Route("GET", "/api/metadata/workflow/{name}", workflow_def, query={"version": "integer"}),
     Route("GET", "/api/metadata/workflow/{name}/versions", versions),
     Route("DELETE", "/api/metadata/workflow/{name}/{version}", drop_workflow_def),
 ]

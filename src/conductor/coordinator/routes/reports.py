@@ -70,7 +70,7 @@ def _verdict_headers(outcome: Outcome) -> tuple[tuple[str, str], ...]:
 
 
 ROUTES = [
-    Route("POST", "/api/tasks", update),
-    Route("POST", "/api/tasks/update-v2", update_and_poll),
-    Route("POST", "/api/tasks/reports", batch),
+    Route("POST", "/api/tasks", update, body=Report),
+    Route("POST", "/api/tasks/update-v2", update_and_poll, body=Report),
+    Route("POST", "/api/tasks/reports", batch, body=list[Report]),
 ]

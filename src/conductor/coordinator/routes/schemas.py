@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from conductor.coordinator import queries
-from conductor.coordinator.app import DONE, Answer, Request, Route, as_json, read_json
-from conductor.coordinator.errors import bad_request, not_found
+from conductor.coordinator.app import DONE, Answer, Request, Route, as_json, read_json, whole_number
+from conductor.coordinator.errors import not_found
 from conductor.coordinator.store import Tx
 
 
@@ -45,7 +45,7 @@ async def get(request: Request) -> Answer:
     if version is None:
         rows = await request.core.read(lambda tx: tx.rows("latest schema", name))
     else:
-        number = _version(version)
+        number = whole_number("a version", version)
         rows = await request.core.read(lambda tx: tx.rows("schema", name, number))
     if not rows:
         raise not_found(f"No such schema: {name}" + (f" version {version}" if version else ""))
@@ -58,21 +58,15 @@ async def drop(request: Request) -> Answer:
     if version is None:
         dropped = await request.core.write(lambda tx: tx.run("drop schemas", name))
     else:
-        number = _version(version)
+        number = whole_number("a version", version)
         dropped = await request.core.write(lambda tx: tx.run("drop schema", name, number))
     if not dropped:
         raise not_found(f"No such schema: {name}")
     return DONE
 
 
-def _version(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise bad_request(f"a version is a whole number, not {text[:100]!r}")
-    return int(text)
-
-
 ROUTES = [
-    Route("POST", "/api/schema", register),
+    Route("POST", "/api/schema", register, body=Named | list[Named]),
     Route("GET", "/api/schema", everything),
     Route("GET", "/api/schema/{name}", get),
     Route("GET", "/api/schema/{name}/{version}", get),

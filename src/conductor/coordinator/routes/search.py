@@ -46,10 +46,12 @@ async def whole_tasks(request: Request) -> Answer:
     return as_json(await request.core.read(lambda tx: search.whole_tasks(tx, snapshots, asked)))
 
 
+_ASKED = {"start": "integer", "size": "integer", "sort": "string", "freeText": "string", "query": "string"}
+
 ROUTES = [
-    Route("GET", "/api/workflow/search", workflows),
-    Route("GET", "/api/workflow/search-v2", whole_workflows),
-    Route("GET", "/api/workflow/search-by-tasks", workflows_by_tasks),
-    Route("GET", "/api/tasks/search", tasks),
-    Route("GET", "/api/tasks/search-v2", whole_tasks),
+    Route("GET", "/api/workflow/search", workflows, query=_ASKED),
+    Route("GET", "/api/workflow/search-v2", whole_workflows, query=_ASKED),
+    Route("GET", "/api/workflow/search-by-tasks", workflows_by_tasks, query=_ASKED),
+    Route("GET", "/api/tasks/search", tasks, query=_ASKED),
+    Route("GET", "/api/tasks/search-v2", whole_tasks, query=_ASKED),
 ]

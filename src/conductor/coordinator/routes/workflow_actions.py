@@ -205,23 +205,28 @@ def _decide(request: Request) -> Deed:
     return lambda tx, workflow_id: executions.advance(tx, find_workflow(tx, workflow_id).pk)
 
 
+_IDS = list[str]
+_REASON = {"reason": "string"}
+_ARCHIVE = {"archiveWorkflow": "boolean"}
+_LATEST = {"useLatestDefinitions": "boolean"}
+
 ROUTES = [
-    Route("DELETE", "/api/workflow/{id}", one(_terminate)),
+    Route("DELETE", "/api/workflow/{id}", one(_terminate), query=_REASON),
     Route("PUT", "/api/workflow/{id}/pause", one(_pause)),
     Route("PUT", "/api/workflow/{id}/resume", one(_resume)),
     Route("POST", "/api/workflow/{id}/retry", one(_retry, NOTHING)),
-    Route("POST", "/api/workflow/{id}/restart", one(_restart, NOTHING)),
-    Route("POST", "/api/workflow/{id}/rerun", rerun),
+    Route("POST", "/api/workflow/{id}/restart", one(_restart, NOTHING), query=_LATEST),
+    Route("POST", "/api/workflow/{id}/rerun", rerun, body=Rerun),
     Route("POST", "/api/workflow/{id}/resetcallbacks", one(_reset_callbacks, NOTHING)),
-    Route("PUT", "/api/workflow/{id}/skiptask/{ref}", skip),
+    Route("PUT", "/api/workflow/{id}/skiptask/{ref}", skip, body=Skip),
     Route("PUT", "/api/workflow/decide/{id}", one(_decide)),
-    Route("DELETE", "/api/workflow/{id}/remove", one(_remove)),
-    Route("DELETE", "/api/workflow/{id}/terminate-remove", one(_terminate_remove)),
-    Route("PUT", "/api/workflow/bulk/pause", many(_pause)),
-    Route("PUT", "/api/workflow/bulk/resume", many(_resume)),
-    Route("POST", "/api/workflow/bulk/retry", many(_retry)),
-    Route("POST", "/api/workflow/bulk/restart", many(_restart)),
-    Route("POST", "/api/workflow/bulk/terminate", many(_terminate)),
-    Route("DELETE", "/api/workflow/bulk/remove", many(_remove)),
-    Route("DELETE", "/api/workflow/bulk/terminate-remove", many(_terminate_remove)),
+    Route("DELETE", "/api/workflow/{id}/remove", one(_remove), query=_ARCHIVE),
+    Route("DELETE", "/api/workflow/{id}/terminate-remove", one(_terminate_remove), query=_REASON),
+    Route("PUT", "/api/workflow/bulk/pause", many(_pause), body=_IDS),
+    Route("PUT", "/api/workflow/bulk/resume", many(_resume), body=_IDS),
+    Route("POST", "/api/workflow/bulk/retry", many(_retry), body=_IDS),
+    Route("POST", "/api/workflow/bulk/restart", many(_restart), query=_LATEST, body=_IDS),
+    Route("POST", "/api/workflow/bulk/terminate", many(_terminate), query=_REASON, body=_IDS),
+    Route("DELETE", "/api/workflow/bulk/remove", many(_remove), query=_ARCHIVE, body=_IDS),
+    Route("DELETE", "/api/workflow/bulk/terminate-remove", many(_terminate_remove), query=_REASON, body=_IDS),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conductor.coordinator import queries
-from conductor.coordinator.app import Answer, Request, Route, as_json, as_text
+from conductor.coordinator.app import Answer, Request, Route, as_json, as_text, whole_number
 from conductor.coordinator.definition_rules import check_workflow_def
 from conductor.coordinator.errors import ApiError, bad_request, invalid, not_found
 from conductor.coordinator.executions import Start, find_workflow
@@ -56,7 +56,7 @@ async def _start(request: Request, asked: Start) -> Answer:
 async def execute(request: Request) -> Answer:
     """POST /workflow/execute/{name}/{version}: start, and answer when it has ended or come to a listed task."""
     asked = request.json(Start)
-    asked.name, asked.version = request.params["name"], _version(request.params["version"])
+    asked.name, asked.version = request.params["name"], whole_number("a version", request.params["version"]) or None
     wait_s = min(max(0, request.integer("waitForSeconds", 10)), MAX_WAIT_S)
     refs = {ref for text in request.all("waitUntilTaskRef") for ref in text.split(",") if ref}
     core, workflow_id = request.core, (await _start(request, asked)).body.decode()
@@ -76,12 +76,6 @@ async def execute(request: Request) -> Answer:
         "signalTimeout": not in_time,
     }
     return as_json(found)
-
-
-def _version(text: str) -> int | None:
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise bad_request(f"a version is a whole number (0 = the latest), not {text[:100]!r}")
-    return int(text) or None
 
 
 async def get(request: Request) -> Answer:
@@ -147,14 +141,21 @@ async def _correlated(request: Request, ids: list[str]) -> dict[str, Any]:
     return await request.core.read(lambda tx: {correlation_id: find(tx, correlation_id) for correlation_id in ids})
 
 
+_BY_NAME = {"version": "integer", "correlationId": "string", "priority": "integer"}
+_WAIT = {"waitForSeconds": "integer", "waitUntilTaskRef": "string", "requestId": "string"}
+_CORRELATED = {"includeClosed": "boolean", "includeTasks": "boolean"}
+_PERIOD = {"version": "integer", "startTime": "integer", "endTime": "integer"}
+
 ROUTES = [
-    Route("POST", "/api/workflow", start),
-    Route("POST", "/api/workflow/{name}", start_by_name),
-    Route("POST", "/api/workflow/execute/{name}/{version}", execute),
-    Route("GET", "/api/workflow/{id}", get),
-    Route("GET", "/api/workflow/{id}/status", status),
-    Route("GET", "/api/workflow/{id}/tasks", tasks),
-    Route("GET", "/api/workflow/running/{name}", running),
-    Route("GET", "/api/workflow/{name}/correlated/{correlationId}", correlated),
-    Route("POST", "/api/workflow/{name}/correlated", correlated_many),
+    Route("POST", "/api/workflow", start, body=Start),
+    Route("POST", "/api/workflow/{name}", start_by_name, query=_BY_NAME, body=dict[str, Any]),
+    Route("POST", "/api/workflow/execute/{name}/{version}", execute, query=_WAIT, body=Start),
+    Route("GET", "/api/workflow/{id}", get, query={"includeTasks": "boolean"}),
+    Route(
+        "GET", "/api/workflow/{id}/status", status, query={"includeOutput": "boolean", "includeVariables": "boolean"}
+    ),
+    Route("GET", "/api/workflow/{id}/tasks", tasks, query={"start": "integer", "count": "integer", "status": "string"}),
+    Route("GET", "/api/workflow/running/{name}", running, query=_PERIOD),
+    Route("GET", "/api/workflow/{name}/correlated/{correlationId}", correlated, query=_CORRELATED),
+    Route("POST", "/api/workflow/{name}/correlated", correlated_many, query=_CORRELATED, body=list[str]),
 ]
