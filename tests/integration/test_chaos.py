@@ -14,9 +14,9 @@ def seed_of_today() -> int:
     return int(os.environ.get("CHAOS_SEED") or time.time_ns() % 1_000_000)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(180)
 def test_a_little_chaos(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    carry_out(Plan(jobs=100, seed=seed_of_today(), limit_s=60, calm_s=(1.0, 2.0)), tmp_path, capsys)
+    carry_out(Plan(jobs=100, seed=seed_of_today(), limit_s=120, calm_s=(0.5, 1.5), blows=5), tmp_path, capsys)
 
 
 @pytest.mark.slow

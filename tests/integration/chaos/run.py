@@ -41,6 +41,8 @@ class Plan:
     limit_s: float
     #: Seconds between two kills.
     calm_s: tuple[float, float] = (2.0, 5.0)
+    #: After so many kills and drains the processes are left alone.
+    blows: int = 1_000_000
     faults: Faults = field(default_factory=Faults)
     #: Worker programs: name and the command without address and ledger.
     programs: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -228,7 +230,9 @@ class Mischief:
 
     def _work(self) -> None:
         try:
-            while not self._over.wait(self._rng.uniform(*self._plan.calm_s)):
+            for _ in range(self._plan.blows):
+                if self._over.wait(self._rng.uniform(*self._plan.calm_s)):
+                    return
                 self._rng.choice((self._kill_coordinator, self._kill_worker, self._kill_worker, self._drain_worker))()
                 self._terminate_some()
         except BaseException as error:
