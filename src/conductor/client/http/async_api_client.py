@@ -10,13 +10,9 @@ from urllib.parse import urlencode
 import msgspec
 
 from conductor.client.configuration.configuration import Configuration
-from conductor.client.http.async_rest import (
-    ApiException,
-    AsyncRESTClientObject,
-    AuthorizationException,
-    MalformedAnswer,
-    Response,
-)
+from conductor.client.http.async_rest import AsyncRESTClientObject
+from conductor.client.http.errors import ApiException, AuthorizationException, MalformedAnswer
+from conductor.client.http.response import Response
 from conductor.client.http.token import token_keeper
 from conductor.clock import SYSTEM_CLOCK, Clock
 from conductor.wire import AUTH_HEADER

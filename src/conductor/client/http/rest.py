@@ -1,5 +1,5 @@
 """The errors of talking to a server, at the path where programs look for them."""
 
-from conductor.client.http.async_rest import ApiException, AuthorizationException, ConductorError, TransportError
+from conductor.client.http.errors import ApiException, AuthorizationException, ConductorError, TransportError
 
 __all__ = ["ApiException", "AuthorizationException", "ConductorError", "TransportError"]

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from weakref import WeakKeyDictionary
 
 from conductor.client.configuration.configuration import Configuration
-from conductor.client.http.async_rest import ConductorError
+from conductor.client.http.errors import ConductorError
 from conductor.clock import SYSTEM_CLOCK, Clock
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from typing import Any
 
 from conductor.client.http.api.async_resource_api import AsyncResourceApi, quoted
 from conductor.client.http.async_api_client import encode
-from conductor.client.http.async_rest import ApiException
+from conductor.client.http.errors import ApiException
 from conductor.client.http.models.bulk_response import BulkResponse
 from conductor.client.http.models.task_def import TaskDef
 from conductor.client.http.models.workflow_def import WorkflowDef

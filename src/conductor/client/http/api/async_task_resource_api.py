@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 
 from conductor.client.http.api.async_resource_api import AsyncResourceApi, quoted
 from conductor.client.http.async_api_client import TEXT, encode
-from conductor.client.http.async_rest import Response
 from conductor.client.http.models.poll_data import PollData
 from conductor.client.http.models.search_result import SearchResult
 from conductor.client.http.models.task import Task
@@ -17,6 +16,7 @@ from conductor.client.http.models.task_exec_log import TaskExecLog
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_summary import TaskSummary
 from conductor.client.http.models.workflow import Workflow
+from conductor.client.http.response import Response
 from conductor.wire import FEATURES_HEADER
 
 #: A poll may take what it asked the server to wait, and this.
