@@ -1,6 +1,7 @@
 """One request at a time over real sockets: what comes back, and what becomes of a connection that fails."""
 
 import asyncio
+import contextlib
 import os
 import pickle
 import socket
@@ -71,8 +72,8 @@ async def test_refused_and_unknown_hosts_are_connect_errors() -> None:
         bound.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
         client = AsyncRESTClientObject(Configuration(url))
-        with pytest.raises(ConnectError, match=r"GET http://127.0.0.1:\d+/x: no connection: .*refused"):
-            await client.request("GET", url + "/x")
+        with pytest.raises(ConnectError, match=r"GET http://127.0.0.1:\d+/timeout: no connection: .*refused"):
+            await client.request("GET", url + "/timeout")
     with pytest.raises(ConnectError, match="no-such-host.invalid"):
         await client.request("GET", "http://no-such-host.invalid/")
     await client.close()
@@ -99,8 +100,8 @@ async def test_p35_a_kept_alive_connection_lost_on_reuse_is_not_a_failure(serve,
     server = await serve(lambda seen: ending if seen.nth == 2 else answer(body="ok"))
     client = rest(server)
     body = b"{}" if method == "POST" else None
-    for _ in range(4):
-        assert (await client.request(method, server.url + "/tasks", body=body)).body == b"ok"
+    for _ in range(4):  # the words of a poll's URL must not decide what its error is
+        assert (await client.request(method, server.url + "/poll?timeout=100&connect=1", body=body)).body == b"ok"
 
 
 async def test_p35_a_pool_full_of_dead_connections_costs_no_failure(serve, rest) -> None:
@@ -125,7 +126,7 @@ async def test_a_new_connection_that_is_lost_is_a_failure_at_once(serve, rest, e
     server = await serve(lambda seen: ending)
     client = rest(server)
     with pytest.raises(ConnectionLost, match="POST http"):
-        await client.request("POST", server.url + "/tasks", body=b"{}")
+        await client.request("POST", server.url + "/tasks?timeout=1&connect=1&decode=1", body=b"{}")
     assert len(server.requests) == 1
 
 
@@ -170,6 +171,35 @@ async def test_connections_are_reused_and_bounded(serve, rest) -> None:
     await asyncio.gather(*(client.request("GET", server.url) for _ in range(40)))
     assert server.most_open <= 3
     assert server.connections <= 3
+
+
+async def test_p33_waiting_for_a_connection_counts_against_the_timeout(serve, rest) -> None:
+    server = await serve(lambda seen: SILENCE)
+    client = rest(server, pool_size=1)
+    hog = asyncio.create_task(client.request("GET", server.url))
+    while not server.requests:
+        await asyncio.sleep(0)
+    with pytest.raises(RequestTimeout):
+        await client.request("GET", server.url, timeout_s=0.2)
+    assert len(server.requests) == 1
+    hog.cancel()
+    await asyncio.gather(hog, return_exceptions=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="fills the accept queue as Linux keeps it")
+async def test_p33_a_host_that_does_not_answer_at_all_is_a_connect_error() -> None:
+    with socket.socket() as full, contextlib.ExitStack() as waiting:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(4):  # what is beyond the queue is dropped, as by a machine that is off
+            caller = waiting.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(full.getsockname())
+        url = f"http://127.0.0.1:{full.getsockname()[1]}"
+        client = AsyncRESTClientObject(Configuration(url, connect_timeout_s=0.2))
+        with pytest.raises(ConnectError, match="no connection in time"):
+            await client.request("GET", url)
+        await client.close()
 
 
 async def test_after_close_a_request_says_so(serve, rest) -> None:

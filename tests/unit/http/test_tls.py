@@ -88,7 +88,9 @@ async def test_a_broken_file_is_named(serve, authority: Authority, tmp_path: Pat
 
 
 class Http2Server(RawServer):
-    """Speaks HTTP/2 alone."""
+    """Speaks HTTP/2 alone. Its first connection goes deaf after as many answers as `hears`."""
+
+    hears = 1_000_000
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int) -> None:
         http2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
@@ -99,7 +101,10 @@ class Http2Server(RawServer):
                 if isinstance(event, h2.events.StreamEnded):
                     http2.send_headers(event.stream_id, [(":status", "200"), ("x-protocol", "h2")])
                     http2.send_data(event.stream_id, b"two", end_stream=True)
+                    self.hears -= 1
             writer.write(http2.data_to_send())
+            if connection == 1 and self.hears <= 0:
+                await asyncio.Event().wait()
 
 
 async def test_http2_is_spoken_where_the_server_offers_it(authority: Authority) -> None:
@@ -110,6 +115,20 @@ async def test_http2_is_spoken_where_the_server_offers_it(authority: Authority) 
     answers += await asyncio.gather(*(client.request("POST", server.url + "/tasks", body=b"{}") for _ in range(20)))
     assert {(a.status, a.headers["x-protocol"], a.body) for a in answers} == {(200, "h2", b"two")}
     assert server.connections == 1  # streams share a connection
+    await client.close()
+    await server.stop()
+
+
+async def test_p33_a_dead_http2_connection_is_noticed_and_replaced(authority: Authority, monkeypatch) -> None:
+    monkeypatch.setattr("conductor.client.http.async_rest.HTTP2_PING_S", 0.1)
+    server = Http2Server(ssl_context=authority.server_context(alpn=["h2"]))
+    server.hears = 1
+    await server.start()
+    options = {"ssl_ca_cert": str(authority.file), "connect_timeout_s": 0.5}
+    client = AsyncRESTClientObject(Configuration(server.url, **options))
+    for _ in range(3):  # no request waits for its own timeout of 30 s
+        assert (await client.request("GET", server.url)).body == b"two"
+    assert server.connections > 1
     await client.close()
     await server.stop()
 

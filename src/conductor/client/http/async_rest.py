@@ -338,6 +338,9 @@ def _duration(seconds: float) -> timedelta:
     return timedelta(seconds=seconds)
 
 
+_TIMED_OUT = ("operation timed out", "deadline has elapsed")
+
+
 def _translate(error: Exception, method: str, url: str, timeout_s: float) -> Exception:
     """The library's errors become ours; what is not about the network (a bug, an impossible URL) stays what it is."""
     from pyreqwest import exceptions
@@ -349,9 +352,9 @@ def _translate(error: Exception, method: str, url: str, timeout_s: float) -> Exc
     causes = [cause["message"] for cause in error.details["causes"] or ()]
     what, last = f"{method} {url}", causes[-1] if causes else error.message
     connecting = "client error (Connect)" in causes
-    # The library calls a timeout whatever has "timeout" in its text, and the URL of a poll has. What the system itself
-    # says (refused, reset) leaves no doubt.
-    if isinstance(error, exceptions.RequestTimeoutError) and "(os error" not in last:
+    # The library names its errors by the words in their text, and the URL of a poll has "timeout" in it. What counts
+    # is the last cause; a dead HTTP/2 connection is told by its pings, not by the time this request took.
+    if last in _TIMED_OUT and "keep-alive timed out" not in causes:
         return ConnectError(f"{what}: no connection in time") if connecting else _timeout(what, timeout_s)
     if connecting:
         return ConnectError(f"{what}: no connection: {last}")
