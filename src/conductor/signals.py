@@ -8,22 +8,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+#: What SIGUSR1 does, in the log.
+QUIET = "SIGUSR1: no new tasks; what is in hand is finished"
+
 
 @contextmanager
-def on_stop(callback: Callable[[bool], None], *, signals: tuple[int, ...] = (signal.SIGTERM,)) -> Iterator[None]:
-    """Call `callback(again)` for these signals inside the block: False for the first, True for any that follows.
+def borrowed(callback: Callable[[int], None], *signals: int) -> Iterator[None]:
+    """Call `callback(number)` for these signals inside the block.
 
     Off the main thread nothing can be borrowed, and nothing is: the program's own arrangement stands.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    seen = False
 
     def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        nonlocal seen
-        again, seen = seen, True
-        callback(again)
+        callback(number)
 
     before = {number: signal.signal(number, handle) for number in signals}
     try:
@@ -32,3 +32,17 @@ def on_stop(callback: Callable[[bool], None], *, signals: tuple[int, ...] = (sig
         for number, handler in before.items():
             # None: the handler was not set from Python and cannot be set back; the default is the nearest.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+@contextmanager
+def on_stop(callback: Callable[[bool], None], *, signals: tuple[int, ...] = (signal.SIGTERM,)) -> Iterator[None]:
+    """Call `callback(again)` for these signals inside the block: False for the first, True for any that follows."""
+    seen = False
+
+    def handle(_number: int) -> None:
+        nonlocal seen
+        again, seen = seen, True
+        callback(again)
+
+    with borrowed(handle, *signals):
+        yield

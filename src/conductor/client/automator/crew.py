@@ -58,6 +58,7 @@ class Crew:
         self.engines: list[Engine] = []
         self._logs = _task_logs(self._configs, own_process)
         self._stop = asyncio.Event()
+        self._abandoned = asyncio.Event()
         self._all_quiet = False
         #: Tasks that were handed back unfinished: their functions may still run in this process.
         self.handed_back = 0
@@ -113,6 +114,11 @@ class Crew:
         for engine in self.engines:
             engine.stop_polling()
         self._stop.set()
+
+    def abandon(self) -> None:
+        """Stop, and wait for nothing: what is in hand is neither finished nor handed back."""
+        self._abandoned.set()
+        self.drain()
 
     def pause(self, name: str | None = None) -> None:
         """Take no new tasks of this type, or of any."""
@@ -195,12 +201,9 @@ class Crew:
 
     async def _drain(self, session: Session, running: list[asyncio.Task[None]]) -> None:
         finished = asyncio.gather(*(_over(*pair) for pair in zip(self.engines, running, strict=True)))
-        try:
-            async with asyncio.timeout(self.grace_s):
-                await asyncio.shield(finished)
-        except TimeoutError:
+        if not await self._unless_abandoned(finished, self.grace_s):
             session.reporter.hurry()
-            await self._hand_back()
+            await (self._leave() if self._abandoned.is_set() else self._hand_back())
             finished.cancel()
         await asyncio.gather(finished, return_exceptions=True)
         for engine in self.engines:
@@ -212,12 +215,20 @@ class Crew:
         for task in side:
             task.cancel()
 
+    async def _unless_abandoned(self, work: asyncio.Future[Any], timeout_s: float) -> bool:
+        """Wait for the work, for the time, or until it is abandoned, whichever comes first. True: the work is done."""
+        abandoned: asyncio.Future[Any] = asyncio.ensure_future(self._abandoned.wait())
+        await asyncio.wait({work, abandoned}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        abandoned.cancel()
+        return work.done()
+
+    async def _leave(self) -> None:
+        await asyncio.gather(*(engine.leave() for engine in self.engines))
+
     async def _hand_back(self) -> None:
-        try:
-            async with asyncio.timeout(HAND_BACK_S):
-                await asyncio.gather(*(engine.hand_back() for engine in self.engines))
-        except TimeoutError:
-            pass  # those that are left may still run in this process
+        handing_back = asyncio.gather(*(engine.hand_back() for engine in self.engines))
+        if not await self._unless_abandoned(handing_back, HAND_BACK_S):
+            handing_back.cancel()  # those that are left may still run in this process
         self.handed_back = sum(max(engine.handed_back, engine.in_hand) for engine in self.engines)
         if self.handed_back:
             logger.warning("%d unfinished tasks were handed back: worker shutting down", self.handed_back)

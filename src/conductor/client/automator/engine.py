@@ -7,7 +7,7 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from conductor.client.automator.execute import Executor
+from conductor.client.automator.execute import CLEAN_UP_S, Executor
 from conductor.client.automator.lease import Stop
 from conductor.client.automator.poll import Poller
 from conductor.client.context.task_context import TaskContext
@@ -195,6 +195,15 @@ class Engine:
         reporting = [carrying for carrying, lease in self._in_hand.items() if lease is None or not lease.lost]
         if reporting:
             await asyncio.wait(reporting)
+
+    async def leave(self) -> None:
+        """Break off what is in hand, and say nothing about it."""
+        for carrying, lease in list(self._in_hand.items()):
+            if lease is not None:
+                lease.stop(Stop.LOST, "worker stopped at once")
+            carrying.cancel()
+        if self._in_hand:
+            await asyncio.wait(self._in_hand, timeout=CLEAN_UP_S)
 
     def close(self) -> None:
         """Let go of the threads, after the last task."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import multiprocessing
 import os
 import pickle
@@ -15,9 +16,10 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
+from multiprocessing.util import register_after_fork
 from typing import Any
 
-from conductor.client.automator.child import DRAIN, ChildSpec, WorkerReference, run_child
+from conductor.client.automator.child import DRAIN, PAUSE, ChildSpec, WorkerReference, run_child
 from conductor.client.automator.poll import Backoff
 from conductor.client.worker import registry
 from conductor.client.worker.worker import Worker
@@ -104,10 +106,13 @@ class Child:
         #: By when the process must have said that it works; None: it has, or was complained about.
         self.ready_by: float | None = None
         self.paused = False
+        self.draining = False
 
     def start(self) -> None:
         """Start the process, the first or the next."""
         ours, theirs = self._context.Pipe()
+        # A forked child inherits our ends, its own too, and would never see them close when we die.
+        register_after_fork(ours, Connection.close)
         process = self._context.Process(  # type: ignore[attr-defined]
             target=run_child, args=(self._spec, theirs), name=f"conductor-{self.name}", daemon=False
         )
@@ -118,7 +123,14 @@ class Child:
         self.ready_by = self._started_at + READY_S
         self.restart_at = None
         if self.paused:
-            self.order("pause")
+            self.order(PAUSE)
+        if self.draining:  # meanwhile
+            self.order(DRAIN)
+
+    def drain(self) -> None:
+        """Tell the child to finish, or the one that is just being started."""
+        self.draining = True
+        self.order(DRAIN)
 
     def order(self, order: str) -> None:
         """Tell the child; one that is gone cannot hear."""
@@ -194,10 +206,11 @@ class Supervisor:
         self._on_started = on_started or (lambda _name: None)
         self._on_ended = on_ended or (lambda _name, _code: None)
         self._stopping = False
+        self._kill_at = math.inf
         self._wake_r, self._wake_w = os.pipe()
+        # Not a threading.Event: whoever waits for that holds its lock, and a signal handler may wait here as well.
+        self._over_r, self._over_w = multiprocessing.Pipe(duplex=False)
         self._thread: threading.Thread | None = None
-        #: Set when no child runs any more.
-        self.over = threading.Event()
 
     def start(self) -> None:
         """Start all children, and watch them."""
@@ -207,23 +220,31 @@ class Supervisor:
         self._thread = threading.Thread(target=self._watch, name="conductor-supervisor", daemon=True)
         self._thread.start()
 
-    def drain(self) -> None:
-        """Tell all children to finish; none is started again. Safe in a signal handler: it only sends."""
+    def drain(self, grace_s: float) -> None:
+        """Tell all children to finish; none is started again, and one that outlasts the grace is killed.
+
+        Safe in a signal handler: it only sends.
+        """
+        if not self._stopping:
+            self._kill_at = time.monotonic() + grace_s + KILL_AFTER_S
         self._stopping = True
         for child in self.children:
-            child.order(DRAIN)
+            child.drain()
         self._wake()
 
     def stop(self, grace_s: float) -> None:
-        """Drain, wait for the end, and kill what does not end."""
-        self.drain()
-        if not self.over.wait(grace_s + KILL_AFTER_S):
-            self.kill()
-            self.over.wait(5)
+        """Drain, and wait for the end."""
+        self.drain(grace_s)
+        self.wait(grace_s + KILL_AFTER_S + 5)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until no child runs any more. Signal handlers may do so while the main thread does."""
+        return bool(wait([self._over_r], timeout_s))
 
     def kill(self) -> None:
         """End all children at once."""
         self._stopping = True
+        self._kill_at = math.inf
         for child in self.children:
             if child.alive and child.process is not None:
                 logger.error("Worker process '%s' (pid %s) does not end and is killed", child.name, child.process.pid)
@@ -240,20 +261,26 @@ class Supervisor:
         try:
             while True:
                 running = [child for child in self.children if child.alive]
-                due = [at for child in self.children for at in (child.restart_at, child.ready_by) if at is not None]
                 if self._stopping and not running:
                     return
-                sentinels = {child.process.sentinel: child for child in running if child.process is not None}
-                timeout_s = None if self._stopping or not due else max(0.0, min(due) - time.monotonic())
+                sentinels = [child.process.sentinel for child in running if child.process is not None]
                 news = [child.news for child in running if child.news is not None]
-                wait([*sentinels, *news, self._wake_r], timeout_s)
+                wait([*sentinels, *news, self._wake_r], self._next_look_s())
                 self._look_after()
         finally:
-            self.over.set()
+            self._over_w.send(None)
+
+    def _next_look_s(self) -> float | None:
+        """Seconds until something is due; None: nothing is."""
+        times = [at for child in self.children for at in (child.restart_at, child.ready_by) if at is not None]
+        due = min([self._kill_at, *([] if self._stopping else times)])
+        return None if due == math.inf else max(0.0, due - time.monotonic())
 
     def _look_after(self) -> None:
         while wait([self._wake_r], 0):
             os.read(self._wake_r, 4096)
+        if time.monotonic() >= self._kill_at:
+            self.kill()
         for child in self.children:
             child.check_ready()
             if self._stopping:
@@ -270,7 +297,7 @@ class Supervisor:
         try:
             child.start()
             self._on_started(child.name)
-        except OSError as error:
+        except (OSError, EOFError, RuntimeError) as error:  # no memory, no thread, no fork server: not for ever
             child.restart_at = time.monotonic() + RESTART_CAP_S
             logger.error(
                 "Worker process '%s' cannot be started (%s); next try in %.0f s", child.name, error, RESTART_CAP_S

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import signal
 import sys
 from collections.abc import Iterable, Sequence
 from types import TracebackType
@@ -16,7 +17,7 @@ from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.worker.worker import calls_coroutine, given_options
 from conductor.client.worker.worker_config import resolve_worker_config
-from conductor.signals import on_stop
+from conductor.signals import QUIET, borrowed, on_stop
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ class TaskHandler:
         if loading_main():
             # This is a child that loads the script it came from: the script's handlers must do nothing here.
             return
-        if self._supervisor is not None and not self._supervisor.over.is_set():
+        if self._supervisor is not None and not self._supervisor.wait(0):
             raise RuntimeError("the worker processes run already")
         if not self.workers:
             logger.warning("There are no workers to start: decorate functions with @worker_task, or pass workers=[...]")
@@ -111,7 +112,8 @@ class TaskHandler:
     def join_processes(self) -> None:
         """Wait until the workers end. Meanwhile SIGTERM drains them, and a second SIGTERM stops them at once.
 
-        Ctrl-C comes out of here as KeyboardInterrupt; the `with` block, or `stop_processes()`, then drains.
+        SIGUSR1 makes them quiet: they take no new tasks, finish what is in hand, and stay. Ctrl-C comes out of here
+        as KeyboardInterrupt; the `with` block, or `stop_processes()`, then drains.
         """
         supervisor = self._supervisor
         if supervisor is None:
@@ -122,16 +124,15 @@ class TaskHandler:
                 supervisor.kill()
             else:
                 logger.info("SIGTERM: finishing what is in hand, up to %.0f s", self._grace_s)
-                supervisor.drain()
+                supervisor.drain(self._grace_s)
 
-        with on_stop(on_signal):
-            while not supervisor.over.wait(1.0):  # wakes up so that signals are noticed on every platform
-                pass
+        with on_stop(on_signal), borrowed(self._be_quiet, signal.SIGUSR1):
+            supervisor.wait()
         self._stop_metrics()
 
     def stop_processes(self) -> None:
         """Stop polling at once, finish what is in hand within the grace, hand back the rest; return when it is over."""
-        if self._supervisor is not None and not self._supervisor.over.is_set():
+        if self._supervisor is not None:
             self._supervisor.stop(self._grace_s)
         self._stop_metrics()
         atexit.unregister(self._end_with_program)
@@ -176,6 +177,10 @@ class TaskHandler:
         """
         if getattr(sys, "last_type", None) is not None:
             self.stop_processes()
+
+    def _be_quiet(self, _signal: int) -> None:
+        logger.info(QUIET)
+        self.pause()
 
     def _tell(self, order: str, name: str | None) -> None:
         known = [child.name for child in self._children]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import sys
 from collections.abc import Iterable, Sequence
 from types import TracebackType
@@ -16,7 +17,7 @@ from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.worker.worker_interface import WorkerInterface
 from conductor.clock import SYSTEM_CLOCK, Clock
-from conductor.signals import on_stop
+from conductor.signals import QUIET, borrowed, on_stop
 
 logger = logging.getLogger(__name__)
 
@@ -96,15 +97,22 @@ class TaskHandlerAsyncIO:
             await self._running
 
     async def wait(self) -> None:
-        """Wait until the workers end. Meanwhile SIGTERM drains them, and a second SIGTERM stops them at once."""
+        """Wait until the workers end. Meanwhile SIGTERM drains them, and a second SIGTERM stops them at once.
+
+        SIGUSR1 makes them quiet: they take no new tasks, finish what is in hand, and stay.
+        """
         if self._running is None or self._crew is None:
             return
         loop, crew, running = asyncio.get_running_loop(), self._crew, self._running
 
         def on_signal(again: bool) -> None:
-            loop.call_soon_threadsafe(running.cancel if again else crew.drain)
+            loop.call_soon_threadsafe(crew.abandon if again else crew.drain)
 
-        with on_stop(on_signal):
+        def be_quiet(_signal: int) -> None:
+            logger.info(QUIET)
+            loop.call_soon_threadsafe(crew.pause)
+
+        with on_stop(on_signal), borrowed(be_quiet, signal.SIGUSR1):
             await asyncio.wait({running})
         if not running.cancelled():
             running.result()
@@ -118,7 +126,7 @@ class TaskHandlerAsyncIO:
         await asyncio.wait({running}, timeout=STOP_LIMIT_S)
         if not running.done():
             logger.warning("Shutdown timeout")
-            running.cancel()
+            crew.abandon()
         await asyncio.gather(running, return_exceptions=True)
 
     def pause(self, name: str | None = None) -> None:
