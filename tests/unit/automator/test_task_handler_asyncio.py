@@ -384,3 +384,20 @@ class TestStopping:
                     await handler.wait()
             assert handler.is_healthy()
         assert not handler.is_healthy()
+
+    @pytest.mark.parametrize("kind", KINDS)
+    async def test_broken_off_leaves_no_coroutine_behind(
+        self, conductor_stub: ConductorStub, monkeypatch: pytest.MonkeyPatch, kind: str
+    ) -> None:
+        """When even the drain has no time: nothing is said about the tasks, and they do not go on."""
+        monkeypatch.setattr(task_handler_asyncio, "STOP_LIMIT_S", 0.0)
+        gate, before = Gate(), asyncio.all_tasks()
+        conductor_stub.add_task("job")
+        handler = handler_of(conductor_stub, gate.worker(kind, idle_poll_timeout=0), shutdown_grace_seconds=600)
+        await handler.start()
+        await gate.until_entered(1)
+        await handler.stop()
+        await turn_loop()
+        assert asyncio.all_tasks() == before
+        assert not conductor_stub.requests_of("update")
+        gate.let_go()
