@@ -137,7 +137,7 @@ def test_the_schema_of_a_parameter(annotation, schema):
 @pytest.mark.parametrize(
     "annotation",
     [
-        object(),
+        pytest.param(object(), id="object()"),
         type("Plain", (), {}),
         complex,
         Optional[complex],
