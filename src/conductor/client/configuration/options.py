@@ -145,10 +145,16 @@ OPTIONS: tuple[Option, ...] = (
         "minutes an access token lives; it is renewed before",
     ),
     Option(
-        "ssl_ca_cert", "CONDUCTOR_TLS_CA_FILE", parse_certificate_file, None, "PEM file of certificate authorities to trust as well"
+        "ssl_ca_cert",
+        "CONDUCTOR_TLS_CA_FILE",
+        parse_certificate_file,
+        None,
+        "PEM file of certificate authorities to trust as well",
     ),
     Option("cert_file", "CONDUCTOR_TLS_CERT_FILE", parse_certificate_file, None, "PEM file of the client certificate"),
-    Option("key_file", "CONDUCTOR_TLS_KEY_FILE", parse_key_file, None, "PEM file of its key, when not in the same file"),
+    Option(
+        "key_file", "CONDUCTOR_TLS_KEY_FILE", parse_key_file, None, "PEM file of its key, when not in the same file"
+    ),
     Option("verify_ssl", "CONDUCTOR_TLS_VERIFY", parse_bool, True, "check the server's certificate"),
     Option(
         "proxy",
