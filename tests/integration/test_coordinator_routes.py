@@ -299,6 +299,15 @@ class TestSchemaEnforcement:
         finish(api, "a")
         assert status(api, good) == "COMPLETED"
 
+    def test_null_passes_where_a_workers_schema_says_nullable(self, api: httpx.Client) -> None:
+        data = {"type": "object", "properties": {"n": {"type": "integer", "nullable": True}}}
+        schema = {"name": "b_input", "version": 1, "type": "JSON", "data": data}
+        api.post("/metadata/taskdefs", json=[{"name": "b", "inputSchema": schema, "enforceSchema": True}])
+        task = {"name": "b", "taskReferenceName": "r", "inputParameters": {"n": "${workflow.input.n}"}}
+        flow = {"name": "nullable", "tasks": [task]}
+        assert status(api, start(api, workflowDef=flow, input={"n": None})) == "RUNNING"
+        assert status(api, start(api, workflowDef=flow, input={"n": "many"})) == "FAILED"
+
 
 def test_api_docs_name_every_route(api: httpx.Client) -> None:
     docs = httpx.get(str(api.base_url).removesuffix("/api/") + "/api-docs").json()

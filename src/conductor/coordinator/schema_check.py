@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -18,18 +20,35 @@ def input_problem(tx: Tx, task_def: TaskDef, given: dict[str, Any]) -> str | Non
     if schema is None:
         return None
     # Only definitions that enforce a schema pay for the import.
-    from jsonschema import Draft7Validator
     from jsonschema.exceptions import SchemaError, best_match
 
+    validator = _validator()
     try:
-        Draft7Validator.check_schema(schema)
+        validator.check_schema(schema)
     except SchemaError as error:
         return f"the input schema of {task_def.name} is not a JSON schema: {error.message}"
-    wrong = best_match(Draft7Validator(schema).iter_errors(given))
+    wrong = best_match(validator(schema).iter_errors(given))
     if wrong is None:
         return None
     where = ".".join(str(part) for part in wrong.absolute_path) or "the input"
     return f"input of {task_def.name} refused by its schema: {where}: {wrong.message}"
+
+
+@cache
+def _validator() -> Any:
+    """Draft 7, and `nullable: true` as the schemas of workers use it: null passes, whatever else the schema asks."""
+    from jsonschema import Draft7Validator
+    from jsonschema.validators import extend
+
+    def unless_null(keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
+        def check(validator: Any, value: Any, instance: Any, schema: dict[str, Any]) -> Iterator[Any]:
+            if instance is not None or schema.get("nullable") is not True:
+                yield from keyword(validator, value, instance, schema) or ()
+
+        return check
+
+    checks = {name: unless_null(check) for name, check in Draft7Validator.VALIDATORS.items()}
+    return extend(Draft7Validator, checks)  # type: ignore[no-untyped-call]
 
 
 def _schema(tx: Tx, named: dict[str, Any]) -> dict[str, Any] | None:

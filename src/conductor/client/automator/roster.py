@@ -28,7 +28,9 @@ def choose_workers(
         from conductor.client.worker.worker_loader import WorkerLoader
 
         names = [import_modules] if isinstance(import_modules, str) else list(import_modules)
-        WorkerLoader().scan_packages(names)
+        loader = WorkerLoader()
+        loader.scan_packages(names)
+        loader.raise_for_failures()  # a worker that is missing in production is worse than one clear error at start
     explicit = scan_for_annotated_workers is True or bool(import_modules)
     scan = explicit if given else scan_for_annotated_workers is not False
     chosen: list[WorkerInterface] = []

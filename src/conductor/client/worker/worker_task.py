@@ -47,6 +47,11 @@ def worker_task(
         )
 
     def decorate(function: F) -> F:
+        if "<locals>" in getattr(function, "__qualname__", ""):
+            # Annotations as text may name classes of the enclosing function, which only now can be looked up.
+            from conductor.client.worker.signature import read_signature
+
+            read_signature(function)
         registry.register(
             Worker(
                 task_definition_name,
