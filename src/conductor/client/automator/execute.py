@@ -13,7 +13,7 @@ from conductor.client.automator.thread_pool import Given, ThreadPool
 from conductor.client.context.task_context import task_context
 from conductor.client.event.task_runner_events import TaskExecutionCompleted, TaskExecutionFailure, TaskExecutionStarted
 from conductor.client.worker.exception import NonRetryableException
-from conductor.client.worker.outcome import Ending, call_of, ending_of_error, ending_of_value, handed_back
+from conductor.client.worker.outcome import Ending, call_of, ending_of_error, ending_of_value, handed_back, reason_of
 from conductor.client.worker.worker import calls_coroutine
 
 if TYPE_CHECKING:
@@ -150,7 +150,8 @@ def _same(value: Awaitable[Any]) -> Awaitable[Any]:
 
 
 def _log_failure(name: str, error: BaseException) -> None:
+    reason = reason_of(error)  # not the error itself: an exception may fail to give its message
     if isinstance(error, NonRetryableException):
-        logger.error("Task failed with terminal error (no retry): %s", error)
+        logger.error("Task failed with terminal error (no retry): %s", reason)
     else:
-        logger.warning("Task of '%s' failed: %s: %s", name, type(error).__name__, error)
+        logger.warning("Task of '%s' failed: %s", name, reason)

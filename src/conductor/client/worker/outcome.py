@@ -66,6 +66,8 @@ def ending_of_value(value: object, context: TaskContext) -> Ending:
         return Ending(result, encode_output(result.output_data))
     except OutputError as error:
         return ending_of_error(error, context)
+    except Exception as error:  # objects of the user's classes are asked for their fields: anything may come out
+        return ending_of_error(OutputError("output", f"cannot be read: {reason_of(error)}"), context)
 
 
 def ending_of_error(error: BaseException, context: TaskContext) -> Ending:
@@ -78,7 +80,7 @@ def ending_of_error(error: BaseException, context: TaskContext) -> Ending:
     try:
         result.output_data = to_output(context.output)
         output = encode_output(result.output_data)
-    except OutputError:
+    except Exception:  # what failed already must not fail to be told
         result.output_data, output = {}, b"{}"
     return Ending(result, output, error)
 
