@@ -1,4 +1,4 @@
-"""One request script on the coordinator and on a real server: what differs is listed, with its reason, and nothing else."""
+"""One request script on the coordinator and on a real server. What differs is listed with its reason; nothing else."""
 
 from __future__ import annotations
 

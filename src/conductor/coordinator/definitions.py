@@ -137,7 +137,7 @@ def update_task_def(tx: Tx, task_def: TaskDef) -> None:
 def drop_task_def(tx: Tx, name: str) -> None:
     """Forget the definition; tasks that run keep the one they started with."""
     if not tx.run("drop task definition", name):
-        raise not_found(f"No such task definition: {name}")
+        raise not_found("No such task definition")
 
 
 def all_task_defs(tx: Tx) -> list[dict[str, Any]]:

@@ -19,7 +19,8 @@ def main() -> int:
     if len(sys.argv) != 2 or sys.argv[1] not in TARGETS:
         print(f"usage: python {Path(__file__).parent} NAME   NAME is one of {', '.join(TARGETS)}")
         return 2
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    for number in (signal.SIGTERM, signal.SIGINT):  # a shell without job control has us ignore Ctrl-C
+        signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="conductor-") as directory:
         target = TARGETS[sys.argv[1]](Path(directory))
         began = time.monotonic()

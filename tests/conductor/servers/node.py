@@ -65,6 +65,11 @@ class Node:
         if self._server is not None:
             self._server.stop(timeout_s=STOP_TIMEOUT_S)
 
+    def revive(self) -> None:
+        """Start it, wait until it serves."""
+        self.launch()
+        self.wait()
+
     def kill(self) -> None:
         """kill -9."""
         if self._server is not None:

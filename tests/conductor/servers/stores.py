@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import subprocess
+import tempfile
 from abc import ABC, abstractmethod
 from pathlib import Path
 
@@ -51,7 +53,8 @@ class Postgres(Store):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self._port = free_port()
-        self._data = directory / "postgres"
+        # Not below `directory`: that may be closed to the user whom Postgres runs as.
+        self._data = Path(tempfile.gettempdir()) / f"conductor-postgres-{secrets.token_hex(4)}"
         self._server: Process | None = None
         # Postgres refuses to run as root; Debian's package brings a user for it.
         self._user = "postgres" if os.geteuid() == 0 else None
@@ -78,14 +81,12 @@ class Postgres(Store):
         """End it; connections are cut."""
         if self._server is not None:
             self._server.kill()
+        shutil.rmtree(self._data, ignore_errors=True)
 
     def _make_directory(self) -> None:
         self._data.mkdir(mode=0o700)
         if self._user is not None:
             shutil.chown(self._data, self._user)
-            for parent in (self.directory, *self.directory.parents):  # the way down to it must be open to that user
-                if not parent.stat().st_mode & 0o001:
-                    parent.chmod(parent.stat().st_mode | 0o011)
 
     def _answers(self, programs: Path) -> bool:
         asked = [programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self._port), "-U", "conductor"]
