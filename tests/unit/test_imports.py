@@ -1,0 +1,250 @@
+"""What importing does, and which way imports point."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import conductor
+
+ROOT = Path(next(iter(conductor.__path__)))
+#: Ours, and msgspec with what it takes along.
+LIGHT = {"conductor", "msgspec", "typing_extensions"}
+DECORATOR = "from conductor.client.worker.worker_task import worker_task"
+
+
+def run(code: str) -> Any:
+    """Run code in a fresh interpreter; what it prints last, as JSON."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV"))}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def modules_loaded_by(statement: str) -> set[str]:
+    """What a statement loads beyond the standard library."""
+    code = f"import sys, json, asyncio\nbefore = set(sys.modules)\n{statement}\n"
+    loaded = run(code + "print(json.dumps(sorted(set(sys.modules) - before)))")
+    return {name for name in loaded if name.partition(".")[0] not in sys.stdlib_module_names}
+
+
+class TestTheDecorator:
+    """P28: importing it is cheap and changes nothing."""
+
+    @pytest.mark.parametrize("statement", [DECORATOR, "from conductor import worker_task", "import conductor"])
+    def test_loads_few_modules(self, statement: str) -> None:
+        loaded = modules_loaded_by(statement)
+        assert len(loaded) <= 40, sorted(loaded)
+
+    def test_loads_no_http_library_and_nothing_heavy(self) -> None:
+        names = {name.partition(".")[0] for name in modules_loaded_by(DECORATOR)}
+        assert names <= LIGHT
+
+    def test_using_it_loads_nothing_heavy_either(self) -> None:
+        use = f"{DECORATOR}\n@worker_task(task_definition_name='x')\ndef f(a: int) -> dict: return {{}}"
+        assert {name.partition(".")[0] for name in modules_loaded_by(use)} <= LIGHT
+
+    @pytest.mark.parametrize(
+        "state",
+        [
+            "__import__('multiprocessing').get_start_method(allow_none=True)",
+            "[str(h) for h in logging.getLogger().handlers]",
+            "logging.getLogger().level",
+            "logging.getLoggerClass().__name__",
+            "logging.getLogRecordFactory().__name__",
+            "[str(f) for f in warnings.filters]",
+            "[str(signal.getsignal(s)) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD)]",
+            "[str(sys.excepthook), str(threading.excepthook)]",
+            "[t.name for t in threading.enumerate()]",
+            "sorted(os.environ)",
+            "str(asyncio.get_event_loop_policy().__class__)",
+        ],
+    )
+    def test_changes_no_global_state(self, state: str) -> None:
+        head = "import asyncio, json, logging, os, signal, sys, threading, warnings\n"
+        before, after = run(
+            f"{head}before = {state}\n{DECORATOR}\n"
+            "from conductor.client.automator.task_handler import TaskHandler\n"
+            "from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO\n"
+            f"print(json.dumps([before, {state}]))"
+        )
+        assert before == after
+
+    def test_the_sdk_works_without_the_server_and_the_command_line(self) -> None:
+        blocked = "starlette uvicorn jsonschema typer rich prometheus_client pydantic attrs httpx"
+        code = (
+            f"import sys\nfor name in {blocked.split()!r}: sys.modules[name] = None\n"
+            "from conductor.client.automator.task_handler import TaskHandler\n"
+            "from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO\n"
+            "from conductor.client.orkes_clients import OrkesClients\n"
+            "TaskHandler(); TaskHandlerAsyncIO()\nprint('true')"
+        )
+        assert run(code) is True
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """Module → modules of ours that it imports at run time, at its top or inside a function."""
+    return {name: set(_imported(_run_time_nodes(tree))) - {name} for name, tree in sources()}
+
+
+@cache
+def top_imports() -> dict[str, set[str]]:
+    """The same, of those at the top alone: what is loaded together."""
+    return {name: set(_imported(_run_time_nodes(tree, inside=False))) - {name} for name, tree in sources()}
+
+
+@cache
+def sources() -> tuple[tuple[str, ast.Module], ...]:
+    return tuple((_name(path), ast.parse(path.read_text())) for path in sorted(ROOT.rglob("*.py")))
+
+
+def _name(path: Path) -> str:
+    parts = ("conductor", *path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imported(nodes: Iterator[ast.AST]) -> Iterator[str]:
+    known = {name for name, _ in sources()}
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("conductor"):
+            inner = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if name in known else node.module for name in inner)
+
+
+def _run_time_nodes(tree: ast.AST, *, inside: bool = True) -> Iterator[ast.AST]:
+    """Without what only type checkers or `python -m` see."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "__name__ == '__main__'"):
+            continue
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not inside:
+            continue
+        yield node
+        yield from _run_time_nodes(node, inside=inside)
+
+
+def importers_of(prefix: str) -> set[str]:
+    return {name for name, targets in imports().items() if any(_within(target, prefix) for target in targets)}
+
+
+def _within(name: str, prefix: str) -> bool:
+    return name == prefix or name.startswith(f"{prefix}.")
+
+
+AUTOMATOR = "conductor.client.automator."
+#: From the faces down. What stands in a line may import the lines below it, and its own.
+LAYERS: list[list[str]] = [
+    ["run_for_duration"],
+    ["task_handler", "task_handler_asyncio", "task_runner", "async_task_runner", "task_runner_asyncio"],
+    ["supervisor", "child", "roster"],
+    ["crew"],
+    ["engine", "session"],
+    ["redelivery"],
+    ["execute", "report", "heartbeat", "registration"],
+    ["poll", "lease", "journal", "thread_pool", "json_schema_generator"],
+]
+
+
+class TestDirection:
+    """Face → engine → poll, lease, execute, report → http.api → api client → rest. Models, events, wire are leaves."""
+
+    def test_every_module_of_the_automator_has_its_layer(self) -> None:
+        placed = [name for layer in LAYERS for name in layer]
+        found = {n.removeprefix(AUTOMATOR) for n in imports() if n.startswith(AUTOMATOR)}
+        assert sorted(placed) == sorted(found)
+
+    @pytest.mark.parametrize("level", range(len(LAYERS)), ids=lambda n: LAYERS[n][0])
+    def test_no_layer_imports_one_above_it(self, level: int) -> None:
+        above = {AUTOMATOR + name for layer in LAYERS[:level] for name in layer}
+        for name in LAYERS[level]:
+            assert not imports()[AUTOMATOR + name] & above, name
+
+    def test_poll_execute_and_report_do_not_know_each_other(self) -> None:
+        """One caller, the engine: the files of a task's path in the order of events."""
+        parts = {AUTOMATOR + name for name in ("poll", "execute", "report", "journal", "thread_pool")}
+        allowed = {(AUTOMATOR + "execute", AUTOMATOR + "thread_pool"), (AUTOMATOR + "report", AUTOMATOR + "journal")}
+        pairs = {(name, other) for name in parts for other in imports()[name] & parts}
+        assert pairs <= allowed
+
+    def test_imports_make_no_circles(self) -> None:
+        graph = dict(top_imports())
+        while leaves := {name for name, targets in graph.items() if not targets & graph.keys()}:
+            graph = {name: targets for name, targets in graph.items() if name not in leaves}
+        assert not graph, f"these import each other: {sorted(graph)}"
+
+    @pytest.mark.parametrize(
+        ("below", "above"),
+        [
+            ("conductor.client.http.api", "conductor.client.automator"),
+            ("conductor.client.http.async_api_client", "conductor.client.http.api"),
+            ("conductor.client.http.async_rest", "conductor.client.http.async_api_client"),
+            ("conductor.client.http", "conductor.client.worker"),
+            ("conductor.client.worker", "conductor.client.http.api"),
+            ("conductor.client.event", "conductor.client.automator"),
+            ("conductor.client.telemetry", "conductor.client.automator"),
+            ("conductor.client.configuration", "conductor.client.http"),
+            ("conductor.client.automator", "conductor.coordinator"),
+            ("conductor.coordinator", "conductor.client.automator"),
+            ("conductor.client", "conductor.coordinator"),
+            ("conductor.client", "conductor.testing"),
+            ("conductor.coordinator", "conductor.testing"),
+            ("conductor.client", "conductor.cli"),
+            ("conductor.coordinator", "conductor.cli"),
+        ],
+    )
+    def test_what_is_below_does_not_know_what_is_above(self, below: str, above: str) -> None:
+        assert not {name for name in importers_of(above) if _within(name, below) and not _within(name, above)}
+
+    @pytest.mark.parametrize(
+        "leaf", ["conductor.wire", "conductor.clock", "conductor.version", "conductor.client.event.task_runner_events"]
+    )
+    def test_leaves_import_nothing_of_ours(self, leaf: str) -> None:
+        assert not imports()[leaf]
+
+    def test_models_import_only_models_and_the_wire(self) -> None:
+        models = "conductor.client.http.models"
+        for name, targets in imports().items():
+            if name.startswith(models):
+                assert all(target.startswith((models, "conductor.wire")) for target in targets), name
+
+    def test_only_one_file_knows_the_http_library(self) -> None:
+        knowing = [name for name, tree in sources() if "pyreqwest" in ast.unparse(tree)]
+        assert knowing == ["conductor.client.http.async_rest"]
+
+
+class TestLoggers:
+    """P25: whoever configures logging finds our loggers by the names of our modules."""
+
+    def test_are_named_after_their_modules(self) -> None:
+        found = 0
+        for name, tree in sources():
+            if _within(name, "conductor.cli"):  # a program, which may turn the loggers of others
+                continue
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("getLogger") and node.args:
+                    found += 1
+                    assert ast.unparse(node.args[0]) == "__name__", f"{name}: {ast.unparse(node)}"
+        assert found > 10
+
+    def test_are_in_place_when_a_handler_is_made(self) -> None:
+        names = run(
+            "import json, logging\n"
+            "from conductor.client.automator.task_handler import TaskHandler\n"
+            "TaskHandler()\n"
+            "ours = [n for n in logging.root.manager.loggerDict if n.startswith('conductor')]\n"
+            "print(json.dumps(ours))"
+        )
+        known = {name for name, _ in sources()}
+        assert names
+        assert set(names) <= known | {name.rpartition(".")[0] for name in known} | {"conductor", "conductor.client"}
