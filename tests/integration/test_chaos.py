@@ -28,5 +28,5 @@ def test_chaos(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def carry_out(plan: Plan, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     findings = run(plan, directory)
     with capsys.disabled():
-        print(f"\n{findings.report()}")
+        print("", findings.report(), *findings.problems, sep="\n")
     assert findings.problems == []

@@ -12,6 +12,8 @@ from typing import Any
 from .ledger import read
 from .proxy import Seen
 
+#: Heartbeats have a thread of their own: one that was on its way when another thread was told is allowed this much.
+UNDER_WAY_NS = 100_000_000
 _ENDED_BY_REPORT = ("COMPLETED", "FAILED", "FAILED_WITH_TERMINAL_ERROR")
 
 
@@ -137,7 +139,7 @@ class Findings:
         broken = []
         for seen in self.seen:
             told = cancelled.get((seen.task, seen.lease))
-            if told is not None and seen.sent_ns > told["at_ns"]:
+            if told is not None and seen.sent_ns > told["at_ns"] + (UNDER_WAY_NS if seen.beat else 0):
                 what, late_ms = "a heartbeat" if seen.beat else seen.status, (seen.sent_ns - told["at_ns"]) / 1e6
                 broken.append(f"{late_ms:.1f} ms after {told} pid {seen.pid} sent {what} for task {seen.task}")
         return broken

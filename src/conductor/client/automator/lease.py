@@ -322,11 +322,13 @@ class _Watch:
 
     async def _beat(self, lease: Lease) -> None:
         """One heartbeat. Its failure says nothing about ownership: only the deadline ends a lease."""
+        if self._heartbeat is None:
+            self._heartbeat = self._keeper._open_heartbeat()
+        if lease.released:  # its verdict came while the connection was made, or this thread waited for its turn
+            return
         sent_at = self._clock.monotonic()
         left_s = lease.deadline - sent_at
         try:
-            if self._heartbeat is None:
-                self._heartbeat = self._keeper._open_heartbeat()
             loss = await self._heartbeat.send(lease, timeout_s=max(0.05, left_s))
         except (ConductorError, OSError) as error:
             logger.warning("Heartbeat of task %s failed: %s", lease.task.task_id, error)
