@@ -82,7 +82,7 @@ class Load:
         self.server = server
         self.workflows = workflows
         self.stop = threading.Event()
-        self.lock = threading.Lock()
+        self.moved = threading.Condition()
         self.started: dict[int, str] = {}
         self.polled: set[str] = set()
         self.committed: Counter[str] = Counter()
@@ -136,7 +136,7 @@ class Load:
         answer = self.insist(lambda: api.post("/tasks/reports", json=reports))
         if answer is None:
             return
-        with self.lock:
+        with self.moved:
             self.polled.update(task["taskId"] for task in tasks)
             for told in answer.json():
                 self.verdicts[told["verdict"]] += 1
@@ -144,6 +144,13 @@ class Load:
                     self.committed[told["taskId"]] += 1
                 elif told["verdict"] == "REJECTED":
                     self.problems.append(f"an answered poll was forgotten: {told}")
+            self.moved.notify()
+
+    def until_committed(self, count: int) -> None:
+        """Wait for that much of the work: a kill belongs into the middle of it."""
+        with self.moved:
+            found = self.moved.wait_for(lambda: len(self.committed) >= count, DEADLINE_S)
+        assert found, f"{len(self.committed)} of {count} tasks are done; {self.verdicts}"
 
 
 def run(tmp_path: Path, kills: int, tasks: int) -> None:
@@ -158,8 +165,9 @@ def run(tmp_path: Path, kills: int, tasks: int) -> None:
     for thread in threads:
         thread.start()
     try:
-        for _ in range(kills):
-            time.sleep(random.uniform(0.05, 1.0))
+        for number in range(kills):
+            load.until_committed(tasks * number // (kills + 1))
+            time.sleep(random.uniform(0.0, 0.3))
             server.kill()
             server.start()
         finish(server, load)
@@ -181,13 +189,16 @@ def finish(server: Server, load: Load) -> None:
         assert load.problems == []
         assert len(set(load.started.values())) == load.workflows, "a start was answered twice with different workflows"
         completed: set[str] = set()
+        known: set[str] = set()
         for workflow in load.started.values():
             found = api.get(f"/workflow/{workflow}").json()
             assert found["status"] == "COMPLETED"
             done = [task for task in found["tasks"] if task["taskType"] == "work" and task["status"] == "COMPLETED"]
             assert sorted(task["referenceTaskName"] for task in done) == sorted(f"t{n}" for n in range(BRANCHES))
             completed.update(task["taskId"] for task in done)
+            known.update(task["taskId"] for task in found["tasks"])
     assert len(completed) == load.workflows * BRANCHES
+    assert load.polled <= known, "what a poll was answered with is in the file"
     assert set(load.committed) <= completed, "what was answered COMMITTED is in the file"
     assert set(load.committed.values()) <= {1}, "nothing was committed twice"
 
@@ -197,5 +208,6 @@ def test_a_few_kills(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2 * DEADLINE_S)
 def test_fifty_kills_under_load(tmp_path: Path) -> None:
     run(tmp_path, KILLS, TASKS)

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from conductor.coordinator.errors import ApiError, conflict, invalid, not_found
-from conductor.coordinator.plan import Plan
+from conductor.coordinator.plan import Plan, inner_sequences
 from conductor.coordinator.store import Tx
 from conductor.wire import DEFAULT_RESPONSE_TIMEOUT_S
 
@@ -238,12 +238,8 @@ def walk_tasks(tasks: Any) -> Iterator[dict[str, Any]]:
     """Every task of a definition, those inside branches and loops too."""
     for task in tasks or []:
         yield task
-        yield from walk_tasks(task.get("loopOver"))
-        yield from walk_tasks(task.get("defaultCase"))
-        for case in (task.get("decisionCases") or {}).values():
-            yield from walk_tasks(case)
-        for branch in task.get("forkTasks") or []:
-            yield from walk_tasks(branch)
+        for sequence in inner_sequences(task):
+            yield from walk_tasks(sequence)
 
 
 class Snapshot:

@@ -96,9 +96,9 @@ class Plan:
         self.nodes[node.ref] = node
         match node.type:
             case "SWITCH" | "DECISION":
-                node.cases = {case: self._sequence(tasks, node, loop) for case, tasks in _cases(task)}
+                node.cases = {case: self._sequence(tasks or (), node, loop) for case, tasks in _cases(task)}
             case "FORK_JOIN":
-                node.branches = [self._sequence(tasks, node, loop) for tasks in task["forkTasks"] if tasks]
+                node.branches = [self._sequence(tasks, node, loop) for tasks in inner_sequences(task)]
             case "DO_WHILE":
                 node.body = self._sequence(task["loopOver"], node, node)
         return node
@@ -115,6 +115,18 @@ class Plan:
 def task_type(task: Mapping[str, Any]) -> str:
     """The type of a task; SIMPLE when it names none."""
     return task.get("type") or "SIMPLE"
+
+
+def inner_sequences(task: Mapping[str, Any]) -> list[Sequence[Mapping[str, Any]]]:
+    """The sequences inside a task. Only those its type has: what else it carries is nobody's task."""
+    match task_type(task):
+        case "SWITCH" | "DECISION":
+            return [tasks for _, tasks in _cases(task) if tasks]
+        case "FORK_JOIN":
+            return [tasks for tasks in task["forkTasks"] if tasks]
+        case "DO_WHILE":
+            return [task["loopOver"]]
+    return []
 
 
 def _cases(task: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:

@@ -3,10 +3,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from house import House, simple
 from hypothesis import given
 from hypothesis import strategies as st
 from workflow_run import fork, loop, switch, task
 
+from conductor.coordinator.errors import ApiError
 from conductor.coordinator.plan import TASK_TYPES, Plan
 from conductor.coordinator.validation import MAX_NESTING, validate_definition
 
@@ -227,3 +229,26 @@ odd_tasks = st.builds(
 def test_anything_is_judged_and_what_passes_can_be_planned(definition: Any) -> None:
     if not validate_definition(definition):
         Plan(definition)
+
+
+class TestWhatOtherTypesHave:
+    """A task may carry fields of other types, as generated definitions do: they mean nothing, whatever is in them."""
+
+    @pytest.mark.parametrize("field", ["forkTasks", "decisionCases", "defaultCase", "loopOver"])
+    @pytest.mark.parametrize("value", ["text", 1.5, ["text"], {"a": "b"}, [{"name": "x", "taskReferenceName": "one"}]])
+    def test_they_are_not_looked_at(self, house: House, field: str, value: Any) -> None:
+        house.workflow_def("flow", {**simple("work", "one"), field: value})
+        workflow = house.start("flow")
+        house.report(house.poll_one())
+        assert house.workflow(workflow)["status"] == "COMPLETED"
+
+    def test_an_embedded_task_definition_is_checked_when_the_workflow_is_registered(self, house: House) -> None:
+        with pytest.raises(ApiError) as refused:
+            house.workflow_def("flow", {**simple("work"), "taskDefinition": {"retryCount": -1}})
+        assert refused.value.status == 400
+        assert "taskDefinition of work" in str(refused.value.body())
+
+    def test_a_case_without_tasks_may_be_null(self, house: House) -> None:
+        switch = {"name": "s", "taskReferenceName": "s", "type": "SWITCH", "evaluatorType": "value-param"}
+        house.workflow_def("flow", {**switch, "expression": "x", "decisionCases": {"a": None}})
+        assert house.workflow(house.start("flow"))["status"] == "COMPLETED"
