@@ -77,6 +77,10 @@ class Lease:
         """Whether the worker may no longer speak for the task."""
         return self.stopped is Stop.LOST
 
+    def is_over(self) -> bool:
+        """Whether there is nothing to hold any more: it was lost, or its task has its verdict."""
+        return self.released or self.lost
+
     @property
     def judged_by_server(self) -> bool:
         """Whether a report was sent under a lease id: only the server knows if it counted, whatever our clock says."""
@@ -303,7 +307,7 @@ class _Watch:
 
     def _look_at(self, lease: Lease) -> None:
         now = self._clock.monotonic()
-        if lease.released or lease.lost:
+        if lease.is_over():
             return
         if now >= lease.deadline:
             self._keeper._expire(lease)
@@ -324,7 +328,7 @@ class _Watch:
         """One heartbeat. Its failure says nothing about ownership: only the deadline ends a lease."""
         if self._heartbeat is None:
             self._heartbeat = self._keeper._open_heartbeat()
-        if lease.released:  # its verdict came while the connection was made, or this thread waited for its turn
+        if lease.is_over():  # meanwhile: this thread had to wait for its turn
             return
         sent_at = self._clock.monotonic()
         left_s = lease.deadline - sent_at
@@ -334,7 +338,7 @@ class _Watch:
             logger.warning("Heartbeat of task %s failed: %s", lease.task.task_id, error)
             lease.beat_at = self._clock.monotonic() + min(REPEAT_S, left_s / 10) * random.uniform(0.8, 1.0)
         else:
-            if lease.released:
+            if lease.is_over():
                 return
             if loss is None:
                 self._keeper._extended(lease, sent_at)
