@@ -15,6 +15,7 @@ from conductor.client.automator.roster import WorkerLike, choose_workers, worker
 from conductor.client.automator.supervisor import Child, Supervisor, loading_main, portable, start_context
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
+from conductor.client.worker.outcome import call_of
 from conductor.client.worker.worker import calls_coroutine, given_options
 from conductor.client.worker.worker_config import resolve_worker_config
 from conductor.signals import QUIET, borrowed, on_stop
@@ -95,6 +96,7 @@ class TaskHandler:
         place = self._hub.child_settings() if self._hub else None
         children = []
         for name, worker in zip(worker_names(self.workers), self.workers, strict=True):
+            call_of(worker)  # a worker with nothing to run is an error of this line, and not of its process
             spec = ChildSpec(name, worker, self.configuration, self._options, self._listeners, place)
             if context.get_start_method() != "fork":
                 spec = portable(spec)
