@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+import urllib.error
 import urllib.request
 from urllib.parse import urlsplit
 
@@ -24,3 +30,29 @@ async def ask_server_async(url: str) -> dict[str, int]:
     answer = await reader.read()
     writer.close()
     return {"status": int(answer.split()[1])}
+
+
+def about_process(**_: object) -> dict[str, object]:
+    """What a worker's process knows of itself."""
+    return {
+        "pid": os.getpid(),
+        "sigint_ignored": signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
+        "variable": os.environ.get("MY_VARIABLE"),
+        "log_level": logging.getLogger().level,
+        "children": len(multiprocessing.active_children()),
+    }
+
+
+async def about_process_async(**_: object) -> dict[str, object]:
+    """The same on the event loop."""
+    return about_process()
+
+
+class Heavy:
+    """A listener that cannot travel."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def on_poll_started(self, event: object) -> None:
+        """Listens to something, so that it counts."""
