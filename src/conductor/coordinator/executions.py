@@ -21,7 +21,7 @@ from conductor.coordinator.store import Tx
 from conductor.coordinator.stored_tasks import StoredTasks
 from conductor.coordinator.task_queue import TaskQueue, next_wake
 from conductor.coordinator.task_row import TaskRow
-from conductor.coordinator.workflow_actions import ActionRefused, terminate, time_out
+from conductor.coordinator.workflow_actions import ActionRefused, reopen, terminate, time_out
 from conductor.coordinator.workflow_row import WorkflowData, WorkflowRow
 from conductor.coordinator.workflow_state import TaskState, WorkflowState
 from conductor.coordinator.workflows import after_sub_workflow, decide, first_variables, workflow_input
@@ -167,6 +167,7 @@ class Executions:
         status = decision.workflow_status
         if status == "RUNNING" and row.terminal:
             row = self._reopen(tx, row)
+            self._reopen_parent(tx, row)
         last_task, refused = self._write_tasks(tx, row, state, decision, tasks)
         if decision.variables is not None:
             tx.run("set workflow variables", msgspec.json.encode(decision.variables), row.pk)
@@ -176,10 +177,12 @@ class Executions:
         if refused:
             touched.append(row.pk)
         for workflow_id in decision.terminate_sub_workflows:
-            touched += self._terminate_child(tx, workflow_id)
+            self._terminate_child(tx, workflow_id, decision)
         tx.notes.ended.add(row.pk)
         if status in TERMINAL_WORKFLOW_STATUSES:
             return touched + self._end(tx, row, decision)
+        if row.terminal:
+            return touched  # nothing was decided: it has no deadline any more
         wake_ms = _workflow_wake(tx, row, state.definition, decision.wait_until_ms)
         tx.run("decided workflow", status or row.status, tx.now_ms, wake_ms, last_task, row.pk)
         tx.notes.add_wake(wake_ms)
@@ -212,6 +215,18 @@ class Executions:
         tx.run("reopen workflow", tx.now_ms, tx.now_ms, row.snapshot, row.pk)
         tx.run("reopen workflow data", row.pk)
         return row._replace(status="RUNNING", ended_ms=None, retried_ms=tx.now_ms)
+
+    def _reopen_parent(self, tx: Tx, row: WorkflowRow) -> None:
+        """The workflow that failed because this one did runs again with it."""
+        parent = get_task(tx, row.parent_task)
+        if parent is None or not parent.terminal or parent.retried or parent.sub_workflow != row.pk:
+            return
+        task_id = tx.ids.task(parent.pk)
+        self.act(
+            tx,
+            get_workflow(tx, parent.workflow),
+            lambda state, now_ms, new_id: reopen(state, now_ms, new_id=new_id, task_id=task_id),
+        )
 
     def _schedule(self, tx: Tx, row: WorkflowRow, state: WorkflowState, task: TaskState) -> int:
         snapshot = self._snapshots.get(tx, row.snapshot)
@@ -286,7 +301,11 @@ class Executions:
         return touched
 
     def _start_failure_workflow(self, tx: Tx, row: WorkflowRow, asked: Start, output: dict[str, Any]) -> list[int]:
+        from conductor.coordinator.queries import whole_workflow  # which reads with the functions of this module
+
+        failed = whole_workflow(tx, self._snapshots, get_workflow(tx, row.pk), with_tasks=True)
         asked.correlation_id = row.correlation_id
+        asked.input = {**(asked.input or {}), "failedWorkflow": msgspec.json.decode(msgspec.json.encode(failed))}
         try:
             workflow = self.create(tx, asked, None)
         except ApiError as error:
@@ -307,12 +326,12 @@ class Executions:
         self._update(tx, after, parent, before)
         return [parent.workflow]
 
-    def _terminate_child(self, tx: Tx, workflow_id: str) -> list[int]:
+    def _terminate_child(self, tx: Tx, workflow_id: str, parent: Decision) -> None:
         found = tx.row("workflow", tx.ids.workflow_pk(workflow_id) or 0)
         if found is not None and not WorkflowRow._make(found).terminal:
-            reason = "Parent workflow has been terminated with reason"
+            why = f"reason: {parent.reason}" if parent.reason else f"status {parent.workflow_status}"
+            reason = f"Parent workflow has been terminated with {why}"
             self.act(tx, WorkflowRow._make(found), lambda state, now_ms, _: terminate(state, now_ms, reason))
-        return []
 
     def _advance_all(self, tx: Tx, workflows: list[int]) -> None:
         for workflow in workflows:

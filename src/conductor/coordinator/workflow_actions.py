@@ -93,6 +93,18 @@ def retry(state: WorkflowState, now_ms: int, *, new_id: NewId) -> Decision:
     return _going_on(decider)
 
 
+def reopen(state: WorkflowState, now_ms: int, *, new_id: NewId, task_id: str) -> Decision:
+    """Go on because the sub-workflow of a task does: that task is open again, what else ended badly is tried again."""
+    if state.status not in TERMINAL_WORKFLOW_STATUSES or state.status == "COMPLETED":
+        return Decision()
+    decider = _reopen(state, now_ms, new_id)
+    task = _all_tasks(state).get(task_id)
+    if task is not None:
+        decider.draft.put(_opened(task))
+    _retry_unsuccessful(decider)
+    return _going_on(decider)
+
+
 def restart(
     state: WorkflowState,
     now_ms: int,

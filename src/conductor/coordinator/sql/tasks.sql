@@ -119,7 +119,8 @@ SELECT t.*, d.input, d.output, d.reason, y.name FROM task t JOIN task_data d ON 
 WHERE t.workflow = ? AND t.ref = ? ORDER BY t.pk DESC LIMIT 1
 
 -- name: newest round
-SELECT max(pk) FROM task WHERE workflow = ?1 AND ref > ?2 || '__' AND ref < ?2 || '__:'
+SELECT max(pk) FROM task
+WHERE workflow = ?1 AND ref > ?2 || '__' AND ref < ?2 || '__:' AND ref = ?2 || '__' || iteration
 
 -- name: whole task
 SELECT t.*, d.input, d.output, d.reason, y.name FROM task t JOIN task_data d ON d.pk = t.pk JOIN task_type y ON y.pk = t.type

@@ -1,0 +1,118 @@
+"""Sub-workflows and their parents, failure workflows, and other ways in which one workflow's end moves another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from house import House, simple
+from workflow_run import fork
+
+from conductor.coordinator import workflow_actions
+
+
+def sub(name: str, ref: str = "s", **more: Any) -> dict[str, Any]:
+    return {"name": name, "taskReferenceName": ref, "type": "SUB_WORKFLOW", "subWorkflowParam": {"name": name}, **more}
+
+
+def retry(house: House, workflow: str) -> None:
+    house.act(workflow, lambda state, now_ms, new_id: workflow_actions.retry(state, now_ms, new_id=new_id))
+
+
+class TestFamilies:
+    def child_of(self, house: House, workflow: str, ref: str = "s") -> str:
+        (task,) = [one for one in house.workflow(workflow)["tasks"] if one["referenceTaskName"] == ref]
+        return str(task["subWorkflowId"])
+
+    def test_a_retried_sub_workflow_reopens_every_parent_that_failed_with_it(self, house: House) -> None:
+        house.task_def("work", retryCount=0)
+        house.workflow_def("child", simple("work"))
+        house.workflow_def("middle", sub("child"))
+        house.workflow_def("top", sub("middle"), simple("last"))
+        top = house.start("top")
+        middle = self.child_of(house, top)
+        child = self.child_of(house, middle)
+        house.report(house.poll_one(), "FAILED")
+        assert [house.workflow(one)["status"] for one in (child, middle, top)] == ["FAILED"] * 3
+        retry(house, child)
+        assert [house.workflow(one)["status"] for one in (child, middle, top)] == ["RUNNING"] * 3
+        assert self.child_of(house, middle) == child, "the same task waits for the same sub-workflow"
+        house.report(house.poll_one())
+        house.report(house.poll_one("last"))
+        assert [house.workflow(one)["status"] for one in (child, middle, top)] == ["COMPLETED"] * 3
+
+    def test_branches_that_were_cancelled_with_it_are_tried_again(self, house: House) -> None:
+        house.task_def("work", retryCount=0)
+        house.workflow_def("child", simple("work"))
+        house.workflow_def("top", *fork("f", [sub("child")], [simple("other")]))
+        top = house.start("top")
+        house.report(house.poll_one(), "FAILED")
+        assert house.poll("other") == []
+        retry(house, self.child_of(house, top))
+        house.report(house.poll_one("other"))
+        house.report(house.poll_one())
+        assert house.workflow(top)["status"] == "COMPLETED"
+
+    def test_a_parent_that_went_on_without_it_stays_as_it_is(self, house: House) -> None:
+        house.task_def("work", retryCount=0)
+        house.workflow_def("child", simple("work"))
+        house.workflow_def("top", sub("child", optional=True))
+        top = house.start("top")
+        child = self.child_of(house, top)
+        house.report(house.poll_one(), "FAILED")
+        before = house.workflow(top)
+        retry(house, child)
+        assert house.workflow(top) == before
+        house.report(house.poll_one())
+        assert house.workflow(child)["status"] == "COMPLETED"
+        assert house.workflow(top) == before
+
+    @pytest.mark.parametrize(("said", "told"), [("enough", "reason: enough"), (None, "status TERMINATED")])
+    def test_a_child_is_told_why_its_parent_ended(self, house: House, said: str | None, told: str) -> None:
+        house.workflow_def("child", simple("work"))
+        house.workflow_def("top", sub("child"))
+        top = house.start("top")
+        child = self.child_of(house, top)
+        house.act(top, lambda state, now_ms, _: workflow_actions.terminate(state, now_ms, said))
+        found = house.workflow(child)
+        assert found["status"] == "TERMINATED"
+        assert found["reasonForIncompletion"] == f"Parent workflow has been terminated with {told}"
+
+    def test_a_failure_workflow_is_given_the_workflow_that_failed(self, house: House) -> None:
+        house.task_def("work", retryCount=0)
+        house.workflow_def("cleanup", simple("tidy"))
+        house.workflow_def("flow", simple("work"), failureWorkflow="cleanup")
+        workflow = house.start("flow", input={"order": 7})
+        task = house.poll_one()
+        house.report(task, "FAILED", outputData={"half": "done"})
+        started = house.workflow(house.workflow(workflow)["output"]["conductor.failure_workflow"])
+        failed = started["input"]["failedWorkflow"]
+        assert (failed["workflowId"], failed["status"], failed["input"]) == (workflow, "FAILED", {"order": 7})
+        assert [(one["taskId"], one["outputData"]) for one in failed["tasks"]] == [(task["taskId"], {"half": "done"})]
+
+
+def test_an_ended_workflow_that_is_terminated_again_has_no_deadline(house: House) -> None:
+    house.workflow_def("flow", simple("work"), timeoutSeconds=5, timeoutPolicy="TIME_OUT_WF")
+    workflow = house.start("flow")
+    for _ in range(2):
+        house.act(workflow, lambda state, now_ms, _: workflow_actions.terminate(state, now_ms, "enough"))
+    house.clock.advance(10)
+    assert house.tick() is None
+    assert house.workflow(workflow)["status"] == "TERMINATED"
+
+
+def test_a_name_that_only_looks_like_a_round_is_none(house: House) -> None:
+    loop = {
+        "name": "loop",
+        "taskReferenceName": "loop",
+        "type": "DO_WHILE",
+        "loopCondition": "$.loop['iteration'] < 2",
+        "loopOver": [simple("work", "a")],
+    }
+    last = simple("last", inputParameters={"x": "${a.output.x}"})
+    house.workflow_def("flow", loop, simple("odd", "a__1x"), last)
+    house.start("flow")
+    for n in (1, 2):
+        house.report(house.poll_one(), outputData={"x": n})
+    house.report(house.poll_one("odd"), outputData={"x": "wrong"})
+    assert house.poll_one("last")["inputData"] == {"x": 2}
