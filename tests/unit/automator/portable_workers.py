@@ -12,6 +12,8 @@ import urllib.error
 import urllib.request
 from urllib.parse import urlsplit
 
+import psutil
+
 
 def ask_server(url: str) -> dict[str, int]:
     """Ask for this address and wait for the answer, in the thread."""
@@ -56,3 +58,15 @@ class Heavy:
 
     def on_poll_started(self, event: object) -> None:
         """Listens to something, so that it counts."""
+
+
+def own_memory(number: int) -> dict[str, int]:
+    """The memory of this process; every tenth task fails."""
+    if number % 10 == 0:
+        raise ValueError(f"task {number} fails")
+    return {"bytes": psutil.Process().memory_info().rss}
+
+
+async def own_memory_async(number: int) -> dict[str, int]:
+    """The same on the event loop."""
+    return own_memory(number)
