@@ -21,7 +21,7 @@ from conductor.client.event.task_runner_events import (
     TaskUpdateCompleted,
 )
 from conductor.client.worker.worker import Worker
-from conductor.testing import ConductorStub, Delay, Status
+from conductor.testing import ConductorStub, Delay, HalfOpen, Status
 from conductor.wire import Verdict
 
 
@@ -163,6 +163,23 @@ async def test_p37_a_task_cancelled_on_the_server_is_stopped_by_the_next_heartbe
             await until(flag.is_set)
             await until(lambda: seen.of(TaskLeaseLost))
         assert not server.results
+
+
+async def test_p33_a_heartbeat_that_is_never_answered_leaves_time_for_another() -> None:
+    release = asyncio.Event()
+
+    async def job() -> str:
+        await release.wait()
+        return "done"
+
+    with ConductorStub(leases=True) as server:
+        server.script("heartbeat", HalfOpen())
+        async with running(server, job) as seen:
+            server.add_task("job", response_timeout_seconds=3)
+            await until(lambda: len(seen.of(TaskLeaseExtended)) >= 2)
+            release.set()
+            await server.until_results(1)
+    assert not seen.of(TaskLeaseLost)
 
 
 async def test_p10_the_lease_is_kept_while_the_report_waits_for_its_verdict() -> None:

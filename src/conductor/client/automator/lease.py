@@ -333,7 +333,8 @@ class _Watch:
         sent_at = self._clock.monotonic()
         left_s = lease.deadline - sent_at
         try:
-            loss = await self._heartbeat.send(lease, timeout_s=max(0.05, left_s))
+            # Half of what is left: a request that hangs leaves the time for another one.
+            loss = await self._heartbeat.send(lease, timeout_s=max(0.05, left_s / 2))
         except (ConductorError, OSError) as error:
             logger.warning("Heartbeat of task %s failed: %s", lease.task.task_id, error)
             lease.beat_at = self._clock.monotonic() + min(REPEAT_S, left_s / 10) * random.uniform(0.8, 1.0)
