@@ -119,7 +119,7 @@ class TestExecution:
 
         async with bench.handler(Worker(name, talk)):
             (task,) = (await bench.ended(await bench.start(name))).tasks
-        if not bench.target.keeps_logs:
+        if not bench.target.indexed:
             return
 
         async def logged() -> list[str] | None:

@@ -36,6 +36,8 @@ class Ask:
     text: str | None = None
     content_type: str | None = None
     keep: Mapping[str, Path] = field(default_factory=dict)
+    #: Not asked of a server without an index.
+    indexed: bool = False
 
 
 @dataclass

@@ -26,8 +26,8 @@ class Target(ABC):
 
     #: A real Conductor: no leases, no verdicts, no schemas, no order by priority.
     plain = True
-    #: Whether task logs can be read back.
-    keeps_logs = True
+    #: Whether it has an index: without one, no task logs and no search by correlation id.
+    indexed = True
 
     @property
     @abstractmethod
@@ -99,10 +99,10 @@ class EmbeddedCoordinator(Target):
 class SingleNode(Target):
     """The real Conductor: one node on one store."""
 
-    def __init__(self, store: Store, *, keeps_logs: bool = True) -> None:
+    def __init__(self, store: Store, *, indexed: bool = True) -> None:
         self._store = store
         self._node: Node | None = None
-        self.keeps_logs = keeps_logs
+        self.indexed = indexed
 
     @property
     def url(self) -> str:
@@ -185,6 +185,6 @@ TARGETS: dict[str, Callable[[Path], Target]] = {
     "coordinator": EmbeddedCoordinator,
     "conductor-sqlite": lambda directory: SingleNode(Sqlite(directory)),
     "conductor-postgres": lambda directory: SingleNode(Postgres(directory)),
-    "conductor-redis": lambda directory: SingleNode(Redis(directory), keeps_logs=False),
+    "conductor-redis": lambda directory: SingleNode(Redis(directory), indexed=False),
     "conductor-cluster": lambda directory: Cluster(Postgres(directory)),
 }
