@@ -244,6 +244,22 @@ async def test_a_cancellation_is_never_lost_even_when_the_answer_comes_with_it(s
     assert cancelled > 0
 
 
+async def test_a_cancellation_is_never_lost_even_when_the_failure_comes_with_it(rest) -> None:
+    cancelled = 0
+    for turn in range(200):
+        task = asyncio.create_task(rest.request("GET", "http://127.0.0.1:1/api"))
+        for _ in range(turn % 4):
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.0002 * (turn % 7))
+        if task.cancel():
+            cancelled += 1
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        else:
+            assert task.exception() is not None
+    assert cancelled > 0
+
+
 async def test_one_client_serves_several_event_loops(serve, rest) -> None:
     server = await serve(lambda seen: answer(body="ok"))
     client = rest(server)

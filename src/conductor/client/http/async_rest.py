@@ -176,9 +176,10 @@ class _Pool:
             raise _translate(error, method, url, timeout_s) from error
         finally:
             self._in_flight -= 1
-        if task is not None and task.cancelling() > cancels:
-            # The library drops a cancellation that arrives together with the answer; whoever asked for it relies on it.
-            raise asyncio.CancelledError
+            if task is not None and task.cancelling() > cancels:
+                # The library drops a cancellation that arrives together with the answer, or with the failure;
+                # whoever asked for it relies on it.
+                raise asyncio.CancelledError
         return Response(answer.status, answer.headers, content.to_bytes())
 
     def _open(self, *, fresh: bool) -> Client:
