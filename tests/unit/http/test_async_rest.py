@@ -244,10 +244,11 @@ async def test_a_cancellation_is_never_lost_even_when_the_answer_comes_with_it(s
     assert cancelled > 0
 
 
-async def test_a_cancellation_is_never_lost_even_when_the_failure_comes_with_it(rest) -> None:
+async def test_a_cancellation_is_never_lost_even_when_the_failure_comes_with_it(serve, rest) -> None:
+    client = rest(await serve(lambda seen: answer(body="ok")))
     cancelled = 0
     for turn in range(200):
-        task = asyncio.create_task(rest.request("GET", "http://127.0.0.1:1/api"))
+        task = asyncio.create_task(client.request("GET", "http://127.0.0.1:1/api"))
         for _ in range(turn % 4):
             await asyncio.sleep(0)
         await asyncio.sleep(0.0002 * (turn % 7))
