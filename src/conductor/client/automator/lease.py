@@ -214,14 +214,15 @@ class LeaseKeeper:
             pass  # the loop is closed: the worker has ended
 
     def _lose(self, lease: Lease, reason: str) -> None:
-        lease.context.cancel(reason)  # at once, for a `def` that looks while the loop is blocked
         self._on_loop(lambda: self.lose(lease, reason))
+        # Here too, for a `def` that looks while the loop is blocked; but second: what it then returns comes too late.
+        lease.context.cancel(reason)
 
     def _expire(self, lease: Lease) -> None:
         """Its time is over by our clock."""
         reason = f"not extended for {lease.response_timeout_s:g} s, its response timeout"
-        lease.context.cancel(reason)  # as in `_lose`
         self._on_loop(lambda: None if lease.judged_by_server else self.lose(lease, reason))
+        lease.context.cancel(reason)  # as in `_lose`
 
     def lose(self, lease: Lease, reason: str) -> None:
         """The lease is gone: stop the work and say so, on the event loop."""
@@ -315,8 +316,8 @@ class _Watch:
         if lease.timeout_at is not None and now >= lease.timeout_at:
             lease.timeout_at = None
             reason = f"the task ran longer than its timeout of {lease.timeout_s:g} s"
-            lease.context.cancel(reason)
             self._keeper._on_loop(lambda: lease.stop(Stop.TIMED_OUT, reason))
+            lease.context.cancel(reason)  # as in `_lose`
         if lease.beating and now >= lease.beat_at:
             lease.beat_at = math.inf  # until this one is answered
             beat = asyncio.ensure_future(self._beat(lease))

@@ -117,11 +117,14 @@ class Reporter:
         """Report until a verdict. None: all attempts failed, and the event says whether the result is on disk."""
         if lease.lost:
             return None
-        await self._send_long_logs(ending, lease)
+        long_logs = _cut_logs(ending, lease)
         report = _Report(ending, lease, self._events, self._clock)
         report.journaled = self._journal is not None and self._journal.put(report.entry)
         lease.reported_as = report.entry.status
         lease.on_stop(lambda: self._strike_if_lost(report, lease))
+        await self._send_logs(long_logs, lease)
+        if lease.stopped is Stop.LOST:  # meanwhile
+            return self._concluded(report, Verdict.CANCELLED, True, lease.stop_reason)
         failure: Exception
         for attempt in range(1, lease.config.update_attempts + 1):
             try:
@@ -235,18 +238,23 @@ class Reporter:
             # Refused as a whole (too large, or one report spoiled it): let each speak for itself.
         return [_answer(await self._api.send_report(body)) for body in bodies]
 
-    async def _send_long_logs(self, ending: Ending, lease: Lease) -> None:
-        """A plain server keeps the first ten logs of a report: the others go one by one, before it."""
-        result = ending.result
-        if lease.task.lease_id is not None or len(result.logs) <= MAX_LOGS_PER_REPORT:
-            return
-        result.logs, rest = result.logs[:MAX_LOGS_PER_REPORT], result.logs[MAX_LOGS_PER_REPORT:]
-        for entry in rest:
+    async def _send_logs(self, logs: list[TaskExecLog], lease: Lease) -> None:
+        """One by one, before the report. They are worth a try, not more."""
+        for entry in logs:
             try:
                 await self._api.log(lease.task.task_id, entry.log or "")
             except (ConductorError, OSError) as error:
                 logger.warning("Logs of task %s could not be sent: %s", lease.task.task_id, error)
                 return
+
+
+def _cut_logs(ending: Ending, lease: Lease) -> list[TaskExecLog]:
+    """A plain server keeps the first ten logs of a report: leave them in it, and return the others."""
+    result = ending.result
+    if lease.task.lease_id is not None or len(result.logs) <= MAX_LOGS_PER_REPORT:
+        return []
+    result.logs, rest = result.logs[:MAX_LOGS_PER_REPORT], result.logs[MAX_LOGS_PER_REPORT:]
+    return rest
 
 
 class _Sent(NamedTuple):
