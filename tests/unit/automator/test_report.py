@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +14,13 @@ from hypothesis import strategies as st
 
 from automator.workshop import KINDS, Events, Gate, lines, turn_loop, working
 from conductor.client.automator.async_task_runner import AsyncTaskRunner
+from conductor.client.automator.journal import read_entries
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.authentication_settings import AuthenticationSettings
 from conductor.client.context.task_context import get_task_context
 from conductor.client.event.task_runner_events import (
     TaskExecutionCompleted,
+    TaskLeaseLost,
     TaskUpdateCompleted,
     TaskUpdateFailure,
     TaskUpdateRetried,
@@ -526,15 +530,43 @@ class TestLogs:
         assert routes == ["log"] * max(0, count - 10) + ["update"]
 
     async def test_logs_that_cannot_be_sent_do_not_hold_up_the_result(self, conductor_stub: ConductorStub) -> None:
-        def talk() -> None:
-            for n in range(15):
-                get_task_context().add_log(f"line {n}")
-
         conductor_stub.script("log", Status(500), repeat=True)
         conductor_stub.add_task("job")
-        async with working(conductor_stub, Worker("job", talk)):
+        async with working(conductor_stub, Worker("job", talk_a_lot)):
             await conductor_stub.until_results(1)
         assert len(conductor_stub.requests_of("log")) == 1
+
+    async def test_the_result_is_on_disk_before_the_logs_travel(self, conductor_stub: ConductorStub) -> None:
+        """A process that dies while it sends logs does not take the result along."""
+        conductor_stub.hold("log")
+        task_id = conductor_stub.add_task("job")
+        async with working(conductor_stub, Worker("job", talk_a_lot)):
+            await conductor_stub.until(lambda: conductor_stub.held("log") == 1)
+            directory = Path(os.environ["CONDUCTOR_WORKER_JOURNAL_DIR"])
+            kept = [entry for path in directory.iterdir() for entry in read_entries(path.read_bytes())]
+            assert [entry.task_id for entry in kept] == [task_id]
+            conductor_stub.release()
+            await conductor_stub.until_results(1)
+
+    async def test_a_lease_that_ends_while_the_logs_travel_ends_the_report(self) -> None:
+        clock, events = FakeClock(), Events()
+        with ConductorStub(clock=clock) as stub:
+            stub.hold("log")
+            stub.add_task("job", response_timeout_seconds=10)
+            async with working(stub, Worker("job", talk_a_lot), clock=clock, events=events):
+                await stub.until(lambda: stub.held("log") == 1)
+                await clock.until_sleeping(1)
+                clock.advance(11)
+                await events.until(TaskLeaseLost)
+                stub.release()
+                (completed,) = await events.until(TaskUpdateCompleted)
+            assert not stub.requests_of("update")
+        assert completed.verdict is Verdict.CANCELLED
+
+
+def talk_a_lot() -> None:
+    for n in range(15):
+        get_task_context().add_log(f"line {n}")
 
 
 class TestTheWholeStory:

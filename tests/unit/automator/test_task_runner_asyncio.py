@@ -15,7 +15,7 @@ from automator.workshop import KINDS, Events, Gate, lines, of_kind, turn_loop
 from conductor.client.automator.async_task_runner import AsyncTaskRunner
 from conductor.client.automator.task_runner_asyncio import TaskRunnerAsyncIO
 from conductor.client.configuration.configuration import Configuration
-from conductor.client.context.task_context import TaskInProgress, get_task_context
+from conductor.client.context.task_context import TaskContext, TaskInProgress, get_task_context
 from conductor.client.event.task_runner_events import (
     PollFailure,
     TaskExecutionCompleted,
@@ -312,6 +312,36 @@ class TestTimeouts:
             clock.advance(5)
             await run
         assert stub.results[0]["reasonForIncompletion"].startswith("TimeoutError: ")
+
+    ENDS = ({"response_timeout_seconds": 5}, {"task_definition": DEFINITION})
+
+    @pytest.mark.parametrize("end", ENDS, ids=["lease", "timeout"])
+    async def test_what_a_def_gives_when_it_sees_the_end_comes_too_late(
+        self, monkeypatch: pytest.MonkeyPatch, end: dict[str, Any]
+    ) -> None:
+        """The function may return before the loop has heard of the end: it is the end that counts."""
+        clock, events = FakeClock(), Events()
+        cancel = TaskContext.cancel
+
+        def cancel_and_let_the_others_run(self: TaskContext, reason: str) -> None:
+            cancel(self, reason)
+            if threading.current_thread().name == "conductor-leases":
+                events.wait_any((TaskLeaseLost, TaskExecutionFailure, TaskExecutionCompleted))
+
+        def work() -> None:
+            get_task_context().wait_cancelled(10)
+            get_task_context().raise_if_cancelled()
+
+        monkeypatch.setattr(TaskContext, "cancel", cancel_and_let_the_others_run)
+        with ConductorStub(clock=clock) as stub:
+            stub.add_task("job", **end)
+            run = asyncio.create_task(runner_of(stub, Worker("job", work), events, clock=clock).run_once())
+            await clock.until_sleeping(1)
+            clock.advance(5)
+            await run
+        causes = [type(event.cause) for event in events.of(TaskExecutionFailure)]
+        assert causes == ([TimeoutError] if "task_definition" in end else [])
+        assert not events.of(TaskExecutionCompleted)
 
 
 class TestHttpClient:

@@ -54,6 +54,10 @@ class Events:
         """Wait until there are that many events of some types together."""
         await self._watch.until(lambda: len(self.of(*event_types)) >= count)
 
+    def wait_any(self, event_types: tuple[type[Any], ...], count: int = 1) -> None:
+        """The same without an event loop."""
+        self._watch.wait_for(lambda: len(self.of(*event_types)) >= count)
+
     def wait(self, event_type: type[T], count: int = 1) -> list[T]:
         """The same without an event loop."""
         self._watch.wait_for(lambda: len(self.of(event_type)) >= count)
