@@ -123,7 +123,7 @@ class Reporter:
         lease.reported_as = report.entry.status
         lease.on_stop(lambda: self._strike_if_lost(report, lease))
         await self._send_logs(long_logs, lease)
-        if lease.stopped is Stop.LOST:  # meanwhile
+        if lease.is_over():  # meanwhile
             return self._concluded(report, Verdict.CANCELLED, True, lease.stop_reason)
         failure: Exception
         for attempt in range(1, lease.config.update_attempts + 1):
