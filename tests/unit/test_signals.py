@@ -1,0 +1,61 @@
+"""Borrowed signals: set for a block, given back after it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+
+from conductor.signals import borrowed, on_stop
+
+
+def test_the_first_signal_and_those_that_follow() -> None:
+    heard: list[bool] = []
+    with on_stop(heard.append, signals=(signal.SIGUSR2,)):
+        for _ in range(3):
+            signal.raise_signal(signal.SIGUSR2)
+    assert heard == [False, True, True]
+
+
+def test_each_block_counts_from_the_beginning() -> None:
+    heard: list[bool] = []
+    for _ in range(2):
+        with on_stop(heard.append, signals=(signal.SIGUSR2,)):
+            signal.raise_signal(signal.SIGUSR2)
+    assert heard == [False, False]
+
+
+@pytest.mark.parametrize("before", [signal.SIG_DFL, signal.SIG_IGN, lambda *_: None], ids=["default", "ignored", "own"])
+def test_the_handler_from_before_comes_back_after_an_error_too(before: signal.Handlers) -> None:
+    kept = signal.signal(signal.SIGUSR2, before)
+    try:
+        with pytest.raises(ZeroDivisionError), borrowed(lambda _: None, signal.SIGUSR2):
+            assert signal.getsignal(signal.SIGUSR2) is not before
+            raise ZeroDivisionError
+        assert signal.getsignal(signal.SIGUSR2) is before
+    finally:
+        signal.signal(signal.SIGUSR2, kept)
+
+
+def test_blocks_may_be_nested() -> None:
+    heard: list[str] = []
+    with borrowed(lambda _: heard.append("outer"), signal.SIGUSR2):
+        with borrowed(lambda _: heard.append("inner"), signal.SIGUSR2):
+            signal.raise_signal(signal.SIGUSR2)
+        signal.raise_signal(signal.SIGUSR2)
+    assert heard == ["inner", "outer"]
+
+
+def test_off_the_main_thread_nothing_is_borrowed() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    during: list[object] = []
+
+    def elsewhere() -> None:
+        with on_stop(lambda _: None):
+            during.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join(10)
+    assert during == [before]
