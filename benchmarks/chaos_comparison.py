@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from tests.integration.chaos.run import HERE, Plan, run
@@ -15,6 +16,8 @@ from tests.integration.other_sdks import conductor_python
 
 #: Long enough for retries that are tens of seconds apart.
 LIMIT_S = 400.0
+#: The jobs come in over this time, in which processes are killed or drained so often.
+SPREAD_S, BLOWS = 60.0, 15
 #: What is worth comparing, by the names of the figures.
 ROWS = (
     "seconds",
@@ -34,10 +37,11 @@ ROWS = (
 
 def main() -> None:
     """Run both and print their figures side by side."""
-    jobs, seed = int(os.environ.get("CHAOS_JOBS", "400")), int(os.environ.get("CHAOS_SEED", "1"))
-    ours = Plan(jobs=jobs, seed=seed, limit_s=LIMIT_S)
+    jobs, seed = int(os.environ.get("CHAOS_JOBS", "1000")), int(os.environ.get("CHAOS_SEED", "1"))
+    # Spread out, so that both meet all the blows, however quick they are.
+    ours = Plan(jobs=jobs, seed=seed, limit_s=LIMIT_S, spread_s=SPREAD_S, blows=BLOWS)
     command = (str(conductor_python()), str(HERE / "conductor_python_workers.py"), "{url}", "{ledger}")
-    theirs = Plan(jobs=jobs, seed=seed, limit_s=LIMIT_S, programs=(("one", command), ("two", command)))
+    theirs = replace(ours, programs=(("one", command), ("two", command)))
     columns = [_figures(plan) for plan in (ours, theirs)]
     print(f"seed {seed}, {jobs} jobs of two tasks\n{'':>28} {'conductor-worker':<60} conductor-python 2.0.0")
     for row in ROWS:

@@ -166,7 +166,10 @@ class Findings:
             if line["token"] not in self.stored_tokens and (line["task"], line.get("lease")) not in told
         ]
 
-    @property
+    def _lived(self, line: dict[str, Any]) -> bool:
+        return line["pid"] not in self.killed_pids
+
+    @cached_property
     def disowned(self) -> list[dict[str, Any]]:
         """Results that the server has although their worker was told, or concluded, that they were discarded."""
         gone = {line.get("token"): line for line in self.lines["lost"]}
@@ -181,6 +184,8 @@ class Findings:
             *self.lost,
             *self.not_exactly_one,
             *self.spoken_after_cancelled,
+            *(f"stored, but its worker thinks it was discarded: {line}" for line in self.disowned),
+            *(f"nobody was killed, and no verdict came: {line}" for line in self.unheard if self._lived(line)),
             *([f"{waiting} results still wait in the journal"] if waiting else []),
             *([f"{self.verdicts['REJECTED']} reports were REJECTED"] if self.verdicts["REJECTED"] else []),
             *([f"{self.stubborn} times a program did not end after SIGTERM"] if self.stubborn else []),

@@ -39,6 +39,8 @@ class Plan:
     seed: int
     #: It is over by then, or it has failed.
     limit_s: float
+    #: The jobs are started evenly over this time.
+    spread_s: float = 0.0
     #: Seconds between two kills.
     calm_s: tuple[float, float] = (2.0, 5.0)
     #: After so many kills and drains the processes are left alone.
@@ -145,8 +147,9 @@ class Server:
 
     def start_jobs(self, plan: Plan) -> None:
         """Start every job once, however often it takes: the key makes a second start of the same job none."""
-        rng = random.Random(plan.seed)
+        rng, began = random.Random(plan.seed), time.monotonic()
         for job in range(plan.jobs):
+            time.sleep(max(0.0, began + plan.spread_s * job / plan.jobs - time.monotonic()))
             given = {name: _step(rng, job, name) for name in ("chaos_sync", "chaos_async")}
             start = {"name": "chaos", "version": 1, "input": given, "idempotencyKey": str(job)}
             self.jobs[job] = self.post("/workflow", start)
