@@ -22,6 +22,7 @@ from conductor.client.event.task_runner_events import (
     TaskLeaseLost,
     TaskUpdateCompleted,
     TaskUpdateFailure,
+    WorkerStarted,
     WorkerStopped,
     WorkerStopping,
 )
@@ -490,6 +491,25 @@ class TestRegistration:
         assert (found.name, found.retry_count, found.response_timeout_seconds) == (name, 7, 77)
         if bench.target.plain:
             assert found.input_schema is None  # the open-source server has no registry of schemas
+
+    @pytest.mark.targets("coordinator")
+    async def test_schemas_are_registered_and_enforced_where_there_is_a_registry(self, bench: Bench) -> None:
+        name, ran = bench.named("typed"), []
+
+        async def work(number: int) -> dict[str, int]:
+            ran.append(number)
+            return {"number": number}
+
+        template = TaskDef(enforce_schema=True)
+        worker = Worker(name, work, register_task_def=True, task_def=template, strict_schema=True)
+        async with bench.handler(worker):
+            await bench.events.until(WorkerStarted)
+            good = await bench.ended(await bench.start(name, input={"number": 5}))
+            bad = await bench.ended(await bench.start(name, input={"number": "five"}))
+        found = await bench.metadata.get_task_def(name)
+        assert found.input_schema is not None
+        assert (found.input_schema.name, found.input_schema.version) == (f"{name}_input", 1)
+        assert (good.status, bad.status, ran) == ("COMPLETED", "FAILED", [5])
 
     async def test_a_definition_that_exists_is_kept_when_asked(self, bench: Bench) -> None:
         name = bench.named("kept")
