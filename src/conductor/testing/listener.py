@@ -12,6 +12,8 @@ from conductor.testing.http11 import Connection, RawRequest
 
 #: How long a start or stop may take before something is wrong, in real seconds.
 _PATIENCE_S = 10.0
+#: Turns of the event loop from the accepted socket to the connection; some more do no harm.
+_TURNS_TO_ACCEPT = 5
 
 
 class Listener:
@@ -81,9 +83,12 @@ class Listener:
         ready.set()
         await self._stopped.wait()
         server.close()
-        for connection in list(self._connections):
-            connection.reset()
-            await connection.lost.wait()
+        # Connections that are being accepted in this moment need some turns of the loop until they are known here.
+        for _ in range(_TURNS_TO_ACCEPT):
+            for connection in list(self._connections):
+                connection.reset()
+                await connection.lost.wait()
+            await asyncio.sleep(0)
         await server.wait_closed()
 
     def _connection(self) -> Connection:
