@@ -256,7 +256,7 @@ def test_p34_memory_does_not_grow_with_the_work_done(conductor_stub: ConductorSt
 
     function = portable_workers.own_memory if kind == "def" else portable_workers.own_memory_async
     worker = Worker("job", function, thread_count=20, idle_poll_timeout=0)
-    with TaskHandler([worker], Configuration(conductor_stub.url)) as handler:
+    with TaskHandler([worker], Configuration(conductor_stub.url), start_method="forkserver") as handler:
         handler.start_processes()
         warm = max(memory_of(conductor_stub, 3000))
         later = max(memory_of(conductor_stub, 15_000))

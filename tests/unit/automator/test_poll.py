@@ -126,7 +126,7 @@ class TestBatchSizeOfProcesses:
             stub.add_task("job", {"url": f"{stub.url}/workflow/gate"})
         function = portable_workers.ask_server if kind == "def" else portable_workers.ask_server_async
         worker = Worker("job", function, thread_count=10, idle_poll_timeout=0)
-        with TaskHandler([worker], Configuration(stub.url)) as handler:
+        with TaskHandler([worker], Configuration(stub.url), start_method="forkserver") as handler:
             handler.start_processes()
             stub.wait_for(lambda: stub.held("workflow") == in_hand, timeout=30)
             needed = 2 if in_hand < 10 else 1

@@ -62,7 +62,7 @@ def answer(value: int = 42) -> dict[str, int]:
 
 def waits_of(clock: FakeClock) -> list[float]:
     """The waits between attempts: longer than any wait between polls here, shorter than a lease."""
-    return [wait for wait in clock.sleeps if 1 <= wait < 1000]
+    return [wait for wait in clock.sleeps if 5 <= wait < 1000]
 
 
 def updates(stub: ConductorStub) -> list[Any]:
@@ -630,12 +630,14 @@ class TestNeverAfterAVerdict:
         return task_id
 
     def _check(self, stub: ConductorStub, events: Events, task_id: str, schedule: list[str]) -> None:
-        said = [*schedule, "accepted"]  # the stub behaves when the script is over
-        until_verdict = next(n for n, saying in enumerate(said, 1) if SAYINGS[saying][1])
+        said = [*schedule, *["accepted"] * 8]  # the stub behaves when the script is over
         sent = len([update for update in updates(stub) if update["taskId"] == task_id])
-        # A connection that was lost after it had been kept alive is used once more, silently.
-        lost = sum(isinstance(SAYINGS[s][0], Reset | Malformed) for s in said[: min(until_verdict, 4)])
-        assert min(until_verdict, 4) <= sent <= min(until_verdict, 4) + lost
-        verdicts = [event for event in events.of(TaskUpdateCompleted) if event.task_id == task_id]
-        failures = [event for event in events.of(TaskUpdateFailure) if event.task_id == task_id]
-        assert len(verdicts) + len(failures) == 1, "exactly one ending"
+        heard = said[:sent]
+        assert not any(SAYINGS[saying][1] for saying in heard[:-1]), f"sent again after a verdict: {heard}"
+        # A connection that is lost after it had been kept alive is replaced once, silently.
+        lost = sum(isinstance(SAYINGS[saying][0], Reset | Malformed) for saying in heard)
+        assert sent <= 4 + lost
+        judged = SAYINGS[heard[-1]][1]
+        assert judged or sent >= 4, f"given up too early: {heard}"
+        assert len([event for event in events.of(TaskUpdateCompleted) if event.task_id == task_id]) == judged
+        assert len([event for event in events.of(TaskUpdateFailure) if event.task_id == task_id]) == (not judged)

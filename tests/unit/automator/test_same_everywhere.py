@@ -49,7 +49,7 @@ def run_all(handler_kind: str, stub: ConductorStub, directory: Path) -> Outcome:
     options: dict[str, Any] = {"event_listeners": [listener], "journal_enabled": False}
     configuration = Configuration(stub.url)
     if handler_kind == "processes":
-        with TaskHandler(workers(), configuration, **options) as handler:
+        with TaskHandler(workers(), configuration, start_method="forkserver", **options) as handler:
             handler.start_processes()
             stub.wait_results(len(ids), timeout=50)
     else:

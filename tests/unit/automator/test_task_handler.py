@@ -44,7 +44,7 @@ def worker_of(name: str = "job", function: Any = portable_workers.about_process,
 
 
 def handler_of(stub: ConductorStub, *workers: Any, **options: Any) -> TaskHandler:
-    return TaskHandler(list(workers), Configuration(stub.url), **options)
+    return TaskHandler(list(workers), Configuration(stub.url), **({"start_method": "forkserver"} | options))
 
 
 def output_of(stub: ConductorStub, name: str = "job") -> dict[str, Any]:
@@ -176,7 +176,7 @@ class TestProcesses:
     def test_log_at_the_level_of_the_configuration(self, conductor_stub: ConductorStub, level: str) -> None:
         """P25: the parent's logging is the user's; a child without any gets the Configuration's."""
         configuration = Configuration(conductor_stub.url, log_level=level)
-        with TaskHandler([worker_of()], configuration) as handler:
+        with TaskHandler([worker_of()], configuration, start_method="forkserver") as handler:
             handler.start_processes()
             assert output_of(conductor_stub)["log_level"] == getattr(logging, level)
 

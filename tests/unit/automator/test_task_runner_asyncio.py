@@ -263,7 +263,7 @@ class TestTimeouts:
                 await gate.until_entered(1)
                 await clock.until_sleeping(1)
                 clock.advance(5)
-                await stub.until_results(1)
+                await events.until(TaskUpdateCompleted)
                 await turn_loop()
                 assert len(stub.polls()) == 1, "its slot is taken until it has really returned"
                 gate.let_go()
