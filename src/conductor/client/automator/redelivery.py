@@ -13,7 +13,7 @@ from conductor.client.http.async_rest import ConductorError, NotFoundException
 from conductor.wire import TERMINAL_TASK_STATUSES, Verdict
 
 if TYPE_CHECKING:
-    from conductor.client.automator.report import Reporter
+    from conductor.client.automator.delivery import Delivery
     from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
     from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
     from conductor.clock import Clock
@@ -30,7 +30,7 @@ class Redelivery:
     def __init__(
         self,
         journal: Journal,
-        reporter: Reporter,
+        delivery: Delivery,
         api: AsyncTaskResourceApi,
         events: SyncEventDispatcher,
         *,
@@ -38,7 +38,7 @@ class Redelivery:
         clock: Clock,
     ) -> None:
         self._journal = journal
-        self._reporter = reporter
+        self._delivery = delivery
         self._api = api
         self._events = events
         self._max_age_s = max_age_s
@@ -119,7 +119,7 @@ class Redelivery:
         """One try. A plain server cannot tell a late result from a fresh one, so the task is looked at first."""
         if not entry.leased and await self._belongs_to_another(entry):
             return Verdict.CANCELLED
-        answer = await self._reporter.deliver(entry)
+        answer = await self._delivery.deliver(entry.body)
         if answer.verdict is not None:
             return answer.verdict
         if not answer.final:

@@ -8,18 +8,18 @@ import logging
 import os
 import random
 import secrets
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from conductor.client.automator.answer import Answer, NoVerdict
+from conductor.client.automator.delivery import Delivery
 from conductor.client.automator.journal import Entry, Journal
 from conductor.client.automator.lease import Lease, Stop
 from conductor.client.event.task_runner_events import TaskUpdateCompleted, TaskUpdateFailure, TaskUpdateRetried
-from conductor.client.http.async_rest import ConductorError, MalformedAnswer, NotFoundException, Response
+from conductor.client.http.async_rest import ConductorError, NotFoundException
 from conductor.client.http.models.task_exec_log import TaskExecLog
-from conductor.wire import MAX_LOGS_PER_REPORT, TERMINAL_TASK_STATUSES, VERDICT_HEADER, Verdict
+from conductor.wire import MAX_LOGS_PER_REPORT, TERMINAL_TASK_STATUSES, Verdict
 
 if TYPE_CHECKING:
     from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
@@ -29,19 +29,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Answers after which a report is sent again; everything else below 500 is final.
-_RETRIED = frozenset({408, 429})
-#: Refusals: the token has been renewed once already, so waiting a few seconds changes nothing.
-_REFUSED = frozenset({401, 403})
 #: No server's Retry-After holds a slot longer than this.
 MAX_RETRY_AFTER_S = 60.0
-#: Reports in one request, at most, and their bytes.
-MAX_BATCH = 100
-MAX_BATCH_BYTES = 1_000_000
 #: Waits between attempts are longer by up to this share, so that a fleet does not come back as one.
 JITTER = 0.1
 
-_VERDICT = VERDICT_HEADER.lower()
 #: A report id is a part that no two processes share, and a number.
 _process_part = secrets.token_hex(6)
 os.register_at_fork(after_in_child=lambda: globals().update(_process_part=secrets.token_hex(6)))
@@ -68,45 +60,22 @@ class _Wire(msgspec.Struct, rename="camel", omit_defaults=True):
 _encoder = msgspec.json.Encoder()
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a server said to a report. No verdict of its own: a plain server, or none that understood."""
-
-    status: int
-    verdict: Verdict | None
-    message: str
-    retry_after_s: float | None = None
-
-    @property
-    def final(self) -> bool:
-        """Whether the report is over with this answer."""
-        if self.verdict is not None:
-            return True
-        return self.status < 500 and self.status not in _RETRIED and self.status not in _REFUSED
-
-
-class NoVerdict(ConductorError):
-    """The server answered, but said nothing about the report."""
-
-    def __init__(self, answer: Answer) -> None:
-        super().__init__(f"the server answered {answer.status}: {answer.message}")
-        self.answer = answer
-
-
 class Reporter:
     """Sends the results of one process. `send` returns when there is a verdict, or when the journal has taken over."""
 
     def __init__(
-        self, api: AsyncTaskResourceApi, journal: Journal | None, events: SyncEventDispatcher, clock: Clock
+        self,
+        api: AsyncTaskResourceApi,
+        delivery: Delivery,
+        journal: Journal | None,
+        events: SyncEventDispatcher,
+        clock: Clock,
     ) -> None:
         self._api = api
+        self._delivery = delivery
         self._journal = journal
         self._events = events
         self._clock = clock
-        #: Whether the server takes arrays of reports; set when it says so.
-        self.batches = False
-        self._tick: list[_Sent] = []
-        self._under_way: set[asyncio.Task[None]] = set()
         self._hurry = asyncio.Event()
 
     def hurry(self) -> None:
@@ -128,7 +97,7 @@ class Reporter:
         failure: Exception
         for attempt in range(1, lease.config.update_attempts + 1):
             try:
-                answer = await self.deliver(report.entry)
+                answer = await self._delivery.deliver(report.entry.body)
                 if answer.final:
                     return self._concluded(report, *await self._judge(answer, report.entry, lease), answer.message)
                 failure = NoVerdict(answer)
@@ -165,7 +134,7 @@ class Reporter:
 
     def _delay_s(self, attempt: int, failure: Exception, lease: Lease) -> float | None:
         """Seconds until the next attempt; None: there is none."""
-        refused = isinstance(failure, NoVerdict) and failure.answer.status in _REFUSED
+        refused = isinstance(failure, NoVerdict) and failure.answer.refused
         if refused or attempt >= lease.config.update_attempts or self._hurry.is_set():
             return None
         if isinstance(failure, NoVerdict) and failure.answer.retry_after_s:
@@ -198,46 +167,6 @@ class Reporter:
             ours = task.worker_id in (None, entry.worker_id) and task.poll_count == entry.poll_count
         return Verdict.COMMITTED if ours else Verdict.CANCELLED
 
-    async def deliver(self, entry: Entry) -> Answer:
-        """Send one report, together with those of the same tick where the server takes arrays."""
-        if not self.batches:
-            return _answer(await self._api.send_report(entry.body))
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Answer] = loop.create_future()
-        if not self._tick:
-            loop.call_soon(self._send_tick)
-        self._tick.append(_Sent(entry.body, future))
-        return await future
-
-    def _send_tick(self) -> None:
-        tick, self._tick = self._tick, []
-        for batch in _batches_of(tick):
-            sending = asyncio.ensure_future(self._send_batch(batch))
-            self._under_way.add(sending)
-            sending.add_done_callback(self._under_way.discard)
-
-    async def _send_batch(self, batch: list[_Sent]) -> None:
-        """One request for many reports. Each gets its own answer; a failure of the request is a failure of each."""
-        try:
-            answers = await self._answers_to([sent.body for sent in batch])
-        except (ConductorError, OSError) as error:
-            for sent in batch:
-                sent.fail(error)
-            return
-        for sent, answer in zip(batch, answers, strict=True):
-            sent.settle(answer)
-
-    async def _answers_to(self, bodies: list[bytes]) -> list[Answer]:
-        if len(bodies) > 1:
-            response = await self._api.send_reports(b"[" + b",".join(bodies) + b"]")
-            if response.status == 200:
-                return _answers(response, len(bodies))
-            whole = _answer(response)
-            if not whole.final:
-                return [whole] * len(bodies)
-            # Refused as a whole (too large, or one report spoiled it): let each speak for itself.
-        return [_answer(await self._api.send_report(body)) for body in bodies]
-
     async def _send_logs(self, logs: list[TaskExecLog], lease: Lease) -> None:
         """One by one, before the report. They are worth a try, not more."""
         for entry in logs:
@@ -255,34 +184,6 @@ def _cut_logs(ending: Ending, lease: Lease) -> list[TaskExecLog]:
         return []
     result.logs, rest = result.logs[:MAX_LOGS_PER_REPORT], result.logs[MAX_LOGS_PER_REPORT:]
     return rest
-
-
-class _Sent(NamedTuple):
-    """A report on its way in a batch, and who waits for its answer."""
-
-    body: bytes
-    answer: asyncio.Future[Answer]
-
-    def settle(self, answer: Answer) -> None:
-        if not self.answer.done():
-            self.answer.set_result(answer)
-
-    def fail(self, error: Exception) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(error)
-
-
-def _batches_of(tick: list[_Sent]) -> Iterator[list[_Sent]]:
-    """Cut what finished in one tick into requests of a size that every server takes."""
-    batch: list[_Sent] = []
-    size = 0
-    for sent in tick:
-        if batch and (len(batch) >= MAX_BATCH or size + len(sent.body) > MAX_BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(sent)
-        size += len(sent.body)
-    yield batch
 
 
 class _Report:
@@ -369,50 +270,3 @@ def _entry(ending: Ending, lease: Lease, now_ms: int) -> Entry:
         written_ms=now_ms,
         body=_encoder.encode(wire),
     )
-
-
-class _Said(msgspec.Struct, rename="camel"):
-    """An error body, or one verdict of a batch."""
-
-    status: int = 0
-    verdict: str | None = None
-    message: str | None = None
-    retryable: bool = False
-
-
-_said = msgspec.json.Decoder(_Said)
-_all_said = msgspec.json.Decoder(list[_Said])
-
-
-def _answer(response: Response) -> Answer:
-    status = response.status
-    verdict = _verdict(response.headers.get(_VERDICT))
-    if status < 300:
-        return Answer(status, verdict, "")
-    message = response.body[:500].decode("utf-8", "replace") or f"status {status}, and not a word"
-    try:
-        said = _said.decode(response.body)
-        message, verdict = said.message or message, verdict or _verdict(said.verdict)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
-    return Answer(status, verdict, message, _retry_after(response.headers))
-
-
-def _answers(response: Response, expected: int) -> list[Answer]:
-    """The answers to a batch, in its order."""
-    try:
-        said = _all_said.decode(response.body)
-    except msgspec.DecodeError as error:
-        raise MalformedAnswer(f"the answer to a batch of reports cannot be read: {error}") from None
-    if len(said) != expected:
-        raise MalformedAnswer(f"{expected} reports were sent and {len(said)} were answered")
-    return [Answer(one.status or 200, _verdict(one.verdict), one.message or "") for one in said]
-
-
-def _verdict(name: str | None) -> Verdict | None:
-    return Verdict(name) if name is not None and name in Verdict.__members__ else None
-
-
-def _retry_after(headers: Any) -> float | None:
-    text = headers.get("retry-after", "")
-    return float(text) if text.isdigit() else None

@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conductor.client.automator.delivery import Delivery
 from conductor.client.automator.heartbeat import Heartbeat
 from conductor.client.automator.journal import Journal, default_directory
 from conductor.client.automator.lease import LeaseKeeper
@@ -51,7 +52,8 @@ class Session:
         self.parking = Parking()
         self.leases = LeaseKeeper(lambda: Heartbeat(self._client(None)), events, clock)
         self._journal = _journal(configuration, options)
-        self.reporter = Reporter(self.api, self._journal, events, clock)
+        self._delivery = Delivery(self.api)
+        self.reporter = Reporter(self.api, self._delivery, self._journal, events, clock)
         self._max_age_s = options.journal_max_age_seconds
         self._redelivery: asyncio.Task[None] | None = None
 
@@ -60,7 +62,7 @@ class Session:
             self._journal.open()
             logger.info("Results wait for their verdict in %s", self._journal.path)
             work = Redelivery(
-                self._journal, self.reporter, self.api, self.events, max_age_s=self._max_age_s, clock=self.clock
+                self._journal, self._delivery, self.api, self.events, max_age_s=self._max_age_s, clock=self.clock
             )
             self._redelivery = asyncio.create_task(work.run())
         return self
@@ -77,7 +79,7 @@ class Session:
 
     def learn(self, features: frozenset[str]) -> None:
         """What the server can do, as it says with every poll answer."""
-        self.reporter.batches = FEATURE_BATCH_REPORTS in features
+        self._delivery.batches = FEATURE_BATCH_REPORTS in features
         self.parking.unlimited = FEATURE_LEASES in features
 
     @property
