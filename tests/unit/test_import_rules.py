@@ -152,7 +152,8 @@ LAYERS: list[list[str]] = [
     ["engine", "session"],
     ["redelivery"],
     ["execute", "report", "heartbeat", "registration"],
-    ["poll", "lease", "journal", "thread_pool", "json_schema_generator"],
+    ["delivery"],
+    ["answer", "poll", "lease", "journal", "thread_pool", "json_schema_generator"],
 ]
 
 
