@@ -50,8 +50,11 @@ class Reports:
 
     def _take_leased(self, result: TaskResult, body: dict[str, Any]) -> Answer:
         lease = self._lease_of(result)
+        if lease.consumed and result.extend_lease and self._queue.tasks[lease.task_id].lease_id == lease.id:
+            # It was not lost: its own report ended it, and this heartbeat was on its way.
+            return text_answer(result.task_id, {VERDICT_HEADER: str(Verdict.COMMITTED)})
         again = lease.consumed and result.report_id is not None and result.report_id == lease.report_id
-        if lease.consumed and not again:
+        if lease.consumed and not (again or result.extend_lease):
             raise ApiError(409, f"Lease {lease.id} has been reported already", verdict=Verdict.REJECTED)
         if not again and not self._queue.is_alive(lease):
             raise ApiError(409, f"Lease {lease.id} has ended", verdict=Verdict.CANCELLED)

@@ -396,6 +396,18 @@ def test_reports_that_make_no_sense_are_rejected(coordinator: tuple[ConductorStu
     assert report(client, task).headers["conductor-verdict"] == "COMMITTED", "a malformed report consumes nothing"
 
 
+def test_a_heartbeat_behind_its_own_report_hears_what_became_of_it(
+    coordinator: tuple[ConductorStub, httpx.Client],
+) -> None:
+    server, client = coordinator
+    server.add_task("greet")
+    (task,) = poll(client)
+    assert report(client, task, reportId="r").status_code == 200
+    beat = report(client, task, extendLease=True)
+    assert (beat.status_code, beat.headers["conductor-verdict"]) == (200, "COMMITTED")
+    assert "conductor-lease-expires-at" not in beat.headers
+
+
 def test_a_client_without_a_lease_is_judged_as_by_a_plain_server(
     coordinator: tuple[ConductorStub, httpx.Client],
 ) -> None:
