@@ -34,7 +34,7 @@ test: $(STAMP)  ## the fast suite: under five minutes
 	$(PYTEST) -n $(JOBS) --dist loadgroup $(ARGS)
 
 test-slow: $(STAMP)  ## kills, chaos and long property runs
-	$(PYTEST) -m slow --timeout 1500 $(ARGS)
+	$(PYTEST) -m slow --timeout 1500 -n $(JOBS) --dist loadgroup --durations 15 $(ARGS)
 
 test-conductor: $(STAMP)  ## the acceptance suite on real Conductor servers (JDK 21+ and Maven; TARGETS=conductor-sqlite,...)
 	CONDUCTOR_TARGETS='$(TARGETS)' $(PYTEST) -m conductor --timeout 900 tests/conductor $(ARGS)
