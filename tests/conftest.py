@@ -17,3 +17,10 @@ def _no_variables_of_ours(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pyt
         monkeypatch.delenv(name)
     # The journal of a test is the test's own, and nobody's home is written to.
     monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL_DIR", str(tmp_path_factory.mktemp("journal")))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Figures that tests measured (`record_property("figures", text)`), also when they ran in another process."""
+    for report in [report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind)]:
+        for text in [value for name, value in report.user_properties if name == "figures"]:
+            terminalreporter.write_line(f"\n{report.nodeid}\n{text}")
