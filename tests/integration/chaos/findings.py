@@ -101,10 +101,10 @@ class Findings:
 
     def _is_stored(self, line: dict[str, Any]) -> bool:
         task = self.tasks.get(line["task"])
-        if task is None or line.get("token") is None:
-            return task is not None
-        said = self._reports_of.get((line["task"], line["lease"]), [])
-        if not said or said[-1].status not in _ENDED_BY_REPORT:
+        said = self._reports_of.get((line["task"], self._lease_of(line)), [])
+        if task is None or not said:
+            return False
+        if said[-1].status not in _ENDED_BY_REPORT:
             return True  # handed back: what the task comes to is the next holder's word
         wanted = said[-1].body.get("outputData", {}).get("token")
         return bool(task["status"] == said[-1].status and task.get("outputData", {}).get("token") == wanted)
