@@ -82,14 +82,20 @@ class Listener:
         self._port = server.sockets[0].getsockname()[1]
         ready.set()
         await self._stopped.wait()
+        await self._end_connections(server)
         server.close()
-        # Connections that are being accepted in this moment need some turns of the loop until they are known here.
+        await server.wait_closed()
+
+    async def _end_connections(self, server: asyncio.Server) -> None:
+        """Also of those that are being accepted in this moment: a server that is closed would leave them half made."""
+        assert self._loop is not None  # noqa: S101
+        for listening in server.sockets:
+            self._loop.remove_reader(listening.fileno())
         for _ in range(_TURNS_TO_ACCEPT):
             for connection in list(self._connections):
                 connection.reset()
                 await connection.lost.wait()
             await asyncio.sleep(0)
-        await server.wait_closed()
 
     def _connection(self) -> Connection:
         return Connection(next(self._numbers), self._serve, self._connections)
