@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -33,7 +33,15 @@ def listens(port: int) -> bool:
 class Process:
     """A program in the background, in a session of its own, its output in a file."""
 
-    def __init__(self, command: Sequence[str], log: Path, *, cwd: Path | None = None, user: str | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Path,
+        *,
+        cwd: Path | None = None,
+        user: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.log = log
         self._output: IO[bytes] = log.open("ab")
         self._child = subprocess.Popen(
@@ -44,7 +52,7 @@ class Process:
             stdout=self._output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env=_environment(),
+            env={**_environment(), **(environment or {})},
         )
 
     @property

@@ -17,7 +17,8 @@ START_TIMEOUT_S = 60.0
 _SERVE = """
 import sys
 from conductor.coordinator import Coordinator
-Coordinator(sys.argv[1], port=int(sys.argv[2])).serve()
+keep = int(sys.argv[3]) or None
+Coordinator(sys.argv[1], port=int(sys.argv[2]), keep_finished_count=keep).serve()
 """
 
 
@@ -56,8 +57,9 @@ class EmbeddedCoordinator(Target):
 
     plain = False
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, keep_finished_count: int = 0) -> None:
         self._directory = directory
+        self._keep = keep_finished_count
         self._port = free_port()
         self._server: Process | None = None
 
@@ -79,7 +81,7 @@ class EmbeddedCoordinator(Target):
 
     def start(self) -> None:
         """Returns when it serves."""
-        command = [sys.executable, "-c", _SERVE, str(self.database), str(self._port)]
+        command = [sys.executable, "-c", _SERVE, str(self.database), str(self._port), str(self._keep)]
         self._server = Process(command, self._directory / "coordinator.log")
         self._server.wait_until(lambda: listens(self._port), timeout_s=START_TIMEOUT_S, what="the coordinator")
 
