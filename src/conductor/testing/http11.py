@@ -122,8 +122,10 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
     def reset(self) -> None:
-        """End the connection rudely (RST): the client reads 'connection reset by peer'."""
+        """End the connection rudely (RST): the client reads 'connection reset by peer'. One that has ended is left."""
         self._closing = True
+        if self.lost.is_set():
+            return
         raw = self._transport.get_extra_info("socket")
         if raw is not None:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
