@@ -515,7 +515,7 @@ class TestBatches:
 
 class TestLogs:
     @pytest.mark.parametrize("count", [0, 1, 10, 11, 25])
-    async def test_all_logs_arrive(self, conductor_stub: ConductorStub, count: int) -> None:
+    async def test_p38_all_logs_arrive(self, conductor_stub: ConductorStub, count: int) -> None:
         """A plain server keeps ten logs of a report; the rest goes before it."""
 
         def talk() -> None:
