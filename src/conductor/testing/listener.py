@@ -92,7 +92,8 @@ class Listener:
         for listening in server.sockets:
             self._loop.remove_reader(listening.fileno())
         for _ in range(_TURNS_TO_ACCEPT):
-            for connection in list(self._connections):
+            while self._connections:  # while one ends, another may end by itself
+                connection = next(iter(self._connections))
                 connection.reset()
                 await connection.lost.wait()
             await asyncio.sleep(0)
