@@ -293,11 +293,11 @@ def chained() -> None:
         raise RuntimeError("outer") from error
 
 
-def act_bare(case: str) -> Any:
+def act_bare(case: str, number: int = 0) -> Any:
     return CASES[case].act()
 
 
-async def act_bare_async(case: str) -> Any:
+async def act_bare_async(case: str, number: int = 0) -> Any:
     await asyncio.sleep(0)
     return CASES[case].act()
 
@@ -319,8 +319,11 @@ class ActClassAsync(WorkerInterface):
         return CASES[task.input_data["case"]].act()
 
 
-#: The four ways to write a worker.
+#: The four ways to write a worker, and those of them whose parameters are filled from the input.
 FORMS = ("def", "async def", "class def", "class async def")
+BARE = FORMS[:2]
+#: Input that does not fit.
+MISFIT = {"case": "dict", "number": "no number"}
 
 
 def workers() -> list[WorkerInterface]:

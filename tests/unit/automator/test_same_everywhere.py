@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from automator.everywhere import CASES, FORMS, Case, EventFile, workers
+from automator.everywhere import BARE, CASES, FORMS, MISFIT, Case, EventFile, workers
 from conductor.client.automator.task_handler import TaskHandler
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
@@ -46,6 +46,7 @@ class Outcome:
 def run_all(handler_kind: str, stub: ConductorStub, directory: Path) -> Outcome:
     listener = EventFile(directory / "events")
     ids = {(form, case): stub.add_task(form, {"case": case}) for form in FORMS for case in CASES}
+    ids |= {(form, "misfit"): stub.add_task(form, MISFIT) for form in BARE}
     options: dict[str, Any] = {"event_listeners": [listener], "journal_enabled": False}
     configuration = Configuration(stub.url)
     if handler_kind == "processes":
@@ -73,6 +74,15 @@ def outcome(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def test_the_same_everywhere(outcome: Outcome, name: str, form: str) -> None:
     check_report(CASES[name], outcome.report(form, name))
     check_events(CASES[name], outcome.events(form, name), form)
+
+
+@pytest.mark.parametrize("form", BARE)
+def test_input_that_does_not_fit_fails_the_task_for_good(outcome: Outcome, form: str) -> None:
+    report = outcome.report(form, "misfit")
+    assert report["status"] == "FAILED_WITH_TERMINAL_ERROR"
+    assert report["reasonForIncompletion"].startswith("number: ")
+    assert "no number" in report["reasonForIncompletion"]
+    assert outcome.events(form, "misfit")[1]["cause"] == "InputError"
 
 
 def check_report(case: Case, report: dict[str, Any]) -> None:
