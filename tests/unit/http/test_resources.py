@@ -414,6 +414,15 @@ async def test_a_poll_waits_as_long_as_it_asked_and_a_little(tasks_of, monkeypat
         await tasks.batch_poll("a", timeout=200)
 
 
+async def test_a_large_batch_is_waited_for_longer(tasks_of, monkeypatch) -> None:
+    """On a plain server a poll that is given up takes its tasks along."""
+    monkeypatch.setattr("conductor.client.http.api.async_task_resource_api.POLL_GRACE_S", 0.1)
+    monkeypatch.setattr("conductor.client.http.api.async_task_resource_api.GRACE_PER_TASK_S", 0.01)
+    tasks, _ = await tasks_of(lambda seen: SILENCE)
+    with pytest.raises(RequestTimeout, match=r"no answer within 0.5 s"):
+        await tasks.batch_poll("a", count=50, timeout=100)
+
+
 async def test_reports_are_sent_as_they_are_and_their_answer_is_handed_up(tasks_of) -> None:
     tasks, server = await tasks_of(lambda seen: answer(409, {"verdict": "CANCELLED"}, Conductor_Verdict="CANCELLED"))
     response = await tasks.send_report(b'{"taskId":"t"}')

@@ -21,6 +21,10 @@ from conductor.wire import FEATURES_HEADER
 
 #: A poll may take what it asked the server to wait, and this.
 POLL_GRACE_S = 10.0
+#: A large batch gets more: a busy server needs its time for each task, and a poll that is given up takes all of its
+#: tasks along, until their response timeout.
+SMALL_BATCH = 20
+GRACE_PER_TASK_S = 0.5
 
 _BATCH_POLL = "/tasks/poll/batch/{tasktype}"
 _BY_REF = "/tasks/{workflowId}/{taskRefName}/{status}"
@@ -44,7 +48,7 @@ class AsyncTaskResourceApi(AsyncResourceApi):
         """Take up to `count` tasks, waiting up to `timeout_ms` on the server for the first."""
         path = f"{_poll_path(tasktype, worker_id, domain)}count={count}&timeout={timeout_ms}"
         client = self.api_client
-        timeout_s = timeout_ms / 1000 + POLL_GRACE_S
+        timeout_s = timeout_ms / 1000 + POLL_GRACE_S + GRACE_PER_TASK_S * max(0, count - SMALL_BATCH)
         response = await client.call("GET", path, timeout_s=timeout_s, template=_BATCH_POLL)
         tasks = client.read(response, _TASKS, f"GET /tasks/poll/batch/{tasktype}")
         return Polled(tasks, _features(response.headers.get(_FEATURES)))
