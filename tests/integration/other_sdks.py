@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+#: Packages that do not come in this time are not to be had today.
+INSTALL_TIMEOUT_S = 240
 CACHE = ROOT / ".cache"
 CONDUCTOR_PYTHON = "conductor-python==2.0.0"
 CONDUCTOR_JAVASCRIPT = "@io-orkes/conductor-javascript@4.0.0"
@@ -57,7 +59,11 @@ def _made_once(place: Path, what: str) -> Iterator[bool]:
 
 
 def _run(*command: object) -> None:
-    result = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=_environment())
+    words = [str(part) for part in command]
+    try:
+        result = subprocess.run(words, capture_output=True, text=True, env=_environment(), timeout=INSTALL_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{' '.join(words)}: not done after {INSTALL_TIMEOUT_S} s") from None
     if result.returncode:
         raise Unavailable(f"{' '.join(map(str, command))}: {result.stderr[-1000:]}")
 
