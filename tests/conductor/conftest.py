@@ -27,7 +27,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker for tests that only some targets can pass."""
+    """The marker for tests that only some targets can pass, and a word about targets that do not exist."""
+    _selected(config)
     config.addinivalue_line("markers", "targets(*names): run on these targets only")
 
 
