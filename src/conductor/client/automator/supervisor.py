@@ -263,7 +263,9 @@ class Supervisor:
                 running = [child for child in self.children if child.alive]
                 if self._stopping and not running:
                     return
-                sentinels = [child.process.sentinel for child in running if child.process is not None]
+                # One that died since the last look is watched, too: its sentinel is ready at once.
+                watched = running if self._stopping else [child for child in self.children if child.restart_at is None]
+                sentinels = [child.process.sentinel for child in watched if child.process is not None]
                 news = [child.news for child in running if child.news is not None]
                 wait([*sentinels, *news, self._wake_r], self._next_look_s())
                 self._look_after()
