@@ -126,7 +126,8 @@ def _default(value: object) -> str:
 def _about_route(text: str | None) -> str:
     """A handler's docstring begins with the route itself; the table has that already."""
     said = " ".join((text or "").split())
-    return re.sub(r"^[A-Z]+ /\S*?[.,:]( |$)", "", said).strip()
+    about = re.sub(r"^[A-Z]+ /\S*?[.,:]( |$)", "", said).strip()
+    return about[:1].upper() + about[1:]
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from conductor.client.orkes_clients import OrkesClients
 from conductor.client.worker.worker import Worker
 from conductor.coordinator import Coordinator
 from conductor.testing import ConductorStub, FakeClock
+from conductor.testing.ports import free_port
 from conductor.wire import Verdict
 
 
@@ -42,11 +43,10 @@ class Ledger(TaskRunnerEventsListener):
 class Shop:
     """A coordinator and a one-task workflow on it."""
 
-    def __init__(self, database: Path, port: int = 0) -> None:
+    def __init__(self, database: Path) -> None:
         self.database = database
-        self.coordinator = Coordinator(database=database, port=port)
-        self.coordinator.__enter__()
-        self.port = int(self.coordinator.url.split(":")[2].split("/")[0])
+        self.port = free_port()
+        self.come_back()
         self.clients = OrkesClients(Configuration(self.coordinator.url))
 
     def define(self, **definition: Any) -> None:

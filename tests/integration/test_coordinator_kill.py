@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -16,6 +15,8 @@ from typing import Any
 
 import httpx
 import pytest
+
+from conductor.testing.ports import free_port
 
 KILLS = 50
 TASKS = 20_000
@@ -54,9 +55,7 @@ class Server:
 
     def __init__(self, database: Path) -> None:
         self.database = database
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}/api"
         self.start()
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import time
 import urllib.error
 import urllib.request
@@ -23,6 +22,7 @@ from conductor.client.configuration.settings.authentication_settings import Auth
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.worker.worker import Worker
 from conductor.testing import ConductorStub
+from conductor.testing.ports import free_port
 
 
 async def quick(n: int) -> int:
@@ -99,12 +99,6 @@ def test_a_killed_process_costs_no_more_than_what_it_had_in_hand(tmp_path: Path)
         ledger = len(server.results)
     assert abs(count_of(text, "task_verdict_total", verdict="COMMITTED") - ledger) <= in_hand
     assert count_of(text, "worker_restarts_total", taskType="w1") == 1
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Watched:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import ssl
 import threading
 from collections.abc import Awaitable, Callable
 from itertools import count
 
 from conductor.testing.http11 import Connection, RawRequest
+from conductor.testing.ports import free_port
 
 #: How long a start or stop may take before something is wrong, in real seconds.
 _PATIENCE_S = 10.0
 #: Turns of the event loop from the accepted socket to the connection; some more do no harm.
 _TURNS_TO_ACCEPT = 5
-_TRIES_TO_BIND = 20
-_BIND_PAUSE_S = 0.1
 
 
 class Listener:
@@ -81,24 +79,13 @@ class Listener:
     async def _listen(self, ready: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
-        server = await self._bind(self._loop)
-        self._port = server.sockets[0].getsockname()[1]
+        self._port = self._port or free_port()
+        server = await self._loop.create_server(self._connection, "127.0.0.1", self._port, ssl=self._ssl_context)
         ready.set()
         await self._stopped.wait()
         await self._end_connections(server)
         server.close()
         await server.wait_closed()
-
-    async def _bind(self, loop: asyncio.AbstractEventLoop) -> asyncio.Server:
-        """The port of before may be lent for a moment to somebody's outgoing connection: wait until it is back."""
-        for _ in range(_TRIES_TO_BIND):
-            try:
-                return await loop.create_server(self._connection, "127.0.0.1", self._port, ssl=self._ssl_context)
-            except OSError as error:
-                if not self._port or error.errno != errno.EADDRINUSE:
-                    raise
-                await asyncio.sleep(_BIND_PAUSE_S)
-        return await loop.create_server(self._connection, "127.0.0.1", self._port, ssl=self._ssl_context)
 
     async def _end_connections(self, server: asyncio.Server) -> None:
         """Also of those that are being accepted in this moment: a server that is closed would leave them half made."""

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import httpx
 
+from conductor.testing.ports import free_port
 from servers.java import aot_cache, launcher
-from servers.processes import Process, free_port
+from servers.processes import Process
 from servers.stores import Sqlite
 
 #: A busy machine takes its time.

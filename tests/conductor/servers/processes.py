@@ -1,4 +1,4 @@
-"""Child processes of the suite: a free port, a log file, a deadline to come up, an end that leaves nothing behind."""
+"""Child processes of the suite: a log file, a deadline to come up, an end that leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -13,14 +13,6 @@ from typing import IO
 
 #: Between two looks at something that has no event to wait on.
 LOOK_EVERY_S = 0.1
-
-
-def free_port() -> int:
-    """A port nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def listens(port: int) -> bool:

@@ -10,8 +10,9 @@ import tempfile
 from abc import ABC, abstractmethod
 from pathlib import Path
 
+from conductor.testing.ports import free_port
 from servers.missing import Missing
-from servers.processes import Process, free_port, listens
+from servers.processes import Process, listens
 
 START_TIMEOUT_S = 120.0
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from conductor.testing.ports import free_port
 from servers.node import Node
-from servers.processes import Process, free_port, listens
+from servers.processes import Process, listens
 from servers.proxy import RoundRobin
 from servers.stores import Postgres, Redis, Sqlite, Store
 

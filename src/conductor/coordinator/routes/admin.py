@@ -14,7 +14,7 @@ async def health(request: Request) -> Answer:
 
 
 async def version(_request: Request) -> Answer:
-    """GET /version."""
+    """GET /version: the version of this server."""
     return as_text(__version__)
 
 

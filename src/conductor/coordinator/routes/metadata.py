@@ -24,7 +24,7 @@ async def register_task_defs(request: Request) -> Answer:
 
 
 async def update_task_def(request: Request) -> Answer:
-    """PUT /metadata/taskdefs, name in the body; PUT /metadata/taskdefs/{name} is understood too."""
+    """PUT /metadata/taskdefs[/{name}]: one definition, which must exist, is replaced."""
     raw = request.json(dict[str, Any])
     named = request.params.get("name")
     if named is not None and raw.setdefault("name", named) != named:
@@ -35,12 +35,12 @@ async def update_task_def(request: Request) -> Answer:
 
 
 async def task_defs(request: Request) -> Answer:
-    """GET /metadata/taskdefs."""
+    """GET /metadata/taskdefs: all of them."""
     return as_json(await request.core.read(definitions.all_task_defs))
 
 
 async def task_def(request: Request) -> Answer:
-    """GET /metadata/taskdefs/{name}."""
+    """GET /metadata/taskdefs/{name}: the definition, or 404."""
     name = request.params["name"]
     found = await request.core.read(lambda tx: definitions.get_task_def(tx, name))
     if found is None:
@@ -49,7 +49,7 @@ async def task_def(request: Request) -> Answer:
 
 
 async def drop_task_def(request: Request) -> Answer:
-    """DELETE /metadata/taskdefs/{name}."""
+    """DELETE /metadata/taskdefs/{name}: the definition is gone."""
     name = request.params["name"]
     await request.core.write(lambda tx: definitions.drop_task_def(tx, name))
     return DONE
@@ -64,7 +64,7 @@ async def register_workflow_def(request: Request) -> Answer:
 
 
 async def validate_workflow_def(request: Request) -> Answer:
-    """POST /metadata/workflow/validate."""
+    """POST /metadata/workflow/validate: 200, or what is wrong with the definition; nothing is stored."""
     check_workflow_def(request.json(dict[str, Any]))
     return DONE
 
@@ -91,12 +91,12 @@ async def workflow_def(request: Request) -> Answer:
 
 
 async def workflow_defs(request: Request) -> Answer:
-    """GET /metadata/workflow."""
+    """GET /metadata/workflow: all versions of all of them."""
     return as_json(await request.core.read(lambda tx: queries.decoded(tx.rows("workflow definitions"))))
 
 
 async def names_and_versions(request: Request) -> Answer:
-    """GET /metadata/workflow/names-and-versions."""
+    """GET /metadata/workflow/names-and-versions: name to its versions and when they were made."""
     found: dict[str, list[dict[str, Any]]] = {}
     for definition in await request.core.read(lambda tx: queries.decoded(tx.rows("workflow definitions"))):
         known = {name: definition[name] for name in ("name", "version", "createTime") if name in definition}
@@ -105,25 +105,25 @@ async def names_and_versions(request: Request) -> Answer:
 
 
 async def names(request: Request) -> Answer:
-    """GET /metadata/workflow/names."""
+    """GET /metadata/workflow/names: the names."""
     found = await request.core.read(lambda tx: queries.decoded(tx.rows("workflow definitions")))
     return as_json(sorted({definition["name"] for definition in found}))
 
 
 async def latest_versions(request: Request) -> Answer:
-    """GET /metadata/workflow/latest-versions."""
+    """GET /metadata/workflow/latest-versions: the latest version of each."""
     found = await request.core.read(lambda tx: queries.decoded(tx.rows("workflow definitions")))
     return as_json(list({definition["name"]: definition for definition in found}.values()))
 
 
 async def versions(request: Request) -> Answer:
-    """GET /metadata/workflow/{name}/versions."""
+    """GET /metadata/workflow/{name}/versions: all versions of one."""
     name = request.params["name"]
     return as_json(await request.core.read(lambda tx: queries.decoded(tx.rows("workflow definition versions", name))))
 
 
 async def drop_workflow_def(request: Request) -> Answer:
-    """DELETE /metadata/workflow/{name}/{version}."""
+    """DELETE /metadata/workflow/{name}/{version}: running workflows keep the one they started with."""
     name, text = request.params["name"], request.params["version"]
     version = whole_number("a version", text)
     await request.core.write(lambda tx: definitions.drop_workflow_def(tx, name, version))

@@ -35,12 +35,12 @@ async def register(request: Request) -> Answer:
 
 
 async def everything(request: Request) -> Answer:
-    """GET /schema."""
+    """GET /schema: all of them."""
     return as_json(await request.core.read(lambda tx: queries.decoded(tx.rows("schemas"))))
 
 
 async def get(request: Request) -> Answer:
-    """GET /schema/{name}[/{version}]."""
+    """GET /schema/{name}[/{version}]: that version, or the latest."""
     name, version = request.params["name"], request.params.get("version")
     if version is None:
         rows = await request.core.read(lambda tx: tx.rows("latest schema", name))
@@ -53,7 +53,7 @@ async def get(request: Request) -> Answer:
 
 
 async def drop(request: Request) -> Answer:
-    """DELETE /schema/{name}[/{version}]."""
+    """DELETE /schema/{name}[/{version}]: that version, or all of them."""
     name, version = request.params["name"], request.params.get("version")
     if version is None:
         dropped = await request.core.write(lambda tx: tx.run("drop schemas", name))

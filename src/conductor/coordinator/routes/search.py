@@ -17,31 +17,31 @@ def _asked(request: Request) -> search.Search:
 
 
 async def workflows(request: Request) -> Answer:
-    """GET /workflow/search."""
+    """GET /workflow/search: workflow summaries by query, free text, sort and page."""
     asked = _asked(request)
     return as_json(await request.core.read(lambda tx: search.workflows(tx, asked)))
 
 
 async def whole_workflows(request: Request) -> Answer:
-    """GET /workflow/search-v2."""
+    """GET /workflow/search-v2: the same, with whole workflows."""
     asked, snapshots = _asked(request), request.core.snapshots
     return as_json(await request.core.read(lambda tx: search.whole_workflows(tx, snapshots, asked)))
 
 
 async def workflows_by_tasks(request: Request) -> Answer:
-    """GET /workflow/search-by-tasks."""
+    """GET /workflow/search-by-tasks: summaries of the workflows that have such tasks."""
     asked = _asked(request)
     return as_json(await request.core.read(lambda tx: search.workflows_by_tasks(tx, asked)))
 
 
 async def tasks(request: Request) -> Answer:
-    """GET /tasks/search."""
+    """GET /tasks/search: task summaries by query, free text, sort and page."""
     asked, snapshots = _asked(request), request.core.snapshots
     return as_json(await request.core.read(lambda tx: search.tasks(tx, snapshots, asked)))
 
 
 async def whole_tasks(request: Request) -> Answer:
-    """GET /tasks/search-v2."""
+    """GET /tasks/search-v2: the same, with whole tasks."""
     asked, snapshots = _asked(request), request.core.snapshots
     return as_json(await request.core.read(lambda tx: search.whole_tasks(tx, snapshots, asked)))
 

@@ -33,7 +33,7 @@ def _poll(request: Request, count: int, timeout_ms: int) -> Poll:
 
 
 async def get(request: Request) -> Answer:
-    """GET /tasks/{taskId}."""
+    """GET /tasks/{taskId}: the task, or 404."""
     task_id = request.params["taskId"]
     return as_json(await request.core.read(lambda tx: queries.task(tx, request.core.snapshots, task_id)))
 
@@ -58,7 +58,7 @@ def _log_line(body: bytes) -> str:
 
 
 async def logs(request: Request) -> Answer:
-    """GET /tasks/{taskId}/log."""
+    """GET /tasks/{taskId}/log: its lines, oldest first."""
     task_id = request.params["taskId"]
     rows = await request.core.read(lambda tx: tx.rows("logs", task_id))
     if not rows:
@@ -67,13 +67,13 @@ async def logs(request: Request) -> Answer:
 
 
 async def queue_size(request: Request) -> Answer:
-    """GET /tasks/queue/size?taskType=&domain=."""
+    """GET /tasks/queue/size?taskType=&domain=: how many wait to be polled."""
     task_type, domain = request.required("taskType"), request.query("domain") or ""
     return as_json(await request.core.read(lambda tx: queries.queue_size(tx, task_type, domain)))
 
 
 async def queue_sizes(request: Request) -> Answer:
-    """GET /tasks/queue/sizes?taskType=a&taskType=b."""
+    """GET /tasks/queue/sizes?taskType=a&taskType=b: name to how many wait."""
     names = request.all("taskType")
     if not names:
         raise bad_request("query parameter 'taskType' is required")
@@ -81,22 +81,22 @@ async def queue_sizes(request: Request) -> Answer:
 
 
 async def all_queues(request: Request) -> Answer:
-    """GET /tasks/queue/all."""
+    """GET /tasks/queue/all: every queue and how many wait in it."""
     return as_json(await request.core.read(queries.all_queues))
 
 
 async def all_queues_verbose(request: Request) -> Answer:
-    """GET /tasks/queue/all/verbose."""
+    """GET /tasks/queue/all/verbose: the same, in the nesting of a plain server."""
     return as_json(await request.core.read(queries.all_queues_verbose))
 
 
 async def poll_data(request: Request) -> Answer:
-    """GET /tasks/queue/polldata?taskType=."""
+    """GET /tasks/queue/polldata?taskType=: who polled for it last, and when."""
     return as_json(request.core.poll_data.of(request.required("taskType")))
 
 
 async def all_poll_data(request: Request) -> Answer:
-    """GET /tasks/queue/polldata/all."""
+    """GET /tasks/queue/polldata/all: the same for every type."""
     return as_json(request.core.poll_data.of())
 
 

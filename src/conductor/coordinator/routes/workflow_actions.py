@@ -42,15 +42,18 @@ def _deed(executions: Executions, action: Action, refused: int = 409) -> Deed:
 
 
 def _terminate(request: Request) -> Deed:
+    """Running tasks are cancelled; `reason` is kept with it."""
     reason = request.query("reason")
     return _deed(request.core.executions, lambda state, now_ms, _: workflow_actions.terminate(state, now_ms, reason))
 
 
 def _pause(request: Request) -> Deed:
+    """No new task is scheduled; those in a worker's hand go on."""
     return _deed(request.core.executions, lambda state, _now, _ids: workflow_actions.pause(state))
 
 
 def _resume(request: Request) -> Deed:
+    """A paused workflow goes on."""
     # A client's mistake, where the real server says 500.
     return _deed(
         request.core.executions,
@@ -60,6 +63,7 @@ def _resume(request: Request) -> Deed:
 
 
 def _retry(request: Request) -> Deed:
+    """A failed workflow goes on from its last failed task."""
     executions = request.core.executions
 
     def retry(tx: Tx, workflow_id: str) -> None:
@@ -72,6 +76,7 @@ def _retry(request: Request) -> Deed:
 
 
 def _restart(request: Request) -> Deed:
+    """An ended workflow begins again with its input, with `useLatestDefinitions` on the newest definition."""
     executions, latest = request.core.executions, request.flag("useLatestDefinitions", default=False)
 
     def restart(tx: Tx, workflow_id: str) -> None:
@@ -88,6 +93,7 @@ def _restarted(snapshot: Snapshot | None) -> Action:
 
 
 def _remove(request: Request) -> Deed:
+    """An ended workflow and its tasks are deleted; `archiveWorkflow=false` deletes a running one too."""
     archive = request.flag("archiveWorkflow", default=True)
 
     def remove(tx: Tx, workflow_id: str) -> None:
@@ -100,6 +106,7 @@ def _remove(request: Request) -> Deed:
 
 
 def _terminate_remove(request: Request) -> Deed:
+    """Terminated if it is running, and deleted."""
     terminate = _terminate(request)
 
     def terminate_remove(tx: Tx, workflow_id: str) -> None:
@@ -118,6 +125,7 @@ def one(make: Callable[[Request], Deed], answer: Answer = DONE) -> Any:
         await request.core.write(lambda tx: deed(tx, request.params["id"]))
         return answer
 
+    handler.__doc__ = make.__doc__
     return handler
 
 
@@ -132,6 +140,9 @@ def many(make: Callable[[Request], Deed]) -> Any:
             )
         return as_json(await request.core.write(lambda tx: _bulk(tx, ids, deed)))
 
+    handler.__doc__ = (
+        "The same for each workflow id in the body's array; which of them failed, and why, is in the answer."
+    )
     return handler
 
 
@@ -189,6 +200,7 @@ async def skip(request: Request) -> Answer:
 
 
 def _reset_callbacks(request: Request) -> Deed:
+    """Tasks that wait for their `callbackAfterSeconds` can be polled at once."""
     core = request.core
 
     def reset(tx: Tx, workflow_id: str) -> None:
@@ -201,6 +213,7 @@ def _reset_callbacks(request: Request) -> Deed:
 
 
 def _decide(request: Request) -> Deed:
+    """Looks whether there is something to schedule; it happens by itself."""
     executions = request.core.executions
     return lambda tx, workflow_id: executions.advance(tx, find_workflow(tx, workflow_id).pk)
 

@@ -79,7 +79,7 @@ async def execute(request: Request) -> Answer:
 
 
 async def get(request: Request) -> Answer:
-    """GET /workflow/{id}?includeTasks=true."""
+    """GET /workflow/{id}?includeTasks=true: the workflow, with its tasks unless told otherwise."""
     workflow_id, with_tasks = request.params["id"], request.flag("includeTasks", default=True)
     snapshots = request.core.snapshots
     return as_json(
@@ -88,7 +88,7 @@ async def get(request: Request) -> Answer:
 
 
 async def status(request: Request) -> Answer:
-    """GET /workflow/{id}/status."""
+    """GET /workflow/{id}/status: its status; output and variables when asked for."""
     output, variables = request.flag("includeOutput", default=False), request.flag("includeVariables", default=False)
     workflow_id = request.params["id"]
     return as_json(
@@ -97,7 +97,7 @@ async def status(request: Request) -> Answer:
 
 
 async def tasks(request: Request) -> Answer:
-    """GET /workflow/{id}/tasks?start=0&count=15&status=."""
+    """GET /workflow/{id}/tasks?start=0&count=15&status=: a page of its tasks."""
     start_at, count = max(0, request.integer("start", 0)), max(0, request.integer("count", 15))
     wanted = {name for text in request.all("status") for name in text.split(",") if name}
     workflow_id, snapshots = request.params["id"], request.core.snapshots
@@ -107,7 +107,7 @@ async def tasks(request: Request) -> Answer:
 
 
 async def running(request: Request) -> Answer:
-    """GET /workflow/running/{name}?version=1&startTime=&endTime=."""
+    """GET /workflow/running/{name}?version=1&startTime=&endTime=: the ids of those that are running."""
     query = (
         request.params["name"],
         request.integer("version", 1),
@@ -120,7 +120,7 @@ async def running(request: Request) -> Answer:
 
 
 async def correlated(request: Request) -> Answer:
-    """GET /workflow/{name}/correlated/{correlationId}."""
+    """GET /workflow/{name}/correlated/{correlationId}: those that run; includeClosed=true adds the ended ones."""
     ids = [request.params["correlationId"]]
     return as_json((await _correlated(request, ids))[ids[0]])
 
