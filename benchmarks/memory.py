@@ -33,7 +33,7 @@ async def _one_process(server: ConductorStub, count: int) -> float:
 
 
 def _process_each(server: ConductorStub, count: int) -> tuple[float, int]:
-    with TaskHandler(workers=_workers(count), configuration=Configuration(server.url)) as handler:
+    with TaskHandler(workers=_workers(count), configuration=Configuration(server.url, log_level="WARNING")) as handler:
         handler.start_processes()
         seen = len(server.results)
         for number in range(count):

@@ -6,6 +6,8 @@ import logging
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from conductor.client.worker.worker_config import ConfigurationError
 from conductor.client.worker.worker_task import worker_task
 from conductor.testing import ConductorStub
 
+UNIT = Path(__file__).parents[1]
 #: Processes on a busy machine take their time.
 PATIENCE_S = 40.0
 
@@ -106,6 +109,25 @@ class TestConstruction:
 
 
 class TestProcesses:
+    def test_share_what_the_fork_server_has_loaded(self, conductor_stub: ConductorStub) -> None:
+        """Ours, beside what the program itself asked for."""
+        program = f"""
+import multiprocessing
+from conductor import Configuration, TaskHandler, Worker
+from automator.portable_workers import shared_modules
+if __name__ == "__main__":
+    multiprocessing.set_forkserver_preload(["colorsys"])
+    workers, configuration = [Worker("job", shared_modules)], Configuration({conductor_stub.url!r})
+    with TaskHandler(workers, configuration, start_method="forkserver") as handler:
+        handler.start_processes()
+        handler.join_processes()
+"""
+        with subprocess.Popen([sys.executable, "-c", program], cwd=UNIT) as process:
+            output = output_of(conductor_stub)
+            process.terminate()
+        assert output["frozen"] > 1000
+        assert output["wanted"]
+
     def test_one_for_each_worker(self, conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.INFO)
         workers = [worker_of("a"), worker_of("b", portable_workers.about_process_async)]

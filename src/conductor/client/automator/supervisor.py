@@ -26,6 +26,8 @@ from conductor.client.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
 
+#: What the fork server loads, so that its children need not.
+PRELOAD = "conductor.client.automator.preload"
 #: A child that has lived this long has recovered: its restarts count from zero again.
 HEALTHY_S = 60.0
 #: A process that has not begun to work after this long is complained about.
@@ -56,7 +58,18 @@ def start_context(method: str | None) -> BaseContext:
         # A notebook's functions exist nowhere else: only a fork knows them.
         preferred = ["forkserver", "spawn"] if scripted else ["fork", "spawn"]
         method = next(name for name in preferred if name in known)
+    if method == "forkserver":
+        _share_imports()
     return multiprocessing.get_context(method)
+
+
+def _share_imports() -> None:
+    """A fork server that is still to start loads our modules first; what else the program wants loaded stays."""
+    from multiprocessing import forkserver
+
+    wanted = getattr(forkserver._forkserver, "_preload_modules", ["__main__"])
+    if PRELOAD not in wanted:
+        forkserver.set_forkserver_preload([*wanted, PRELOAD])
 
 
 def portable(spec: ChildSpec) -> ChildSpec:

@@ -248,12 +248,17 @@ def _settle() -> None:
     time.sleep(EXIT_PAUSE_S)
 
 
-def _build(configuration: Configuration, pool_size: int, keepalive: int) -> Client:
+def load_library() -> type[ClientBuilder]:
+    """Import the HTTP library, all that a request may need of it."""
     import pyreqwest.exceptions  # noqa: F401 (the library itself would import it in the middle of the first failure)
     from pyreqwest.client import ClientBuilder
 
+    return ClientBuilder
+
+
+def _build(configuration: Configuration, pool_size: int, keepalive: int) -> Client:
     builder = (
-        ClientBuilder()
+        load_library()()
         .user_agent(USER_AGENT)
         .follow_redirects(False)  # a POST that becomes a GET elsewhere would be a lost report
         .max_connections(pool_size)

@@ -1,0 +1,19 @@
+"""What every worker's process needs, imported once in the fork server: its children have it at once, and share it."""
+
+from __future__ import annotations
+
+import gc
+from importlib import import_module
+
+from conductor.client.http.async_rest import load_library
+
+for name in ("conductor.client.automator.task_handler", "conductor.client.telemetry.process_telemetry", "uvloop"):
+    try:
+        import_module(name)
+    except ImportError:
+        continue  # not installed, not needed
+load_library()
+
+# The collector would write into every object, and so give each child a copy of its own.
+gc.collect()
+gc.freeze()
