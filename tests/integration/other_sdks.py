@@ -17,6 +17,19 @@ INSTALL_TIMEOUT_S = 240
 CACHE = ROOT / ".cache"
 CONDUCTOR_PYTHON = "conductor-python==2.0.0"
 CONDUCTOR_JAVASCRIPT = "@io-orkes/conductor-javascript@4.0.0"
+CONDUCTOR_JAVA = ("org.conductoross", "conductor-client", "6.0.0")
+_COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+_POM = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>scenarios</groupId>
+  <artifactId>scenarios</artifactId>
+  <version>1</version>
+  <dependencies>
+    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>
+  </dependencies>
+</project>
+"""
 
 
 class Unavailable(Exception):
@@ -44,6 +57,20 @@ def conductor_javascript() -> Path:
     return place
 
 
+def conductor_java() -> Path:
+    """The directory of the jars of the Java SDK."""
+    if shutil.which("mvn") is None:
+        raise Unavailable("Maven fetches the Java SDK and is not on PATH")
+    place = CACHE / "conductor-java"
+    with _made_once(place, ":".join(CONDUCTOR_JAVA)) as missing:
+        if missing:
+            shutil.rmtree(place / "lib", ignore_errors=True)
+            (place / "pom.xml").write_text(_POM.format(*CONDUCTOR_JAVA))
+            to = f"-DoutputDirectory={place / 'lib'}"
+            _run("mvn", "-B", "-q", "-f", place / "pom.xml", _COPY_DEPENDENCIES, to)
+    return place / "lib"
+
+
 @contextmanager
 def _made_once(place: Path, what: str) -> Iterator[bool]:
     """True inside: it must be made now. Two processes never make it at once."""
@@ -65,7 +92,7 @@ def _run(*command: object) -> None:
     except subprocess.TimeoutExpired:
         raise Unavailable(f"{' '.join(words)}: not done after {INSTALL_TIMEOUT_S} s") from None
     if result.returncode:
-        raise Unavailable(f"{' '.join(map(str, command))}: {result.stderr[-1000:]}")
+        raise Unavailable(f"{' '.join(words)}: {(result.stdout + result.stderr)[-1000:]}")
 
 
 def _environment() -> dict[str, str]:

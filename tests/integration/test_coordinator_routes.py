@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -156,13 +157,115 @@ class TestByReference:
         api.post(f"/tasks/{workflow}/r0/COMPLETED", json={})
         assert api.post(f"/tasks/{workflow}/r1/COMPLETED/sync", json={}).json()["status"] == "COMPLETED"
 
-    def test_signal_completes_a_wait(self, api: httpx.Client) -> None:
-        flow = {"name": "w", "tasks": [{"name": "w", "taskReferenceName": "w", "type": "WAIT"}]}
-        workflow = start(api, workflowDef=flow)
+
+def task(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "taskReferenceName": name, **more}
+
+
+def wait(name: str, **given: Any) -> dict[str, Any]:
+    return task(name, type="WAIT", inputParameters=given)
+
+
+def start_tasks(api: httpx.Client, *tasks: dict[str, Any], name: str = "inline") -> str:
+    return start(api, workflowDef={"name": name, "tasks": tasks})
+
+
+def sub_workflow(*tasks: dict[str, Any]) -> dict[str, Any]:
+    child = {"name": "child", "version": 1, "workflowDefinition": {"name": "child", "tasks": tasks}}
+    return task("sub", type="SUB_WORKFLOW", subWorkflowParam=child)
+
+
+def finish_soon(api: httpx.Client, name: str) -> None:
+    """Work on a task as soon as there is one."""
+    while (answer := api.get(f"/tasks/poll/{name}")).status_code == 204:
+        pass
+    found = answer.json()
+    body = {key: found[key] for key in ("taskId", "workflowInstanceId", "leaseId")} | {"status": "COMPLETED"}
+    assert api.post("/tasks", json=body).status_code == 200
+
+
+class TestSignals:
+    def test_a_signal_completes_a_wait(self, api: httpx.Client) -> None:
+        workflow = start_tasks(api, wait("w"))
         assert api.post(f"/tasks/{workflow}/COMPLETED/signal", json={"x": 1}).status_code == 200
         found = api.get(f"/workflow/{workflow}").json()
         assert (found["status"], found["output"]) == ("COMPLETED", {"x": 1})
         assert api.post("/tasks/nope/COMPLETED/signal", json={}).status_code == 404
+        assert api.post(f"/tasks/{workflow}/COMPLETED/signal", json={}).status_code == 200
+
+    def test_sync_answers_at_the_next_wait_and_at_the_end(self, api: httpx.Client) -> None:
+        workflow = start_tasks(api, wait("w1"), wait("w2"))
+        answers = [api.post(f"/tasks/{workflow}/COMPLETED/signal/sync", json={"n": n}).json() for n in range(2)]
+        assert [answer["targetWorkflowStatus"] for answer in answers] == ["RUNNING", "COMPLETED"]
+        assert [answer["signalTimeout"] for answer in answers] == [False, False]
+        assert [one["status"] for one in answers[0]["tasks"]] == ["COMPLETED", "IN_PROGRESS"]
+        assert (answers[1]["targetWorkflowId"], answers[1]["output"]) == (workflow, {"n": 1})
+
+    def test_sync_without_an_open_wait_is_a_404(self, api: httpx.Client) -> None:
+        workflow = start(api)
+        answer = api.post(f"/tasks/{workflow}/COMPLETED/signal/sync", json={})
+        message = f"Found no blocked task in workflow {workflow} to signal"
+        assert (answer.status_code, answer.json()["message"]) == (404, message)
+        assert api.post("/tasks/nope/COMPLETED/signal/sync", json={}).status_code == 404
+
+    def test_sync_answers_when_the_time_is_over(self, api: httpx.Client) -> None:
+        workflow = start_tasks(api, wait("w"), task("a"))
+        answer = api.post(f"/tasks/{workflow}/COMPLETED/signal/sync", json={}, params={"timeoutMillis": 0}).json()
+        assert (answer["targetWorkflowStatus"], answer["signalTimeout"]) == ("RUNNING", True)
+
+    def test_a_wait_with_a_duration_can_be_signalled_but_is_not_stopped_at(self, api: httpx.Client) -> None:
+        workflow = start_tasks(api, wait("w1", duration="1h"), wait("w2", duration="1h"))
+        url, brief = f"/tasks/{workflow}/COMPLETED/signal/sync", {"timeoutMillis": 0}
+        assert api.post(url, json={}, params=brief).json()["signalTimeout"]
+        assert api.post(url, json={}, params=brief).json()["targetWorkflowStatus"] == "COMPLETED"
+
+    def test_a_signal_reaches_the_wait_of_a_sub_workflow(self, api: httpx.Client) -> None:
+        workflow = start_tasks(api, sub_workflow(wait("w1"), wait("w2"), wait("w3")))
+        assert api.post(f"/tasks/{workflow}/COMPLETED/signal", json={}).status_code == 200
+        asked = {"returnStrategy": "BLOCKING_WORKFLOW"}
+        answer = api.post(f"/tasks/{workflow}/COMPLETED/signal/sync", json={}, params=asked).json()
+        assert (answer["targetWorkflowId"], answer["workflowName"]) == (workflow, "child")
+        assert [one["status"] for one in answer["tasks"]] == ["COMPLETED", "COMPLETED", "IN_PROGRESS"]
+
+    def test_a_move_of_the_sub_workflow_is_noticed(self, api: httpx.Client) -> None:
+        workflow = start_tasks(api, sub_workflow(wait("w1"), task("a"), wait("w2")))
+        url, patient = f"/tasks/{workflow}/COMPLETED/signal/sync", {"timeoutMillis": 30_000}
+        with ThreadPoolExecutor() as threads:
+            waiting = threads.submit(api.post, url, json={}, params=patient, timeout=40)
+            finish_soon(api, "a")
+            assert waiting.result().json()["signalTimeout"] is False
+
+    def test_two_can_wait_for_one_workflow(self, api: httpx.Client) -> None:
+        branches = [[wait("w1", duration="1h")], [wait("w2", duration="1h")]]
+        fork = task("fork", type="FORK_JOIN", forkTasks=branches)
+        workflow = start_tasks(api, fork, task("join", type="JOIN", joinOn=["w1", "w2"]), task("a"))
+        url, patient = f"/tasks/{workflow}/COMPLETED/signal/sync", {"timeoutMillis": 30_000}
+        with ThreadPoolExecutor() as threads:
+            waiting = [threads.submit(api.post, url, json={}, params=patient, timeout=40) for _ in range(2)]
+            finish_soon(api, "a")
+            answers = [one.result().json() for one in waiting]
+        assert [(one["targetWorkflowStatus"], one["signalTimeout"]) for one in answers] == [("COMPLETED", False)] * 2
+
+    @pytest.mark.parametrize("strategy", ["BLOCKING_TASK", "BLOCKING_TASK_INPUT"])
+    def test_the_answer_can_be_the_task_that_blocks(self, api: httpx.Client, strategy: str) -> None:
+        workflow = start_tasks(api, wait("w1"), wait("w2", x=3))
+        asked = {"returnStrategy": strategy}
+        answer = api.post(f"/tasks/{workflow}/COMPLETED/signal/sync", json={}, params=asked).json()
+        assert (answer["responseType"], answer["targetWorkflowId"], answer["workflowId"]) == (
+            strategy,
+            workflow,
+            workflow,
+        )
+        assert (answer["referenceTaskName"], answer["taskType"], answer["input"]) == ("w2", "WAIT", {"x": 3})
+        # Nothing blocks any more: the answer says that it is the workflow.
+        answer = api.post(f"/tasks/{workflow}/COMPLETED/signal/sync", json={}, params=asked).json()
+        assert (answer["responseType"], answer["status"]) == ("TARGET_WORKFLOW", "COMPLETED")
+
+    def test_an_unknown_return_strategy_changes_nothing(self, api: httpx.Client) -> None:
+        workflow = start_tasks(api, wait("w"))
+        url = f"/tasks/{workflow}/COMPLETED/signal/sync"
+        assert api.post(url, json={}, params={"returnStrategy": "x"}).status_code == 400
+        assert status(api, workflow) == "RUNNING"
 
 
 class TestReading:
@@ -279,6 +382,16 @@ class TestExecute:
         found = api.post("/workflow/execute/flow/0", json={"name": "flow"}, params={"waitForSeconds": 0}).json()
         assert (found["targetWorkflowStatus"], found["signalTimeout"]) == ("RUNNING", True)
         assert api.post("/workflow/execute/flow/x", json={}).status_code == 400
+
+    def test_answers_when_only_a_signal_helps(self, api: httpx.Client) -> None:
+        api.post("/metadata/workflow", json={"name": "signalled", "tasks": [wait("w")]})
+        asked = {"waitForSeconds": 30, "returnStrategy": "BLOCKING_TASK"}
+        found = api.post("/workflow/execute/signalled/1", json={}, params=asked, timeout=40).json()
+        assert (found["responseType"], found["referenceTaskName"], found["signalTimeout"]) == (
+            "BLOCKING_TASK",
+            "w",
+            False,
+        )
 
 
 class TestSchemaEnforcement:

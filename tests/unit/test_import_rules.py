@@ -145,7 +145,7 @@ def _within(name: str, prefix: str) -> bool:
 AUTOMATOR = "conductor.client.automator."
 #: From the faces down. What stands in a line may import the lines below it, and its own.
 LAYERS: list[list[str]] = [
-    ["run_for_duration"],
+    ["run_for_duration", "preload"],
     ["task_handler", "task_handler_asyncio", "task_runner", "async_task_runner", "task_runner_asyncio"],
     ["supervisor", "child", "roster"],
     ["crew"],

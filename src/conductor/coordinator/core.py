@@ -57,7 +57,7 @@ class Core:
         self._timer = DeadlineTimer(clock, self._tick_on_time)
         self._retention = Retention(store, clock, keep) if keep else None
         self._tasks: list[asyncio.Task[None]] = []
-        self._watchers: dict[int, asyncio.Event] = {}
+        self._watchers: dict[int, set[asyncio.Event]] = {}
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -78,8 +78,7 @@ class Core:
     def drain(self) -> None:
         """Answer every parked poll at once."""
         self.waiters.close()
-        for event in self._watchers.values():
-            event.set()
+        self._moved(*self._watchers)
 
     async def stop(self) -> None:
         """End what runs beside the requests."""
@@ -93,9 +92,11 @@ class Core:
         self._timer.notice(notes.wake_ms)
         if notes.ended and self._retention is not None:
             self._retention.notice()
-        for workflow in notes.ended:
-            event = self._watchers.get(workflow)
-            if event is not None:
+        self._moved(*notes.ended)
+
+    def _moved(self, *workflows: int) -> None:
+        for workflow in workflows:
+            for event in self._watchers.get(workflow, ()):
                 event.set()
 
     # -- time -----------------------------------------------------------------------------------------------------
@@ -190,19 +191,34 @@ class Core:
         except ApiError as error:
             return Outcome(report.task_id or "", error.verdict or Verdict.REJECTED, error.status, error.message)
 
-    async def wait_for(self, workflow: int, done: Callable[[Tx], bool], timeout_s: float) -> bool:
-        """Park until `done` says so; it is asked after each commit that moves the workflow. Whether it was in time."""
-        moved = self._watchers[workflow] = asyncio.Event()
+    async def wait_for(self, workflow: int, look: Callable[[Tx], set[int]], timeout_s: float) -> bool:
+        """Park until `look` names no workflow to wait for any more. Whether it was in time.
+
+        It looks again after each commit that moves `workflow` or one of those it named.
+        """
+        moved, watched = asyncio.Event(), {workflow}
+        self._watchers.setdefault(workflow, set()).add(moved)
         ends = self.clock.monotonic() + timeout_s
         try:
-            while not await self.store.write(done):
+            while wanted := await self.store.write(look):
+                if new := wanted - watched:
+                    watched |= new
+                    for one in new:
+                        self._watchers.setdefault(one, set()).add(moved)
+                    continue  # it may have moved before it was watched
                 left_s = ends - self.clock.monotonic()
                 if left_s <= 0 or self.waiters.closed or not await self.clock.wait(moved, left_s):
                     return False
                 moved.clear()
         finally:
-            self._watchers.pop(workflow, None)
+            for one in watched:
+                self._unwatch(one, moved)
         return True
+
+    def _unwatch(self, workflow: int, moved: asyncio.Event) -> None:
+        self._watchers[workflow].discard(moved)
+        if not self._watchers[workflow]:
+            del self._watchers[workflow]
 
     # -- everything else ------------------------------------------------------------------------------------------
 

@@ -368,9 +368,10 @@ public class JavaScenarios {
         same(Set.copyOf(ids), Set.copyOf(each(found, WorkflowSummary::getWorkflowId)));
         same(Set.copyOf(ids), Set.copyOf(each(workflows.searchV2(query).getResults(), Workflow::getWorkflowId)));
         same(List.of(), workflows.search("workflowType = 'searched' AND status = 'FAILED'").getResults());
-        String tasksOfOne = "workflowId = '" + ids.get(0) + "'";
-        same(List.of("first"), each(tasks.search(tasksOfOne).getResults(), TaskSummary::getTaskDefName));
-        same(List.of("first"), each(tasks.searchV2(tasksOfOne).getResults(), Task::getTaskDefName));
+        List<TaskSummary> summaries = tasks.search(query).getResults();
+        same(Set.copyOf(ids), Set.copyOf(each(summaries, TaskSummary::getWorkflowId)));
+        List<Task> whole = tasks.searchV2(query).getResults();
+        same(Set.copyOf(ids), Set.copyOf(each(whole, Task::getWorkflowInstanceId)));
     }
 
     static void correlation() {

@@ -10,12 +10,13 @@ from conductor.coordinator.routes import (
     reports,
     schemas,
     search,
+    signals,
     tasks,
     workflow_actions,
     workflows,
 )
 
-_RESOURCES = (tasks, reports, by_reference, metadata, schemas, workflows, workflow_actions, search, admin)
+_RESOURCES = (tasks, reports, by_reference, signals, metadata, schemas, workflows, workflow_actions, search, admin)
 
 #: Everything the coordinator answers.
 ROUTES: list[Route] = [route for resource in _RESOURCES for route in resource.ROUTES]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, get_args
 
 import msgspec
@@ -9,8 +10,8 @@ import msgspec
 from conductor.coordinator import queries
 from conductor.coordinator.app import DONE, Answer, Request, Route, as_json, as_text
 from conductor.coordinator.errors import bad_request, not_found
-from conductor.coordinator.executions import find_workflow
 from conductor.coordinator.report import Report, ReportedStatus
+from conductor.coordinator.signals import open_tasks
 from conductor.coordinator.store import Tx
 from conductor.coordinator.task_row import TaskRow
 from conductor.coordinator.workflow_state import round_ref
@@ -18,43 +19,35 @@ from conductor.coordinator.workflow_state import round_ref
 
 async def update(request: Request) -> Answer:
     """POST /tasks/{workflowId}/{ref}/{status}: the task's id, or nothing when no open task has that name."""
-    task_id = await _update(request, lambda row: _is_named(row, request.params["ref"]))
+    task_id = await update_task(request, _named(request))
     return as_text(task_id) if task_id is not None else DONE
 
 
 async def update_sync(request: Request) -> Answer:
     """POST /tasks/{workflowId}/{ref}/{status}/sync: the workflow as it is afterwards."""
     workflow_id, ref = request.params["workflowId"], request.params["ref"]
-    if await _update(request, lambda row: _is_named(row, ref)) is None:
+    if await update_task(request, _named(request)) is None:
         raise not_found(f"Found no running task {ref} of workflow {workflow_id} to update")
     snapshots = request.core.snapshots
     return as_json(await request.core.read(lambda tx: queries.workflow(tx, snapshots, workflow_id, with_tasks=True)))
 
 
-async def signal(request: Request) -> Answer:
-    """POST /tasks/{workflowId}/{status}/signal: completes an open WAIT; nothing happens without one."""
-    workflow_id = request.params["workflowId"]
-    await request.core.read(lambda tx: find_workflow(tx, workflow_id))
-    await _update(request, lambda row: row.kind == "WAIT")
-    return DONE
-
-
-async def _update(request: Request, wanted: Any) -> str | None:
+async def update_task(request: Request, find: Callable[[Tx], TaskRow | None]) -> str | None:
+    """Give the task that is found the status in the path and the output in the body; its id."""
     status = request.params["status"]
     if status not in get_args(ReportedStatus):
         raise bad_request(f"{status!r} is no status a task can be given; use {', '.join(get_args(ReportedStatus))}")
     output, worker_id = request.json(dict[str, Any]), request.query("workerid")
-    workflow_id = request.params["workflowId"]
 
     def change(tx: Tx) -> str | None:
-        row = _open_task(tx, workflow_id, wanted)
+        row = find(tx)
         if row is None:
             return None
         stored = tx.row("task data", row.pk)
         merged = {**msgspec.json.decode(stored[1] or b"{}"), **output} if stored else output
         report = Report(
             task_id=tx.ids.task(row.pk),
-            workflow_instance_id=workflow_id,
+            workflow_instance_id=tx.ids.workflow(row.workflow),
             worker_id=worker_id or row.worker_id,
             status=status,  # type: ignore[arg-type]
             output_data=merged,
@@ -65,13 +58,14 @@ async def _update(request: Request, wanted: Any) -> str | None:
     return await request.core.write(change)
 
 
-def _open_task(tx: Tx, workflow_id: str, wanted: Any) -> TaskRow | None:
-    rows = [TaskRow._make(row) for row in tx.rows("open tasks of workflow", tx.ids.workflow_pk(workflow_id) or 0)]
-    return next((row for row in rows if wanted(row)), None)
+def _named(request: Request) -> Callable[[Tx], TaskRow | None]:
+    workflow_id, ref = request.params["workflowId"], request.params["ref"]
 
+    def find(tx: Tx) -> TaskRow | None:
+        rows = open_tasks(tx, tx.ids.workflow_pk(workflow_id) or 0)
+        return next((row for row in rows if row.ref in (ref, round_ref(ref, row.iteration))), None)
 
-def _is_named(row: TaskRow, ref: str) -> bool:
-    return row.ref in (ref, round_ref(ref, row.iteration))
+    return find
 
 
 _WHO = {"workerid": "string"}
@@ -80,5 +74,4 @@ _OUTPUT = dict[str, Any]
 ROUTES = [
     Route("POST", "/api/tasks/{workflowId}/{ref}/{status}", update, query=_WHO, body=_OUTPUT),
     Route("POST", "/api/tasks/{workflowId}/{ref}/{status}/sync", update_sync, query=_WHO, body=_OUTPUT),
-    Route("POST", "/api/tasks/{workflowId}/{status}/signal", signal, query=_WHO, body=_OUTPUT),
 ]

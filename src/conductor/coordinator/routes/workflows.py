@@ -9,6 +9,7 @@ from conductor.coordinator.app import Answer, Request, Route, as_json, as_text, 
 from conductor.coordinator.definition_rules import check_workflow_def
 from conductor.coordinator.errors import ApiError, bad_request, invalid, not_found
 from conductor.coordinator.executions import Start, find_workflow
+from conductor.coordinator.routes.signals import RETURN_STRATEGY, return_strategy, wait_for_signal
 from conductor.coordinator.store import Tx
 from conductor.coordinator.workflow_row import WorkflowRow
 
@@ -54,28 +55,14 @@ async def _start(request: Request, asked: Start) -> Answer:
 
 
 async def execute(request: Request) -> Answer:
-    """POST /workflow/execute/{name}/{version}: start, and answer when it has ended or come to a listed task."""
+    """POST /workflow/execute/{name}/{version}: start; answer once it has ended, awaits a signal or passed a given ref."""
     asked = request.json(Start)
     asked.name, asked.version = request.params["name"], whole_number("a version", request.params["version"]) or None
     wait_s = min(max(0, request.integer("waitForSeconds", 10)), MAX_WAIT_S)
     refs = {ref for text in request.all("waitUntilTaskRef") for ref in text.split(",") if ref}
-    core, workflow_id = request.core, (await _start(request, asked)).body.decode()
-
-    def done(tx: Tx) -> bool:
-        row = find_workflow(tx, workflow_id)
-        return row.terminal or any(queries.has_ended(tx, row.pk, ref) for ref in refs)
-
-    pk = await core.read(lambda tx: find_workflow(tx, workflow_id).pk)
-    in_time = await core.wait_for(pk, done, wait_s)
-    found = await core.read(lambda tx: queries.workflow(tx, core.snapshots, workflow_id, with_tasks=True))
-    found |= {
-        "responseType": "TARGET_WORKFLOW",
-        "targetWorkflowId": workflow_id,
-        "targetWorkflowStatus": found["status"],
-        "requestId": request.query("requestId"),
-        "signalTimeout": not in_time,
-    }
-    return as_json(found)
+    strategy = return_strategy(request)
+    workflow_id = (await _start(request, asked)).body.decode()
+    return await wait_for_signal(request, workflow_id, strategy, wait_s, request.query("requestId"), refs)
 
 
 async def get(request: Request) -> Answer:
@@ -142,7 +129,7 @@ async def _correlated(request: Request, ids: list[str]) -> dict[str, Any]:
 
 
 _BY_NAME = {"version": "integer", "correlationId": "string", "priority": "integer"}
-_WAIT = {"waitForSeconds": "integer", "waitUntilTaskRef": "string", "requestId": "string"}
+_WAIT = {"waitForSeconds": "integer", "waitUntilTaskRef": "string", "requestId": "string", **RETURN_STRATEGY}
 _CORRELATED = {"includeClosed": "boolean", "includeTasks": "boolean"}
 _PERIOD = {"version": "integer", "startTime": "integer", "endTime": "integer"}
 
