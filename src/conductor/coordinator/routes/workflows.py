@@ -55,7 +55,7 @@ async def _start(request: Request, asked: Start) -> Answer:
 
 
 async def execute(request: Request) -> Answer:
-    """POST /workflow/execute/{name}/{version}: start; answer once it has ended, awaits a signal or passed a given ref."""
+    """POST /workflow/execute/{name}/{version}: start; answered at its end, at an open WAIT, or past a listed task."""
     asked = request.json(Start)
     asked.name, asked.version = request.params["name"], whole_number("a version", request.params["version"]) or None
     wait_s = min(max(0, request.integer("waitForSeconds", 10)), MAX_WAIT_S)
