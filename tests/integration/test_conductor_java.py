@@ -1,0 +1,95 @@
+"""Conductor's Java SDK, with jars of its own, as client and worker of our coordinator."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from other_sdks import ROOT, Unavailable, conductor_java
+
+from conductor.coordinator import Coordinator
+
+sys.path.append(str(ROOT / "tests" / "conductor"))
+
+from servers.java import find_java  # noqa: E402 - found on the path above
+from servers.missing import Missing  # noqa: E402
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("conductor-java"), pytest.mark.timeout(600)]
+
+PROGRAM = Path(__file__).parent / "sdk_scripts" / "JavaScenarios.java"
+#: For a start with little processor time: this program lives for half a minute.
+FLAGS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+SCENARIOS = [
+    "sixty_workflows_of_two_steps",
+    "retries",
+    "retries_of_an_annotated_worker",
+    "retries_run_out",
+    "terminal_failure",
+    "terminal_failure_of_an_annotated_worker",
+    "task_in_progress",
+    "task_in_progress_of_an_annotated_worker",
+    "domains",
+    "domains_of_an_annotated_worker",
+    "heartbeats",
+    "logs",
+    "logs_of_an_annotated_worker",
+    "search",
+    "correlation",
+    "terminate",
+    "pause_and_resume",
+    "retry",
+    "restart",
+    "rerun",
+    "skip",
+    "remove",
+    "bulk",
+    "polling_by_hand",
+    "reports_answered_with_the_next_task",
+    "signals",
+    "executed_and_waited_for",
+    "workflow_as_code",
+    "definitions",
+    "mistakes",
+]
+
+
+@pytest.fixture(scope="module")
+def sdk() -> tuple[Path, Path]:
+    """A java, and the directory of the SDK's jars. They need what the server needs: Java 21."""
+    try:
+        return find_java(), conductor_java()
+    except (Missing, Unavailable) as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"the Java SDK cannot be had here: {error}")
+
+
+@pytest.fixture(scope="module")
+def failures(sdk: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
+    """What each scenario came to. All run once, in one process."""
+    java, jars = sdk
+    database = tmp_path_factory.mktemp("java") / "coordinator.db"
+    with Coordinator(database=database) as coordinator:
+        program = subprocess.run(
+            [java, *FLAGS, "-cp", f"{jars}/*", PROGRAM, coordinator.url],
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+    lines = [json.loads(line) for line in program.stdout.splitlines() if line.startswith('{"scenario"')]
+    assert lines, f"the scenarios did not run:\n{program.stdout[-2000:]}\n{program.stderr[-3000:]}"
+    return {line["scenario"]: line["failure"] for line in lines}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_conductor_java(failures: dict[str, str | None], scenario: str) -> None:
+    assert scenario in failures, "it was not reached"
+    assert failures[scenario] is None, failures[scenario]
+
+
+def test_every_scenario_has_a_test(failures: dict[str, str | None]) -> None:
+    assert sorted(failures) == sorted(SCENARIOS)
