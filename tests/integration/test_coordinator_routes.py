@@ -287,6 +287,13 @@ class TestReading:
         )
         assert api.get("/tasks/search-v2").json()["results"][0]["inputData"] == {}
 
+    def test_whole_workflows_are_found_by_their_tasks(self, api: httpx.Client) -> None:
+        ids = {start(api) for _ in range(2)}
+        found = api.get("/workflow/search-by-tasks-v2", params={"query": "taskType=a"}).json()
+        assert (found["totalHits"], {one["workflowId"] for one in found["results"]}) == (2, ids)
+        assert [task["referenceTaskName"] for task in found["results"][0]["tasks"]] == ["r0"]
+        assert api.get("/workflow/search-by-tasks-v2", params={"query": "taskType=b"}).json()["results"] == []
+
     @pytest.mark.parametrize(
         "query", ["foo bar baz", "nothing = 1", "startTime > soon", "status = 'x'; DROP TABLE task"]
     )

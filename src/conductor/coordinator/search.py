@@ -70,14 +70,24 @@ def workflows(tx: Tx, search: Search) -> dict[str, Any]:
 def whole_workflows(tx: Tx, snapshots: Snapshots, search: Search) -> dict[str, Any]:
     """The workflows that match, whole."""
     hits, keys = _find(tx, search, _WORKFLOWS, "w.pk", WORKFLOW_FIELDS)
-    rows = [WorkflowRow._make(tx.row("workflow", key) or ()) for key in keys]
-    return {"totalHits": hits, "results": [whole_workflow(tx, snapshots, row, with_tasks=True) for row in rows]}
+    return {"totalHits": hits, "results": _whole_workflows(tx, snapshots, keys)}
 
 
 def workflows_by_tasks(tx: Tx, search: Search) -> dict[str, Any]:
     """Summaries of the workflows that have a task which matches."""
     hits, keys = _find(tx, search, _TASKS, "w.pk", TASK_FIELDS)
     return {"totalHits": hits, "results": [_workflow_summary(tx, key) for key in keys]}
+
+
+def whole_workflows_by_tasks(tx: Tx, snapshots: Snapshots, search: Search) -> dict[str, Any]:
+    """The workflows that have a task which matches, whole."""
+    hits, keys = _find(tx, search, _TASKS, "w.pk", TASK_FIELDS)
+    return {"totalHits": hits, "results": _whole_workflows(tx, snapshots, keys)}
+
+
+def _whole_workflows(tx: Tx, snapshots: Snapshots, keys: list[int]) -> list[dict[str, Any]]:
+    rows = [WorkflowRow._make(tx.row("workflow", key) or ()) for key in keys]
+    return [whole_workflow(tx, snapshots, row, with_tasks=True) for row in rows]
 
 
 def tasks(tx: Tx, snapshots: Snapshots, search: Search) -> dict[str, Any]:

@@ -34,6 +34,12 @@ async def workflows_by_tasks(request: Request) -> Answer:
     return as_json(await request.core.read(lambda tx: search.workflows_by_tasks(tx, asked)))
 
 
+async def whole_workflows_by_tasks(request: Request) -> Answer:
+    """GET /workflow/search-by-tasks-v2: the same, with whole workflows."""
+    asked, snapshots = _asked(request), request.core.snapshots
+    return as_json(await request.core.read(lambda tx: search.whole_workflows_by_tasks(tx, snapshots, asked)))
+
+
 async def tasks(request: Request) -> Answer:
     """GET /tasks/search: task summaries by query, free text, sort and page."""
     asked, snapshots = _asked(request), request.core.snapshots
@@ -52,6 +58,7 @@ ROUTES = [
     Route("GET", "/api/workflow/search", workflows, query=_ASKED),
     Route("GET", "/api/workflow/search-v2", whole_workflows, query=_ASKED),
     Route("GET", "/api/workflow/search-by-tasks", workflows_by_tasks, query=_ASKED),
+    Route("GET", "/api/workflow/search-by-tasks-v2", whole_workflows_by_tasks, query=_ASKED),
     Route("GET", "/api/tasks/search", tasks, query=_ASKED),
     Route("GET", "/api/tasks/search-v2", whole_tasks, query=_ASKED),
 ]
