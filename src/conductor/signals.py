@@ -27,6 +27,9 @@ def borrowed(callback: Callable[[int], None], *signals: int) -> Iterator[None]:
 
     before = {number: signal.signal(number, handle) for number in signals}
     try:
+        for earlier in before.values():
+            if isinstance(earlier, _Kept):
+                earlier.hand_over(callback)
         yield
     finally:
         for number, handler in before.items():
@@ -46,3 +49,33 @@ def on_stop(callback: Callable[[bool], None], *, signals: tuple[int, ...] = (sig
 
     with borrowed(handle, *signals):
         yield
+
+
+class _Kept:
+    """A handler that only remembers."""
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        self._numbers.append(number)
+
+    def hand_over(self, callback: Callable[[int], object]) -> None:
+        """What came so far is somebody's now."""
+        while self._numbers:
+            callback(self._numbers.pop(0))
+
+
+@contextmanager
+def kept(number: int) -> Iterator[None]:
+    """A signal that comes inside the block waits for who borrows it there next; else it comes after the block."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    keeper = _Kept()
+    before = signal.signal(number, keeper)
+    try:
+        yield
+    finally:
+        signal.signal(number, signal.SIG_DFL if before is None else before)
+        keeper.hand_over(signal.raise_signal)

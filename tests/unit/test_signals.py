@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from conductor.signals import borrowed, on_stop
+from conductor.signals import borrowed, kept, on_stop
 
 
 def test_the_first_signal_and_those_that_follow() -> None:
@@ -45,6 +45,25 @@ def test_blocks_may_be_nested() -> None:
             signal.raise_signal(signal.SIGUSR2)
         signal.raise_signal(signal.SIGUSR2)
     assert heard == ["inner", "outer"]
+
+
+def test_what_came_too_early_is_kept_for_who_borrows_next() -> None:
+    heard: list[bool] = []
+    with kept(signal.SIGUSR2):
+        for _ in range(2):
+            signal.raise_signal(signal.SIGUSR2)
+        with on_stop(heard.append, signals=(signal.SIGUSR2,)):
+            signal.raise_signal(signal.SIGUSR2)
+    assert heard == [False, True, True]
+
+
+def test_what_nobody_borrowed_comes_after_the_block() -> None:
+    heard: list[int] = []
+    with borrowed(heard.append, signal.SIGUSR2):
+        with kept(signal.SIGUSR2):
+            signal.raise_signal(signal.SIGUSR2)
+            assert heard == []
+        assert heard == [signal.SIGUSR2]
 
 
 def test_off_the_main_thread_nothing_is_borrowed() -> None:

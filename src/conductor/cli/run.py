@@ -17,7 +17,7 @@ from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.worker.option import ConfigurationError
 from conductor.client.worker.worker import Worker
-from conductor.signals import on_stop
+from conductor.signals import kept, on_stop
 
 
 @with_worker_options
@@ -46,8 +46,9 @@ def run(
     if warning:
         typer.echo(f"warning: {warning}", err=True)
     warn_of_unknown_variables(workers)
-    # Ctrl-C means the same as SIGTERM here; the handlers know what the first and the second of those mean.
-    with on_stop(lambda _again: signal.raise_signal(signal.SIGTERM), signals=(signal.SIGINT,)):
+    # Ctrl-C means the same as SIGTERM here; the handlers know what the first and the second of those mean. Workers take
+    # tasks before their handler waits for signals: what comes in between is not to end the process with tasks in hand.
+    with kept(signal.SIGTERM), on_stop(lambda _again: signal.raise_signal(signal.SIGTERM), signals=(signal.SIGINT,)):
         try:
             (_run_together if asyncio else _run_processes)(workers, configuration, metrics)
         except ConfigurationError as error:

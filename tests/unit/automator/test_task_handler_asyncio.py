@@ -374,6 +374,27 @@ class TestStopping:
         assert asyncio.all_tasks() == tasks
         assert not [t for t in threading.enumerate() if t.name.startswith(("worker-", "conductor-leases"))]
 
+    @pytest.mark.parametrize("everything", [False, True], ids=["the program", "every task"])
+    @pytest.mark.parametrize("turns", range(12))
+    async def test_cancelled_at_any_moment_of_the_start_it_ends(
+        self, conductor_stub: ConductorStub, turns: int, everything: bool
+    ) -> None:
+        """Ctrl-C: asyncio cancels the program's main task first, and in the end whatever is left."""
+        before = asyncio.all_tasks()
+
+        async def program() -> None:
+            async with handler_of(conductor_stub, prompt("a"), prompt("b")) as handler:
+                await handler.wait()
+
+        running = asyncio.create_task(program())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        for task in (asyncio.all_tasks() - before) if everything else {running}:
+            task.cancel()
+        await asyncio.wait({running})
+        await asyncio.gather(*(asyncio.all_tasks() - before), return_exceptions=True)
+        assert running.cancelled()
+
     async def test_a_cancelled_wait_leaves_the_workers_to_the_with_block(self, conductor_stub: ConductorStub) -> None:
         """`asyncio.timeout` around `wait()`, or Ctrl-C: the block ends, and drains."""
         conductor_stub.add_task("job")

@@ -87,8 +87,7 @@ class Crew:
             try:
                 await self._stop.wait()
             finally:
-                for engine in self.engines:
-                    engine.stop_polling()
+                self.drain()
                 try:
                     await self._drain(session, running)
                 finally:

@@ -53,6 +53,7 @@ class Engine:
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()  # a slot came free, or pause, resume, stop
         self._polling: asyncio.Task[list[Grant]] | None = None
+        self._broken_off = False  # the poll was cancelled by us, not with all of the program
         self._in_hand: dict[asyncio.Task[None], Lease | None] = {}
         self._side: set[asyncio.Future[None]] = set()
         #: Slots held by functions that go on although they were stopped.
@@ -112,7 +113,7 @@ class Engine:
         try:
             return await self._polling
         except asyncio.CancelledError:
-            if self._stopping.is_set() and self._polling.cancelled():
+            if self._broken_off:
                 return []
             raise
         finally:
@@ -179,7 +180,7 @@ class Engine:
         self._changed.set()
         self._events.emit(WorkerStopping, self.name, self.config.worker_id, len(self._in_hand))
         if self._polling is not None and self._poller.parked and self._session.takes_back_parked_polls:
-            self._polling.cancel()
+            self._broken_off = self._polling.cancel()
 
     async def finish(self) -> None:
         """Wait until nothing is in hand any more."""

@@ -91,8 +91,13 @@ class TaskHandlerAsyncIO:
         started = asyncio.Event()
         self._running = asyncio.create_task(self._crew.run(started.set))
         waiting = asyncio.create_task(started.wait())
-        await asyncio.wait({self._running, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
+        try:
+            await asyncio.wait({self._running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:  # Ctrl-C: nobody else will stop what has been started
+            await self.stop()
+            raise
+        finally:
+            waiting.cancel()
         if self._running.done():
             await self._running
 
