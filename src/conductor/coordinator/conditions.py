@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -270,7 +271,7 @@ def _literal(token: _Token) -> Any:
         return _LITERALS[token.text]
     if token.kind == "string":
         return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), token.text[1:-1], flags=re.DOTALL)
-    return int(token.text) if token.text.isdigit() else float(token.text)
+    return _number(int(token.text)) if token.text.isdigit() and len(token.text) < 20 else float(token.text)
 
 
 def _constant(value: Any) -> Evaluate:
@@ -337,8 +338,11 @@ def _combine(sign: str, left: Evaluate, right: Evaluate) -> Evaluate:
 def _number(value: Any) -> int | float:
     if value is None:
         return 0
-    if isinstance(value, int | float):
-        return int(value) if isinstance(value, bool) else value
+    if isinstance(value, int):
+        # Beyond this JavaScript counts in doubles too. Exact numbers would grow without end.
+        return int(value) if abs(value) < 2**53 else _double(value)
+    if isinstance(value, float):
+        return value
     if isinstance(value, str):
         try:
             return float(value) if value.strip() else 0
@@ -347,11 +351,22 @@ def _number(value: Any) -> int | float:
     return math.nan
 
 
+def _double(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int | float):
+        value = _number(value)
+        if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
-        return str(int(value))
+        return str(int(Decimal(repr(value))))  # the shortest digits that mean this number, as JavaScript has it
     return "null" if value is None else str(value)
 
 
@@ -364,7 +379,7 @@ def _add(left: Any, right: Any) -> Any:
 def _arithmetic(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def apply(left: Any, right: Any) -> Any:
         try:
-            return operation(_number(left), _number(right))
+            return _number(operation(_number(left), _number(right)))
         except OverflowError:
             return math.inf
 

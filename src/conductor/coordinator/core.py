@@ -114,7 +114,10 @@ class Core:
             return await self.store.write(self.tick)
         except StoreError as error:
             logger.error("deadlines could not be acted on: %s; trying again in %d ms", error, RETRY_STEP_MS)
-            return self.clock.wall_ms() + RETRY_STEP_MS
+        # Nothing may end the timer, or keep the coordinator from starting: all other workflows wait for it too.
+        except Exception:
+            logger.exception("deadlines could not be acted on; trying again in %d ms", RETRY_STEP_MS)
+        return self.clock.wall_ms() + RETRY_STEP_MS
 
     # -- tasks ----------------------------------------------------------------------------------------------------
 
@@ -165,7 +168,7 @@ class Core:
             return self.queue.extend(tx, report)
         outcome = self.queue.report(tx, report)
         if outcome.workflow is not None:
-            self.executions.advance(tx, outcome.workflow)
+            self.executions.advance(tx, [outcome.workflow])
         return outcome
 
     async def report_and_poll(self, report: Report) -> tuple[Outcome, dict[str, Any] | None]:

@@ -5,27 +5,29 @@ from __future__ import annotations
 import logging
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
+from conductor.coordinator.definition_rules import check_workflow_def
 from conductor.coordinator.definitions import Snapshot, Snapshots, TaskDef, queue_pk, type_pk
 from conductor.coordinator.draft import Decision, SubWorkflowStart
-from conductor.coordinator.errors import ApiError, conflict, not_found
+from conductor.coordinator.errors import ApiError, bad_request, conflict, not_found
 from conductor.coordinator.poll_data import PollData
 from conductor.coordinator.schema_check import input_problem
-from conductor.coordinator.store import Tx
+from conductor.coordinator.store import Tx, is_fault_of_file
 from conductor.coordinator.stored_tasks import StoredTasks
-from conductor.coordinator.task_queue import TaskQueue, next_wake
+from conductor.coordinator.task_queue import Expired, TaskQueue, next_wake
 from conductor.coordinator.task_row import TaskRow
-from conductor.coordinator.workflow_actions import ActionRefused, reopen, terminate, time_out
+from conductor.coordinator.workflow_actions import ActionRefused, fail, reopen, terminate, time_out
 from conductor.coordinator.workflow_row import WorkflowData, WorkflowRow
 from conductor.coordinator.workflow_state import TaskState, WorkflowState
 from conductor.coordinator.workflows import after_sub_workflow, decide, first_variables, workflow_input
-from conductor.wire import TERMINAL_WORKFLOW_STATUSES
+from conductor.wire import MAX_REASON_CHARS, TERMINAL_WORKFLOW_STATUSES
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +35,10 @@ logger = logging.getLogger(__name__)
 STEPS_PER_TRANSACTION = 200
 #: Far enough: no limit.
 FOREVER_MS = 2**62
+#: Sub-workflows inside sub-workflows: one that starts itself must come to an end.
+MAX_SUB_WORKFLOW_DEPTH = 100
+#: Where a failure workflow finds the one it was started for.
+FAILED_WORKFLOW = "failedWorkflow"
 #: The token for "no domain" in a list of domains.
 NO_DOMAIN = "NO_DOMAIN"
 
@@ -71,7 +77,7 @@ class Executions:
         if present is not None:
             return present
         workflow = self.create(tx, start, None)
-        self.advance(tx, workflow)
+        self.advance(tx, [workflow])
         return workflow
 
     def _present(self, tx: Tx, start: Start) -> int | None:
@@ -119,9 +125,9 @@ class Executions:
 
     # -- advancing ------------------------------------------------------------------------------------------------
 
-    def advance(self, tx: Tx, workflow: int) -> None:
-        """Draw the consequences of what has happened, in this workflow and in those it moves."""
-        work, steps = deque([workflow]), 0
+    def advance(self, tx: Tx, workflows: Iterable[int]) -> None:
+        """Draw the consequences of what has happened, in these workflows and in those they move."""
+        work, steps = deque(dict.fromkeys(workflows)), 0
         while work:
             steps += 1
             if steps > STEPS_PER_TRANSACTION:
@@ -129,12 +135,63 @@ class Executions:
                     tx.run("set workflow wake", tx.now_ms, later)
                 tx.notes.add_wake(tx.now_ms)
                 return
-            work.extend(self._step(tx, work.popleft()))
+            work.extend(self._guarded(tx, work.popleft(), self._step))
+
+    def _guarded(self, tx: Tx, workflow: int, step: Callable[[Tx, int], list[int]]) -> list[int]:
+        """Take a step of one workflow; the others that it moves. What goes wrong ends this workflow and no other.
+
+        Data of one workflow must never stop the server, which serves all of them.
+        """
+        try:
+            with tx.savepoint():
+                return step(tx, workflow)
+        except ActionRefused:
+            raise
+        except Exception as error:
+            if is_fault_of_file(error):
+                raise
+            return self._give_up(tx, workflow, error)
+
+    def _give_up(self, tx: Tx, workflow: int, error: Exception) -> list[int]:
+        """End a workflow that cannot go on; the others that must be looked at because of it."""
+        row = get_workflow(tx, workflow)
+        if row.terminal:
+            raise error  # what was asked of it cannot be done, and nothing has changed
+        logger.error("workflow %s cannot go on and ends as FAILED", tx.ids.workflow(workflow), exc_info=error)
+        reason = f"the coordinator could not go on with this workflow: {_described(error)}"
+        try:
+            with tx.savepoint():
+                return self._act(tx, row, lambda state, now_ms, _: fail(state, now_ms, reason))
+        except Exception as again:
+            if is_fault_of_file(again):
+                raise
+            logger.error("workflow %s cannot even be read", tx.ids.workflow(workflow), exc_info=again)
+            return self._end_unread(tx, row, reason)
+
+    def _end_unread(self, tx: Tx, row: WorkflowRow, reason: str) -> list[int]:
+        """End a workflow without looking at its data."""
+        touched = []
+        for found in tx.rows("open tasks of workflow", row.pk):
+            task = TaskRow._make(found)
+            self._queue.end(tx, task, "CANCELED", None)
+            tx.run("settle task", task.pk)
+            touched += self._terminate_child(tx, task.sub_workflow, f"reason: {reason}")
+        tx.run("set workflow result", b"{}", reason, None, row.pk)
+        tx.run("end workflow", "FAILED", tx.now_ms, tx.now_ms, row.pk)
+        tx.notes.ended.add(row.pk)
+        parent = get_task(tx, row.parent_task)
+        if parent is not None and not parent.terminal:
+            told = f"Sub workflow {tx.ids.workflow(row.pk)} failure reason: {reason}"
+            self._queue.end(tx, parent, "FAILED", told)
+            touched.append(parent.workflow)
+        return touched
 
     def _step(self, tx: Tx, workflow: int) -> list[int]:
         """Decide one workflow and carry it out; the others that must be looked at because of it."""
         row = get_workflow(tx, workflow)
         if row.terminal:
+            if row.wake_ms is not None:  # it was put off, and ended before its turn came
+                tx.run("set workflow wake", None, workflow)
             return []
         tasks = StoredTasks(tx, workflow, row.last_task)
         state = load_state(tx, row, self._snapshots.get(tx, row.snapshot), tasks)
@@ -149,16 +206,20 @@ class Executions:
         self, tx: Tx, row: WorkflowRow, action: Action, *, snapshot: Snapshot | None = None, refused: int = 409
     ) -> None:
         """Do something to a whole workflow. `snapshot` replaces its definition; `refused`: the status of a refusal."""
+        try:
+            touched = self._guarded(tx, row.pk, lambda tx, _: self._act(tx, row, action, snapshot))
+        except ActionRefused as reason:
+            raise ApiError(refused, str(reason)) from reason
+        self.advance(tx, touched)
+
+    def _act(self, tx: Tx, row: WorkflowRow, action: Action, snapshot: Snapshot | None = None) -> list[int]:
         tasks = StoredTasks(tx, row.pk, row.last_task)
         present = self._snapshots.get(tx, row.snapshot)
         state = load_state(tx, row, present, tasks).with_tasks(tasks.all())
-        try:
-            decision = action(state, tx.now_ms, _new_ids(tx))
-        except ActionRefused as reason:
-            raise ApiError(refused, str(reason)) from reason
+        decision = action(state, tx.now_ms, _new_ids(tx))
         if snapshot is not None:
             row = row._replace(snapshot=snapshot.pk)
-        self._advance_all(tx, self._carry_out(tx, row, state, decision, tasks))
+        return self._carry_out(tx, row, state, decision, tasks)
 
     def _carry_out(
         self, tx: Tx, row: WorkflowRow, state: WorkflowState, decision: Decision, tasks: StoredTasks
@@ -176,8 +237,9 @@ class Executions:
         touched = [self._start_sub_workflow(tx, row, state, start) for start in decision.start_sub_workflows]
         if refused:
             touched.append(row.pk)
+        why = f"reason: {decision.reason}" if decision.reason else f"status {decision.workflow_status}"
         for workflow_id in decision.terminate_sub_workflows:
-            self._terminate_child(tx, workflow_id, decision)
+            touched += self._terminate_child(tx, tx.ids.workflow_pk(workflow_id), why)
         tx.notes.ended.add(row.pk)
         if status in TERMINAL_WORKFLOW_STATUSES:
             return touched + self._end(tx, row, decision)
@@ -266,23 +328,16 @@ class Executions:
             tx.run("set task data", *payload, task.reason, row.pk)
 
     def _start_sub_workflow(self, tx: Tx, row: WorkflowRow, state: WorkflowState, start: SubWorkflowStart) -> int:
-        """Start it; a definition that does not exist fails the task, and its workflow decides what that means."""
+        """Start it; what cannot be started fails the task, and its workflow decides what that means."""
         task = tx.ids.task_pk(start.task_id) or 0
-        asked = Start(
-            name=start.name,
-            version=start.version,
-            workflow_def=start.definition,
-            input=start.input,
-            correlation_id=row.correlation_id,
-            priority=row.priority if start.priority is None else start.priority,
-            task_to_domain=dict(state.task_to_domain) if start.task_to_domain is None else start.task_to_domain,
-        )
         try:
-            workflow = self.create(tx, asked, task)
+            workflow = self.create(tx, _asked_of(tx, row, state, start), task)
         except ApiError as error:
-            self._queue.end(tx, TaskRow._make(tx.row("task", task) or ()), "FAILED_WITH_TERMINAL_ERROR", error.message)
+            why = "; ".join(f"{path}: {message}" for path, message in error.problems) or error.message
+            self._queue.end(tx, TaskRow._make(tx.row("task", task) or ()), "FAILED_WITH_TERMINAL_ERROR", why)
             return row.pk
         tx.run("set sub-workflow", workflow, task)
+        tx.run("set task output", msgspec.json.encode({"subWorkflowId": tx.ids.workflow(workflow)}), task)
         return workflow
 
     # -- ending ---------------------------------------------------------------------------------------------------
@@ -303,13 +358,18 @@ class Executions:
     def _start_failure_workflow(self, tx: Tx, row: WorkflowRow, asked: Start, output: dict[str, Any]) -> list[int]:
         from conductor.coordinator.queries import whole_workflow  # which reads with the functions of this module
 
+        row_id = tx.ids.workflow(row.pk)
+        if _is_failure_workflow(tx, row):
+            # It may name itself, or the workflow that it was started for: that would never end.
+            logger.warning("workflow %s is or belongs to a failure workflow; no other is started", row_id)
+            return []
         failed = whole_workflow(tx, self._snapshots, get_workflow(tx, row.pk), with_tasks=True)
         asked.correlation_id = row.correlation_id
-        asked.input = {**(asked.input or {}), "failedWorkflow": msgspec.json.decode(msgspec.json.encode(failed))}
+        asked.input = {**(asked.input or {}), FAILED_WORKFLOW: msgspec.json.decode(msgspec.json.encode(failed))}
         try:
             workflow = self.create(tx, asked, None)
         except ApiError as error:
-            logger.error("the failure workflow of %s cannot start: %s", tx.ids.workflow(row.pk), error.message)
+            logger.error("the failure workflow of %s cannot start: %s", row_id, error.message)
             return []
         named = {**output, "conductor.failure_workflow": tx.ids.workflow(workflow)}
         tx.run("set workflow output", msgspec.json.encode(named), row.pk)
@@ -326,40 +386,53 @@ class Executions:
         self._update(tx, after, parent, before)
         return [parent.workflow]
 
-    def _terminate_child(self, tx: Tx, workflow_id: str, parent: Decision) -> None:
-        found = tx.row("workflow", tx.ids.workflow_pk(workflow_id) or 0)
-        if found is not None and not WorkflowRow._make(found).terminal:
-            why = f"reason: {parent.reason}" if parent.reason else f"status {parent.workflow_status}"
-            reason = f"Parent workflow has been terminated with {why}"
-            self.act(tx, WorkflowRow._make(found), lambda state, now_ms, _: terminate(state, now_ms, reason))
+    def _terminate_child(self, tx: Tx, workflow: int | None, why: str) -> list[int]:
+        found = tx.row("workflow", workflow or 0)
+        if found is None or (row := WorkflowRow._make(found)).terminal:
+            return []
+        reason = f"Parent workflow has been terminated with {why}"
 
-    def _advance_all(self, tx: Tx, workflows: list[int]) -> None:
-        for workflow in workflows:
-            self.advance(tx, workflow)
+        def action(state: WorkflowState, now_ms: int, _new_id: Callable[[], str]) -> Decision:
+            return terminate(state, now_ms, reason)
+
+        return self._guarded(tx, row.pk, lambda tx, _: self._act(tx, row, action))
 
     # -- time -----------------------------------------------------------------------------------------------------
 
     def expire(self, tx: Tx, limit: int) -> None:
         """Act on every task and workflow whose time has come, `limit` of each."""
-        for expired in self._queue.expire(tx, limit):
-            if expired.ends_workflow:
-                self._time_out(tx, expired.task.workflow, expired.reason, expired.task.pk)
-            else:
-                self.advance(tx, expired.task.workflow)
-        for found in tx.rows("due workflows", tx.now_ms, limit):
-            self._expire_workflow(tx, WorkflowRow._make(found))
+        moved: list[int] = []
+        expired: list[Expired] = []
+        for row in self._queue.due(tx, limit):
+            # One task, one guard: `expired` is only told of what has really ended.
+            moved += self._guarded(tx, row.workflow, partial(self._expire_task, row, expired))
+        for found in expired:
+            if found.ends_workflow:
+                moved += self._guarded(tx, found.task.workflow, partial(self._time_out, found.reason, found.task.pk))
+        for due in tx.rows("due workflows", tx.now_ms, limit):
+            moved += self._guarded(tx, WorkflowRow._make(due).pk, self._expire_workflow)
+        self.advance(tx, moved)
 
-    def _expire_workflow(self, tx: Tx, row: WorkflowRow) -> None:
+    def _expire_task(self, row: TaskRow, expired: list[Expired], tx: Tx, workflow: int) -> list[int]:
+        found = self._queue.expire(tx, row)
+        if found is None:
+            return []
+        expired.append(found)
+        return [workflow]
+
+    def _expire_workflow(self, tx: Tx, workflow: int) -> list[int]:
+        row = get_workflow(tx, workflow)
         definition = self._snapshots.get(tx, row.snapshot).definition
         overdue = tx.now_ms >= timeout_at(row, definition)
         if overdue and definition.get("timeoutPolicy") == "TIME_OUT_WF":
-            self._time_out(tx, row.pk, f"Workflow timed out after {definition['timeoutSeconds']} seconds", None)
-            return
+            return self._time_out(
+                f"Workflow timed out after {definition['timeoutSeconds']} seconds", None, tx, workflow
+            )
         if overdue:
-            logger.warning("workflow %s runs longer than its timeout", tx.ids.workflow(row.pk))
-        self.advance(tx, row.pk)
+            logger.warning("workflow %s runs longer than its timeout", tx.ids.workflow(workflow))
+        return [workflow]
 
-    def _time_out(self, tx: Tx, workflow: int, reason: str, task: int | None) -> None:
+    def _time_out(self, reason: str, task: int | None, tx: Tx, workflow: int) -> list[int]:
         task_id = None if task is None else tx.ids.task(task)
 
         def action(state: WorkflowState, now_ms: int, _new_id: Callable[[], str]) -> Decision:
@@ -367,8 +440,16 @@ class Executions:
             return time_out(state, now_ms, reason, culprit)
 
         row = get_workflow(tx, workflow)
-        if not row.terminal:
-            self.act(tx, row, action)
+        return [workflow] if row.terminal else self._act(tx, row, action)
+
+
+def _described(error: Exception) -> str:
+    """What went wrong, for who looks at the workflow; the log has the rest."""
+    if isinstance(error, RecursionError):
+        return "its data is nested too deeply"
+    if isinstance(error, MemoryError):
+        return "its data does not fit into memory"
+    return f"{type(error).__name__}: {error}"[:MAX_REASON_CHARS]
 
 
 def _new_ids(tx: Tx) -> Callable[[], str]:
@@ -395,6 +476,36 @@ def get_task(tx: Tx, task: int | None) -> TaskRow | None:
     """The row of a task, unless it was removed."""
     found = None if task is None else tx.row("task", task)
     return None if found is None else TaskRow._make(found)
+
+
+def _asked_of(tx: Tx, row: WorkflowRow, state: WorkflowState, start: SubWorkflowStart) -> Start:
+    """What a SUB_WORKFLOW task asks for. ApiError if it cannot be."""
+    if len(list(_ancestors(tx, row))) >= MAX_SUB_WORKFLOW_DEPTH:
+        raise bad_request(f"sub-workflows are nested more than {MAX_SUB_WORKFLOW_DEPTH} deep")
+    return Start(
+        name=start.name,
+        version=start.version,
+        # One that came out of data has not been looked at by anybody yet.
+        workflow_def=None if start.definition is None else check_workflow_def(start.definition),
+        input=start.input,
+        correlation_id=row.correlation_id,
+        priority=row.priority if start.priority is None else start.priority,
+        task_to_domain=dict(state.task_to_domain) if start.task_to_domain is None else start.task_to_domain,
+    )
+
+
+def _ancestors(tx: Tx, row: WorkflowRow) -> Iterator[WorkflowRow]:
+    """A workflow, the one it is a sub-workflow of, and so on."""
+    yield row
+    while (parent := get_task(tx, row.parent_task)) is not None:
+        row = get_workflow(tx, parent.workflow)
+        yield row
+
+
+def _is_failure_workflow(tx: Tx, row: WorkflowRow) -> bool:
+    """Whether a workflow runs because another one failed. Only such a one has that one in its input."""
+    inputs = (WorkflowData._make(tx.row("workflow data", one.pk) or ()).input for one in _ancestors(tx, row))
+    return any(FAILED_WORKFLOW in msgspec.json.decode(given) for given in inputs)
 
 
 def remove_task(tx: Tx, task: int) -> None:

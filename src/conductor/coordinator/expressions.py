@@ -21,6 +21,8 @@ EVERY = "\0every"
 LENGTH = "\0length"
 #: Deeper nesting than this in what a definition or a task holds is not looked into.
 MAX_DEPTH = 200
+#: Of a value that is wrong, a message shows this much.
+MAX_SHOWN = 100
 
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _NAME = re.compile(r"[^\s.\[\](){}'\"*?@,$]+")
@@ -147,6 +149,12 @@ def _resolve_text(text: str, lookup: Lookup) -> Any:
 def as_text(value: Any) -> str:
     """A value inside a string: as JSON writes it, a string without quotes. What is missing is `null`."""
     return value if isinstance(value, str) else _JSON.encode(value)
+
+
+def shown(value: Any) -> str:
+    """A value inside a message to people: as text, cut when it is long."""
+    text = as_text(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def walk(value: Any, steps: Sequence[Step]) -> Any:

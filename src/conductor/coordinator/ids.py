@@ -45,7 +45,7 @@ class Ids:
         """Which lease of this task the id names, or None if it is not one of its leases."""
         number, _, _ = lease_id.partition("-")
         try:
-            lease_no = int(number, 16)
+            lease_no = int(number[:16], 16)  # a longer one is none of ours; its digits could be millions
         except ValueError:
             return None
         return lease_no if lease_no > 0 and self.lease(task_pk, lease_no) == lease_id else None

@@ -14,11 +14,14 @@ from msgspec.structs import replace
 from conductor.coordinator import conditions
 from conductor.coordinator.draft import Draft, SubWorkflowStart
 from conductor.coordinator.durations import parse_duration_ms, parse_until_ms
-from conductor.coordinator.expressions import as_text, resolve
+from conductor.coordinator.expressions import as_text, resolve, shown
 from conductor.coordinator.plan import DEFAULT_CASE, SCRIPT_EVALUATORS, TERMINATION_STATUSES, Node
 from conductor.coordinator.scope import Scope
-from conductor.coordinator.validation import validate_definition
+from conductor.coordinator.validation import MAX_COUNT, validate_definition
 from conductor.coordinator.workflow_state import TaskState
+
+#: The highest priority a workflow can have.
+MAX_PRIORITY = 99
 
 Start = Callable[[Draft, Node, TaskState], TaskState]
 
@@ -95,7 +98,7 @@ def terminate(draft: Draft, _node: Node, task: TaskState) -> TaskState:
     """The end of the workflow; its output is this task's."""
     status = task.input.get("terminationStatus")
     if status not in TERMINATION_STATUSES:
-        raise OperatorError(f"terminationStatus is '{status}'; it can be {', '.join(TERMINATION_STATUSES)}")
+        raise OperatorError(f"terminationStatus is '{shown(status)}'; it can be {', '.join(TERMINATION_STATUSES)}")
     output = task.input.get("workflowOutput")
     if output is None:
         output = {}
@@ -127,13 +130,13 @@ def sub_workflow(draft: Draft, node: Node, task: TaskState) -> TaskState:
     definition = _inline_definition(draft, parameters.get("workflowDefinition"))
     name = resolved["name"] or (definition or {}).get("name")
     if not isinstance(name, str):
-        raise OperatorError(f"the name of a sub-workflow is '{name}'; it is the name of a workflow")
+        raise OperatorError(f"the name of a sub-workflow is '{shown(name)}'; it is the name of a workflow")
     given = {
         "subWorkflowName": name,
-        "subWorkflowVersion": _whole_number("version", resolved["version"]) or None,
-        "subWorkflowTaskToDomain": resolved["taskToDomain"],
+        "subWorkflowVersion": _whole_number("version", resolved["version"], MAX_COUNT) or None,
+        "subWorkflowTaskToDomain": _domains(resolved["taskToDomain"]),
         "subWorkflowDefinition": definition,
-        "priority": _whole_number("priority", resolved["priority"]),
+        "priority": _whole_number("priority", resolved["priority"], MAX_PRIORITY),
         "workflowInput": task.input,
     }
     task = replace(task, input={key: value for key, value in given.items() if value is not None})
@@ -154,13 +157,30 @@ def _inline_definition(draft: Draft, definition: Any) -> dict[str, Any] | None:
     return definition  # type: ignore[no-any-return] # validated, here or at registration
 
 
-def _whole_number(name: str, value: Any) -> int | None:
+def _whole_number(name: str, value: Any, at_most: int) -> int | None:
     if value is None or value == "":
         return None
     try:
-        return int(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise OperatorError(f"the {name} of a sub-workflow is '{value}'; it is a whole number") from error
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = -1
+    if not 0 <= number <= at_most:
+        raise OperatorError(
+            f"the {name} of a sub-workflow is '{shown(value)}'; it is a whole number from 0 to {at_most}"
+        )
+    return number
+
+
+def _domains(given: Any) -> dict[str, str] | None:
+    """Task type → domain. What an expression found nothing for has no domain."""
+    if given is None:
+        return None
+    for name, domain in given.items():
+        if not isinstance(domain, str | None):
+            raise OperatorError(
+                f"taskToDomain of a sub-workflow gives '{name}' the domain '{shown(domain)}'; a domain is a string"
+            )
+    return {name: domain for name, domain in given.items() if domain is not None}
 
 
 def start_sub_workflow(draft: Draft, task: TaskState) -> TaskState:

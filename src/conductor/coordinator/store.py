@@ -53,6 +53,12 @@ class StoreClosed(StoreError):
     """The coordinator has been closed."""
 
 
+def is_fault_of_file(error: Exception) -> bool:
+    """Whether the file cannot be written at all, rather than what somebody wanted to write."""
+    refused = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
+    return isinstance(error, sqlite3.Error) and not isinstance(error, refused)
+
+
 class Notes:
     """What a transaction wants known once it is committed."""
 
@@ -290,12 +296,12 @@ class Store:
         try:
             with tx.savepoint():
                 job.value = job.fn(tx)
-        except (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError) as error:
-            # What this caller asked for, not the file, is at fault: the others of the group go on.
+        except sqlite3.Error as error:
+            if is_fault_of_file(error):
+                raise
+            # What this caller asked for is at fault: the others of the group go on.
             logger.exception("a statement was refused")
             job.error = StoreError(f"the database refused a statement: {error}")
-        except sqlite3.Error:
-            raise
         # Whatever a rule raised is its caller's answer; the writer and the others of the group go on.
         except Exception as error:
             job.error = error

@@ -237,23 +237,24 @@ class TaskQueue:
 
     # -- time -----------------------------------------------------------------------------------------------------
 
-    def expire(self, tx: Tx, limit: int) -> list[Expired]:
-        """Look once at each task whose moment has come: promote it, or end it by the rule that applies."""
-        expired = []
-        for found in tx.rows("due tasks", tx.now_ms, limit):
-            row = TaskRow._make(found)
-            task_def = self._task_def(tx, row)
-            rule = _broken_rule(row, task_def.name, tx)
-            if rule is None:
-                self._promote(tx, row)
-            elif rule.always_retried or task_def.timeout_policy != "ALERT_ONLY":
-                ends = not rule.always_retried and task_def.timeout_policy == "TIME_OUT_WF"
-                self.end(tx, row, "TIMED_OUT", rule.reason)
-                expired.append(Expired(row, rule.reason, ends))
-            else:
-                logger.warning("task %s (%s): %s; its policy is ALERT_ONLY", tx.ids.task(row.pk), row.ref, rule.reason)
-                tx.run("set wake", next_wake(row._replace(alerted=1)), 1, row.pk)
-        return expired
+    def due(self, tx: Tx, limit: int) -> list[TaskRow]:
+        """The tasks whose moment has come."""
+        return [TaskRow._make(found) for found in tx.rows("due tasks", tx.now_ms, limit)]
+
+    def expire(self, tx: Tx, row: TaskRow) -> Expired | None:
+        """Look at a task whose moment has come: promote it, or end it by the rule that applies."""
+        task_def = self._task_def(tx, row)
+        rule = _broken_rule(row, task_def.name, tx)
+        if rule is None:
+            self._promote(tx, row)
+        elif rule.always_retried or task_def.timeout_policy != "ALERT_ONLY":
+            ends = not rule.always_retried and task_def.timeout_policy == "TIME_OUT_WF"
+            self.end(tx, row, "TIMED_OUT", rule.reason)
+            return Expired(row, rule.reason, ends)
+        else:
+            logger.warning("task %s (%s): %s; its policy is ALERT_ONLY", tx.ids.task(row.pk), row.ref, rule.reason)
+            tx.run("set wake", next_wake(row._replace(alerted=1)), 1, row.pk)
+        return None
 
     def _task_def(self, tx: Tx, row: TaskRow) -> Any:
         snapshot = tx.value("snapshot of workflow", row.workflow)

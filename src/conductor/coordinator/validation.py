@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from conductor.coordinator import conditions
 from conductor.coordinator.durations import parse_duration_ms, parse_until_ms
-from conductor.coordinator.expressions import ExpressionError, expressions, parse_path
+from conductor.coordinator.expressions import ExpressionError, expressions, parse_path, shown
 from conductor.coordinator.plan import SCRIPT_EVALUATORS, TASK_TYPES, TERMINATION_STATUSES, task_type
 from conductor.coordinator.scope import TASK_ID_NAME
 
@@ -17,6 +17,8 @@ MAX_NESTING = 30
 #: Fields that Conductor or its relatives act on and we do not: refused unless empty.
 UNSUPPORTED_TASK_FIELDS = ("cacheConfig", "onStateChange", "joinStatus", "items")
 UNSUPPORTED_WORKFLOW_FIELDS = ("rateLimitConfig", "cacheConfig")
+#: The largest number of seconds, attempts or versions: Java's int, as in Conductor.
+MAX_COUNT = 2**31 - 1
 TIMEOUT_POLICIES = ("ALERT_ONLY", "TIME_OUT_WF")
 
 
@@ -164,8 +166,8 @@ class _Checker:
     def check_count(self, path: str, value: Any, at_least: int = 0) -> None:
         if value is None:
             return
-        if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
-            self.problem(path, f"'{value}' is not a whole number of at least {at_least}")
+        if not isinstance(value, int) or isinstance(value, bool) or not at_least <= value <= MAX_COUNT:
+            self.problem(path, f"'{shown(value)}' is not a whole number from {at_least} to {MAX_COUNT}")
 
     def required(self, task: Mapping[str, Any], place: _Place, name: str) -> bool:
         if task.get(name) not in (None, "", [], {}):

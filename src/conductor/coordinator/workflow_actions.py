@@ -45,6 +45,11 @@ def time_out(state: WorkflowState, now_ms: int, reason: str, task: TaskState | N
     return _ended(state, now_ms, "TIMED_OUT", reason, task=task)
 
 
+def fail(state: WorkflowState, now_ms: int, reason: str) -> Decision:
+    """End a workflow that cannot go on."""
+    return _ended(state, now_ms, "FAILED", reason)
+
+
 def _ended(
     state: WorkflowState,
     now_ms: int,

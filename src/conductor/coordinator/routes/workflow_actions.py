@@ -215,7 +215,7 @@ def _reset_callbacks(request: Request) -> Deed:
 def _decide(request: Request) -> Deed:
     """Looks whether there is something to schedule; it happens by itself."""
     executions = request.core.executions
-    return lambda tx, workflow_id: executions.advance(tx, find_workflow(tx, workflow_id).pk)
+    return lambda tx, workflow_id: executions.advance(tx, [find_workflow(tx, workflow_id).pk])
 
 
 _IDS = list[str]

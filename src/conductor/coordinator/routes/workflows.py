@@ -9,11 +9,11 @@ from conductor.coordinator.app import Answer, Request, Route, as_json, as_text, 
 from conductor.coordinator.definition_rules import check_workflow_def
 from conductor.coordinator.errors import ApiError, bad_request, invalid, not_found
 from conductor.coordinator.executions import Start, find_workflow
+from conductor.coordinator.operators import MAX_PRIORITY
 from conductor.coordinator.routes.signals import RETURN_STRATEGY, return_strategy, wait_for_signal
 from conductor.coordinator.store import Tx
 from conductor.coordinator.workflow_row import WorkflowRow
 
-MAX_PRIORITY = 99
 #: An execution is waited for no longer than this.
 MAX_WAIT_S = 60
 

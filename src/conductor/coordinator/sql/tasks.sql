@@ -134,6 +134,12 @@ WHERE t.pk = (SELECT last_task FROM workflow WHERE pk = ?)
 UPDATE task SET status = ?, executed = ?, retried = ?, iteration = ?, started_ms = ?, ended_ms = ?, due_ms = ?,
   sub_workflow = ? WHERE pk = ?
 
+-- name: settle task
+UPDATE task SET executed = 1 WHERE pk = ?
+
+-- name: set task output
+UPDATE task_data SET output = ? WHERE pk = ?
+
 -- name: set task data
 UPDATE task_data SET input = ?, output = ?, reason = ? WHERE pk = ?
 

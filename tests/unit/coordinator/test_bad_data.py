@@ -1,0 +1,288 @@
+"""What the data of one workflow can do: end that workflow, with a reason. Never the server, never another workflow."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+from house import House, simple
+
+from conductor.coordinator import executions, workflow_actions
+from conductor.coordinator.store import StoreError
+from conductor.coordinator.task_queue import TaskQueue
+
+WAIT = {"name": "w", "taskReferenceName": "w", "type": "WAIT", "inputParameters": {"duration": "1 seconds"}}
+GIVEN = "${workflow.input.v}"
+
+
+def sub(**parameters: Any) -> dict[str, Any]:
+    return {"name": "s", "taskReferenceName": "s", "type": "SUB_WORKFLOW", "subWorkflowParam": parameters}
+
+
+def script(expression: str) -> dict[str, Any]:
+    return {
+        "name": "sw",
+        "taskReferenceName": "sw",
+        "type": "SWITCH",
+        "evaluatorType": "javascript",
+        "expression": expression,
+        "inputParameters": {"a": GIVEN},
+        "decisionCases": {"never": [simple("t1")]},
+    }
+
+
+INLINE = {"name": "inline", "tasks": [simple("z", taskDefinition={"retryCount": "x"})]}
+
+
+class TestValuesOfExpressions:
+    """A value that an expression delivers is looked at where it is used; a wrong one fails its task with a reason."""
+
+    @pytest.mark.parametrize(
+        ("task", "value", "said"),
+        [
+            (sub(name="victim", taskToDomain={"*": GIVEN}), 1, "gives '*' the domain '1'; a domain is a string"),
+            (sub(name="victim", version=GIVEN), 10**24, "version of a sub-workflow is '1000000000000000000000000'"),
+            (sub(name="victim", version=GIVEN), -1, "from 0 to 2147483647"),
+            (sub(name="victim", version=GIVEN), 1e300, "version of a sub-workflow is '1e+300'"),
+            (sub(name="victim", priority=GIVEN), 1e300, "a whole number from 0 to 99"),
+            (sub(name="victim", version=GIVEN), "9" * 5000, "99..."),
+            (sub(name=GIVEN), ["x" * 1000], "it is the name of a workflow"),
+            (sub(name="i", workflowDefinition=GIVEN), INLINE, "taskDefinition"),
+            (sub(name="i", workflowDefinition=GIVEN), {**INLINE, "version": 2**63}, "from 1 to 2147483647"),
+        ],
+    )
+    def test_a_wrong_one_fails_its_task(self, house: House, task: dict[str, Any], value: Any, said: str) -> None:
+        house.workflow_def("victim", simple("vt"))
+        house.workflow_def("p", WAIT, task)
+        workflow = house.start("p", input={"v": value})
+        house.advance(1)
+        found = house.workflow(workflow)
+        assert found["status"] == "FAILED"
+        failed = found["tasks"][-1]
+        assert (failed["referenceTaskName"], failed["status"]) == ("s", "FAILED_WITH_TERMINAL_ERROR")
+        assert said in failed["reasonForIncompletion"]
+        assert said in found["reasonForIncompletion"]
+
+    def test_a_domain_that_an_expression_did_not_find_is_none(self, house: House) -> None:
+        house.workflow_def("victim", simple("vt"))
+        house.workflow_def("p", sub(name="victim", taskToDomain={"*": "${workflow.input.none}"}))
+        house.start("p")
+        assert len(house.poll("vt")) == 1
+
+    @pytest.mark.parametrize(
+        ("expression", "case"),
+        [
+            ("'' + $.a * $.a * $.a", "Infinity"),
+            ("'' + (0 - $.a * $.a)", "-Infinity"),
+            ("$.a - $.a", "NaN"),
+            ("9" * 5000 + " > 1 ? 'big' : 'small'", "big"),
+            ("'' + 9007199254740991 * 10", "90071992547409900"),
+        ],
+    )
+    def test_numbers_of_conditions_are_those_of_javascript(self, house: House, expression: str, case: str) -> None:
+        house.workflow_def("p", script(expression))
+        found = house.workflow(house.start("p", input={"v": int("9" * 1500)}))
+        assert found["tasks"][0]["outputData"]["selectedCase"] == case
+
+
+class Poison(RuntimeError):
+    """A bug of ours that the data of one workflow meets."""
+
+
+@pytest.fixture
+def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workflows with the input {"poison": ...} cannot be decided; with "unreadable" they cannot even be read."""
+    decide, load_state = executions.decide, executions.load_state
+
+    def decide_or_die(state: Any, *args: Any, **more: Any) -> Any:
+        if state.input.get("poison") and list(state.tasks.pending()):
+            raise {"recursion": RecursionError, "memory": MemoryError}.get(state.input["poison"], Poison)("boo")
+        return decide(state, *args, **more)
+
+    def load_or_die(*args: Any) -> Any:
+        state = load_state(*args)
+        if state.input.get("unreadable") and list(state.tasks.pending()):
+            raise Poison("unreadable")
+        return state
+
+    monkeypatch.setattr(executions, "decide", decide_or_die)
+    monkeypatch.setattr(executions, "load_state", load_or_die)
+
+
+@pytest.mark.usefixtures("poisoned")
+class TestWhateverGoesWrong:
+    @pytest.mark.parametrize("poison", ["poison", "unreadable"])
+    def test_ends_the_one_workflow_and_serves_the_others(
+        self, house: House, poison: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        house.workflow_def("p", WAIT, simple("never"))
+        bad, good = house.start("p", input={poison: "x"}), house.start_one()
+        house.clock.advance(1)
+        with caplog.at_level(logging.ERROR):
+            assert [task["workflowInstanceId"] for task in house.poll()] == [good]
+        found = house.workflow(bad)
+        assert found["status"] == "FAILED"
+        assert "Poison: " in found["reasonForIncompletion"]
+        assert [task["status"] for task in found["tasks"]] == ["CANCELED"]
+        first = caplog.records[0]
+        assert bad in first.getMessage()
+        assert first.exc_info is not None
+
+    @pytest.mark.parametrize("poison", ["recursion", "memory"])
+    def test_a_reason_for_people(self, house: House, poison: str) -> None:
+        house.workflow_def("p", WAIT)
+        bad = house.start("p", input={"poison": poison})
+        house.advance(1)
+        assert "its data" in house.workflow(bad)["reasonForIncompletion"]
+
+    @pytest.mark.parametrize("poison", ["poison", "unreadable"])
+    def test_a_report_that_is_right_is_committed_and_its_result_kept(self, house: House, poison: str) -> None:
+        bad = house.start_one(input={poison: "x"})
+        task = house.poll_one()
+        assert (house.report(task, outputData={"x": 1}).verdict, house.report(task).status) == ("COMMITTED", 409)
+        assert house.task(task["taskId"])["status"] == "COMPLETED"
+        assert house.task(task["taskId"])["outputData"] == {"x": 1}
+        assert house.workflow(bad)["status"] == "FAILED"
+
+    @pytest.mark.parametrize("poison", ["poison", "unreadable"])
+    def test_a_parent_is_told(self, house: House, poison: str) -> None:
+        house.workflow_def("child", simple("work"))
+        house.workflow_def("top", {**sub(name="child"), "inputParameters": {poison: "x"}})
+        top = house.start("top")
+        house.report(house.poll_one())
+        found = house.workflow(top)
+        assert found["status"] == "FAILED"
+        assert "Poison" in found["tasks"][0]["reasonForIncompletion"]
+
+    @pytest.mark.parametrize("poison", ["poison", "unreadable"])
+    def test_children_end_with_it(self, house: House, poison: str) -> None:
+        house.workflow_def("child", simple("work"))
+        house.workflow_def("top", {**sub(name="child"), "inputParameters": {}})
+        top = house.start("top", input={poison: "x"})
+        child = house.workflow(top)["tasks"][0]["subWorkflowId"]
+        house.store.call(lambda tx: house.core.executions.advance(tx, [tx.ids.workflow_pk(top) or 0]))
+        assert house.workflow(top)["status"] == "FAILED"
+        assert house.workflow(child)["status"] == "TERMINATED"
+        assert house.poll() == []
+
+    def test_it_can_be_retried_when_its_cause_is_gone(self, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+        house.workflow_def("p", simple("work"), simple("after"))
+        bad = house.start("p", input={"unreadable": "x"})
+        house.report(house.poll_one())
+        monkeypatch.undo()
+        house.act(bad, lambda state, now_ms, new_id: workflow_actions.retry(state, now_ms, new_id=new_id))
+        house.report(house.poll_one("after"))
+        assert house.workflow(bad)["status"] == "COMPLETED"
+
+    def test_what_was_asked_of_an_ended_one_is_an_error_and_changes_nothing(self, house: House) -> None:
+        workflow = house.start_one(input={"poison": "x"})
+        house.report(house.poll_one())
+        before = house.workflow(workflow)
+
+        def action(*_: Any) -> Any:
+            raise Poison("boo")
+
+        with pytest.raises(Poison):
+            house.act(workflow, action)
+        assert house.workflow(workflow) == before
+
+
+class TestTheTimer:
+    def test_survives_whatever_happens_and_start_too(self, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+        house.task_def("work", responseTimeoutSeconds=1, retryCount=0)
+        workflow = house.start_one()
+        house.poll()
+        house.clock.advance(2)
+        due, failures = TaskQueue.due, [StoreError("full"), KeyError("a bug of ours")]
+
+        def failing(self: TaskQueue, tx: Any, limit: int) -> Any:
+            if failures:
+                raise failures.pop()
+            return due(self, tx, limit)
+
+        monkeypatch.setattr(TaskQueue, "due", failing)
+
+        async def run() -> None:
+            await house.core.start()
+            for _ in range(3):
+                await asyncio.sleep(0.05)
+                house.clock.advance(2)
+            await asyncio.sleep(0.05)
+            await house.core.stop()
+
+        asyncio.run(run())
+        assert not failures
+        assert house.workflow(workflow)["status"] == "TIMED_OUT"
+
+
+class TestChains:
+    @pytest.mark.parametrize("names", [("f1", "f1"), ("f1", "f2")], ids=["itself", "each other"])
+    def test_a_failure_workflow_that_fails_starts_no_other(
+        self, house: House, names: tuple[str, str], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        house.task_def("work", retryCount=0)
+        first, second = names
+        house.workflow_def(first, simple("work"), failureWorkflow=second)
+        if first != second:
+            house.workflow_def(second, simple("work"), failureWorkflow=first)
+        house.start(first)
+        house.report(house.poll_one(), "FAILED")
+        house.report(house.poll_one(), "FAILED")
+        assert house.poll() == []
+        assert "no other is started" in caplog.text
+
+    def test_nor_does_what_a_failure_workflow_starts(self, house: House) -> None:
+        house.task_def("work", retryCount=0)
+        house.workflow_def("child", simple("work"), failureWorkflow="handler")
+        house.workflow_def("handler", sub(name="child"))
+        house.start("child")
+        for _ in range(2):
+            house.report(house.poll_one(), "FAILED")
+        assert house.poll() == []
+
+    def test_a_sub_workflow_that_starts_itself_comes_to_an_end(self, house: House) -> None:
+        house.workflow_def("again", sub(name="again"))
+        top = house.start("again")
+        while (due := house.tick()) is not None and due <= house.clock.wall_ms():
+            pass
+        found = house.workflow(top)
+        assert found["status"] == "FAILED"
+        assert "nested more than 100 deep" in found["reasonForIncompletion"]
+        assert house.store.call(lambda tx: tx.value("workflow exists", 101)) is None
+
+    def test_a_deep_family_can_be_terminated(self, house: House) -> None:
+        house.workflow_def("leaf", simple("work"))
+        below = "leaf"
+        for depth in range(99):
+            house.workflow_def(f"w{depth}", sub(name=below))
+            below = f"w{depth}"
+        top = house.start(below)
+        while house.poll() == []:
+            house.tick()
+        house.act(top, lambda state, now_ms, _: workflow_actions.terminate(state, now_ms, "enough"))
+        leaf = house.store.call(lambda tx: tx.ids.workflow(100))
+        assert house.workflow(leaf)["workflowName"] == "leaf"
+        assert house.workflow(leaf)["status"] == "TERMINATED"
+
+
+def test_a_running_sub_workflow_task_says_which_workflow_it_waits_for(house: House) -> None:
+    house.workflow_def("child", simple("work"))
+    house.workflow_def("top", sub(name="child"))
+    (task,) = house.workflow(house.start("top"))["tasks"]
+    assert task["outputData"] == {"subWorkflowId": task["subWorkflowId"]}
+
+
+@pytest.mark.parametrize("field", ["version", "timeoutSeconds"])
+def test_numbers_beyond_those_of_conductor_are_refused(house: House, field: str) -> None:
+    with pytest.raises(Exception, match="Validation failed"):
+        house.workflow_def("p", simple("a"), **{field: 2**63})
+    with pytest.raises(Exception, match="Validation failed"):
+        house.workflow_def("p", simple("a", startDelay=10**18))
+
+
+def test_a_lease_id_with_endless_digits_is_unknown(house: House) -> None:
+    house.start_one()
+    task = house.poll_one()
+    assert house.report(task, leaseId="f" * 100_000 + "-0").status == 404
