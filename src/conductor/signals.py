@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 #: What SIGUSR1 does, in the log.
 QUIET = "SIGUSR1: no new tasks; what is in hand is finished"
+#: Who stops a program and its group, as timeout(1) does, signals it twice and means one thing: signals so near are one.
+ONE_SIGNAL_S = 0.01
 
 
 @contextmanager
@@ -40,12 +43,15 @@ def borrowed(callback: Callable[[int], None], *signals: int) -> Iterator[None]:
 @contextmanager
 def on_stop(callback: Callable[[bool], None], *, signals: tuple[int, ...] = (signal.SIGTERM,)) -> Iterator[None]:
     """Call `callback(again)` for these signals inside the block: False for the first, True for any that follows."""
-    seen = False
+    told_at: float | None = None
 
     def handle(_number: int) -> None:
-        nonlocal seen
-        again, seen = seen, True
-        callback(again)
+        nonlocal told_at
+        if told_at is None:
+            callback(False)
+            told_at = time.monotonic()
+        elif time.monotonic() - told_at >= ONE_SIGNAL_S:
+            callback(True)
 
     with borrowed(handle, *signals):
         yield

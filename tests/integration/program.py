@@ -128,9 +128,9 @@ class Program:
         """Ctrl-C, as a terminal sends it: to the whole group."""
         os.killpg(self.pid, signal.SIGINT)
 
-    def wait(self) -> int:
+    def wait(self, timeout_s: float = PATIENCE_S) -> int:
         """Wait for the end of the program; its exit code."""
-        return self._process.wait(PATIENCE_S)
+        return self._process.wait(timeout_s)
 
     def group(self) -> list[psutil.Process]:
         """The living processes of its group, children of children too."""

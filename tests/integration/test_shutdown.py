@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -104,11 +106,114 @@ class TestSigterm:
             wait_filled(conductor_stub, 2)
             program.signal(signal.SIGTERM)
             program.wait_for("stopping job")
+            time.sleep(0.1)  # signals at once would be one
             program.signal(signal.SIGTERM)
             program.wait()  # ten minutes would be too long for it
             program.wait_gone()
         conductor_stub.release()
         assert not conductor_stub.results
+
+    def test_to_the_whole_group_drains_as_well(self, conductor_stub: ConductorStub, tmp_path: Path) -> None:
+        """As a service manager sends it: to the program, its workers, and the fork server, which must outlive them."""
+        ids = fill(conductor_stub, 3)
+        with Program(tmp_path, PROCESSES.replace("{grace_s}", "30"), server=conductor_stub.url) as program:
+            wait_filled(conductor_stub, 3)
+            os.killpg(program.pid, signal.SIGTERM)
+            program.wait_for("stopping job")
+            with pytest.raises(subprocess.TimeoutExpired):
+                program.wait(1)  # its workers have work in hand
+            conductor_stub.release()
+            assert program.wait() == 0
+            program.wait_gone()
+        assert {conductor_stub.task(task_id).status for task_id in ids} == {"COMPLETED"}
+        assert "exit code" not in program.output
+
+    def test_a_script_that_has_come_to_its_end_drains_too(self, conductor_stub: ConductorStub, tmp_path: Path) -> None:
+        """Without `join_processes()` the program's exit waits for the workers: the same as if it had joined them."""
+        script = """
+            @worker_task(task_definition_name="job", idle_poll_timeout=0)
+            def job(url: str):
+                return stand_at_gate(url)
+
+            if __name__ == "__main__":
+                TaskHandler(event_listeners=[Speaker()]).start_processes()
+        """
+        (task_id,) = fill(conductor_stub, 1)
+        with Program(tmp_path, script, server=conductor_stub.url) as program:
+            wait_filled(conductor_stub, 1)
+            program.signal(signal.SIGTERM)
+            program.wait_for("stopping job")
+            conductor_stub.release()
+            assert program.wait() == 0
+            program.wait_gone()
+        assert conductor_stub.task(task_id).status == "COMPLETED"
+        assert "Traceback" not in program.output
+
+    @pytest.mark.parametrize("join", ["handler.join_processes()", "pass"], ids=["joined", "left"])
+    @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+    def test_workers_of_a_process_of_a_program_end_with_it(
+        self, conductor_stub: ConductorStub, tmp_path: Path, join: str, how: signal.Signals
+    ) -> None:
+        """A handler in a process that multiprocessing has started: who started that is dead, so nobody stops it."""
+        script = """
+            import multiprocessing
+
+            @worker_task(task_definition_name="job", idle_poll_timeout=0)
+            def job(url: str):
+                return stand_at_gate(url)
+
+            def workers():
+                handler = TaskHandler(event_listeners=[Speaker()])
+                handler.start_processes()
+                {join}
+
+            if __name__ == "__main__":
+                middle = multiprocessing.get_context("fork").Process(target=workers)
+                middle.start()
+                middle.join()
+        """.replace("{join}", join)
+        (task_id,) = fill(conductor_stub, 1)
+        with Program(tmp_path, script, server=conductor_stub.url) as program:
+            wait_filled(conductor_stub, 1)
+            program.signal(how)
+            assert program.wait() == -how
+            program.wait_for("stopping job")
+            conductor_stub.release()
+            program.wait_gone()
+        assert conductor_stub.task(task_id).status == "COMPLETED"
+
+    def test_both_handlers_in_one_program(self, conductor_stub: ConductorStub, tmp_path: Path) -> None:
+        """Workers in processes under a process, others on the main loop: one SIGTERM to the program ends all."""
+        script = """
+            import multiprocessing
+
+            def compute(url: str):
+                return stand_at_gate(url)
+
+            async def ask(url: str):
+                return await stand_at_gate_async(url)
+
+            def run_multiprocessing():
+                TaskHandler([Worker("job", compute)], event_listeners=[Speaker()]).start_processes()
+
+            async def run_asyncio():
+                workers = [Worker("other", ask, idle_poll_timeout=100)]
+                async with TaskHandlerAsyncIO(workers, event_listeners=[Speaker()]) as handler:
+                    await handler.wait()
+
+            if __name__ == "__main__":
+                multiprocessing.get_context("fork").Process(target=run_multiprocessing).start()
+                asyncio.run(run_asyncio())
+        """
+        ids = [*fill(conductor_stub, 1), conductor_stub.add_task("other", {"url": f"{conductor_stub.url}/workflow/g"})]
+        with Program(tmp_path, script, server=conductor_stub.url) as program:
+            wait_filled(conductor_stub, 2)
+            program.signal(signal.SIGTERM)
+            program.wait_for("stopping other")
+            conductor_stub.release()
+            assert program.wait() == 0
+            program.wait_gone()
+        assert {conductor_stub.task(task_id).status for task_id in ids} == {"COMPLETED"}
 
     def test_without_join_the_children_drain_by_themselves(self, conductor_stub: ConductorStub, tmp_path: Path) -> None:
         """P04: SIGTERM kills a program that does not wait for its workers; no orphan goes on polling."""

@@ -21,7 +21,7 @@ from conductor.client.event.task_runner_events import (
     TaskUpdateCompleted,
 )
 from conductor.client.worker.worker import Worker
-from conductor.testing import ConductorStub, Delay, HalfOpen, Status
+from conductor.testing import ConductorStub, Delay, HalfOpen, Judge, Status
 from conductor.wire import Verdict
 
 
@@ -50,7 +50,7 @@ class Seen:
 @asynccontextmanager
 async def running(server: ConductorStub, function: Callable[..., Any], **options: Any) -> AsyncIterator[Seen]:
     seen = Seen()
-    worker = Worker("job", function, idle_poll_timeout=100, **options)
+    worker = Worker("job", function, **{"idle_poll_timeout": 100, **options})
     handler = TaskHandlerAsyncIO(
         workers=[worker], configuration=Configuration(server.url), event_listeners=[seen], shutdown_grace_seconds=5
     )
@@ -99,6 +99,45 @@ async def test_p11_heartbeats_go_on_while_a_task_blocks_the_event_loop(caplog: p
     blocked = [record for record in caplog.records if "event loop has been blocked" in record.getMessage()]
     assert len(blocked) == 1
     assert "time.sleep(5.2)" in blocked[0].getMessage()
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+@pytest.mark.parametrize("leases", [True, False], ids=["coordinator", "plain"])
+async def test_p11_a_task_that_ends_a_long_wait_for_work_has_its_whole_lease(leases: bool, kind: str) -> None:
+    """The poll was sent long ago, but nobody held the task then: a heartbeat finds out how much time there is."""
+
+    def job() -> str:
+        return "done"
+
+    async def job_async() -> str:
+        return "done"
+
+    with ConductorStub(leases=leases) as server:
+        async with running(server, job if kind == "def" else job_async, idle_poll_timeout=4000) as seen:
+            await server.until(lambda: any(poll.query.get("timeout") == "4000" for poll in server.polls()))
+            await asyncio.sleep(1.3)  # longer than the response timeout
+            server.add_task("job", response_timeout_seconds=1)
+            await server.until_results(1)
+        assert len(server.heartbeats) == 1
+    assert not seen.of(TaskLeaseLost)
+    assert [event.verdict for event in seen.of(TaskUpdateCompleted)] == [Verdict.COMMITTED]
+
+
+async def test_p11_a_task_that_was_lost_during_a_long_poll_is_not_begun() -> None:
+    begun = []
+
+    async def job() -> None:
+        begun.append(1)
+
+    with ConductorStub(leases=True) as server:
+        server.script("heartbeat", Judge(Verdict.CANCELLED))
+        async with running(server, job, idle_poll_timeout=4000) as seen:
+            await server.until(lambda: any(poll.query.get("timeout") == "4000" for poll in server.polls()))
+            await asyncio.sleep(0.6)
+            server.add_task("job", response_timeout_seconds=1)
+            await until(lambda: seen.of(TaskLeaseLost))
+        assert not server.results
+    assert not begun
 
 
 async def test_p11_one_failed_heartbeat_loses_nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 
 import psutil
 import pytest
@@ -82,6 +83,7 @@ def test_a_second_signal_ends_it_at_once_and_leaves_nobody_behind(place, conduct
         children = psutil.Process(program.pid).children(recursive=True)
         program.send(signal.SIGINT)
         program.line_with("finishing what is in hand")
+        time.sleep(0.1)  # signals at once would be one
         program.send(signal.SIGINT)
         assert program.wait() == 0
     _, alive = psutil.wait_procs(children, timeout=DEADLINE_S)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from conductor.client.http.async_rest import ConductorError, MalformedAnswer, Response
-from conductor.wire import VERDICT_HEADER, Verdict
+from conductor.wire import TERMINAL_TASK_STATUSES, VERDICT_HEADER, Verdict
+
+if TYPE_CHECKING:
+    from conductor.client.automator.journal import Entry
+    from conductor.client.http.models.task import Task
 
 #: Answers after which a report is sent again; everything else below 500 is final.
 _RETRIED = frozenset({408, 429})
@@ -85,6 +90,16 @@ def read_answers(response: Response, expected: int) -> list[Answer]:
     if len(said) != expected:
         raise MalformedAnswer(f"{expected} reports were sent and {len(said)} were answered")
     return [Answer(one.status or 200, _verdict(one.verdict), one.message or "") for one in said]
+
+
+def fate_of(entry: Entry, task: Task) -> Verdict | None:
+    """What a plain server's task says about a report of ours; None: the task is still open, and ours."""
+    ours = task.worker_id in (None, entry.worker_id)
+    if task.status in TERMINAL_TASK_STATUSES:
+        return Verdict.COMMITTED if ours and task.status == entry.status else Verdict.CANCELLED
+    if not ours or task.poll_count != entry.poll_count or task.status == "SCHEDULED":
+        return Verdict.CANCELLED
+    return None
 
 
 def _verdict(name: str | None) -> Verdict | None:

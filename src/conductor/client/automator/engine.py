@@ -135,6 +135,7 @@ class Engine:
         context = TaskContext(grant.task, self.config.worker_id, self.config.task_log_level)
         with self._session.leases.hold(grant, context, self.config) as lease:
             self._note(lease)
+            await lease.certain()
             execution = await self._executor.run(lease)
             if lease.stopped is Stop.SHUTDOWN:
                 self.handed_back += 1

@@ -43,6 +43,8 @@ class Executor:
 
     async def run(self, lease: Lease) -> Execution:
         """Run the task to its end, or until it must be stopped."""
+        if lease.stopped is not None:  # before it has begun
+            return await Execution(lease, _nothing_to_run()).settled()
         task = lease.task
         about = (self._name, task.task_id, self._worker_id, task.workflow_instance_id)
         self._events.emit(TaskExecutionStarted, *about)
@@ -135,14 +137,28 @@ class Execution:
             self._over.set_result(None)
 
 
+def _nothing_to_run() -> asyncio.Future[Given]:
+    over: asyncio.Future[Given] = asyncio.get_running_loop().create_future()
+    over.set_result((None, None))
+    return over
+
+
 async def _awaited(call: Callable[[Any], Awaitable[Any]], argument: Any) -> Given:
     """Await it, and never raise: SystemExit from a task would end the event loop."""
+    working = asyncio.current_task()
     try:
         return await call(argument), None
-    except GeneratorExit:
-        raise
     except BaseException as error:
+        if isinstance(error, GeneratorExit) and _current_task() is not working:
+            raise  # not the function's own: this coroutine is being thrown away
         return None, error
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no loop runs any more
+        return None
 
 
 def _same(value: Awaitable[Any]) -> Awaitable[Any]:

@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 #: Heartbeats follow each other after this share of the response timeout, or a little sooner.
 BEAT_SHARE = 1 / 3
+#: A poll that took longer than this share of the response timeout leaves open how much of the lease is left.
+DOUBT_SHARE = 1 / 4
 #: A failed heartbeat is repeated after at most this long.
 REPEAT_S = 1.0
 #: An event loop that has not answered for this long is reported as blocked.
@@ -59,11 +61,15 @@ class Lease:
         self.context = context
         self.config = config
         self.response_timeout_s = float(task.response_timeout_seconds or DEFAULT_RESPONSE_TIMEOUT_S)
-        self.deadline = grant.sent_at + self.response_timeout_s
-        self.beating = bool(config.lease_extend_enabled or task.lease_id)
-        self.beat_at = grant.sent_at + self.next_beat_s()
+        now = clock.monotonic()
+        #: The poll was parked for long, and the task may be ours since then or since this moment. A heartbeat makes
+        #: that certain; nothing runs before.
+        self.doubtful = now - grant.sent_at > self.response_timeout_s * DOUBT_SHARE
+        self.deadline = (now if self.doubtful else grant.sent_at) + self.response_timeout_s
+        self._beating = bool(config.lease_extend_enabled or task.lease_id)
+        self.beat_at = now if self.doubtful else grant.sent_at + self.next_beat_s()
         self.timeout_s = _timeout_of(grant)
-        self.timeout_at = None if self.timeout_s is None else clock.monotonic() + self.timeout_s
+        self.timeout_at = None if self.timeout_s is None else now + self.timeout_s
         self.stopped: Stop | None = None
         self.stop_reason = ""
         self.released = False
@@ -71,6 +77,7 @@ class Lease:
         self.reported_as: str | None = None
         self.slot = 0.0
         self._on_stop: Callable[[], None] | None = None
+        self._on_certain: Callable[[], None] = lambda: None
 
     @property
     def lost(self) -> bool:
@@ -85,6 +92,26 @@ class Lease:
     def judged_by_server(self) -> bool:
         """Whether a report was sent under a lease id: only the server knows if it counted, whatever our clock says."""
         return self.reported_as is not None and self.task.lease_id is not None
+
+    @property
+    def beating(self) -> bool:
+        """Whether heartbeats are sent for it."""
+        return self._beating or self.doubtful
+
+    async def certain(self) -> None:
+        """Wait until it is known that the task is ours, or that the work must stop."""
+        if self.doubtful:
+            known = asyncio.Event()
+            self._on_certain = known.set
+            self.on_stop(known.set)
+            await known.wait()
+            self.on_stop(None)
+
+    def confirm(self) -> None:
+        """A heartbeat was accepted; on the event loop."""
+        if self.doubtful:
+            self.doubtful = False
+            self._on_certain()
 
     def next_beat_s(self) -> float:
         """Seconds to the next heartbeat: a third of the response timeout, shortened by chance so that fleets spread."""
@@ -244,6 +271,8 @@ class LeaseKeeper:
     def _extended(self, lease: Lease, sent_at: float) -> None:
         lease.deadline = max(lease.deadline, sent_at + lease.response_timeout_s)
         lease.beat_at = sent_at + lease.next_beat_s()
+        if lease.doubtful:
+            self._on_loop(lease.confirm)
         task, left = lease.task, lease.deadline - self._clock.monotonic()
         if self._events.has_listeners(TaskLeaseExtended):
             event = TaskLeaseExtended(

@@ -6,11 +6,12 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
+from conductor.client.automator.answer import fate_of
 from conductor.client.automator.journal import AdoptedFile, Entry, Journal
 from conductor.client.automator.poll import Backoff
 from conductor.client.event.task_runner_events import TaskUpdateCompleted
 from conductor.client.http.async_rest import ConductorError, NotFoundException
-from conductor.wire import TERMINAL_TASK_STATUSES, Verdict
+from conductor.wire import Verdict
 
 if TYPE_CHECKING:
     from conductor.client.automator.delivery import Delivery
@@ -88,7 +89,7 @@ class Redelivery:
         tries = self._backoff.reset() + 1
         self._strike(entry)
         level = logging.INFO if verdict is Verdict.COMMITTED else logging.WARNING
-        logger.log(level, "Kept result of task %s was delivered: %s", entry.task_id, verdict)
+        logger.log(level, "Kept result of task %s has its verdict: %s", entry.task_id, verdict)
         self._events.emit(
             TaskUpdateCompleted,
             entry.task_type,
@@ -117,8 +118,9 @@ class Redelivery:
 
     async def _deliver(self, entry: Entry) -> Verdict:
         """One try. A plain server cannot tell a late result from a fresh one, so the task is looked at first."""
-        if not entry.leased and await self._belongs_to_another(entry):
-            return Verdict.CANCELLED
+        fate = None if entry.leased else await self._fate(entry)
+        if fate is not None:
+            return fate
         answer = await self._delivery.deliver(entry.body)
         if answer.verdict is not None:
             return answer.verdict
@@ -126,14 +128,11 @@ class Redelivery:
             raise ConductorError(f"the server answered {answer.status}: {answer.message}")
         return Verdict.COMMITTED if answer.status < 300 else Verdict.REJECTED
 
-    async def _belongs_to_another(self, entry: Entry) -> bool:
+    async def _fate(self, entry: Entry) -> Verdict | None:
         try:
-            task = await self._api.get_task(entry.task_id)
+            return fate_of(entry, await self._api.get_task(entry.task_id))
         except NotFoundException:
-            return True
-        if task.status in TERMINAL_TASK_STATUSES or task.status == "SCHEDULED":
-            return True
-        return task.worker_id not in (None, entry.worker_id) or task.poll_count != entry.poll_count
+            return None  # perhaps a proxy's word: what the server says to the report itself counts
 
     def _too_old(self, entry: Entry) -> bool:
         return self._clock.wall_ms() - entry.written_ms > self._max_age_s * 1000

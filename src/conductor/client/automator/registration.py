@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from conductor.client.automator.json_schema_generator import generate_json_schemas
+from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.api.async_metadata_resource_api import AsyncMetadataResourceApi
 from conductor.client.http.api.async_schema_resource_api import AsyncSchemaResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
@@ -90,6 +91,8 @@ async def _register_schemas(
     function = getattr(worker, "execute_function", None)
     if function is None:  # a class-based worker takes the task itself: there is nothing to describe
         return {}
+    if not _wants_schemas(config, schema_api.api_client.configuration):
+        return {}
     links: dict[str, SchemaDef] = {}
     for side, data in generate_json_schemas(function, name, config.strict_schema).items():
         if data is None:
@@ -105,6 +108,12 @@ async def _register_schemas(
     return links
 
 
+def _wants_schemas(config: ResolvedConfig, configuration: Configuration) -> bool:
+    """What the worker says, else what the Configuration says for all of them."""
+    said = config.source("register_schema") != "default"
+    return config.register_schema if said else configuration.register_schema
+
+
 async def _register_schema(schema: SchemaDef, schema_api: AsyncSchemaResourceApi, *, overwrite: bool) -> None:
     if not overwrite:
         try:
@@ -118,6 +127,8 @@ async def _register_schema(schema: SchemaDef, schema_api: AsyncSchemaResourceApi
 def _definition(name: str, worker: WorkerInterface, links: Mapping[str, SchemaDef]) -> TaskDef:
     """The worker's template, copied, under the worker's name; a minimal definition if it has none."""
     template: TaskDef | Mapping[str, Any] | None = getattr(worker, "task_def", None)
+    if template is None:
+        template = getattr(worker, "task_def_template", None)
     if isinstance(template, Mapping):
         template = TaskDef.from_dict(template)
     definition = copy.deepcopy(template) if template is not None else TaskDef()

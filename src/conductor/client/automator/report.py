@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from conductor.client.automator.answer import Answer, NoVerdict
+from conductor.client.automator.answer import Answer, NoVerdict, fate_of
 from conductor.client.automator.delivery import Delivery
 from conductor.client.automator.journal import Entry, Journal
 from conductor.client.automator.lease import Lease, Stop
 from conductor.client.event.task_runner_events import TaskUpdateCompleted, TaskUpdateFailure, TaskUpdateRetried
 from conductor.client.http.async_rest import ConductorError, NotFoundException
 from conductor.client.http.models.task_exec_log import TaskExecLog
-from conductor.wire import MAX_LOGS_PER_REPORT, TERMINAL_TASK_STATUSES, Verdict
+from conductor.wire import MAX_LOGS_PER_REPORT, Verdict
 
 if TYPE_CHECKING:
     from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
@@ -161,17 +161,13 @@ class Reporter:
         except (ConductorError, OSError) as error:
             logger.warning("Task %s could not be read back: %s", entry.task_id, error)
             return Verdict.COMMITTED
-        if task.status in TERMINAL_TASK_STATUSES:
-            ours = task.status == entry.status and task.worker_id in (None, entry.worker_id)
-        else:
-            ours = task.worker_id in (None, entry.worker_id) and task.poll_count == entry.poll_count
-        return Verdict.COMMITTED if ours else Verdict.CANCELLED
+        return fate_of(entry, task) or Verdict.COMMITTED
 
     async def _send_logs(self, logs: list[TaskExecLog], lease: Lease) -> None:
         """One by one, before the report. They are worth a try, not more."""
         for entry in logs:
             try:
-                await self._api.log(lease.task.task_id, entry.log or "")
+                await self._api.log(lease.task.task_id, _without_surrogates(entry.log or ""))
             except (ConductorError, OSError) as error:
                 logger.warning("Logs of task %s could not be sent: %s", lease.task.task_id, error)
                 return
@@ -268,5 +264,21 @@ def _entry(ending: Ending, lease: Lease, now_ms: int) -> Entry:
         status=str(result.status),
         leased=task.lease_id is not None,
         written_ms=now_ms,
-        body=_encoder.encode(wire),
+        body=_encoded(wire),
     )
+
+
+def _encoded(wire: _Wire) -> bytes:
+    try:
+        return _encoder.encode(wire)
+    except UnicodeEncodeError:
+        # Half a surrogate pair in a reason or a log line, as from undecodable file names: shown as an escape.
+        for field, value in msgspec.structs.asdict(wire).items():
+            if isinstance(value, str):
+                setattr(wire, field, _without_surrogates(value))
+        wire.logs = [msgspec.structs.replace(line, log=_without_surrogates(line.log or "")) for line in wire.logs]
+        return _encoder.encode(wire)
+
+
+def _without_surrogates(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -23,7 +23,7 @@ def choose_workers(
     import_modules: Sequence[str] | None,
 ) -> list[WorkerInterface]:
     """Only `workers`: those. Otherwise the decorated ones, after the modules were imported. Both asked for: both."""
-    given = [_worker_of(one) for one in _listed(workers)]
+    given = [worker for one in _listed(workers) for worker in _worker_of(one).one_for_each_name()]
     if import_modules:
         from conductor.client.worker.worker_loader import WorkerLoader
 

@@ -17,6 +17,7 @@ from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from multiprocessing.util import register_after_fork
+from pathlib import Path
 from typing import Any
 
 from conductor.client.automator.child import DRAIN, PAUSE, ChildSpec, WorkerReference, run_child
@@ -53,7 +54,8 @@ def start_context(method: str | None) -> BaseContext:
     """The way children start: a context of our own, so that nothing global changes."""
     if method is None:
         main = sys.modules.get("__main__")
-        scripted = getattr(main, "__file__", None) is not None or getattr(main, "__spec__", None) is not None
+        file = getattr(main, "__file__", None)  # of a program from standard input it is a name without a file
+        scripted = (file is not None and Path(file).exists()) or getattr(main, "__spec__", None) is not None
         known = multiprocessing.get_all_start_methods()
         # A notebook's functions exist nowhere else: only a fork knows them.
         preferred = ["forkserver", "spawn"] if scripted else ["fork", "spawn"]
@@ -212,10 +214,12 @@ class Supervisor:
         self,
         children: list[Child],
         *,
+        grace_s: float = 0.0,
         on_started: Callable[[str], None] | None = None,
         on_ended: Callable[[str, int | None], None] | None = None,
     ) -> None:
         self.children = children
+        self._grace_s = grace_s
         self._on_started = on_started or (lambda _name: None)
         self._on_ended = on_ended or (lambda _name, _code: None)
         self._stopping = False
@@ -224,6 +228,9 @@ class Supervisor:
         # Not a threading.Event: whoever waits for that holds its lock, and a signal handler may wait here as well.
         self._over_r, self._over_w = multiprocessing.Pipe(duplex=False)
         self._thread: threading.Thread | None = None
+        #: Ready when the process that started this one is dead: then nobody is left to stop the children.
+        above = multiprocessing.parent_process()
+        self._above = [] if above is None else [above.sentinel]
 
     def start(self) -> None:
         """Start all children, and watch them."""
@@ -280,7 +287,10 @@ class Supervisor:
                 watched = running if self._stopping else [child for child in self.children if child.restart_at is None]
                 sentinels = [child.process.sentinel for child in watched if child.process is not None]
                 news = [child.news for child in running if child.news is not None]
-                wait([*sentinels, *news, self._wake_r], self._next_look_s())
+                if set(wait([*sentinels, *news, *self._above, self._wake_r], self._next_look_s())) & set(self._above):
+                    self._above = []
+                    logger.warning("The process that started the workers' program is dead: they are drained")
+                    self.drain(self._grace_s)
                 self._look_after()
         finally:
             self._over_w.send(None)

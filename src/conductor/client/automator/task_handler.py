@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import signal
 import sys
 from collections.abc import Iterable, Sequence
+from multiprocessing.util import Finalize
 from types import TracebackType
 from typing import Any, Self
 
@@ -63,6 +63,7 @@ class TaskHandler:
         self._options = options
         self._hub: Any = None
         self._supervisor: Supervisor | None = None
+        self._at_exit: Finalize | None = None
         # Resolved here too, so that a bad value is an error of this line and not of a child.
         self._configs = [
             resolve_worker_config(worker.get_task_definition_name(), {**options, **given_options(worker)})
@@ -105,11 +106,13 @@ class TaskHandler:
             logger.info("Created %s for %s worker: %s", *kind, worker.get_task_definition_name())
         self._supervisor = Supervisor(
             children,
+            grace_s=self._grace_s,
             on_started=self._hub.process_started if self._hub else None,
             on_ended=self._hub.process_exited if self._hub else None,
         )
         self._supervisor.start()
-        atexit.register(self._end_with_program)
+        # Not atexit: that knows nothing of the end of a process that multiprocessing has started.
+        self._at_exit = Finalize(None, self._end_with_program, exitpriority=1)
 
     def join_processes(self) -> None:
         """Wait until the workers end. Meanwhile SIGTERM drains them, and a second SIGTERM stops them at once.
@@ -137,7 +140,8 @@ class TaskHandler:
         if self._supervisor is not None:
             self._supervisor.stop(self._grace_s)
         self._stop_metrics()
-        atexit.unregister(self._end_with_program)
+        if self._at_exit is not None:
+            self._at_exit.cancel()
 
     def pause(self, name: str | None = None) -> None:
         """Let the worker for this task type, or every worker, take no new tasks."""
@@ -177,7 +181,13 @@ class TaskHandler:
 
         One that has just come to its end leaves them at work, and ends when they do.
         """
-        if getattr(sys, "last_type", None) is not None:
+        failed = getattr(sys, "last_type", None) is not None or sys.exc_info()[0] is not None
+        try:
+            if not failed:
+                self.join_processes()
+        except KeyboardInterrupt:
+            failed = True
+        if failed:
             self.stop_processes()
 
     def _be_quiet(self, _signal: int) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
+import multiprocessing
 import signal
 import sys
 from collections.abc import Iterable, Sequence
@@ -112,6 +114,7 @@ class TaskHandlerAsyncIO:
 
         def on_signal(again: bool) -> None:
             loop.call_soon_threadsafe(crew.abandon if again else crew.drain)
+            atexit.register(_end_with_program)
 
         def be_quiet(_signal: int) -> None:
             logger.info(QUIET)
@@ -147,6 +150,15 @@ class TaskHandlerAsyncIO:
     def is_healthy(self) -> bool:
         """Whether the workers run."""
         return self._running is not None and not self._running.done()
+
+
+def _end_with_program() -> None:
+    """A program that was told to terminate, and has come to its end, does not wait for ever for other processes it has
+    started: they are told, too.
+    """
+    atexit.unregister(_end_with_program)
+    for process in multiprocessing.active_children():
+        process.terminate()
 
 
 if __name__ == "__main__":
