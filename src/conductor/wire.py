@@ -66,3 +66,10 @@ MAX_REASON_CHARS = 500
 MAX_LOGS_PER_REPORT = 10
 #: A task whose definition names no response timeout has this one.
 DEFAULT_RESPONSE_TIMEOUT_S = 3600
+#: A task can be handed back for this long: the server's seconds are 32 bits wide.
+MAX_CALLBACK_S = 2**31 - 1
+
+
+def printable(text: str) -> str:
+    """The same text as UTF-8 can have it: half a surrogate pair, as from odd names of files, becomes an escape."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

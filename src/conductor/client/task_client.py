@@ -9,6 +9,7 @@ from conductor.client.http.api.async_resource_api import api_client_of
 from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.models.task import Task
+from conductor.client.http.models.task_result import TaskResult
 from conductor.client.sync_face import SyncClient, blocking
 
 
@@ -39,6 +40,10 @@ class AsyncTaskClient(AsyncTaskResourceApi):
         """Take up to `count` tasks (1), waiting up to `timeout_in_millisecond` (100) on the server."""
         timeout = 100 if timeout_in_millisecond is None else timeout_in_millisecond
         return await self.batch_poll(task_type, workerid=worker_id, domain=domain, count=count or 1, timeout=timeout)
+
+    async def update_task(self, task_result: TaskResult) -> str:
+        """Report a result; the answer is the task's id."""
+        return await super().update_task(task_result)
 
     async def add_task_log(self, task_id: str, log_message: str) -> None:
         """Add one line to a task's log."""

@@ -23,6 +23,10 @@ class AsyncWorkflowClient(AsyncWorkflowResourceApi):
     ) -> None:
         super().__init__(api_client_of(configuration, http_client))
 
+    async def remove_workflow(self, workflow_id: str) -> None:
+        """Delete an execution from the server, as `delete_workflow`."""
+        await self.delete_workflow(workflow_id)
+
 
 class WorkflowClient(SyncClient[AsyncWorkflowClient]):
     """Executions on a server, for code without an event loop.
@@ -41,6 +45,7 @@ class WorkflowClient(SyncClient[AsyncWorkflowClient]):
     get_workflow_status = blocking(AsyncWorkflowClient.get_workflow_status)
     terminate_workflow = blocking(AsyncWorkflowClient.terminate_workflow)
     delete_workflow = blocking(AsyncWorkflowClient.delete_workflow)
+    remove_workflow = blocking(AsyncWorkflowClient.remove_workflow)
     pause_workflow = blocking(AsyncWorkflowClient.pause_workflow)
     resume_workflow = blocking(AsyncWorkflowClient.resume_workflow)
     restart_workflow = blocking(AsyncWorkflowClient.restart_workflow)

@@ -243,6 +243,7 @@ CASES: dict[str, Case] = {
     "an exception without words": failed(lambda: throw(Odd()), "Odd: (its message cannot be read)", "Odd"),
     "SystemExit": failed(lambda: throw(SystemExit(3)), "SystemExit: 3", "SystemExit"),
     "KeyboardInterrupt": failed(lambda: throw(KeyboardInterrupt()), "KeyboardInterrupt", "KeyboardInterrupt"),
+    "GeneratorExit": failed(lambda: throw(GeneratorExit("own")), "GeneratorExit: own", "GeneratorExit"),
     "CancelledError": failed(lambda: throw(asyncio.CancelledError()), "CancelledError", "CancelledError"),
     "TimeoutError": failed(lambda: throw(TimeoutError("slow")), "TimeoutError: slow", "TimeoutError"),
     "logs of a failure": failed(

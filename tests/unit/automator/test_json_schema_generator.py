@@ -14,6 +14,7 @@ from conductor.client.automator.json_schema_generator import generate_json_schem
 from conductor.client.context.task_context import TaskInProgress
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_result import TaskResult
+from conductor.client.worker.output import to_output
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
@@ -355,6 +356,12 @@ ORDER = {
     "required": ["order_id", "amount", "customer_id"],
     "additionalProperties": True,
 }
+NULL = {
+    "type": "object",
+    "properties": {"result": {"type": "null"}},
+    "required": ["result"],
+    "additionalProperties": True,
+}
 NUMBER = {
     "type": "object",
     "properties": {"result": {"type": "integer"}},
@@ -370,11 +377,11 @@ NUMBER = {
         (dict[str, Any], {"type": "object"}),
         (OrderInfo, ORDER),
         (Union[dict, TaskInProgress], {"type": "object"}),
-        (OrderInfo | TaskInProgress | None, ORDER),
-        (Optional[OrderInfo], ORDER),
+        (OrderInfo | TaskInProgress | None, {"anyOf": [ORDER, NULL]}),
+        (Optional[OrderInfo], {"anyOf": [ORDER, NULL]}),
         (Union[OrderInfo, int], {"anyOf": [ORDER, NUMBER]}),
         (int, NUMBER),
-        (Optional[int], NUMBER),
+        (Optional[int], {"anyOf": [NUMBER, NULL]}),
         (Awaitable[int], NUMBER),
         (Annotated[int, "a number"], NUMBER),
     ],
@@ -382,6 +389,11 @@ NUMBER = {
 )
 def test_the_schema_of_an_output(annotation, schema):
     assert output_of(annotation) == {"$schema": DRAFT, **schema}
+
+
+@pytest.mark.parametrize("annotation", [Optional[OrderInfo], Optional[int], int | dict[str, int] | None])
+def test_what_is_sent_for_none_meets_the_schema(annotation):
+    Draft7Validator(output_of(annotation)).validate(to_output(None))
 
 
 def test_a_named_tuple_is_returned_by_its_names():

@@ -41,9 +41,9 @@ def plain_stub():
         yield server
 
 
-async def registered(stub, worker, **options):
+async def registered(stub, worker, configuration=None, **options):
     config = resolve_worker_config(worker.get_task_definition_name(), options, env={})
-    client = AsyncApiClient(Configuration(stub.url, ui_host="http://ui.example/"))
+    client = AsyncApiClient(configuration or Configuration(stub.url, ui_host="http://ui.example/"))
     try:
         await register(worker, config, client)
     finally:
@@ -84,6 +84,27 @@ async def test_a_new_definition_with_its_schemas(stub, lines, overwrite):
     for side in ("input", "output"):
         schema = stub.schemas[f"process_order_{side}", 1]
         assert (schema["type"], schema["data"]) == ("JSON", expected[side])
+
+
+@pytest.mark.parametrize(
+    ("worker_says", "configuration_says", "registered_schemas"),
+    [(None, None, 2), (False, None, 0), (None, False, 0), (True, False, 2), (False, True, 0)],
+)
+async def test_schemas_may_be_left_out(stub, worker_says, configuration_says, registered_schemas):
+    configuration = Configuration(stub.url, register_schema=configuration_says)
+    await registered(stub, Worker("process_order", process_order), configuration, register_schema=worker_says)
+    assert len(stub.schemas) == registered_schemas
+    assert ("inputSchema" in stub.task_defs["process_order"]) is bool(registered_schemas)
+
+
+async def test_a_template_may_be_an_attribute_of_a_class(stub):
+    class Sized(WorkerInterface):
+        task_def_template = TaskDef(retry_count=9)
+
+        def execute(self, task): ...
+
+    await registered(stub, Sized("sized"))
+    assert stub.task_defs["sized"]["retryCount"] == 9
 
 
 async def test_the_strictness_of_the_worker_is_the_schema_s(stub):

@@ -414,6 +414,30 @@ class TestTheEnd:
                 await stub.until_results(1)
                 assert stub.results_for(task_id)[0]["outputData"] == {"answer": 42}
 
+    async def test_a_kept_result_that_had_arrived_is_committed(self) -> None:
+        """All answers were lost: on a plain server the task itself says that a report was taken."""
+        clock, events = FakeClock(), Events()
+        with ConductorStub(clock=clock) as stub:
+            stub.script("update", Reset(applied=True), repeat=True)
+            stub.add_task("job")
+            async with working(stub, Worker("job", answer), clock=clock, events=events):
+                await pass_waits(clock, 3)
+                (completed,) = await events.until(TaskUpdateCompleted)
+            assert (completed.verdict, completed.inferred) == (Verdict.COMMITTED, True)
+
+    async def test_a_kept_result_is_not_dropped_because_the_task_cannot_be_found(self) -> None:
+        """404 may be a proxy's word: what the server says to the report itself counts."""
+        clock, events = FakeClock(), Events()
+        with ConductorStub(clock=clock) as stub:
+            stub.script("update", *[Status(500)] * 4)
+            stub.script("task", Status(404))
+            stub.add_task("job")
+            async with working(stub, Worker("job", answer), clock=clock, events=events):
+                await pass_waits(clock, 3)
+                (completed,) = await events.until(TaskUpdateCompleted)
+            assert completed.verdict is Verdict.COMMITTED
+            assert len(stub.results) == 1
+
     async def _lose(self, *, journal_enabled: bool, events: Events | None = None) -> str:
         clock, seen = FakeClock(), events or Events()
         with ConductorStub(clock=clock) as stub:
@@ -528,6 +552,23 @@ class TestLogs:
         assert sorted(conductor_stub.logs(task_id)) == sorted(f"line {n}" for n in range(count))
         routes = [request.route for request in conductor_stub.requests if request.route in ("log", "update")]
         assert routes == ["log"] * max(0, count - 10) + ["update"]
+
+    @pytest.mark.parametrize(("leases", "count"), [(True, 1), (False, 1), (False, 11)])
+    async def test_half_a_surrogate_pair_loses_no_report(self, leases: bool, count: int) -> None:
+        """As in names of files that are not UTF-8."""
+
+        def talk() -> None:
+            for _ in range(count):
+                get_task_context().add_log("a file \udce9")
+            raise ValueError("cannot read \udce9")
+
+        with ConductorStub(leases=leases) as stub:
+            task_id = stub.add_task("job")
+            async with working(stub, Worker("job", talk)):
+                await stub.until_results(1)
+            (result,) = stub.results_for(task_id)
+            assert result["reasonForIncompletion"] == "ValueError: cannot read \\udce9"
+            assert stub.logs(task_id).count("a file \\udce9") == count
 
     async def test_logs_that_cannot_be_sent_do_not_hold_up_the_result(self, conductor_stub: ConductorStub) -> None:
         conductor_stub.script("log", Status(500), repeat=True)

@@ -19,7 +19,7 @@ from conductor.client.automator.lease import Lease, Stop
 from conductor.client.event.task_runner_events import TaskUpdateCompleted, TaskUpdateFailure, TaskUpdateRetried
 from conductor.client.http.async_rest import ConductorError, NotFoundException
 from conductor.client.http.models.task_exec_log import TaskExecLog
-from conductor.wire import MAX_LOGS_PER_REPORT, Verdict
+from conductor.wire import MAX_LOGS_PER_REPORT, Verdict, printable
 
 if TYPE_CHECKING:
     from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
@@ -167,7 +167,7 @@ class Reporter:
         """One by one, before the report. They are worth a try, not more."""
         for entry in logs:
             try:
-                await self._api.log(lease.task.task_id, _without_surrogates(entry.log or ""))
+                await self._api.log(lease.task.task_id, printable(entry.log or ""))
             except (ConductorError, OSError) as error:
                 logger.warning("Logs of task %s could not be sent: %s", lease.task.task_id, error)
                 return
@@ -275,10 +275,6 @@ def _encoded(wire: _Wire) -> bytes:
         # Half a surrogate pair in a reason or a log line, as from undecodable file names: shown as an escape.
         for field, value in msgspec.structs.asdict(wire).items():
             if isinstance(value, str):
-                setattr(wire, field, _without_surrogates(value))
-        wire.logs = [msgspec.structs.replace(line, log=_without_surrogates(line.log or "")) for line in wire.logs]
+                setattr(wire, field, printable(value))
+        wire.logs = [msgspec.structs.replace(line, log=printable(line.log or "")) for line in wire.logs]
         return _encoder.encode(wire)
-
-
-def _without_surrogates(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Mapping
 from typing import Any
 
-from conductor.client.configuration.options import OPTIONS
+from conductor.client.configuration.options import OPTIONS, without_password
 from conductor.client.configuration.settings.authentication_settings import AuthenticationSettings
 
 API_PATH = "/api"
@@ -37,6 +38,8 @@ class Configuration:
         keepalive_connections: Idle connections kept (`CONDUCTOR_HTTP_KEEPALIVE_CONNECTIONS`, 50).
         http2: HTTP/2 where a TLS server offers it (`CONDUCTOR_HTTP2`, on).
         ui_host: The server's user interface, for links in the log (`CONDUCTOR_UI_SERVER_URL`).
+        register_schema: Whether workers that register their task definition register schemas too, where they do not
+            say so themselves (`CONDUCTOR_REGISTER_SCHEMAS`, on).
         log_level: Log level of worker processes (`CONDUCTOR_LOG_LEVEL`).
         logger_format: Log format of worker processes.
 
@@ -67,12 +70,13 @@ class Configuration:
         keepalive_connections: int | None = None,
         http2: bool | None = None,
         ui_host: str | None = None,
+        register_schema: bool | None = None,
         log_level: str | int | None = None,
         logger_format: str | None = None,
     ) -> None:
-        self.debug = debug
+        self._debug = debug
         self.host: str = _api_url(_resolve("server_api_url", server_api_url or base_url or None))
-        self.ui_host: str = _resolve("ui_host", ui_host) or self.host.removesuffix(API_PATH)
+        self.ui_host: str = _resolve("ui_host", ui_host) or without_password(self.host).removesuffix(API_PATH)
         self.authentication_settings = authentication_settings or _key_pair_of_environment()
         self.auth_token_ttl_min: int = _resolve("auth_token_ttl_min", auth_token_ttl_min)
         self.proxy: str | None = _resolve("proxy", proxy)
@@ -86,6 +90,8 @@ class Configuration:
         self.pool_size: int = _resolve("pool_size", pool_size)
         self.keepalive_connections: int = _resolve("keepalive_connections", keepalive_connections)
         self.http2: bool = _resolve("http2", http2)
+        self.register_schema: bool = _resolve("register_schema", register_schema)
+        self._level_without_debug = _log_level(log_level, False)
         self.log_level: int = _log_level(log_level, debug)
         self.logger_format: str = logger_format or LOGGER_FORMAT
         self.AUTH_TOKEN = None
@@ -95,6 +101,26 @@ class Configuration:
             raise ValueError(
                 f"key_file is {self.key_file!r} without a cert_file (CONDUCTOR_TLS_CERT_FILE) it belongs to"
             )
+
+    @property
+    def shown_host(self) -> str:
+        """`host` as it may be printed: without the password that a URL can have."""
+        return without_password(self.host)
+
+    @property
+    def debug(self) -> bool:
+        """Whether worker processes log at DEBUG. Setting it changes `log_level`."""
+        return self._debug
+
+    @debug.setter
+    def debug(self, on: bool) -> None:
+        self._debug = on
+        self.log_level = logging.DEBUG if on else self._level_without_debug
+
+    @staticmethod
+    def get_logging_formatted_name(name: str) -> str:
+        """The name with the process id before it, as programs for conductor-python name their loggers."""
+        return f"[{os.getpid()}] {name}"
 
     def update_token(self, token: str | None) -> None:
         """Use this access token from now on; `None` forgets it."""
@@ -110,7 +136,7 @@ class Configuration:
         logging.basicConfig(format=log_format or self.logger_format, level=self.log_level if level is None else level)
 
     def __repr__(self) -> str:
-        return f"Configuration({self.host!r}, authentication_settings={self.authentication_settings!r})"
+        return f"Configuration({self.shown_host!r}, authentication_settings={self.authentication_settings!r})"
 
 
 def _resolve(name: str, code_value: object) -> Any:

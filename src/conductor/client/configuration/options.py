@@ -81,6 +81,15 @@ def parse_url(value: str) -> str:
     return text.rstrip("/")
 
 
+def without_password(url: str) -> str:
+    """A URL as it may be printed: `http://ada:***@host`."""
+    parts = urlsplit(url)
+    user, colon, _ = parts.netloc.rpartition("@")[0].partition(":")
+    if not colon:
+        return url
+    return parts._replace(netloc=f"{user}:***@{parts.netloc.rpartition('@')[2]}").geturl()
+
+
 def parse_proxy(value: str) -> str:
     """an http:// or https:// URL of a proxy, user:password@ allowed."""
     return parse_url(value)
@@ -180,6 +189,13 @@ OPTIONS: tuple[Option, ...] = (
         "idle connections kept at most",
     ),
     Option("http2", "CONDUCTOR_HTTP2", parse_bool, True, "speak HTTP/2 where a TLS server offers it"),
+    Option(
+        "register_schema",
+        "CONDUCTOR_REGISTER_SCHEMAS",
+        parse_bool,
+        True,
+        "register schemas along with task definitions, for workers that do not say so themselves",
+    ),
     Option(
         "log_level",
         "CONDUCTOR_LOG_LEVEL",

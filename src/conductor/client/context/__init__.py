@@ -1,1 +1,16 @@
+"""What a running task knows of itself. Each name is loaded when it is first asked for."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from conductor.lazy import lazily
+
+if TYPE_CHECKING:
+    from conductor.client.context.task_context import TaskContext as TaskContext
+    from conductor.client.context.task_context import TaskInProgress as TaskInProgress
+    from conductor.client.context.task_context import get_task_context as get_task_context
+
+_HOMES = dict.fromkeys(("TaskContext", "TaskInProgress", "get_task_context"), "task_context")
+__all__ = list(_HOMES)
+__getattr__, __dir__ = lazily(__name__, _HOMES)

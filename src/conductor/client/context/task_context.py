@@ -19,6 +19,7 @@ from typing import Any
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_exec_log import TaskExecLog
 from conductor.client.worker.exception import TaskCancelled
+from conductor.wire import MAX_CALLBACK_S, printable
 
 _current: ContextVar[TaskContext | None] = ContextVar("conductor_task_context", default=None)
 _waiting_lock = threading.Lock()
@@ -31,8 +32,8 @@ class TaskInProgress:
     """
 
     def __init__(self, callback_after_seconds: int = 60, output: Mapping[str, Any] | None = None) -> None:
-        if callback_after_seconds < 0:
-            raise ValueError(f"callback_after_seconds must not be negative, got {callback_after_seconds}")
+        if not 0 <= callback_after_seconds <= MAX_CALLBACK_S:
+            raise ValueError(f"callback_after_seconds must be 0 to {MAX_CALLBACK_S}, got {callback_after_seconds}")
         self.callback_after_seconds = callback_after_seconds
         self.output = dict(output or {})
 
@@ -117,13 +118,13 @@ class TaskContext:
 
     def add_log(self, message: str) -> None:
         """Add a line to the task's log on the server; sent with the result."""
-        entry = TaskExecLog(log=str(message), task_id=self.task_id, created_time=time.time_ns() // 1_000_000)
+        entry = TaskExecLog(log=printable(str(message)), task_id=self.task_id, created_time=time.time_ns() // 1_000_000)
         self.logs.append(entry)
 
     def set_callback_after(self, seconds: int) -> None:
         """Hand the task back when the function returns: it is delivered again after this many seconds."""
-        if seconds < 0:
-            raise ValueError(f"set_callback_after needs a number of seconds that is not negative, got {seconds}")
+        if not 0 <= seconds <= MAX_CALLBACK_S:
+            raise ValueError(f"set_callback_after needs a number of seconds from 0 to {MAX_CALLBACK_S}, got {seconds}")
         self.callback_after_seconds = seconds
 
     def set_output(self, output: Mapping[str, Any]) -> None:
@@ -141,6 +142,11 @@ class TaskContext:
     def get_task_def_name(self) -> str:
         """The task type."""
         return self.task_def_name
+
+    def get_workflow_task_type(self) -> str:
+        """The type of the step in the workflow, as in SIMPLE; empty when the server does not say."""
+        step = self.task.workflow_task
+        return (step.type or "") if step is not None else ""
 
     def get_poll_count(self) -> int:
         """How often the task has been delivered; 1 at its first run."""

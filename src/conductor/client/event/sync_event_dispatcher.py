@@ -21,6 +21,10 @@ P = ParamSpec("P")
 class SyncEventDispatcher:
     """`register(event_type, function)`, then `publish(event)` calls every function registered for its type."""
 
+    def __class_getitem__(cls, _event_type: object) -> type[SyncEventDispatcher]:
+        """`SyncEventDispatcher[TaskRunnerEvent]()` is how programs for conductor-python write it."""
+        return cls
+
     def __init__(self, listeners: Iterable[object] = ()) -> None:
         self._handlers: dict[type[Any], list[Callable[[Any], object]]] = {}
         for listener in listeners:
@@ -44,6 +48,10 @@ class SyncEventDispatcher:
     def has_listeners(self, event_type: type[Any]) -> bool:
         """Whether anybody listens to this type of event."""
         return bool(self._handlers.get(event_type))
+
+    def listener_count(self, event_type: type[Any]) -> int:
+        """How many listen to this type of event."""
+        return len(self._handlers.get(event_type, ()))
 
     def publish(self, event: TaskRunnerEvent) -> None:
         """Hand the event to its listeners, in the order in which they were registered."""

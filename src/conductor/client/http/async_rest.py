@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from conductor.client.configuration.configuration import Configuration
+from conductor.client.configuration.options import without_password
 from conductor.client.http.errors import (
     ApiException,
     AuthorizationException,
@@ -344,6 +345,8 @@ def _duration(seconds: float) -> timedelta:
     return timedelta(seconds=seconds)
 
 
+#: What TLS says when the answer to its greeting is no TLS.
+_NOT_TLS = " (the port does not speak TLS: is it http:// rather than https://?)"
 _TIMED_OUT = ("operation timed out", "deadline has elapsed")
 
 
@@ -356,14 +359,15 @@ def _translate(error: Exception, method: str, url: str, timeout_s: float) -> Exc
     if isinstance(error, exceptions.ClientClosedError):
         return TransportError(_CLOSED)
     causes = [cause["message"] for cause in error.details["causes"] or ()]
-    what, last = f"{method} {url}", causes[-1] if causes else error.message
+    what, last = f"{method} {without_password(url)}", causes[-1] if causes else error.message
     connecting = "client error (Connect)" in causes
     # The library names its errors by the words in their text, and the URL of a poll has "timeout" in it. What counts
     # is the last cause; a dead HTTP/2 connection is told by its pings, not by the time this request took.
     if last in _TIMED_OUT and "keep-alive timed out" not in causes:
         return ConnectError(f"{what}: no connection in time") if connecting else _timeout(what, timeout_s)
     if connecting:
-        return ConnectError(f"{what}: no connection: {last}")
+        hint = _NOT_TLS if "InvalidContentType" in last else ""
+        return ConnectError(f"{what}: no connection: {last}{hint}")
     return ConnectionLost(f"{what}: {last}")
 
 
@@ -391,7 +395,7 @@ class _HttpxTransport:
         try:
             answer = await self._client.request(method, url, headers=headers, content=body, timeout=timeout_s)
         except Exception as error:
-            raise self._translated(error, f"{method} {url}", timeout_s) from error
+            raise self._translated(error, f"{method} {without_password(url)}", timeout_s) from error
         return Response(answer.status_code, answer.headers, answer.content)
 
     def _translated(self, error: Exception, what: str, timeout_s: float) -> Exception:

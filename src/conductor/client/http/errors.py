@@ -59,6 +59,11 @@ class ApiException(ConductorError):
         said = f": {self.reason}" if self.reason else ""
         return f"{self.request or 'the server'} answered {self.status}{said}"
 
+    @property
+    def message(self) -> str | None:
+        """`reason` under its name in conductor-python."""
+        return self.reason
+
     def is_not_found(self) -> bool:
         """True for 404."""
         return self.status == 404

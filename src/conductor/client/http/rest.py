@@ -2,4 +2,7 @@
 
 from conductor.client.http.errors import ApiException, AuthorizationException, ConductorError, TransportError
 
-__all__ = ["ApiException", "AuthorizationException", "ConductorError", "TransportError"]
+#: An older name.
+RestException = ApiException
+
+__all__ = ["ApiException", "AuthorizationException", "ConductorError", "RestException", "TransportError"]

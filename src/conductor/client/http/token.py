@@ -58,6 +58,7 @@ class TokenKeeper:
         self._known: str | None = None
         self._renew_at_s = 0.0
         self._without_auth = False
+        self._told = False
         self._fetches = _Patience(self._clock)
         self._refusals = _Patience(self._clock)
 
@@ -78,11 +79,21 @@ class TokenKeeper:
     async def after_refusal(self, configuration: Configuration, generation: int, fetch: Fetch) -> bool:
         """A call made at that generation was refused. True: there is a newer token, so repeat it once."""
         if self._settings is None:
+            self._tell_once(configuration)
             return False
         if self.generation == generation and self._refusals.is_over():
             self._without_auth = False
             await self._renew(configuration, fetch)
         return self.generation != generation
+
+    def _tell_once(self, configuration: Configuration) -> None:
+        """Who refuses us, and what to do about it: the calls that fail by it say neither."""
+        if self._told:
+            return
+        self._told = True
+        with_what = "the access token it was given" if configuration.AUTH_TOKEN else "calls without an access key"
+        advice = "set CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET, or Configuration(authentication_settings=…)"
+        logger.warning("%s refuses %s: %s", configuration.shown_host, with_what, advice)
 
     def repeated(self, *, refused: bool) -> None:
         """How the repeated call ended. New tokens that do not help (no permission) are not fetched for every call."""
@@ -126,13 +137,21 @@ class TokenKeeper:
             self.last_error = str(error)
             wait_s = self._fetches.failed()
             kept = "; the old one stays in use" if configuration.AUTH_TOKEN else ""
-            logger.warning("No new access token: %s%s. Next try in %.1f s", error, kept, wait_s)
+            whose = f"key '{self._settings.key_id}'" if self._settings else "no key"
+            logger.warning(
+                "No new access token of %s for %s: %s%s. Next try in %.1f s",
+                configuration.shown_host,
+                whose,
+                error,
+                kept,
+                wait_s,
+            )
             return
         self.last_error = None
         self._fetches.succeeded()
         if token is None:
             self._without_auth = True
-            logger.info("%s has no token endpoint: going on without authentication", configuration.host)
+            logger.info("%s has no token endpoint: going on without authentication", configuration.shown_host)
             return
         configuration.update_token(token)
         self._know(token, age_s=0.0)

@@ -54,6 +54,10 @@ class BackgroundEventLoop:
         """Start the coroutine on the background loop and return at once."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._started())
 
+    def submit_coroutine(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """`submit` under its name in conductor-python."""
+        return self.submit(coroutine)
+
     def cleanup(self) -> None:
         """Stop the loop and its thread; the next coroutine starts a new one."""
         with self._start_lock:

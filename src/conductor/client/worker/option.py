@@ -5,8 +5,9 @@ import types
 from dataclasses import MISSING, Field, dataclass, field
 from typing import Any, Literal, get_args
 
-#: Where an option may be set. `handler` options hold for a whole process and have no worker-specific spelling.
-Scope = Literal["decorator", "env", "cli", "handler"]
+#: Where an option may be set; `worker` is a Worker object or a class-based worker. `handler` options hold for a whole
+#: process and have no worker-specific spelling.
+Scope = Literal["decorator", "worker", "env", "cli", "handler"]
 
 _TRUE = ("true", "1", "yes")
 _FALSE = ("false", "0", "no")
@@ -29,7 +30,7 @@ class Option:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
-    scopes: tuple[Scope, ...] = ("decorator", "env", "cli")
+    scopes: tuple[Scope, ...] = ("decorator", "worker", "env", "cli")
     #: What the reference shows when the default is computed at run time.
     default_text: str = ""
 

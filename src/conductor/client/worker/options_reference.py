@@ -58,7 +58,9 @@ def _row(row: Option) -> str:
     notes = [row.help]
     if row.aliases:
         notes.append("Also spelled " + ", ".join(f"`{alias}`" for alias in row.aliases) + ".")
-    if "decorator" not in row.scopes:
+    if "worker" in row.scopes and "decorator" not in row.scopes:
+        notes.append("Not an argument of `@worker_task`.")
+    elif "worker" not in row.scopes:
         notes.append(f"Not an argument in code: `CONDUCTOR_WORKER_{environment_name(row.name)}`.")
     return f"| `{row.name}` | {takes} | {default} | {' '.join(notes)} |"
 

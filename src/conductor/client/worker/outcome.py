@@ -21,7 +21,7 @@ from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.output import OutputError, encode_output, to_output
 from conductor.client.worker.signature import InputError, read_signature
 from conductor.client.worker.worker_interface import WorkerInterface
-from conductor.wire import MAX_REASON_CHARS
+from conductor.wire import MAX_CALLBACK_S, MAX_REASON_CHARS, printable
 
 #: Frames of our own are left out of the tracebacks that people read.
 _OWN_CODE = str(Path(__file__).parents[2])
@@ -98,7 +98,7 @@ def reason_of(error: BaseException) -> str:
     """One line for people: the message of a NonRetryableException, `TypeName: message` of any other."""
     name = type(error).__name__
     try:
-        message = str(error)
+        message = printable(str(error))
     except Exception:
         message = "(its message cannot be read)"
     if not message:
@@ -133,7 +133,9 @@ def _result_of(value: object, context: TaskContext) -> TaskResult:
         value.workflow_instance_id = value.workflow_instance_id or context.workflow_instance_id
         value.worker_id = value.worker_id or context.worker_id
         value.status = value.status or TaskResultStatus.COMPLETED
+        value.logs = [_log_line(line) for line in value.logs or []]
         value.output_data = to_output(value.output_data or {})
+        _check(value, context)
         return value
     if isinstance(value, TaskInProgress):
         result = _new_result(context, TaskResultStatus.IN_PROGRESS)
@@ -144,6 +146,23 @@ def _result_of(value: object, context: TaskContext) -> TaskResult:
     result = _new_result(context, TaskResultStatus.IN_PROGRESS if again else TaskResultStatus.COMPLETED)
     result.output_data = to_output(value)
     return result
+
+
+def _log_line(line: object) -> TaskExecLog:
+    """People put plain texts into a result's logs, too."""
+    return line if isinstance(line, TaskExecLog) else TaskExecLog(log=printable(str(line)))
+
+
+def _check(result: TaskResult, context: TaskContext) -> None:
+    """What the server would have to refuse, and nobody would hear of, is a failure of the task instead."""
+    if result.task_id != context.task_id:
+        raise OutputError("TaskResult.task_id", f"is {result.task_id!r}, but the task is {context.task_id!r}")
+    if result.status not in TaskResultStatus.__members__:
+        allowed = ", ".join(TaskResultStatus.__members__)
+        raise OutputError("TaskResult.status", f"is {str(result.status)!r}; there are {allowed}")
+    seconds = result.callback_after_seconds or 0
+    if not 0 <= seconds <= MAX_CALLBACK_S:
+        raise OutputError("TaskResult.callback_after_seconds", f"is {seconds}; it must be 0 to {MAX_CALLBACK_S}")
 
 
 def _merge(result: TaskResult, context: TaskContext) -> None:
@@ -169,7 +188,7 @@ def _trace_log(error: BaseException, context: TaskContext) -> TaskExecLog:
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OWN_CODE):
         trace = trace.tb_next
     try:
-        text = "".join(traceback.format_exception(type(error), error, trace))
+        text = printable("".join(traceback.format_exception(type(error), error, trace)))
     except Exception:
         text = reason_of(error)
     return TaskExecLog(log=text, task_id=context.task_id, created_time=time.time_ns() // 1_000_000)

@@ -42,6 +42,23 @@ def registered() -> list[Worker]:
     return [workers[-1] for _, workers in claims if workers]
 
 
+def register_decorated_fn(
+    name: str,
+    poll_interval: int | None,
+    domain: str | None,
+    worker_id: str | None,
+    func: Callable[..., Any],
+    **rest: Any,
+) -> None:
+    """Make a worker of a function without decorating it, as conductor-python has it; `rest` are further options."""
+    register(Worker(name, func, poll_interval, domain, worker_id, **rest))
+
+
+def get_registered_worker_names() -> list[str]:
+    """The task types of all decorated workers."""
+    return [worker.get_task_definition_name() for worker in registered()]
+
+
 def worker_of(function: Callable[..., Any]) -> Worker | None:
     """The worker that the decorator made of this function, if it did."""
     found = _by_function.get(id(function))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_def import TaskDef
@@ -15,8 +15,9 @@ from conductor.client.worker.worker_interface import WorkerInterface
 
 __all__ = ["BackgroundEventLoop", "Worker", "calls_coroutine", "given_options"]
 
-#: The options that code may give to a worker.
-CODE_OPTIONS = frozenset(name for name, row in OPTIONS.items() if "decorator" in row.scopes)
+#: The options that code may give to a worker, and those of them that the decorator takes.
+CODE_OPTIONS = frozenset(name for name, row in OPTIONS.items() if "worker" in row.scopes)
+DECORATOR_OPTIONS = frozenset(name for name, row in OPTIONS.items() if "decorator" in row.scopes)
 
 
 class Worker(WorkerInterface):
@@ -26,36 +27,72 @@ class Worker(WorkerInterface):
         TaskHandler(workers=[Worker("greet", greet)])
 
     Options are keywords with the names of the reference; what is not given comes from the environment or the
-    defaults. `poll_interval` is the older spelling of `poll_interval_millis`.
+    defaults. `poll_interval` is the older spelling of `poll_interval_millis`, and `task_def_template` of `task_def`.
     """
 
     def __init__(
         self,
-        task_definition_name: str,
+        task_definition_name: str | Sequence[str],
         execute_function: Callable[..., Any] | None = None,
-        *,
-        task_def: TaskDef | None = None,
         poll_interval: float | None = None,
+        domain: str | None = None,
+        worker_id: str | None = None,
+        thread_count: int | None = None,
+        register_task_def: bool | None = None,
+        poll_timeout: int | None = None,
+        lease_extend_enabled: bool | None = None,
+        paused: bool | None = None,
+        task_def_template: TaskDef | None = None,
+        overwrite_task_def: bool | None = None,
+        strict_schema: bool | None = None,
+        register_schema: bool | None = None,
+        *,
+        poll_interval_millis: float | None = None,
+        task_def: TaskDef | None = None,
         **options: Any,
     ) -> None:
         super().__init__(task_definition_name)
+        if execute_function is not None and not callable(execute_function):
+            raise TypeError(f"worker {task_definition_name!r} needs a function to call, got {execute_function!r}")
         self.execute_function = execute_function
-        self.task_def = task_def
+        self.task_def = task_def if task_def is not None else task_def_template
         self.domain: str | None = None
-        if poll_interval is not None and options.get("poll_interval_millis") is None:
-            options["poll_interval_millis"] = poll_interval
+        named = {
+            "poll_interval_millis": poll_interval if poll_interval_millis is None else poll_interval_millis,
+            "domain": domain,
+            "worker_id": worker_id,
+            "thread_count": thread_count,
+            "register_task_def": register_task_def,
+            "poll_timeout": poll_timeout,
+            "lease_extend_enabled": lease_extend_enabled,
+            "paused": paused,
+            "overwrite_task_def": overwrite_task_def,
+            "strict_schema": strict_schema,
+            "register_schema": register_schema,
+        }
+        self._set_options({**named, **options})
+
+    def _set_options(self, options: Mapping[str, Any]) -> None:
         for name, value in options.items():
             if name not in CODE_OPTIONS:
-                allowed = ", ".join(sorted(CODE_OPTIONS))
-                raise TypeError(f"worker '{task_definition_name}' has no option '{name}'; the options are {allowed}")
+                raise TypeError(_no_such_option(self.task_definition_name, name, CODE_OPTIONS))
             if value is not None:
                 setattr(self, name, value)
+        if self.domain is not None:  # half of what a worker is known by
+            OPTIONS["domain"].check(self.domain, f"worker {self.task_definition_name!r}, domain")
 
-    def __getattr__(self, name: str) -> Any:
-        # Reached only for what was not given: an option reads as its default.
-        if name in OPTIONS and OPTIONS[name].per_worker:
-            return OPTIONS[name].default
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    @property
+    def task_def_template(self) -> TaskDef | None:
+        """`task_def` under its older name."""
+        return self.task_def
+
+    @task_def_template.setter
+    def task_def_template(self, task_def: TaskDef | None) -> None:
+        self.task_def = task_def
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...  # the options
 
     def __repr__(self) -> str:
         function = self.execute_function
@@ -73,9 +110,8 @@ def given_options(worker: WorkerInterface) -> dict[str, Any]:
     """The options that the worker's code gives: attributes of the object or its class, and overridden getters."""
     given: dict[str, Any] = {}
     for name in CODE_OPTIONS:
-        value = _own_attribute(worker, name)
-        if value is not None:
-            given[name] = value
+        values = [_own_attribute(worker, spelling) for spelling in OPTIONS[name].spellings]
+        given[name] = next((value for value in values if value is not None), None)
     if _overrides(worker, "get_domain"):
         given["domain"] = worker.get_domain()
     if _overrides(worker, "get_polling_interval_in_seconds"):
@@ -102,3 +138,14 @@ def _own_attribute(worker: WorkerInterface, name: str) -> Any:
 
 def _overrides(worker: WorkerInterface, method: str) -> bool:
     return getattr(type(worker), method) is not getattr(WorkerInterface, method)
+
+
+def check_decorator_options(task_definition_name: str, names: Collection[str]) -> None:
+    """TypeError for a keyword of the decorator that is none of its options."""
+    for name in names:
+        if name not in DECORATOR_OPTIONS:
+            raise TypeError(_no_such_option(task_definition_name, name, DECORATOR_OPTIONS))
+
+
+def _no_such_option(worker_name: str, name: str, allowed: Collection[str]) -> str:
+    return f"worker '{worker_name}' has no option '{name}'; the options are {', '.join(sorted(allowed))}"

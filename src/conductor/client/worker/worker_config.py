@@ -25,6 +25,8 @@ __all__ = [
     "ConfigurationError",
     "Option",
     "ResolvedConfig",
+    "get_worker_config_oneline",
+    "get_worker_config_summary",
     "process_worker_id",
     "resolve_worker_config",
     "start_line",
@@ -75,7 +77,8 @@ class ResolvedConfig(Mapping[str, Any]):
     strict_schema: bool = option(
         False, "Input must match the annotations exactly: no conversion, no unknown keys, nothing missing."
     )
-    paused: bool = option(False, "Do not poll.", scopes=("env", "cli"))
+    register_schema: bool = option(True, "Registering the task definition registers the schemas of its type hints too.")
+    paused: bool = option(False, "Do not poll.", scopes=("worker", "env", "cli"))
     verify_reports: bool = option(
         False, "Read each task back after its report, on servers whose answer does not tell whether it was accepted."
     )
@@ -204,3 +207,15 @@ def start_line(config: ResolvedConfig, name: str, pid: int) -> str:
         f"poll_interval={config.poll_interval_millis}ms, {domain}thread_count={config.thread_count}, "
         f"poll_timeout={config.poll_timeout}ms, lease_extend={str(config.lease_extend_enabled).lower()}]"
     )
+
+
+def get_worker_config_oneline(worker_name: str, resolved_config: ResolvedConfig) -> str:
+    """The line that a worker of this name would log if it started in this process."""
+    return start_line(resolved_config, worker_name, os.getpid())
+
+
+def get_worker_config_summary(worker_name: str, resolved_config: ResolvedConfig) -> str:
+    """Every option that has a value, one a line, and where the value came from."""
+    given = [(name, value) for name, value in resolved_config.items() if value is not None]
+    lines = [f"  {name}: {value} (from {resolved_config.source(name)})" for name, value in given]
+    return "\n".join([f"Worker '{worker_name}' configuration:", *lines])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_result import TaskResult
@@ -20,17 +22,56 @@ class WorkerInterface(abc.ABC):
 
         TaskHandler(workers=[Resize("resize_image")])
 
-    Options are attributes (`thread_count`, `domain`, `poll_interval_millis`, …); the environment wins over them.
+    Options are attributes of the object or of its class (`thread_count`, `domain`, `poll_interval_millis`, `paused`,
+    …); the environment wins over them, and one that is not set reads as its default. With a list of task types a
+    handler runs one worker for each of them.
     """
 
-    def __init__(self, task_definition_name: str) -> None:
-        if not (task_definition_name and isinstance(task_definition_name, str)):
-            raise TypeError(f"a worker needs the name of its task type, got {task_definition_name!r}")
-        self.task_definition_name = task_definition_name
+    def __init__(self, task_definition_name: str | Sequence[str]) -> None:
+        names = _listed(task_definition_name)
+        for name in names:
+            check_task_name(name)
+        self.task_definition_name: str = names[0]
+        self._further_names = tuple(names[1:])
+
+    if not TYPE_CHECKING:  # which would no longer complain about attributes that a subclass does not have
+
+        def __getattr__(self, name: str) -> Any:
+            # Reached only for what was not given: an option reads as its default.
+            if name == "worker_id":
+                return self.get_identity()
+            if name in OPTIONS and OPTIONS[name].per_worker:
+                return OPTIONS[name].default
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @abc.abstractmethod
     def execute(self, task: Task) -> Any:
         """Do the work. Return a TaskResult, a TaskInProgress, a dict, or anything else that JSON can carry."""
+
+    @property
+    def poll_interval(self) -> float:
+        """The older spelling of `poll_interval_millis`."""
+        millis: float = getattr(self, "poll_interval_millis")  # noqa: B009  # hidden from type checkers
+        return millis
+
+    @poll_interval.setter
+    def poll_interval(self, millis: float) -> None:
+        self.poll_interval_millis = millis
+
+    @property
+    def task_definition_names(self) -> list[str]:
+        """Every task type that this worker serves."""
+        return [self.get_task_definition_name(), *getattr(self, "_further_names", ())]
+
+    def one_for_each_name(self) -> list[WorkerInterface]:
+        """This worker once for each of its task types; the handlers call this."""
+        names = self.task_definition_names
+        return [self] if len(names) == 1 else [self._named(name) for name in names]
+
+    def _named(self, name: str) -> WorkerInterface:
+        worker = copy.copy(self)
+        worker.task_definition_name, worker._further_names = name, ()
+        return worker
 
     def get_task_definition_name(self) -> str:
         """The task type that this worker serves."""
@@ -38,7 +79,7 @@ class WorkerInterface(abc.ABC):
 
     def get_identity(self) -> str:
         """The worker id sent with polls and results; made up once per process unless `worker_id` is set."""
-        chosen: str | None = getattr(self, "worker_id", None)
+        chosen: str | None = vars(self).get("worker_id") or getattr(type(self), "worker_id", None)
         return chosen or process_worker_id()
 
     def get_domain(self) -> str | None:
@@ -47,7 +88,7 @@ class WorkerInterface(abc.ABC):
 
     def get_polling_interval_in_seconds(self) -> float:
         """The longest pause between two polls of an idle worker."""
-        millis: float = getattr(self, "poll_interval_millis", None) or OPTIONS["poll_interval_millis"].default
+        millis: float = self.poll_interval or OPTIONS["poll_interval_millis"].default
         return millis / 1000
 
     def get_task_result_from_task(self, task: Task) -> TaskResult:
@@ -58,3 +99,15 @@ class WorkerInterface(abc.ABC):
             worker_id=self.get_identity(),
             status=TaskResultStatus.COMPLETED,
         )
+
+
+def _listed(names: object) -> list[Any]:
+    return list(names) if isinstance(names, list | tuple) and names else [names]
+
+
+def check_task_name(name: object, who: str = "a worker") -> None:
+    """TypeError for what cannot be the name of a task type, ValueError for a text that no server would take as one."""
+    if not (name and isinstance(name, str)):
+        raise TypeError(f"{who} needs the name of its task type, got {name!r}")
+    if not name.isprintable() or not name.strip():
+        raise ValueError(f"{who} needs the name of its task type without control characters, got {name!r}")

@@ -81,7 +81,7 @@ class AsyncMetadataResourceApi(AsyncResourceApi):
         """Read every workflow definition."""
         return await self.api_client.call_for(list[WorkflowDef], "GET", _WORKFLOW_DEFS)
 
-    async def unregister_workflow_def(self, name: str, version: int) -> None:
+    async def unregister_workflow_def(self, workflow_name: str, version: int) -> None:
         """Delete one version of a workflow definition."""
-        path = f"{_WORKFLOW_DEFS}/{quoted(name)}/{version}"
+        path = f"{_WORKFLOW_DEFS}/{quoted(workflow_name)}/{version}"
         await self.api_client.call_for(str, "DELETE", path, template=_WORKFLOW_DEFS + "/{name}/{version}")

@@ -73,13 +73,13 @@ class AsyncTaskResourceApi(AsyncResourceApi):
         response = await self.api_client.call("GET", path, query=query, template="/tasks/poll/{tasktype}")
         return self._task_or_none(response, f"GET {path}")
 
-    async def update_task(self, result: TaskResult) -> str:
+    async def update_task(self, body: TaskResult) -> str:
         """Report a result; the answer is the task's id."""
-        return await self.api_client.call_for(str, "POST", "/tasks", body=result.encode())
+        return await self.api_client.call_for(str, "POST", "/tasks", body=body.encode())
 
-    async def update_task_v2(self, result: TaskResult) -> Task | None:
+    async def update_task_v2(self, body: TaskResult) -> Task | None:
         """Report a result and take the next task of the same type in one call."""
-        response = await self.api_client.call("POST", "/tasks/update-v2", body=result.encode())
+        response = await self.api_client.call("POST", "/tasks/update-v2", body=body.encode())
         return self._task_or_none(response, "POST /tasks/update-v2")
 
     async def send_report(self, body: bytes, *, timeout_s: float | None = None) -> Response:

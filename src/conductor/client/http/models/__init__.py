@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from conductor.lazy import lazily
 
 if TYPE_CHECKING:
     from conductor.client.http.models.bulk_response import BulkResponse as BulkResponse
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from conductor.client.http.models.schema_def import SchemaType as SchemaType
     from conductor.client.http.models.search_result import SearchResult as SearchResult
     from conductor.client.http.models.skip_task_request import SkipTaskRequest as SkipTaskRequest
+    from conductor.client.http.models.start_workflow_request import IdempotencyStrategy as IdempotencyStrategy
     from conductor.client.http.models.start_workflow_request import StartWorkflowRequest as StartWorkflowRequest
     from conductor.client.http.models.state_change_event import StateChangeEvent as StateChangeEvent
     from conductor.client.http.models.sub_workflow_params import SubWorkflowParams as SubWorkflowParams
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from conductor.client.http.models.task_summary import TaskSummary as TaskSummary
     from conductor.client.http.models.workflow import Workflow as Workflow
     from conductor.client.http.models.workflow_def import WorkflowDef as WorkflowDef
+    from conductor.client.http.models.workflow_run import WorkflowRun as WorkflowRun
     from conductor.client.http.models.workflow_status import WorkflowStatus as WorkflowStatus
     from conductor.client.http.models.workflow_summary import WorkflowSummary as WorkflowSummary
     from conductor.client.http.models.workflow_task import WorkflowTask as WorkflowTask
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "BulkResponse": "bulk_response",
     "CacheConfig": "cache_config",
+    "IdempotencyStrategy": "start_workflow_request",
     "Model": "model",
     "PollData": "poll_data",
     "RateLimitConfig": "rate_limit_config",
@@ -58,18 +62,10 @@ _HOMES = {
     "TimeoutPolicy": "task_def",
     "Workflow": "workflow",
     "WorkflowDef": "workflow_def",
+    "WorkflowRun": "workflow_run",
     "WorkflowStatus": "workflow_status",
     "WorkflowSummary": "workflow_summary",
     "WorkflowTask": "workflow_task",
 }
 __all__ = list(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(_HOMES)
+__getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from conductor.client.http.models.model import Model, OrDefault, sent
 from conductor.client.http.models.workflow_def import WorkflowDef
+
+
+class IdempotencyStrategy(StrEnum):
+    """What starting does when there is an execution with the same idempotency key."""
+
+    #: The start is refused.
+    FAIL = "FAIL"
+    #: The answer is the id of the one there is.
+    RETURN_EXISTING = "RETURN_EXISTING"
+    #: The start is refused while the one there is runs.
+    FAIL_ON_RUNNING = "FAIL_ON_RUNNING"
 
 
 class StartWorkflowRequest(Model, kw_only=True):
@@ -25,5 +37,5 @@ class StartWorkflowRequest(Model, kw_only=True):
     priority: int | None = None
     created_by: str | None = None
     idempotency_key: str | None = None
-    #: FAIL, RETURN_EXISTING or FAIL_ON_RUNNING.
+    #: An `IdempotencyStrategy`, or its name.
     idempotency_strategy: str | None = None

@@ -11,7 +11,7 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class TaskExecLog(Model, kw_only=True):
+class TaskExecLog(Model):
     """One line of a task's log, stamped with the time it was made (epoch milliseconds)."""
 
     log: OrDefault[str] = sent(str)

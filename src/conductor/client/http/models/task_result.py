@@ -15,23 +15,23 @@ def _completed() -> TaskResultStatus:
     return TaskResultStatus.COMPLETED
 
 
-class TaskResult(Model, kw_only=True):
+class TaskResult(Model):
     """The outcome of one execution. A worker function may return one to say more than its output."""
 
-    task_id: OrDefault[str] = sent(str)
     workflow_instance_id: OrDefault[str] = sent(str)
+    task_id: OrDefault[str] = sent(str)
+    reason_for_incompletion: str | None = None
+    #: With IN_PROGRESS: how long the server waits before it hands the task out again.
+    callback_after_seconds: OrDefault[int] = 0
     worker_id: str | None = None
     #: COMPLETED unless said otherwise; the name as a plain string is accepted too.
     status: OrDefault[TaskResultStatus] = sent(_completed)
     output_data: OrDefault[dict[str, Any]] = field(default_factory=dict)
-    reason_for_incompletion: str | None = None
-    #: With IN_PROGRESS: how long the server waits before it hands the task out again.
-    callback_after_seconds: OrDefault[int] = 0
     logs: OrDefault[list[TaskExecLog]] = field(default_factory=list)
+    external_output_payload_storage_path: str | None = None
+    sub_workflow_id: str | None = None
     #: True makes this a heartbeat: the lease is extended and all the rest is ignored.
     extend_lease: OrDefault[bool] = False
-    sub_workflow_id: str | None = None
-    external_output_payload_storage_path: str | None = None
     #: The lease this report consumes, as granted with the polled task.
     lease_id: str | None = None
     #: Names this report, so that the same one sent twice is recognised.
@@ -41,6 +41,21 @@ class TaskResult(Model, kw_only=True):
         super().__post_init__()
         if type(self.status) is not TaskResultStatus:
             self.status = _status_named(self.status)
+
+    @staticmethod
+    def complete() -> TaskResult:
+        """A result that says COMPLETED."""
+        return TaskResult()
+
+    @staticmethod
+    def failed(failure_reason: str | None = None) -> TaskResult:
+        """A result that says FAILED, and why."""
+        return TaskResult(status=TaskResultStatus.FAILED, reason_for_incompletion=failure_reason)
+
+    @staticmethod
+    def in_progress() -> TaskResult:
+        """A result that hands the task back; set `callback_after_seconds` to say for how long."""
+        return TaskResult(status=TaskResultStatus.IN_PROGRESS)
 
     def add_output_data(self, key: str, value: Any) -> TaskResult:
         """Set one value of the output."""

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor.client.http.models.model import Model, OrDefault, sent
+from conductor.client.http.models.model import OrDefault, sent
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.workflow_def import WorkflowDef
-from conductor.wire import TERMINAL_WORKFLOW_STATUSES
+from conductor.client.http.models.workflow_state import WorkflowState
 
 
-class Workflow(Model, kw_only=True):
+class Workflow(WorkflowState, kw_only=True):
     """One execution of a workflow with its tasks. Times are epoch milliseconds; 0 means not yet."""
 
-    workflow_id: OrDefault[str] = sent(str)
-    #: RUNNING, PAUSED, COMPLETED, FAILED, TIMED_OUT or TERMINATED.
-    status: OrDefault[str] = sent(str)
     workflow_name: OrDefault[str] = sent(str)
     workflow_version: OrDefault[int] = sent(int)
     tasks: OrDefault[list[Task]] = sent(list)
     input: OrDefault[dict[str, Any]] = sent(dict)
     output: OrDefault[dict[str, Any]] = sent(dict)
     variables: OrDefault[dict[str, Any]] = sent(dict)
-    correlation_id: str | None = None
     reason_for_incompletion: str | None = None
     create_time: OrDefault[int] = sent(int)
     start_time: OrDefault[int] = sent(int)
@@ -49,9 +45,19 @@ class Workflow(Model, kw_only=True):
     updated_by: str | None = None
 
     @property
-    def is_terminal(self) -> bool:
-        """Whether it has ended, in whatever way."""
-        return self.status in TERMINAL_WORKFLOW_STATUSES
+    def current_task(self) -> Task | None:
+        """The latest of the tasks that are not done yet."""
+        open_ones = [task for task in self.tasks if task.status in ("SCHEDULED", "IN_PROGRESS")]
+        return open_ones[-1] if open_ones else None
+
+    def get_task(self, name: str | None = None, task_reference_name: str | None = None) -> Task | None:
+        """The latest attempt at a step, by its task type or by its reference name."""
+        if (name is None) == (task_reference_name is None):
+            raise ValueError("get_task takes either name or task_reference_name")
+        if task_reference_name is not None:
+            return self.task(task_reference_name)
+        attempts = [task for task in self.tasks if task.task_def_name == name]
+        return attempts[-1] if attempts else None
 
     def task(self, reference_task_name: str) -> Task | None:
         """The latest attempt at the step of that reference name."""

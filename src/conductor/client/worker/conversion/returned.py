@@ -17,14 +17,17 @@ from conductor.client.worker.conversion.pydantic_model import PydanticNode
 
 def write_returned(annotation: Any, writer: SchemaWriter) -> Schema:
     """The schema of the output that a function with this return annotation gives."""
-    shapes = [_output(member, writer) for member in _members(annotation)]
+    members = _members(annotation)
+    shapes = [_output(member, writer) for member in members if member is not types.NoneType]
     if not shapes:
         raise NoSchemaError("nothing is returned")
+    if types.NoneType in members:
+        shapes.append(_wrapped({"type": "null"}, writer))
     return shapes[0] if len(shapes) == 1 else {"anyOf": shapes}
 
 
 def _members(annotation: Any) -> list[Any]:
-    """What may be returned, without None and without the word that there is no result yet."""
+    """What may be returned, without the word that there is no result yet."""
     from conductor.client.context.task_context import TaskInProgress
 
     origin = typing.get_origin(annotation)
@@ -34,7 +37,9 @@ def _members(annotation: Any) -> list[Any]:
         return [m for member in typing.get_args(annotation) for m in _members(member)]
     if annotation is TaskResult:
         raise NoSchemaError("TaskResult")
-    return [] if annotation in (None, types.NoneType, TaskInProgress) else [annotation]
+    if annotation is TaskInProgress:
+        return []
+    return [types.NoneType if annotation is None else annotation]
 
 
 def _output(annotation: Any, writer: SchemaWriter) -> Schema:
@@ -44,8 +49,11 @@ def _output(annotation: Any, writer: SchemaWriter) -> Schema:
     schema = writer.write(node)
     if not schema:
         raise NoSchemaError("anything may be returned")
-    if _is_output_itself(node):
-        return schema
+    return schema if _is_output_itself(node) else _wrapped(schema, writer)
+
+
+def _wrapped(schema: Schema, writer: SchemaWriter) -> Schema:
+    """The schema of `{"result": value}`, which is what a value that is no object becomes."""
     return {
         "type": "object",
         "properties": {"result": schema},

@@ -1,0 +1,1 @@
+"""The clients under the paths and names where conductor-python has them."""

@@ -1,0 +1,48 @@
+"""What a TaskResult of the user's own making becomes: what the server would refuse is a failure of the task instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conductor.client.http.models.task import Task
+from conductor.client.http.models.task_result import TaskResult
+from conductor.client.worker.worker import Worker
+
+
+def given(**fields: Any) -> TaskResult:
+    """What comes of a function that returns a result with these fields."""
+
+    def work() -> TaskResult:
+        made = TaskResult()
+        for name, value in fields.items():
+            setattr(made, name, value)
+        return made
+
+    return Worker("job", work).execute(Task(task_id="t1", workflow_instance_id="w1"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"task_id": "other"}, "TaskResult.task_id: is 'other', but the task is 't1'"),
+        ({"status": "NONSENSE"}, "TaskResult.status: is 'NONSENSE'; there are "),
+        ({"callback_after_seconds": 10**12}, "TaskResult.callback_after_seconds: is 1000000000000; it must be 0 to"),
+        ({"callback_after_seconds": -1}, "TaskResult.callback_after_seconds: is -1; it must be 0 to"),
+    ],
+)
+def test_what_no_server_takes_fails_the_task_and_says_why(fields: dict[str, Any], reason: str) -> None:
+    result = given(**fields)
+    assert (result.task_id, result.status) == ("t1", "FAILED_WITH_TERMINAL_ERROR")
+    assert (result.reason_for_incompletion or "").startswith(reason)
+
+
+def test_logs_may_be_plain_texts() -> None:
+    result = given(logs=["one", 2])
+    assert (result.status, [line.log for line in result.logs]) == ("COMPLETED", ["one", "2"])
+
+
+@pytest.mark.parametrize("logs", [None, []])
+def test_no_logs_are_no_logs(logs: list[str] | None) -> None:
+    assert given(logs=logs).logs == []
