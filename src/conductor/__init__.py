@@ -15,9 +15,9 @@ These are short names: each is loaded from its own module when it is first asked
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from conductor.lazy import lazily
 from conductor.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -76,13 +76,6 @@ _HOMES = {
     "worker_task": "worker.worker_task",
 }
 __all__ = ["__version__", *_HOMES]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.client.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(
+    __name__, {"__version__": "version"} | {name: f"client.{home}" for name, home in _HOMES.items()}
+)

@@ -91,6 +91,7 @@ VALUES = [
     ("proxy", "CONDUCTOR_PROXY", "http://u:p@proxy:3128", "http://u:p@proxy:3128"),
     ("auth_token_ttl_min", "CONDUCTOR_AUTH_TOKEN_TTL_MIN", "5", 5),
     ("log_level", "CONDUCTOR_LOG_LEVEL", "warning", logging.WARNING),
+    ("register_schema", "CONDUCTOR_REGISTER_SCHEMAS", "off", False),
 ]
 
 
@@ -230,6 +231,40 @@ def test_log_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Configuration(debug=True).log_level == logging.DEBUG
     assert Configuration(debug=True, log_level="ERROR").log_level == logging.ERROR
     assert Configuration(log_level=logging.ERROR).log_level == logging.ERROR
+
+
+@pytest.mark.parametrize(("given", "quiet"), [(None, logging.INFO), ("ERROR", logging.ERROR)])
+def test_debug_may_be_turned_on_and_off_later(given: str | None, quiet: int) -> None:
+    configuration = Configuration(log_level=given)
+    configuration.debug = True
+    assert (configuration.debug, configuration.log_level) == (True, logging.DEBUG)
+    configuration.debug = False
+    assert (configuration.debug, configuration.log_level) == (False, quiet)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://ada:secret@host:8080", "http://ada:***@host:8080/api"),
+        ("http://ada:a@b@host", "http://ada:***@host/api"),
+        ("http://ada@host", "http://ada@host/api"),
+        ("http://host", "http://host/api"),
+    ],
+)
+def test_a_password_in_the_url_is_used_and_not_printed(url: str, shown: str) -> None:
+    configuration = Configuration(url)
+    assert configuration.host == url + "/api"
+    assert configuration.shown_host == shown
+    assert shown in repr(configuration)
+    assert "secret" not in repr(configuration) + configuration.ui_host
+
+
+def test_metrics_settings_of_conductor_python_are_taken(caplog) -> None:
+    caplog.set_level(logging.INFO)
+    settings = MetricsSettings("/tmp/m", "metrics.log", 0.5, None, True, True)
+    assert (settings.clean_directory, settings.clean_dead_pids, settings.host) == (True, True, "0.0.0.0")
+    assert len(caplog.messages) == 1
+    assert "needless" in caplog.messages[0]
 
 
 def test_metrics_settings_touch_nothing(tmp_path, monkeypatch) -> None:

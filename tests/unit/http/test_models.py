@@ -124,8 +124,9 @@ def test_a_dict_may_spell_its_keys_either_way(model: type[Model]) -> None:
 
 @pytest.mark.parametrize("model", ALL_MODELS, ids=lambda model: model.__name__)
 def test_models_are_made_with_keywords_only(model: type[Model]) -> None:
-    with pytest.raises(TypeError):
-        model("x")  # type: ignore[call-arg]
+    if model not in (TaskResult, TaskExecLog):  # which programs for conductor-python make without
+        with pytest.raises(TypeError):
+            model("x")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="nonsense"):
         model(nonsense=1)  # type: ignore[call-arg]
 

@@ -293,6 +293,12 @@ CASES = {
         ("DELETE", "/workflow/w/remove?archiveWorkflow=false", None),
         (answer(200), lambda r: r is None),
     ),
+    "remove_workflow": (
+        AsyncWorkflowClient,
+        lambda c: c.remove_workflow("w"),
+        ("DELETE", "/workflow/w/remove?archiveWorkflow=true", None),
+        (answer(200), lambda r: r is None),
+    ),
     "pause_workflow": (
         AsyncWorkflowClient,
         lambda c: c.pause_workflow("w"),

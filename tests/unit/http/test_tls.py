@@ -49,6 +49,17 @@ async def test_an_unknown_authority_is_refused(serve, authority: Authority, tmp_
     assert server.requests == []
 
 
+async def test_a_port_without_tls_is_told_as_such() -> None:
+    async def refuse(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    async with server:
+        with pytest.raises(ConnectError, match=r"is it http:// rather than https://\?"):
+            await get(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+
+
 async def test_verification_can_be_turned_off(serve, authority: Authority) -> None:
     server = await serve(lambda seen: answer(body="ok"), authority.server_context())
     assert await get(server.url, verify_ssl=False) == b"ok"

@@ -96,6 +96,16 @@ async def test_without_keys_there_is_no_token(serve) -> None:
     await client.close()
 
 
+async def test_a_server_that_wants_keys_is_named_once_with_the_variables_to_set(serve, caplog) -> None:
+    server = await serve(lambda seen: answer(401, {"message": "no token"}))
+    client = AsyncApiClient(Configuration(server.url))
+    for _ in range(3):
+        await client.call("GET", "/tasks/x")
+    await client.close()
+    (line,) = caplog.messages
+    assert line.startswith(f"{server.url}/api refuses calls without an access key: set CONDUCTOR_AUTH_KEY and")
+
+
 async def test_a_token_of_the_user_is_sent_without_keys(serve) -> None:
     server = await serve(lambda seen: answer(200, {"taskId": "x"}))
     configuration = Configuration(server.url)

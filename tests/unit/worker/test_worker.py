@@ -20,9 +20,9 @@ from conductor.client.worker import registry
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.registry import DuplicateWorkerError
 from conductor.client.worker.worker import Worker, calls_coroutine, given_options
-from conductor.client.worker.worker_config import resolve_worker_config
+from conductor.client.worker.worker_config import ConfigurationError, resolve_worker_config
 from conductor.client.worker.worker_interface import WorkerInterface
-from conductor.client.worker.worker_task import worker_task
+from conductor.client.worker.worker_task import WorkerTask, worker_task
 
 TASK = Task(task_id="t-1", workflow_instance_id="w-1", task_def_name="job", input_data={"x": 20, "y": 1})
 
@@ -90,6 +90,58 @@ class TestConstruction:
         worker = Worker("job", add, **options)  # type: ignore[arg-type]
         assert worker.poll_interval_millis == 250
         assert worker.get_polling_interval_in_seconds() == 0.25
+
+    def test_arguments_may_come_in_the_order_of_conductor_python(self) -> None:
+        template = TaskDef(retry_count=2)
+        worker = Worker("job", add, 250, "dom", "me", 3, True, 50, True, True, template, False, True, False)
+        assert given_options(worker) == {
+            "poll_interval_millis": 250,
+            "domain": "dom",
+            "worker_id": "me",
+            "thread_count": 3,
+            "register_task_def": True,
+            "poll_timeout": 50,
+            "lease_extend_enabled": True,
+            "paused": True,
+            "overwrite_task_def": False,
+            "strict_schema": True,
+            "register_schema": False,
+        }
+        assert worker.task_def is worker.task_def_template is template
+
+    def test_the_template_may_be_set_under_its_older_name(self) -> None:
+        worker = Worker("job", add)
+        worker.task_def_template = TaskDef(retry_count=7)
+        assert worker.task_def is not None
+        assert worker.task_def.retry_count == 7
+
+    def test_an_option_may_be_set_later(self) -> None:
+        worker = Worker("job", add, poll_interval_millis=100)
+        worker.paused, worker.poll_interval = True, 250
+        assert given_options(worker) == {"paused": True, "poll_interval_millis": 250}
+        assert (worker.poll_interval, worker.get_polling_interval_in_seconds()) == (250, 0.25)
+
+    def test_the_worker_id_reads_as_what_will_be_sent(self) -> None:
+        worker = Worker("job", add)
+        assert worker.worker_id == worker.get_identity()
+        assert given_options(worker) == {}, "a child process makes up its own"
+
+    @pytest.mark.parametrize("name", ["a\nb", "a\0", "  "])
+    def test_a_name_that_no_server_takes_is_refused(self, name: str) -> None:
+        with pytest.raises(ValueError, match="without control characters"):
+            Worker(name)
+        with pytest.raises(ValueError, match="without control characters"):
+            worker_task(name)
+
+    def test_what_cannot_be_called_is_refused(self) -> None:
+        with pytest.raises(TypeError, match="worker 'job' needs a function to call, got 5"):
+            Worker("job", 5)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=r"worker_task\('job'\) decorates a function, got 5"):
+            worker_task("job")(5)  # type: ignore[type-var]
+
+    def test_a_domain_that_is_no_text_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"worker 'job', domain: \['a'\] is not allowed"):
+            worker_task("job", domain=["a"])(add)  # type: ignore[arg-type]
 
     def test_it_can_travel(self) -> None:
         travelled = pickle.loads(pickle.dumps(Worker("job", add, thread_count=3)))
@@ -186,6 +238,37 @@ class TestClasses:
 
         assert given_options(Chatty("job")) == {"thread_count": 5, "domain": "vip", "poll_interval_millis": 500}
 
+    def test_options_may_be_attributes_of_the_class(self) -> None:
+        class Slow(self.Adder):  # type: ignore[name-defined,misc]
+            paused = True
+            poll_interval = 250
+
+        assert given_options(Slow("job")) == {"thread_count": 5, "paused": True, "poll_interval_millis": 250}
+        assert Slow("job").get_polling_interval_in_seconds() == 0.25
+
+    def test_options_may_be_set_by_the_constructor(self) -> None:
+        class Own(self.Adder):  # type: ignore[name-defined,misc]
+            def __init__(self, name: str) -> None:
+                super().__init__(name)
+                self.poll_interval = 250
+                self.worker_id = "me"
+
+        own = Own("job")
+        assert given_options(own) == {"thread_count": 5, "poll_interval_millis": 250, "worker_id": "me"}
+        assert (own.get_identity(), own.poll_interval, own.paused) == ("me", 250, False)
+
+    def test_with_several_task_types_there_is_a_worker_for_each(self) -> None:
+        adder = self.Adder(["one", "two"])
+        assert adder.task_definition_names == ["one", "two"]
+        workers = choose_workers([adder], None, None)
+        assert [worker.get_task_definition_name() for worker in workers] == ["one", "two"]
+        assert all(given_options(worker) == {"thread_count": 5} for worker in workers)
+
+    @pytest.mark.parametrize("names", [[], ["one", ""], [None]])
+    def test_each_of_several_task_types_needs_a_name(self, names: Any) -> None:
+        with pytest.raises(TypeError, match="name of its task type"):
+            self.Adder(names)
+
     def test_the_environment_wins_over_the_class(self) -> None:
         adder = self.Adder("job")
         env = {"CONDUCTOR_WORKER_JOB_THREAD_COUNT": "9"}
@@ -248,7 +331,30 @@ class TestDecorator:
         with pytest.raises(TypeError, match="treads"):
             worker_task("job", treads=4)(add)
 
-    def test_paused_is_not_an_option_of_code(self) -> None:
+    def test_arguments_may_come_in_the_order_of_conductor_python(self) -> None:
+        worker_task("job", 250, "vip", "me", 3, True, 50, True, TaskDef(retry_count=1), False, True, False)(add)
+        (worker,) = registry.registered()
+        assert given_options(worker) == {
+            "poll_interval_millis": 250,
+            "domain": "vip",
+            "worker_id": "me",
+            "thread_count": 3,
+            "register_task_def": True,
+            "poll_timeout": 50,
+            "lease_extend_enabled": True,
+            "overwrite_task_def": False,
+            "strict_schema": True,
+            "register_schema": False,
+        }
+        assert worker.task_def is not None
+
+    @pytest.mark.parametrize(("seconds", "millis"), [(0, 250), (2, 2000)])
+    def test_has_an_older_name(self, seconds: int, millis: int) -> None:
+        WorkerTask("job", 250, "vip", "me", seconds, 4)(add)
+        (worker,) = registry.registered()
+        assert (worker.poll_interval_millis, worker.thread_count, worker.domain) == (millis, 4, "vip")
+
+    def test_paused_is_not_an_option_of_it(self) -> None:
         with pytest.raises(TypeError, match="paused"):
             worker_task("job", paused=True)(add)
 
