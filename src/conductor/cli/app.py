@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Sequence
 
@@ -36,13 +38,26 @@ def run_command(arguments: Sequence[str]) -> int:
     """Run the command these arguments name."""
     try:
         status = app(list(arguments) or ["--help"], prog_name=PROGRAM, standalone_mode=False)
+        sys.stdout.flush()
     except Complaint as complaint:
         return _refuse(complaint)
     except UsageError as error:
         return _refuse(error.format_message(), f" (see {PROGRAM} --help)")  # type: ignore[attr-defined]
     except (typer.Abort, KeyboardInterrupt):
         return 130
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+            raise
+        return _unwritable(error)
     return status if isinstance(status, int) else 0
+
+
+def _unwritable(error: OSError) -> int:
+    """Nobody reads the output any more, or there is no room for it. Python would say so again when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+    return 1 if error.errno == errno.EPIPE else _refuse(f"the output cannot be written: {error.strerror}")
 
 
 def _refuse(what: object, hint: str = "") -> int:

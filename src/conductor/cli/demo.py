@@ -41,7 +41,8 @@ def demo(
     """
     with _server(url or os.environ.get("CONDUCTOR_SERVER_URL")) as where:
         configuration = configuration_of(where, log_level=_log_level(verbose))
-        say(f"The shop is open: {workflows} orders, 5 workers in processes of their own, server {configuration.host}")
+        server = configuration.shown_host
+        say(f"The shop is open: {workflows} orders, 5 workers in processes of their own, server {server}")
         day = _run(configuration, workflows, keep)
     return 0 if day.as_expected else 1
 
@@ -74,7 +75,7 @@ def _run(configuration: Configuration, count: int, keep: bool) -> Day:
             day: Day = run_on_loop(run_day(configuration, count))
             demo_report.show(standard_output(), day, page.counted())
             if keep:
-                demo_report.show_where_to_look(day, configuration.host, page.url)
+                demo_report.show_where_to_look(day, configuration.shown_host, page.url)
                 _wait_for_the_end()
     except ConductorError as error:
         raise Complaint(f"the server cannot be used: {error}") from None

@@ -22,19 +22,20 @@ from conductor.client.worker.worker_loader import ImportFailure, WorkerLoader
 Modules = Annotated[
     list[str],
     typer.Argument(
-        metavar="MODULE", help="Modules or packages with decorated workers, as in an import.", show_default=False
+        metavar="MODULE",
+        help="Modules or packages with decorated workers, as in an import, or Python files.",
+        show_default=False,
     ),
 ]
 
 
 def find_workers(modules: Sequence[str]) -> list[Worker]:
     """Import the modules, the current directory first; every decorated worker there is then."""
-    here = str(Path.cwd())
-    if here not in sys.path:  # `python -m` has it, a console script has not
-        sys.path.insert(0, here)
+    _look_in(Path.cwd())
+    names = [_module_named(module) for module in modules]
     loader = WorkerLoader()
     with _quiet():
-        loader.scan_packages(modules)
+        loader.scan_packages(names)
     if loader.failures:
         raise Complaint("cannot import " + "; ".join(map(_described, loader.failures)))
     try:
@@ -44,6 +45,34 @@ def find_workers(modules: Sequence[str]) -> list[Worker]:
     if not found:
         raise Complaint(f"there are no workers in {', '.join(modules)}: decorate functions with @worker_task")
     return found
+
+
+def _look_in(directory: Path) -> None:
+    """Import from this directory too, and first: `python -m` has the current one, a console script has not."""
+    if str(directory) not in sys.path:
+        sys.path.insert(0, str(directory))
+
+
+def _module_named(argument: str) -> str:
+    """The module that an argument means: its name, or a Python file, as in `conductor-worker run greetings.py`."""
+    file = Path(argument)
+    if argument.endswith(".py") and file.is_file():
+        return _module_of(file.resolve())
+    if all(part.isidentifier() for part in argument.split(".")):
+        return argument
+    raise Complaint(f"{argument!r} is neither the name of a module, as in an import, nor a Python file that is there")
+
+
+def _module_of(file: Path) -> str:
+    """The name under which a file can be imported: below the current directory with its folders, else by itself."""
+    inside = file.is_relative_to(Path.cwd())
+    home = Path.cwd() if inside else file.parent
+    _look_in(home)
+    parts = file.relative_to(home).with_suffix("").parts
+    parts = parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts
+    if not all(part.isidentifier() for part in parts):
+        raise Complaint(f"{file} cannot be imported: {'.'.join(parts)!r} is not the name of a module")
+    return ".".join(parts)
 
 
 def warn_of_unknown_variables(workers: Sequence[Worker]) -> None:

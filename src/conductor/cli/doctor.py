@@ -11,12 +11,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from conductor.cli.complaint import Complaint
 from conductor.cli.console import standard_output
 from conductor.cli.neighbours import clash
 from conductor.cli.server_choice import Url, configuration_of
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import AuthorizationException, ConductorError
-from conductor.client.worker.worker_config import resolve_worker_config, unknown_variables
+from conductor.client.worker.option import ConfigurationError
+from conductor.client.worker.worker_config import ResolvedConfig, resolve_worker_config, unknown_variables
 from conductor.version import __version__
 from conductor.wire import FEATURE_LEASES
 
@@ -54,7 +56,11 @@ def broken(line: str) -> Finding:
 def doctor(url: Url = None) -> int:
     """Say whether workers can run here: installation, settings, server, credentials. Status 1 if they cannot."""
     configuration = configuration_of(url)
-    findings = [*_installation(), *_settings(), *asyncio.run(_server(configuration))]
+    try:
+        options = resolve_worker_config("")
+    except ConfigurationError as error:
+        raise Complaint(error) from None
+    findings = [*_installation(), *_settings(options), *asyncio.run(_server(configuration))]
     out = standard_output()
     styles = {"ok": "green", "warning": "yellow", "BROKEN": "bold red"}
     for mark, line in findings:
@@ -71,13 +77,12 @@ def _installation() -> Iterator[Finding]:
         yield worth_a_look(warning)
 
 
-def _settings() -> Iterator[Finding]:
+def _settings(options: ResolvedConfig) -> Iterator[Finding]:
     for line in unknown_variables(os.environ, []):
         # Without the workers' modules, a variable of a single worker cannot be told from a mistake.
         yield worth_a_look(f"{line} (right if it is a worker's own: `conductor-worker workers MODULE` knows)")
     from conductor.client.automator.journal import default_directory
 
-    options = resolve_worker_config("")
     if not options.journal_enabled:
         yield worth_a_look("the result journal is off: a result that cannot be delivered is lost with its process")
         return
@@ -93,7 +98,7 @@ async def _server(configuration: Configuration) -> list[Finding]:
     from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
     from conductor.client.http.async_api_client import AsyncApiClient
 
-    settings, host = configuration.authentication_settings, configuration.host
+    settings, host = configuration.authentication_settings, configuration.shown_host
     async with AsyncTaskResourceApi(AsyncApiClient(configuration)) as api:
         try:
             polled = await api.poll_batch(PROBE, worker_id=PROBE, domain=None, count=1, timeout_ms=0)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from conductor.cli.complaint import Complaint
-from conductor.cli.discovery import Modules, find_workers, warn_of_unknown_variables
+from conductor.cli.discovery import Modules, find_workers
 from conductor.cli.extras import metrics_on
 from conductor.cli.neighbours import clash
 from conductor.cli.server_choice import Url, configuration_of
@@ -45,7 +45,6 @@ def run(
     warning = clash()
     if warning:
         typer.echo(f"warning: {warning}", err=True)
-    warn_of_unknown_variables(workers)
     # Ctrl-C means the same as SIGTERM here; the handlers know what the first and the second of those mean. Workers take
     # tasks before their handler waits for signals: what comes in between is not to end the process with tasks in hand.
     with kept(signal.SIGTERM), on_stop(lambda _again: signal.raise_signal(signal.SIGTERM), signals=(signal.SIGINT,)):

@@ -40,6 +40,15 @@ def test_a_server_in_trouble(cli, conductor_stub):
     assert "500" in ran.out
 
 
+def test_a_password_in_the_url_is_not_printed(cli, conductor_stub):
+    ran = cli("doctor", "--url", conductor_stub.url.replace("http://", "http://ada:hush-hush@"))
+    assert "http://ada:***@" in ran.out
+    assert "hush-hush" not in ran.out + ran.err
+    gone = cli("doctor", "--url", "http://ada:hush-hush@127.0.0.1:1")
+    assert gone.status == 1
+    assert "hush-hush" not in gone.out + gone.err
+
+
 @pytest.mark.parametrize(
     ("key", "status", "said"),
     [("right", 0, "accepts the key 'right'"), ("wrong", 1, "refuses the key 'wrong'"), (None, 1, "asks for a key")],

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from cli.program import CLI
 from conductor.version import __version__
 
 MISTAKES = {
@@ -22,6 +24,10 @@ MISTAKES = {
     "not a URL": (["run", "greetings", "--url", "ftp://x"], "--url is 'ftp://x'"),
     "module that is not there": (["run", "absent_module"], "absent_module: there is no such module"),
     "module that does not import": (["run", "broken"], "ZeroDivisionError: division by zero"),
+    "file that is not there": (["run", "./absent.py"], "'./absent.py' is neither the name of a module"),
+    "directory": (["run", ".."], "'..' is neither"),
+    "nothing": (["workers", ""], "'' is neither"),
+    "file that cannot be imported": (["workers", "my-workers.py"], "'my-workers' is not the name of a module"),
     "module without workers": (["run", "empty"], "there are no workers in empty"),
     "two workers for one type": (["workers", "greetings", "rival"], "cli_greet"),
     "option of workers out of range": (["run", "greetings", "--thread-count", "0"], "--thread-count: '0'"),
@@ -35,6 +41,7 @@ MISTAKES = {
 def test_a_mistake_is_one_line_and_status_2(mistake, cli, place):
     (place / "broken.py").write_text("\n1 / 0\n")
     (place / "empty.py").write_text("")
+    (place / "my-workers.py").write_text("")
     (place / "rival.py").write_text((place / "greetings.py").read_text())
     arguments, said = MISTAKES[mistake]
     ran = cli(*arguments)
@@ -62,6 +69,30 @@ def test_a_bad_value_in_the_environment_is_a_mistake(cli, monkeypatch):
     ran = cli("workers", "greetings")
     assert (ran.status, ran.err.count("\n")) == (2, 1)
     assert "CONDUCTOR_WORKER_CLI_WAVE_THREAD_COUNT: 'many'" in ran.err
+
+
+def test_the_doctor_finds_a_bad_value_in_the_environment_too(cli, monkeypatch):
+    monkeypatch.setenv("CONDUCTOR_WORKER_ALL_THREAD_COUNT", "lots")
+    ran = cli("doctor")
+    assert (ran.status, ran.err.count("\n")) == (2, 1)
+    assert "CONDUCTOR_WORKER_ALL_THREAD_COUNT: 'lots'" in ran.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("command", [["version"], ["workers", "greetings"], ["--help"]], ids=lambda c: c[0])
+def test_output_that_cannot_be_written_is_one_line(place, command):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*CLI, *command], cwd=place, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr == "conductor-worker: the output cannot be written: No space left on device\n"
+
+
+def test_a_reader_that_has_gone_away_needs_no_words(place):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*CLI, "workers", "greetings"], cwd=place, stdout=writer, stderr=subprocess.PIPE, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 def test_a_file_that_is_no_database_is_refused(cli, place):

@@ -103,3 +103,19 @@ def test_both_packages_installed_is_told_at_the_start(place, conductor_stub):
 def test_a_variable_that_is_nearly_right_is_warned_about(place, conductor_stub):
     with run(place, conductor_stub, CONDUCTOR_WORKER_CLI_GREET_THREADCOUNT="4") as program:
         program.line_with("did you mean CONDUCTOR_WORKER_CLI_GREET_THREAD_COUNT?")
+
+
+def test_a_variable_that_sets_nothing_is_told_once(place, conductor_stub):
+    with run(place, conductor_stub, CONDUCTOR_WORKER_THREADCOUNT="5") as program:
+        conductor_stub.wait_for(lambda: conductor_stub.polls("cli_greet"), timeout=DEADLINE_S)
+        program.send(signal.SIGTERM)
+        assert program.wait() == 0
+    assert program.output.count("CONDUCTOR_WORKER_THREADCOUNT sets nothing") == 1
+
+
+def test_a_file_is_run(place, conductor_stub):
+    conductor_stub.add_task("cli_greet", {"name": "Ada"})
+    with Program([*CONSOLE_SCRIPT, "run", "greetings.py", "--url", conductor_stub.url], place) as program:
+        conductor_stub.wait_results(1, timeout=DEADLINE_S)
+        program.send(signal.SIGTERM)
+        assert program.wait() == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from conductor.client.worker.worker_config import OPTIONS
 
 
@@ -49,3 +51,21 @@ def test_packages_are_searched(cli, place):
         (place / package / "__init__.py").write_text("")
     (place / "shop" / "back" / "office.py").write_text((place / "greetings.py").read_text())
     assert "cli_greet: def shop.back.office.greet" in cli("workers", "shop").out
+
+
+@pytest.mark.parametrize("spelling", ["greetings.py", "./greetings.py", "{place}/greetings.py"])
+def test_a_file_will_do(cli, place, spelling):
+    assert "cli_greet: def greetings.greet" in cli("workers", spelling.format(place=place)).out
+
+
+def test_a_file_in_a_folder_is_the_module_it_would_be_imported_as(cli, place):
+    (place / "shop").mkdir()
+    (place / "greetings.py").rename(place / "shop" / "office.py")
+    assert "cli_greet: def shop.office.greet" in cli("workers", "shop/office.py").out
+    assert "there are no workers" not in cli("workers", "shop/office.py").err
+
+
+def test_a_file_elsewhere_is_a_module_by_itself(cli, place, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (place / "greetings.py").rename(elsewhere / "hellos.py")
+    assert "cli_greet: def hellos.greet" in cli("workers", str(elsewhere / "hellos.py")).out
