@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductor.client.automator import journal as module
-from conductor.client.automator.journal import Entry, Journal, read_entries
+from conductor.client.automator.journal import Entry, Journal, default_directory, read_entries
 
 URL = "http://127.0.0.1:1/api"
 
@@ -202,3 +203,14 @@ def test_damage_never_crashes_never_invents_and_never_takes_an_intact_record(
 @given(st.binary(max_size=300))
 def test_anything_may_stand_in_the_file(data: bytes) -> None:
     assert list(read_entries(data)) == []
+
+
+def test_a_user_without_a_name_or_a_home_has_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As containers run that are given any number for a user."""
+
+    def nobody() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", nobody)
+    assert default_directory().is_relative_to(tempfile.gettempdir())

@@ -13,6 +13,7 @@ import hashlib
 import logging
 import os
 import struct
+import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,7 +66,10 @@ _decoder = msgspec.msgpack.Decoder(_Struck | _Kept)
 
 def default_directory() -> Path:
     """Where journals live unless told otherwise: the user's state directory."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    try:
+        base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    except RuntimeError:  # a container that runs as a number nobody has a name for
+        base = str(Path(tempfile.gettempdir()) / f"state-{os.getuid()}")
     return Path(base) / "conductor-worker" / "journal"
 
 
@@ -84,13 +88,14 @@ class Journal:
         #: Results that were given up by their report, to be sent again in the background.
         self.waiting: asyncio.Queue[Entry] = asyncio.Queue()
 
-    def open(self) -> None:
-        """Make the file and lock it. A directory that cannot be written is said once, loudly."""
+    def open(self) -> bool:
+        """Make the file and lock it. False: the directory cannot be written, which is said once, loudly."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file = _create(self.path)
         except OSError as error:
             self._break(error)
+        return self._file is not None
 
     def put(self, entry: Entry) -> bool:
         """Keep the result. False: it could not be kept, and lives in memory only."""

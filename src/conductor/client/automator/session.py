@@ -59,8 +59,8 @@ class Session:
 
     async def __aenter__(self) -> Session:
         if self._journal is not None:
-            self._journal.open()
-            logger.info("Results wait for their verdict in %s", self._journal.path)
+            if self._journal.open():
+                logger.info("Results wait for their verdict in %s", self._journal.path)
             work = Redelivery(
                 self._journal, self._delivery, self.api, self.events, max_age_s=self._max_age_s, clock=self.clock
             )
