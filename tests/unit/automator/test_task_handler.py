@@ -122,9 +122,11 @@ if __name__ == "__main__":
         handler.start_processes()
         handler.join_processes()
 """
-        with subprocess.Popen([sys.executable, "-c", program], cwd=UNIT) as process:
+        with subprocess.Popen([sys.executable, "-c", program], cwd=UNIT, stderr=subprocess.PIPE, text=True) as process:
             output = output_of(conductor_stub)
             process.terminate()
+            log = process.communicate(timeout=PATIENCE_S)[1]
+        assert log.count("Created TaskRunner for sync worker: job") == 1, "the parent shows no logs, so the child does"
         assert output["frozen"] > 1000
         assert output["wanted"]
 

@@ -57,6 +57,8 @@ class ChildSpec:
     options: dict[str, Any] = field(default_factory=dict)
     listeners: tuple[object, ...] = ()
     metrics: MetricsPlace | None = None
+    #: To be logged at the start, where the parent shows no logs.
+    first_line: str | None = None
     #: The program's environment now: a fork server only knows the one of the moment when it was started.
     environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
@@ -68,6 +70,8 @@ def run_child(spec: ChildSpec, orders: Connection) -> None:
     os.environ.clear()
     os.environ.update(spec.environment)
     spec.configuration.apply_logging_config()
+    if spec.first_line is not None:
+        logger.info("%s", spec.first_line)
     worker = spec.worker.resolve() if isinstance(spec.worker, WorkerReference) else spec.worker
     telemetry = _telemetry(spec)
     crew_left_work = run_on_loop(_serve(spec, worker, telemetry, orders))

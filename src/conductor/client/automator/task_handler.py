@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from multiprocessing.util import Finalize
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from conductor.client.automator.child import PAUSE, RESUME, ChildSpec
 from conductor.client.automator.roster import WorkerLike, choose_workers, worker_names
@@ -19,6 +19,12 @@ from conductor.client.worker.outcome import call_of
 from conductor.client.worker.worker import calls_coroutine, given_options
 from conductor.client.worker.worker_config import resolve_worker_config
 from conductor.signals import QUIET, borrowed, on_stop
+
+if TYPE_CHECKING:
+    from multiprocessing.context import BaseContext
+
+    from conductor.client.telemetry.metrics_directory import MetricsPlace
+    from conductor.client.worker.worker_interface import WorkerInterface
 
 logger = logging.getLogger(__name__)
 
@@ -95,15 +101,8 @@ class TaskHandler:
         self._start_metrics()
         context = start_context(self._start_method)
         place = self._hub.child_settings() if self._hub else None
-        children = []
-        for name, worker in zip(worker_names(self.workers), self.workers, strict=True):
-            call_of(worker)  # a worker with nothing to run is an error of this line, and not of its process
-            spec = ChildSpec(name, worker, self.configuration, self._options, self._listeners, place)
-            if context.get_start_method() != "fork":
-                spec = portable(spec)
-            children.append(Child(spec, context))
-            kind = ("AsyncTaskRunner", "async") if calls_coroutine(worker) else ("TaskRunner", "sync")
-            logger.info("Created %s for %s worker: %s", *kind, worker.get_task_definition_name())
+        named = zip(worker_names(self.workers), self.workers, strict=True)
+        children = [self._child(name, worker, place, context) for name, worker in named]
         self._supervisor = Supervisor(
             children,
             grace_s=self._grace_s,
@@ -113,6 +112,17 @@ class TaskHandler:
         self._supervisor.start()
         # Not atexit: that knows nothing of the end of a process that multiprocessing has started.
         self._at_exit = Finalize(None, self._end_with_program, exitpriority=1)
+
+    def _child(self, name: str, worker: WorkerInterface, place: MetricsPlace | None, context: BaseContext) -> Child:
+        call_of(worker)  # a worker with nothing to run is an error of this line, and not of its process
+        kind = ("AsyncTaskRunner", "async") if calls_coroutine(worker) else ("TaskRunner", "sync")
+        created = "Created {} for {} worker: {}".format(*kind, worker.get_task_definition_name())
+        logger.info("%s", created)
+        # A program that shows no logs of its own still shows those of its worker processes.
+        heard = logger.hasHandlers() and logger.isEnabledFor(logging.INFO)
+        first_line = None if heard else created
+        spec = ChildSpec(name, worker, self.configuration, self._options, self._listeners, place, first_line)
+        return Child(spec if context.get_start_method() == "fork" else portable(spec), context)
 
     def join_processes(self) -> None:
         """Wait until the workers end. Meanwhile SIGTERM drains them, and a second SIGTERM stops them at once.
