@@ -192,6 +192,10 @@ class TestLogs:
         assert api.post("/tasks/some/log", content='"quoted"', headers=json_type).status_code == 200
         assert [entry["log"] for entry in api.get("/tasks/some/log").json()] == ["bare text", "quoted"]
 
+    def test_what_is_no_text_is_kept_as_far_as_it_is(self, api: httpx.Client) -> None:
+        assert api.post("/tasks/odd/log", content=b'"\xff"').status_code == 200
+        assert [entry["log"] for entry in api.get("/tasks/odd/log").json()] == ['"\ufffd"']
+
     def test_none_is_204(self, api: httpx.Client) -> None:
         assert api.get("/tasks/nothing/log").status_code == 204
 
@@ -223,6 +227,58 @@ class TestMistakes:
             assert answer.json()["status"] == 400
             assert answer.json()["message"]
             assert answer.json()["retryable"] is False
+            assert answer.headers[VERDICT_HEADER] == answer.json()["verdict"] == "REJECTED"
+
+    def test_half_a_character_is_named(self, api: httpx.Client) -> None:
+        answer = api.post("/tasks", content=b'{"outputData": {"x": "\\ud800"}}')
+        assert answer.status_code == 400
+        assert "surrogate" in answer.json()["message"]
+
+    @pytest.mark.parametrize("step", [1, 7, 100_000])
+    @pytest.mark.parametrize("chunked", [False, True])
+    def test_an_offer_of_another_protocol_is_ignored_and_the_body_read(
+        self, coordinator: Coordinator, name: str, step: int, *, chunked: bool
+    ) -> None:
+        """As Java's HttpClient sends it."""
+        flow = json.dumps({**FLOW, "name": f"h2c{name}{step}{chunked}"}).encode()
+        length = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % len(flow)
+        body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(flow), flow) if chunked else flow
+        offer = b"Connection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\nUpgrade: h2c\r\n"
+        request = b"POST /api/metadata/workflow HTTP/1.1\r\nHost: x\r\n" + offer + length + b"\r\n\r\n" + body
+        last = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        sent = request + request.replace(b"h2c" + name.encode(), b"two" + name.encode()) + last
+        with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
+            for start in range(0, len(sent), step):
+                client.sendall(sent[start : start + step])
+            answers = read_all(client)
+        assert answers.count(b"HTTP/1.1 200") == 3, answers
+
+    def test_connect_is_no_way_around(self, coordinator: Coordinator) -> None:
+        with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
+            client.sendall(b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n")
+            client.shutdown(socket.SHUT_WR)
+            assert b"HTTP/1.1 200" not in read_all(client)
+
+    def test_who_says_no_more_still_gets_an_answer(self, coordinator: Coordinator, name: str) -> None:
+        body = json.dumps({**FLOW, "name": name}).encode()
+        head = b"POST /api/metadata/workflow HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body)
+        poll = b"GET /api/tasks/poll/batch/%s?timeout=5000 HTTP/1.1\r\nhost: x\r\n\r\n" % name.encode()
+        for request, status in ((head + body, b"200"), (poll, b"200"), (head + body + poll, b"409")):
+            with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
+                client.sendall(request)
+                client.shutdown(socket.SHUT_WR)
+                assert read_all(client).startswith(b"HTTP/1.1 " + status)
+
+    def test_half_a_request_gets_no_answer(self, coordinator: Coordinator) -> None:
+        with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
+            client.sendall(b"POST /api/tasks HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
+            client.shutdown(socket.SHUT_WR)
+            assert read_all(client) == b""
+
+    def test_too_many_connections_are_told(self, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("conductor.coordinator.protocol.MAX_CONNECTIONS", 0)
+        answer = httpx.get(f"{coordinator.url}/version")
+        assert (answer.status_code, answer.json()["status"], answer.json()["retryable"]) == (503, 503, True)
 
     def test_p39_bad_query(self, api: httpx.Client) -> None:
         assert api.get("/tasks/poll/batch/x", params={"count": "abc"}).status_code == 400
@@ -266,6 +322,30 @@ class TestMistakes:
             head, _, body = read_all(client).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 408")
         assert json.loads(body)["status"] == 408
+
+    @pytest.mark.parametrize("expect", [b"", b"expect: 100-continue\r\n"], ids=["", "expect"])
+    def test_a_body_that_is_announced_too_large_is_413_at_once(self, coordinator: Coordinator, expect: bytes) -> None:
+        head = b"POST /api/tasks HTTP/1.1\r\nhost: x\r\ncontent-length: 10485761\r\n"
+        with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
+            client.sendall(head + expect + b"\r\n")
+            client.settimeout(10)
+            answer = client.recv(65536)
+            assert answer.startswith(b"HTTP/1.1 413")
+            assert json.loads(answer.partition(b"\r\n\r\n")[2])["status"] == 413
+            if expect:
+                assert b"connection: close" in answer.lower()
+                return
+            # It goes on sending, and can go on asking.
+            client.sendall(b"x" * 10485761 + b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            assert read_all(client).startswith(b"HTTP/1.1 200")
+
+    def test_the_rest_of_a_refused_body_is_not_waited_for_without_end(
+        self, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("conductor.coordinator.protocol.REST_TIMEOUT_S", 0.1)
+        with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
+            client.sendall(b"POST /api/tasks HTTP/1.1\r\nhost: x\r\ncontent-length: 10485761\r\n\r\nxx")
+            assert read_all(client).startswith(b"HTTP/1.1 413")
 
     def test_a_chunked_body_without_end_is_413_and_cut(self, coordinator: Coordinator) -> None:
         with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
@@ -311,7 +391,9 @@ class TestMistakes:
         with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
             client.sendall(raw)
             client.shutdown(socket.SHUT_WR)
-            assert b" 200 " not in read_all(client)[:20]
+            head, _, body = read_all(client).partition(b"\r\n\r\n")
+            assert not head or head.startswith(b"HTTP/1.1 400 ")
+            assert not head or json.loads(body)["status"] == 400
 
     @pytest.mark.parametrize("path", ["/workflow", "/workflow/x", "/metadata/workflow", "/schema", "/tasks/reports"])
     @pytest.mark.parametrize("opening", [b"[", b'{"input":'])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote
@@ -34,6 +35,8 @@ BODY_TIMEOUT_S = 30.0
 ANSWER_TIMEOUT_S = 30.0
 #: Smaller answers fit into the socket's buffers: nobody has to wait for their reader.
 SMALL_ANSWER_BYTES = 64 * 1024
+
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
 JSON = b"application/json"
 TEXT = b"text/plain;charset=UTF-8"
@@ -67,7 +70,7 @@ def as_text(value: str, *headers: tuple[str, str]) -> Answer:
 class Request:
     """One request, already routed."""
 
-    __slots__ = ("_query", "_receive", "body", "core", "headers", "method", "params", "raw_query")
+    __slots__ = ("_query", "_receive", "_state", "body", "core", "headers", "method", "params", "raw_query")
 
     def __init__(self, core: Core, scope: Scope, receive: Receive, params: dict[str, str], body: bytes) -> None:
         self.core = core
@@ -77,6 +80,8 @@ class Request:
         self.body = body
         self.raw_query: bytes = scope["query_string"]
         self._receive = receive
+        #: What the protocol has to say about the client beyond ASGI.
+        self._state: dict[str, Any] = scope.get("state", {})
         self._query: list[tuple[str, str]] | None = None
 
     def all(self, name: str) -> list[str]:
@@ -130,7 +135,7 @@ class Request:
 
     async def watch(self, gone: Callable[[], None]) -> None:
         """Call `gone` when the client hangs up."""
-        while (await self._receive())["type"] != "http.disconnect":
+        while (await self._receive())["type"] != "http.disconnect" and not self._state.get("said_all"):
             pass
         gone()
 
@@ -144,7 +149,14 @@ def read_json(body: bytes, wanted: type[T]) -> T:
     except RecursionError:
         raise bad_request("the JSON is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_request(f"JSON parse error: {error}") from error
+        raise bad_request(f"JSON parse error: {_why(body, error)}") from error
+
+
+def _why(body: bytes, error: Exception) -> str:
+    """What is wrong with this JSON. Of half a character the decoder only says that something is missing."""
+    if "truncated" in str(error) and _HALF_CHARACTER.search(body):
+        return "a string has one half of a surrogate pair (\\ud800 to \\udfff) without the other"
+    return str(error)
 
 
 def whole_number(what: str, text: str) -> int:
@@ -215,11 +227,11 @@ class App:
         except Exception:
             logger.exception("%s %s failed", scope["method"], scope["path"])
             answer = error_answer(ApiError(500, "internal error; the server's log has the details"))
-        await _send(send, answer)
+        await send_answer(send, answer)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         if sum(len(name) + len(value) for name, value in scope["headers"]) + len(scope["raw_path"]) > MAX_HEADER_BYTES:
-            raise ApiError(431, f"the request's headers are larger than {MAX_HEADER_BYTES} bytes")
+            raise ApiError(431, f"the request's headers are larger than {MAX_HEADER_BYTES} bytes", closes=True)
         route, params = self._find(scope["method"], scope["raw_path"])
         body = await _read_body(scope, receive)
         request = Request(self._core, scope, receive, params, body)
@@ -265,11 +277,24 @@ def _match(pattern: tuple[str, ...], segments: list[str]) -> dict[str, str] | No
 async def _read_body(scope: Scope, receive: Receive) -> bytes:
     if scope["method"] in ("GET", "HEAD"):
         return b""
+    _check_announced(dict(scope["headers"]))
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             return await _collect(receive)
     except TimeoutError:
-        raise ApiError(408, f"the request body did not arrive within {BODY_TIMEOUT_S:.0f} s") from None
+        raise ApiError(408, f"the request body did not arrive within {BODY_TIMEOUT_S:.0f} s", closes=True) from None
+
+
+def _check_announced(headers: dict[bytes, bytes]) -> None:
+    """Refuse a body by its announced length, before it is sent or while it is."""
+    if int(headers.get(b"content-length", 0)) > MAX_BODY_BYTES:
+        # A client that asks first does not send it. One that does not ask reads no answer before it has sent all:
+        # its connection stays open for that, and the protocol throws away what comes.
+        raise _too_large(closes=b"expect" in headers)
+
+
+def _too_large(*, closes: bool) -> ApiError:
+    return ApiError(413, f"the request body is larger than {MAX_BODY_BYTES} bytes", closes=closes)
 
 
 async def _collect(receive: Receive) -> bytes:
@@ -282,7 +307,7 @@ async def _collect(receive: Receive) -> bytes:
         if message["type"] == "http.disconnect":
             raise ConnectionResetError("the client hung up in the middle of its request")
         if len(chunks) > MAX_BODY_BYTES:
-            raise ApiError(413, f"the request body is larger than {MAX_BODY_BYTES} bytes")
+            raise _too_large(closes=True)
         if not message.get("more_body"):
             return bytes(chunks)
         message = await receive()
@@ -292,12 +317,13 @@ async def _collect(receive: Receive) -> bytes:
 def error_answer(error: ApiError) -> Answer:
     """Conductor's error body, and the verdict where there is one."""
     headers = ((VERDICT_HEADER, str(error.verdict)),) if error.verdict is not None else ()
-    if error.status in (408, 413, 431):  # what is left of the request is not read
+    if error.closes:
         headers = (*headers, ("Connection", "close"))
     return Answer(error.status, msgspec.json.encode(error.body()), JSON, headers)
 
 
-async def _send(send: Send, answer: Answer) -> None:
+async def send_answer(send: Send, answer: Answer) -> None:
+    """Write an answer, in pieces if it is large."""
     headers = [(name.encode(), value.encode()) for name, value in answer.headers]
     if answer.status != 204:
         headers.append((b"content-length", str(len(answer.body)).encode()))

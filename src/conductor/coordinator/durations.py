@@ -39,10 +39,10 @@ def parse_until_ms(text: str) -> int:
 def _zone(name: str) -> tzinfo:
     if name.upper() in ("Z", "UTC", "GMT"):
         return UTC
-    if found := _OFFSET.fullmatch(name):
-        sign = -1 if found[1] == "-" else 1
-        return timezone(sign * timedelta(hours=int(found[2]), minutes=int(found[3] or 0)))
     try:
+        if found := _OFFSET.fullmatch(name):
+            sign = -1 if found[1] == "-" else 1
+            return timezone(sign * timedelta(hours=int(found[2]), minutes=int(found[3] or 0)))
         return ZoneInfo(name)
     except (OSError, LookupError, ValueError) as error:
         raise ValueError(

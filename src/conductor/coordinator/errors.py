@@ -23,6 +23,7 @@ class ApiError(Exception):
         problems: list[tuple[str, str]] | None = None,
         retryable: bool = False,
         code: str | None = None,
+        closes: bool = False,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -32,6 +33,8 @@ class ApiError(Exception):
         self.retryable = retryable
         #: a machine's word for it; clients renew their token on EXPIRED_TOKEN
         self.code = code
+        #: what is left of the request is not read: the connection ends with the answer
+        self.closes = closes
 
     def body(self) -> dict[str, Any]:
         """Conductor's ErrorResponse, without what is absent."""

@@ -79,8 +79,10 @@ def fork(draft: Draft, node: Node, task: TaskState) -> TaskState:
 
 
 def join(_draft: Draft, node: Node, task: TaskState) -> TaskState:
-    """Wait for tasks of the branches."""
-    return replace(task, status="IN_PROGRESS", input={**task.input, "joinOn": list(node.task.get("joinOn") or ())})
+    """Wait for tasks of the branches; for all branches, if it is not said for which."""
+    branches = node.fork.branches if node.fork else ()
+    joined = list(node.task.get("joinOn") or (branch[-1].ref for branch in branches))
+    return replace(task, status="IN_PROGRESS", input={**task.input, "joinOn": joined})
 
 
 def do_while(_draft: Draft, _node: Node, task: TaskState) -> TaskState:

@@ -47,7 +47,7 @@ class Report(msgspec.Struct, rename="camel", kw_only=True):
             problems.append(("updateTask.taskId", "Task ID cannot be null or empty"))
         if problems:
             error = invalid(problems)
-            error.verdict = Verdict.REJECTED if self.lease_id else None
+            error.verdict = Verdict.REJECTED
             raise error
 
     def key(self) -> str:

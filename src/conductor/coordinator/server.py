@@ -30,8 +30,6 @@ logger = logging.getLogger(__name__)
 KEEP_ALIVE_S = 75
 #: What is still being answered this long after the drain began is cut.
 DRAIN_S = 10
-#: More connections are answered with 503.
-MAX_CONNECTIONS = 4096
 #: How long the thread may take to come up.
 START_TIMEOUT_S = 30.0
 
@@ -225,7 +223,6 @@ def _config(app: Any) -> uvicorn.Config:
         date_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=DRAIN_S,
-        limit_concurrency=MAX_CONNECTIONS,
         backlog=2048,
     )
 

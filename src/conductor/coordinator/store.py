@@ -187,6 +187,8 @@ class Store:
 
     def __init__(self, database: str | os.PathLike[str], *, clock: Clock = SYSTEM_CLOCK) -> None:
         self.database = os.fspath(database)
+        if not self.database:
+            raise StoreRefused("the database has no name; give a file, or ':memory:' to keep nothing")
         self._memory = self.database == ":memory:"
         self._clock = clock
         self._lock: IO[bytes] | None = None

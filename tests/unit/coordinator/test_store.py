@@ -249,3 +249,8 @@ class TestIds:
         assert self.ids.lease_no(8, lease) is None
         assert self.ids.lease_no(7, "x") is None
         assert self.ids.lease_no(7, "-1-00") is None
+
+
+def test_a_database_without_a_name_is_refused() -> None:
+    with pytest.raises(StoreRefused, match="no name"):
+        Store("")

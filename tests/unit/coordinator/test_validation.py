@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from workflow_run import fork, loop, switch, task
 
+from conductor.coordinator.durations import parse_until_ms
 from conductor.coordinator.errors import ApiError
 from conductor.coordinator.plan import TASK_TYPES, Plan
 from conductor.coordinator.validation import MAX_NESTING, validate_definition
@@ -252,3 +253,8 @@ class TestWhatOtherTypesHave:
         switch = {"name": "s", "taskReferenceName": "s", "type": "SWITCH", "evaluatorType": "value-param"}
         house.workflow_def("flow", {**switch, "expression": "x", "decisionCases": {"a": None}})
         assert house.workflow(house.start("flow"))["status"] == "COMPLETED"
+
+
+def test_an_offset_beyond_a_day_is_no_time_zone() -> None:
+    with pytest.raises(ValueError, match="is not a time zone; write for example"):
+        parse_until_ms("2025-12-31 23:59 +99:99")

@@ -311,6 +311,17 @@ def test_a_retry_in_a_branch_is_waited_for() -> None:
     assert run.status == "COMPLETED"
 
 
+@pytest.mark.parametrize("join_on", [None, []])
+def test_a_join_that_names_nothing_waits_for_all_branches(join_on: list[str] | None) -> None:
+    forked, joined = fork("f", [task("a1"), task("a2")], [task("b")])
+    run = Run(forked, {**joined, "joinOn": join_on}, task("after"))
+    run.complete("b", "a1")
+    assert run.open == ["f_join", "a2"]
+    run.end("a2", output={"x": 1})
+    assert run["f_join"].output == {"a2": {"x": 1}, "b": {}}
+    assert run.open == ["after"]
+
+
 def test_join_on_some_branches_goes_on_early_but_the_workflow_waits_for_all() -> None:
     run = Run(*fork("f", [task("a")], [task("b")], join_on=["a"]), task("after"))
     run.complete("a", "after")

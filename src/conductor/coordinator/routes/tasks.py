@@ -52,7 +52,7 @@ def _log_line(body: bytes) -> str:
     if body.startswith(b'"') and body.endswith(b'"'):
         try:
             return msgspec.json.decode(body, type=str)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             pass
     return body.decode("utf-8", "replace")
 
