@@ -55,6 +55,7 @@ FROM_PACKAGES = [
     ("conductor.client.orkes.orkes_task_client", "OrkesTaskClient"),
     ("conductor.client.orkes.orkes_workflow_client", "OrkesWorkflowClient"),
     ("conductor.client.http.models.workflow_run", "WorkflowRun"),
+    ("conductor.client.worker.worker", "ExecuteTaskFunction"),
     ("conductor.client.worker.worker_task", "WorkerTask"),
 ]
 

@@ -13,7 +13,10 @@ from conductor.client.worker.background_event_loop import BackgroundEventLoop
 from conductor.client.worker.worker_config import OPTIONS
 from conductor.client.worker.worker_interface import WorkerInterface
 
-__all__ = ["BackgroundEventLoop", "Worker", "calls_coroutine", "given_options"]
+__all__ = ["BackgroundEventLoop", "ExecuteTaskFunction", "Worker", "calls_coroutine", "given_options"]
+
+#: What a worker calls.
+ExecuteTaskFunction = Callable[..., Any]
 
 #: The options that code may give to a worker, and those of them that the decorator takes.
 CODE_OPTIONS = frozenset(name for name, row in OPTIONS.items() if "worker" in row.scopes)
@@ -33,7 +36,7 @@ class Worker(WorkerInterface):
     def __init__(
         self,
         task_definition_name: str | Sequence[str],
-        execute_function: Callable[..., Any] | None = None,
+        execute_function: ExecuteTaskFunction | None = None,
         poll_interval: float | None = None,
         domain: str | None = None,
         worker_id: str | None = None,
