@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 
@@ -20,3 +23,14 @@ def say(line: str) -> None:
     """One line, at once: whoever waits for it in a pipe sees it."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
+
+
+@contextmanager
+def quiet(logger: str) -> Iterator[None]:
+    """Nothing from this logger inside the block, where the command's own words say what it would say."""
+    log = logging.getLogger(logger)
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from conductor.cli.complaint import Complaint
+from conductor.cli.console import quiet
 from conductor.client.worker import registry
 from conductor.client.worker.worker import Worker
 from conductor.client.worker.worker_config import unknown_variables
@@ -34,7 +33,7 @@ def find_workers(modules: Sequence[str]) -> list[Worker]:
     _look_in(Path.cwd())
     names = [_module_named(module) for module in modules]
     loader = WorkerLoader()
-    with _quiet():
+    with quiet("conductor.client.worker.worker_loader"):
         loader.scan_packages(names)
     if loader.failures:
         raise Complaint("cannot import " + "; ".join(map(_described, loader.failures)))
@@ -97,14 +96,3 @@ def _place(cause: BaseException) -> str:
 
 def _is_ours(filename: str) -> bool:
     return filename.startswith(("<frozen", str(Path(__file__).parents[1]))) or "importlib" in filename
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """The loader logs what it cannot import; here the command's own line says it."""
-    log = logging.getLogger("conductor.client.worker.worker_loader")
-    before, log.disabled = log.disabled, True
-    try:
-        yield
-    finally:
-        log.disabled = before

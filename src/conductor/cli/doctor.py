@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from conductor.cli.complaint import Complaint
-from conductor.cli.console import standard_output
+from conductor.cli.console import quiet, standard_output
 from conductor.cli.neighbours import clash
 from conductor.cli.server_choice import Url, configuration_of
 from conductor.client.configuration.configuration import Configuration
@@ -60,7 +60,8 @@ def doctor(url: Url = None) -> int:
         options = resolve_worker_config("")
     except ConfigurationError as error:
         raise Complaint(error) from None
-    findings = [*_installation(), *_settings(options), *asyncio.run(_server(configuration))]
+    with quiet("conductor.client.http.token"):
+        findings = [*_installation(), *_settings(options), *asyncio.run(_server(configuration))]
     out = standard_output()
     styles = {"ok": "green", "warning": "yellow", "BROKEN": "bold red"}
     for mark, line in findings:

@@ -62,6 +62,7 @@ def test_credentials(cli, monkeypatch, key, status, said):
     assert ran.status == status
     assert said in ran.out
     assert "hush-hush" not in ran.out
+    assert ran.err == "", "what is wrong is said once"
 
 
 def test_conductor_python_beside_us_is_named_in_one_line(cli, conductor_stub, place, monkeypatch):
