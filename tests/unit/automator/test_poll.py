@@ -623,6 +623,16 @@ class TestPaused:
             await conductor_stub.until_results(2)
             assert len(conductor_stub.polls()) > seen
 
+    async def test_a_worker_paused_in_code_polls_when_it_is_resumed(self, conductor_stub: ConductorStub) -> None:
+        events = Events()
+        conductor_stub.add_task("job")
+        async with working(conductor_stub, Worker("job", nothing, paused=True), events=events) as handler:
+            await events.until(WorkerStarted)
+            await turn_loop()
+            assert not conductor_stub.polls()
+            handler.resume("job")
+            await conductor_stub.until_results(1)
+
     async def test_only_the_named_worker_is_paused(self, conductor_stub: ConductorStub) -> None:
         workers = [Worker(name, nothing, poll_timeout=0) for name in ("a", "b")]
         async with working(conductor_stub, *workers) as handler:
