@@ -164,12 +164,13 @@ class Core:
 
     def judge(self, tx: Tx, report: Report) -> Outcome:
         """The verdict on one report or heartbeat, and what follows from it."""
-        if report.extend_lease:
-            return self.queue.extend(tx, report)
-        outcome = self.queue.report(tx, report)
+        outcome = self._verdict(tx, report)
         if outcome.workflow is not None:
             self.executions.advance(tx, [outcome.workflow])
         return outcome
+
+    def _verdict(self, tx: Tx, report: Report) -> Outcome:
+        return self.queue.extend(tx, report) if report.extend_lease else self.queue.report(tx, report)
 
     async def report_and_poll(self, report: Report) -> tuple[Outcome, dict[str, Any] | None]:
         """A report, and the next task of the queue its task came from: one transaction, one answer."""
@@ -185,12 +186,18 @@ class Core:
 
     async def reports(self, reports: list[Report]) -> list[Outcome]:
         """Many at once: each is judged for itself, all in one transaction."""
-        return await self.store.write(lambda tx: [self._one_of_many(tx, report) for report in reports])
+        return await self.store.write(lambda tx: self.judge_all(tx, reports))
+
+    def judge_all(self, tx: Tx, reports: list[Report]) -> list[Outcome]:
+        """The verdicts on reports that came together, then what follows from them, once for each workflow."""
+        outcomes = [self._one_of_many(tx, report) for report in reports]
+        self.executions.advance(tx, [one.workflow for one in outcomes if one.workflow is not None])
+        return outcomes
 
     def _one_of_many(self, tx: Tx, report: Report) -> Outcome:
         try:
             with tx.savepoint():
-                return self.judge(tx, report)
+                return self._verdict(tx, report)
         except ApiError as error:
             return Outcome(report.task_id or "", error.verdict or Verdict.REJECTED, error.status, error.message)
 

@@ -86,7 +86,7 @@ class Draft:
         self.decision = Decision()
         #: Tasks that have ended and whose consequences are not drawn yet.
         self.ended: deque[TaskState] = deque()
-        #: Tasks that have not ended, by id.
+        #: Tasks that have not ended, by id; of those for workers only the ones that this decision makes or asks for.
         self.open: dict[str, TaskState] = {}
         self._changed: dict[str, TaskState] = {}
         self._new: dict[str, TaskState] = {}
@@ -94,7 +94,8 @@ class Draft:
         self._newest: dict[str, str] = {}
         self._last = state.tasks.last()
         self._seq = max(last_seq, self._last.seq if self._last else 0)
-        for task in state.tasks.pending():
+        self._queued: frozenset[str] | None = None
+        for task in state.tasks.moving():
             self._sort(task)
 
     def _sort(self, task: TaskState) -> None:
@@ -106,6 +107,19 @@ class Draft:
             self.open[task.task_id] = task
 
     # -- reading
+
+    def open_refs(self) -> set[str]:
+        """The reference names of all that is open, as the definition has them."""
+        if self._queued is None:
+            self._queued = frozenset(self.state.tasks.queued())
+        return {task.base_ref for task in self.open.values()} | self._queued
+
+    def open_all(self) -> list[TaskState]:
+        """All that is open. Of a wide fork that is much to read: for who ends it."""
+        for task in self.state.tasks.pending():
+            if not task.terminal and task.task_id not in self._changed:
+                self.open[task.task_id] = task
+        return list(self.open.values())
 
     @property
     def new_tasks(self) -> int:

@@ -31,7 +31,7 @@ from conductor.wire import MAX_REASON_CHARS, TERMINAL_WORKFLOW_STATUSES
 
 logger = logging.getLogger(__name__)
 
-#: Workflows moved by one event within one transaction; the rest follows at once in the next.
+#: Workflows moved by others within one transaction; the rest follows at once in the next.
 STEPS_PER_TRANSACTION = 200
 #: Far enough: no limit.
 FOREVER_MS = 2**62
@@ -127,10 +127,11 @@ class Executions:
 
     def advance(self, tx: Tx, workflows: Iterable[int]) -> None:
         """Draw the consequences of what has happened, in these workflows and in those they move."""
-        work, steps = deque(dict.fromkeys(workflows)), 0
+        work = deque(dict.fromkeys(workflows))
+        steps_left = len(work) + STEPS_PER_TRANSACTION
         while work:
-            steps += 1
-            if steps > STEPS_PER_TRANSACTION:
+            steps_left -= 1
+            if steps_left < 0:
                 for later in work:
                     tx.run("set workflow wake", tx.now_ms, later)
                 tx.notes.add_wake(tx.now_ms)

@@ -23,15 +23,13 @@ class StoredTasks:
         self._last_task = last_task
         #: id → (row, state) as read
         self.read: dict[str, tuple[TaskRow, TaskState]] = {}
-        self._pending: list[TaskState] | None = None
+        self._moving: dict[str, TaskState] | None = None
 
     def latest(self, ref: str) -> TaskState | None:
         """The newest attempt under exactly this reference name."""
         # An attempt whose consequences are not drawn has no successor yet.
-        for state in self.pending():
-            if state.ref == ref:
-                return state
-        return self._keep(self._tx.row("latest task", self._workflow, ref))
+        moving = self._moving_by_ref().get(ref)
+        return moving or self._keep(self._tx.row("latest task", self._workflow, ref))
 
     def newest(self, ref: str) -> TaskState | None:
         """The newest attempt of a task of the definition, whatever the round of its loop."""
@@ -40,17 +38,29 @@ class StoredTasks:
 
     def pending(self) -> list[TaskState]:
         """All whose consequences are not drawn yet."""
-        if self._pending is None:
+        return self._kept(self._tx.rows("pending tasks", self._workflow))
+
+    def moving(self) -> list[TaskState]:
+        """Those of them that no worker is still to do."""
+        return list(self._moving_by_ref().values())
+
+    def _moving_by_ref(self) -> dict[str, TaskState]:
+        if self._moving is None:
             # A workflow without a last task has none at all.
-            rows = [] if self._last_task is None else self._tx.rows("pending tasks", self._workflow)
-            self._pending = [state for state in map(self._keep, rows) if state is not None]
-        return self._pending
+            rows = [] if self._last_task is None else self._tx.rows("moving tasks", self._workflow)
+            self._moving = {state.ref: state for state in self._kept(rows)}
+        return self._moving
+
+    def queued(self) -> list[str]:
+        """The reference names of those that wait for workers or are with them."""
+        rows = self._tx.rows("queued tasks", self._workflow)
+        return [ref.removesuffix(f"__{iteration}") if iteration else ref for ref, iteration in rows]
 
     def last(self) -> TaskState | None:
         """The one that was scheduled last."""
         if self._last_task is None:
             return None
-        self.pending()  # most often it is one of these
+        self.moving()  # most often it is one of these
         kept = self.read.get(self._tx.ids.task(self._last_task))
         return kept[1] if kept is not None else self._keep(self._tx.row("whole task", self._last_task))
 
@@ -63,8 +73,10 @@ class StoredTasks:
 
     def all(self) -> list[TaskState]:
         """Every attempt, in order."""
-        found = (self._keep(row) for row in self._tx.rows("tasks of workflow with data", self._workflow))
-        return [state for state in found if state is not None]
+        return self._kept(self._tx.rows("tasks of workflow with data", self._workflow))
+
+    def _kept(self, rows: list[Any]) -> list[TaskState]:
+        return [state for state in map(self._keep, rows) if state is not None]
 
     def _keep(self, found: Any | None) -> TaskState | None:
         if found is None:

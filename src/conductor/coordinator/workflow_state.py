@@ -94,6 +94,12 @@ class Tasks(Protocol):
     def pending(self) -> Iterable[TaskState]:
         """All that are open, and all that have ended but are not `executed` yet; in order of `seq`."""
 
+    def moving(self) -> Iterable[TaskState]:
+        """The pending ones without `queued`: what a decision looks at. A wide fork has few of these at a time."""
+
+    def queued(self) -> Iterable[str]:
+        """The reference names, as the definition has them, of tasks that wait for workers or are with them."""
+
     def last(self) -> TaskState | None:
         """The one with the highest `seq`."""
 
@@ -136,6 +142,14 @@ class TaskList:
     def pending(self) -> list[TaskState]:
         """See `Tasks.pending`."""
         return [task for task in self if not (task.terminal and task.executed)]
+
+    def moving(self) -> list[TaskState]:
+        """See `Tasks.moving`."""
+        return [task for task in self.pending() if task.terminal or task.type != "SIMPLE"]
+
+    def queued(self) -> list[str]:
+        """See `Tasks.queued`."""
+        return [task.base_ref for task in self if not task.terminal and task.type == "SIMPLE"]
 
     def last(self) -> TaskState | None:
         """See `Tasks.last`."""

@@ -109,7 +109,7 @@ class Decider:
         self.settle_all()
         while self.running and self.look_at_waiting():
             self.settle_all()
-        if self.running and not self.draft.open and self.over(self.plan.top):
+        if self.running and self.over(self.plan.top) and not self.draft.open_refs():
             self.complete()
 
     def settle_all(self) -> None:
@@ -259,7 +259,7 @@ class Decider:
         """End a JOIN if all that it waits for has ended."""
         refs, joined = task.input.get("joinOn", ()), list[TaskState]()
         # What is open is at hand; what has ended would have to be read, branch by branch, at every step of a wide fork.
-        if not {other.base_ref for other in self.draft.open.values()}.isdisjoint(refs):
+        if not self.draft.open_refs().isdisjoint(refs):
             return False
         for ref in refs:
             ending = self.ending(self.plan.nodes[ref])
@@ -287,7 +287,7 @@ class Decider:
 
     def next_round(self, node: Node, task: TaskState) -> bool:
         """End a round of a loop if it is over, and begin the next one or end the loop."""
-        if any(self.plan.nodes[other.base_ref].loop is node for other in self.draft.open.values()):
+        if any(self.plan.nodes[ref].loop is node for ref in self.draft.open_refs()):
             return False
         if not self.over(node.body):
             return False
@@ -357,7 +357,7 @@ class Decider:
     ) -> None:
         """End the workflow, and with it all that is still open. `failure`: whether its failure workflow is started."""
         draft, decision = self.draft, self.draft.decision
-        for task in list(draft.open.values()):
+        for task in draft.open_all():
             self.cancel(task)
         draft.status = status
         decision.output = self.workflow_output(failed_task) if output is None else output

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from house import House, simple
 from workflow_run import fork
 
-from conductor.coordinator import workflow_actions
+from conductor.coordinator import executions, stored_tasks, workflow_actions
+from conductor.coordinator.report import Report
 
 
 def sub(name: str, ref: str = "s", **more: Any) -> dict[str, Any]:
@@ -116,3 +118,67 @@ def test_a_name_that_only_looks_like_a_round_is_none(house: House) -> None:
         house.report(house.poll_one(), outputData={"x": n})
     house.report(house.poll_one("odd"), outputData={"x": "wrong"})
     assert house.poll_one("last")["inputData"] == {"x": 2}
+
+
+class TestWideForks:
+    """What a report costs must not grow with all that is still to be done beside it."""
+
+    WIDTH = 300
+
+    def wide(self, house: House) -> tuple[str, list[Any]]:
+        house.task_def("work", retryCount=0)
+        house.workflow_def("wide", *fork("f", *[[simple("work", f"b{n}")] for n in range(self.WIDTH)]))
+        return house.start("wide"), house.poll(count=self.WIDTH)
+
+    def reports(self, tasks: list[Any], **more: Any) -> list[Report]:
+        keys = ("taskId", "workflowInstanceId", "leaseId")
+        return [
+            msgspec.convert({key: task[key] for key in keys} | {"status": "COMPLETED"} | more, Report) for task in tasks
+        ]
+
+    def test_reports_that_come_together_are_decided_on_together(
+        self, house: House, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        workflow, tasks = self.wide(house)
+        decide, decided = executions.decide, []
+
+        def counting(state: Any, *args: Any, **more: Any) -> Any:
+            decided.append(state.workflow_id)
+            return decide(state, *args, **more)
+
+        monkeypatch.setattr(executions, "decide", counting)
+        outcomes = house.store.call(lambda tx: house.core.judge_all(tx, self.reports(tasks)))
+        assert {outcome.verdict for outcome in outcomes} == {"COMMITTED"}
+        assert decided == [workflow]
+        assert house.workflow(workflow)["status"] == "COMPLETED"
+
+    def test_each_is_still_judged_by_itself(self, house: House) -> None:
+        workflow, (first, second, third, *_) = self.wide(house)
+        reports = [
+            *self.reports([first]),
+            *self.reports([second], leaseId="1-nonsense"),
+            *self.reports([first], reportId="another"),
+            *self.reports([first], taskId="unknown"),
+            *self.reports([second], status="FAILED"),
+            *self.reports([third]),
+        ]
+        outcomes = house.store.call(lambda tx: house.core.judge_all(tx, reports))
+        assert [outcome.status for outcome in outcomes] == [200, 404, 409, 404, 200, 200]
+        found = house.workflow(workflow)
+        assert found["status"] == "FAILED"
+        assert [task["status"] for task in found["tasks"][1:4]] == ["COMPLETED", "FAILED", "COMPLETED"]
+        assert {task["status"] for task in found["tasks"][4:]} == {"CANCELED"}
+
+    def test_a_report_reads_no_task_that_is_still_to_be_done(
+        self, house: House, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        _, tasks = self.wide(house)
+        read, state = [], stored_tasks._state
+
+        def counting(*args: Any) -> Any:
+            read.append(args[1])
+            return state(*args)
+
+        monkeypatch.setattr(stored_tasks, "_state", counting)
+        house.report(tasks[0])
+        assert len(read) <= 3

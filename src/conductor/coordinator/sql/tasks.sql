@@ -110,6 +110,15 @@ SELECT * FROM task WHERE workflow = ? AND executed = 0 AND ended_ms = 0 ORDER BY
 SELECT t.*, d.input, d.output, d.reason, y.name FROM task t JOIN task_data d ON d.pk = t.pk JOIN task_type y ON y.pk = t.type
 WHERE t.workflow = ? AND t.executed = 0 ORDER BY t.pk
 
+-- name: moving tasks
+SELECT t.*, d.input, d.output, d.reason, y.name FROM task t JOIN task_data d ON d.pk = t.pk JOIN task_type y ON y.pk = t.type
+WHERE t.workflow = ? AND t.executed = 0 AND NOT (t.kind = 'SIMPLE' AND t.status IN ('SCHEDULED', 'IN_PROGRESS'))
+ORDER BY t.pk
+
+-- name: queued tasks
+SELECT ref, iteration FROM task
+WHERE workflow = ? AND executed = 0 AND kind = 'SIMPLE' AND status IN ('SCHEDULED', 'IN_PROGRESS')
+
 -- name: failed tasks
 SELECT t.ref, y.name FROM task t JOIN task_type y ON y.pk = t.type
 WHERE t.workflow = ? AND (t.status IN ('FAILED', 'FAILED_WITH_TERMINAL_ERROR') OR t.pk = ?) ORDER BY t.pk
