@@ -763,5 +763,5 @@ import conductor.testing.pytest_plugin
 print(json.dumps(sorted(name for name in set(sys.modules) - pytests)))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    package = {"conductor", "conductor.version", "conductor.testing"}
+    package = {"conductor", "conductor.lazy", "conductor.version", "conductor.testing"}
     assert set(json.loads(done.stdout)) - package == {"conductor.testing.pytest_plugin"}
