@@ -14,6 +14,8 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from conductor.coordinator.sizes import MAX_VALUE_BYTES
+
 #: Evaluates to a JavaScript value: None is null, `UNDEFINED` is what is not there.
 Evaluate = Callable[[Mapping[str, Any]], Any]
 #: A statement's effect: None if it came to no value, else (value, whether it was returned).
@@ -372,7 +374,10 @@ def _text(value: Any) -> str:
 
 def _add(left: Any, right: Any) -> Any:
     if isinstance(left, str | Mapping | list) or isinstance(right, str | Mapping | list):
-        return _text(left) + _text(right)
+        texts = _text(left), _text(right)
+        if len(texts[0]) + len(texts[1]) > MAX_VALUE_BYTES:
+            raise ConditionError("a condition puts together a text that is too large")
+        return "".join(texts)
     return _arithmetic(lambda a, b: a + b)(left, right)
 
 

@@ -19,6 +19,7 @@ from conductor.coordinator.draft import Decision, SubWorkflowStart
 from conductor.coordinator.errors import ApiError, bad_request, conflict, not_found
 from conductor.coordinator.poll_data import PollData
 from conductor.coordinator.schema_check import input_problem
+from conductor.coordinator.sizes import MAX_VALUE_BYTES
 from conductor.coordinator.store import Tx, is_fault_of_file
 from conductor.coordinator.stored_tasks import StoredTasks
 from conductor.coordinator.task_queue import Expired, TaskQueue, next_wake
@@ -364,7 +365,9 @@ class Executions:
             # It may name itself, or the workflow that it was started for: that would never end.
             logger.warning("workflow %s is or belongs to a failure workflow; no other is started", row_id)
             return []
-        failed = whole_workflow(tx, self._snapshots, get_workflow(tx, row.pk), with_tasks=True)
+        # Its input is limited like any other: a failed workflow with much data comes without its tasks.
+        with_tasks = (tx.value("payload of workflow", row.pk) or 0) <= MAX_VALUE_BYTES
+        failed = whole_workflow(tx, self._snapshots, get_workflow(tx, row.pk), with_tasks=with_tasks)
         asked.correlation_id = row.correlation_id
         asked.input = {**(asked.input or {}), FAILED_WORKFLOW: msgspec.json.decode(msgspec.json.encode(failed))}
         try:

@@ -11,7 +11,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
+
+from conductor.coordinator.sizes import MAX_VALUE_BYTES, TooLarge, size_of
+
+T = TypeVar("T")
 
 #: Gives the value of an expression's first name (`workflow`, or a task's reference name), or None.
 Lookup = Callable[[str], Any]
@@ -78,11 +82,11 @@ class _Expression:
         #: The path, if it does not depend on data.
         self.fixed = _steps("".join(map(str, parts))) if all(isinstance(part, str) for part in parts) else None
 
-    def value(self, lookup: Lookup) -> Any:
-        steps = self.fixed if self.fixed is not None else _steps(_written_out(self.parts, lookup))
+    def value(self, resolver: _Resolver) -> Any:
+        steps = self.fixed if self.fixed is not None else _steps(resolver.written_out(self.parts))
         if not steps:
             return "" if steps is not None else None
-        return walk(lookup(str(steps[0])), steps[1:])
+        return walk(resolver.lookup(str(steps[0])), steps[1:])
 
 
 def _steps(text: str) -> tuple[Step, ...] | None:
@@ -91,10 +95,6 @@ def _steps(text: str) -> tuple[Step, ...] | None:
         return parse_path(text) if text.strip() else ()
     except ExpressionError:
         return None
-
-
-def _written_out(parts: Sequence[str | _Expression], lookup: Lookup) -> str:
-    return "".join([part if isinstance(part, str) else as_text(part.value(lookup)) for part in parts])
 
 
 @lru_cache(maxsize=4096)
@@ -126,24 +126,46 @@ def _parts(text: str, at: int, *, inside: bool, depth: int) -> tuple[list[str | 
     return [part for part in parts if part != ""], -1 if inside else len(text)
 
 
-def resolve(value: Any, lookup: Lookup, depth: int = 0) -> Any:
-    """`value` with every expression in it replaced; dicts and lists are walked, and never changed in place."""
-    if isinstance(value, str):
-        return _resolve_text(value, lookup) if "${" in value else value
-    if depth >= MAX_DEPTH:
+def resolve(value: Any, lookup: Lookup) -> Any:
+    """`value` with every expression in it replaced; dicts and lists are walked, and never changed in place.
+
+    Raises TooLarge as soon as what the expressions bring in is too much.
+    """
+    return _Resolver(lookup).resolve(value, 0)
+
+
+class _Resolver:
+    """One value on its way; it counts what the expressions bring in."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self.lookup = lookup
+        self._left = MAX_VALUE_BYTES
+
+    def resolve(self, value: Any, depth: int) -> Any:
+        if isinstance(value, str):
+            return self.text(value) if "${" in value else value
+        if depth >= MAX_DEPTH:
+            return value
+        if isinstance(value, dict):
+            return {key: self.resolve(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.resolve(item, depth + 1) for item in value]
         return value
-    if isinstance(value, dict):
-        return {key: resolve(item, lookup, depth + 1) for key, item in value.items()}
-    if isinstance(value, list):
-        return [resolve(item, lookup, depth + 1) for item in value]
-    return value
 
+    def text(self, text: str) -> Any:
+        parts = _parse(text)
+        if len(parts) == 1 and isinstance(parts[0], _Expression):
+            return self.counted(parts[0].value(self))
+        return self.written_out(parts)
 
-def _resolve_text(text: str, lookup: Lookup) -> Any:
-    parts = _parse(text)
-    if len(parts) == 1 and isinstance(parts[0], _Expression):
-        return parts[0].value(lookup)
-    return _written_out(parts, lookup)
+    def written_out(self, parts: Sequence[str | _Expression]) -> str:
+        return "".join([part if isinstance(part, str) else self.counted(as_text(part.value(self))) for part in parts])
+
+    def counted(self, value: T) -> T:
+        self._left -= size_of(value)
+        if self._left < 0:
+            raise TooLarge("the value of these expressions")
+        return value
 
 
 def as_text(value: Any) -> str:

@@ -17,6 +17,7 @@ from conductor.coordinator.durations import parse_duration_ms, parse_until_ms
 from conductor.coordinator.expressions import as_text, resolve, shown
 from conductor.coordinator.plan import DEFAULT_CASE, SCRIPT_EVALUATORS, TERMINATION_STATUSES, Node
 from conductor.coordinator.scope import Scope
+from conductor.coordinator.sizes import TooLarge, check_size
 from conductor.coordinator.validation import MAX_COUNT, validate_definition
 from conductor.coordinator.workflow_state import TaskState
 
@@ -34,8 +35,13 @@ def start_operator(draft: Draft, node: Node, task: TaskState) -> TaskState:
     """The task as it starts."""
     try:
         return OPERATORS[node.type](draft, node, task)
-    except (OperatorError, conditions.ConditionError) as error:
-        return replace(task, status="FAILED_WITH_TERMINAL_ERROR", reason=str(error), ended_ms=draft.now_ms)
+    except (OperatorError, conditions.ConditionError, TooLarge) as error:
+        return failed(draft, task, str(error))
+
+
+def failed(draft: Draft, task: TaskState, reason: str) -> TaskState:
+    """A task that never started."""
+    return replace(task, status="FAILED_WITH_TERMINAL_ERROR", reason=reason, ended_ms=draft.now_ms)
 
 
 def _completed(draft: Draft, task: TaskState, **changes: Any) -> TaskState:
@@ -92,7 +98,9 @@ def do_while(_draft: Draft, _node: Node, task: TaskState) -> TaskState:
 
 def set_variable(draft: Draft, _node: Node, task: TaskState) -> TaskState:
     """Each input is a variable from now on."""
-    draft.variables = {**draft.variables, **task.input}
+    variables = {**draft.variables, **task.input}
+    check_size("the variables of this workflow", variables)
+    draft.variables = variables
     return _completed(draft, task)
 
 

@@ -17,10 +17,11 @@ from msgspec.structs import replace
 from conductor.coordinator import conditions
 from conductor.coordinator.draft import Decision, Draft, FailureWorkflow
 from conductor.coordinator.expressions import resolve
-from conductor.coordinator.operators import chosen_case, start_operator, start_sub_workflow
+from conductor.coordinator.operators import chosen_case, failed, start_operator, start_sub_workflow
 from conductor.coordinator.plan import Node
 from conductor.coordinator.retries import retry_delay_ms, retry_limit
 from conductor.coordinator.scope import Scope, task_def_of, task_input
+from conductor.coordinator.sizes import MAX_VALUE_BYTES, TooLarge, check_size, size_of
 from conductor.coordinator.workflow_state import (
     RETRIABLE_TASK_STATUSES,
     TaskList,
@@ -141,7 +142,12 @@ class Decider:
         given: dict[str, Any] | None = None,
     ) -> None:
         """Make the task of a node; after a previous attempt, the next one. `given` takes the place of its input."""
-        draft, task_id = self.draft, self.draft.new_id()
+        draft, task_id, problem = self.draft, self.draft.new_id(), None
+        if given is None:
+            try:
+                given = task_input(draft, node, task_id)
+            except TooLarge as error:
+                given, problem = {}, f"the input of {node.ref}: {error}"
         iteration = previous.iteration if previous else draft.round_of(node)
         task = TaskState(
             task_id=task_id,
@@ -154,16 +160,17 @@ class Decider:
             retry_count=previous.retry_count + 1 if previous else 0,
             retried_task_id=previous.task_id if previous else None,
             reason=previous.reason if previous else None,
-            input=task_input(draft, node, task_id) if given is None else given,
+            input=given,
             scheduled_ms=draft.now_ms,
             first_scheduled_ms=previous.first_scheduled_ms if previous else draft.now_ms,
             started_ms=draft.now_ms,
             start_delay_ms=int(node.task.get("startDelay") or 0) * 1000 if delay_ms is None else delay_ms,
         )
-        draft.add(start_operator(draft, node, task))
+        task = failed(draft, task, problem) if problem else start_operator(draft, node, task)
+        draft.add(task)
         if draft.new_tasks > MAX_TASKS_PER_DECISION:
             self.end("FAILED", f"more than {MAX_TASKS_PER_DECISION} tasks in one step: a loop that waits for nothing")
-        elif node.type == "DO_WHILE":
+        elif node.type == "DO_WHILE" and not task.terminal:
             self.enter(node.body[0])
 
     # -- a task has ended
@@ -257,7 +264,7 @@ class Decider:
 
     def join(self, node: Node, task: TaskState) -> bool:
         """End a JOIN if all that it waits for has ended."""
-        refs, joined = task.input.get("joinOn", ()), list[TaskState]()
+        refs, joined, size = task.input.get("joinOn", ()), list[TaskState](), 0
         # What is open is at hand; what has ended would have to be read, branch by branch, at every step of a wide fork.
         if not self.draft.open_refs().isdisjoint(refs):
             return False
@@ -266,11 +273,16 @@ class Decider:
             if not ending and not self.never_comes(node, self.plan.nodes[ref]):
                 return False
             joined += ending
-        failed = [forked for forked in joined if not forked.successful]
+            size += sum(size_of(forked.output) for forked in ending)
+            if size > MAX_VALUE_BYTES:
+                reason = str(TooLarge(f"what {task.ref} joins"))
+                self.draft.end(task, "FAILED_WITH_TERMINAL_ERROR", reason=reason)
+                return True
+        bad = [forked for forked in joined if not forked.successful]
         partly = [forked for forked in joined if forked.status == "COMPLETED_WITH_ERRORS"]
-        status = "FAILED" if failed else "COMPLETED_WITH_ERRORS" if partly else "COMPLETED"
-        reason = " ".join(forked.reason or forked.ref for forked in failed or partly) or None
-        self.draft.end(task, status, output={forked.ref: forked.output for forked in joined}, reason=reason)
+        status = "FAILED" if bad else "COMPLETED_WITH_ERRORS" if partly else "COMPLETED"
+        why = " ".join(forked.reason or forked.ref for forked in bad or partly) or None
+        self.draft.end(task, status, output={forked.ref: forked.output for forked in joined}, reason=why)
         return True
 
     def never_comes(self, join: Node, node: Node) -> bool:
@@ -296,9 +308,11 @@ class Decider:
         if isinstance(keep, int) and keep > 0:
             output.pop(str(task.iteration - keep), None)
         try:
+            check_size(f"the output of all rounds of {task.ref} (keepLastN limits it)", output)
             again = self.loops_again(node, task, output)
-        except conditions.ConditionError as error:
-            self.draft.end(task, "FAILED_WITH_TERMINAL_ERROR", output=output, reason=str(error))
+        except (conditions.ConditionError, TooLarge) as error:
+            kept = task.output if isinstance(error, TooLarge) else output
+            self.draft.end(task, "FAILED_WITH_TERMINAL_ERROR", output=kept, reason=str(error))
             return True
         if not again:
             self.draft.end(task, "COMPLETED", output=output)
@@ -359,8 +373,14 @@ class Decider:
         draft, decision = self.draft, self.draft.decision
         for task in draft.open_all():
             self.cancel(task)
+        try:
+            output = self.workflow_output(failed_task) if output is None else output
+        except TooLarge as error:
+            output = {}
+            if status == "COMPLETED":
+                status, reason = "FAILED", f"the output of the workflow: {error}"
         draft.status = status
-        decision.output = self.workflow_output(failed_task) if output is None else output
+        decision.output = output
         decision.reason = reason
         decision.failed_task = failed_task
         if status != "COMPLETED" if failure is None else failure:

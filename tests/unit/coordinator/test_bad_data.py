@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from house import House, simple
+from workflow_run import fork, loop
 
 from conductor.coordinator import executions, workflow_actions
 from conductor.coordinator.store import StoreError
@@ -286,3 +287,86 @@ def test_a_lease_id_with_endless_digits_is_unknown(house: House) -> None:
     house.start_one()
     task = house.poll_one()
     assert house.report(task, leaseId="f" * 100_000 + "-0").status == 404
+
+
+MB = 1024 * 1024
+
+
+def set_variable(ref: str, **given: Any) -> dict[str, Any]:
+    return {"name": ref, "taskReferenceName": ref, "type": "SET_VARIABLE", "inputParameters": given}
+
+
+class TestSizes:
+    """What a few expressions can build is more than any memory holds: it ends where a request's body would."""
+
+    def failed(self, house: House, workflow: str) -> dict[str, Any]:
+        found = house.workflow(workflow)
+        assert found["status"] == "FAILED"
+        assert "would be larger than 10485760 bytes" in found["reasonForIncompletion"]
+        return found
+
+    def test_variables_that_double(self, house: House) -> None:
+        first = set_variable("s0", a="x" * 1000)
+        more = [set_variable(f"s{n}", a=["${workflow.variables.a}"] * 4) for n in range(1, 20)]
+        house.workflow_def("grow", first, *more)
+        found = self.failed(house, house.start("grow"))
+        assert [task["status"] for task in found["tasks"]] == ["COMPLETED"] * 7 + ["FAILED_WITH_TERMINAL_ERROR"]
+
+    def test_many_variables(self, house: House) -> None:
+        house.workflow_def("grow", *[set_variable(f"s{n}", **{f"a{n}": GIVEN}) for n in range(4)])
+        self.failed(house, house.start("grow", input={"v": "x" * (4 * MB)}))
+
+    @pytest.mark.parametrize(
+        "given",
+        [{f"a{n}": GIVEN for n in range(100)}, {"a": GIVEN * 100}, {f"a{n}": f"-{GIVEN}" for n in range(100)}],
+        ids=["values", "one text", "texts"],
+    )
+    def test_an_input(self, house: House, given: dict[str, str]) -> None:
+        house.workflow_def("grow", simple("work", inputParameters=given))
+        (task,) = self.failed(house, house.start("grow", input={"v": "x" * (5 * MB)}))["tasks"]
+        assert (task["status"], task["inputData"]) == ("FAILED_WITH_TERMINAL_ERROR", {})
+        assert "the input of work" in task["reasonForIncompletion"]
+
+    def test_an_optional_task_may_fail_of_it(self, house: House) -> None:
+        grown = simple("work", inputParameters={"a": [GIVEN] * 3}, optional=True)
+        house.workflow_def("grow", grown, simple("after"))
+        house.start("grow", input={"v": "x" * (5 * MB)})
+        assert len(house.poll("after")) == 1
+
+    def test_the_output(self, house: House) -> None:
+        house.workflow_def("grow", simple("work"), outputParameters={"a": [GIVEN] * 3})
+        workflow = house.start("grow", input={"v": "x" * (5 * MB)})
+        house.report(house.poll_one())
+        assert self.failed(house, workflow)["output"] == {}
+
+    def test_what_a_join_puts_together(self, house: House) -> None:
+        house.workflow_def("grow", *fork("f", *[[simple("work", f"b{n}")] for n in range(3)]))
+        workflow = house.start("grow")
+        for task in house.poll(count=3):
+            house.report(task, outputData={"x": "x" * (4 * MB)})
+        assert self.failed(house, workflow)["tasks"][-1]["outputData"] == {}
+
+    def test_what_a_loop_keeps(self, house: House) -> None:
+        house.workflow_def("grow", loop("l", "$.l.iteration < 9", simple("work")))
+        workflow = house.start("grow")
+        for _ in range(3):
+            house.report(house.poll_one(), outputData={"x": "x" * (4 * MB)})
+        assert "keepLastN" in self.failed(house, workflow)["reasonForIncompletion"]
+
+    def test_what_a_condition_puts_together(self, house: House) -> None:
+        house.workflow_def("grow", script("$.a + $.a + $.a"))
+        found = house.workflow(house.start("grow", input={"v": "x" * (5 * MB)}))
+        assert found["status"] == "FAILED"
+        assert "too large" in found["reasonForIncompletion"]
+
+    @pytest.mark.parametrize(("size", "tasks"), [(1, 2), (6, 0)])
+    def test_what_a_failure_workflow_is_told(self, house: House, size: int, tasks: int) -> None:
+        house.task_def("work", retryCount=0)
+        house.workflow_def(
+            "handler", simple("handle", inputParameters={"n": "${workflow.input.failedWorkflow.tasks.length()}"})
+        )
+        house.workflow_def("grow", simple("work", "a"), simple("work", "b"), failureWorkflow="handler")
+        house.start("grow")
+        for status in ("COMPLETED", "FAILED"):
+            house.report(house.poll_one(), status, outputData={"x": "x" * (size * MB)})
+        assert house.poll_one("handle")["inputData"] == {"n": tasks}

@@ -174,6 +174,10 @@ SELECT pk FROM task WHERE workflow = ? ORDER BY pk
 SELECT t.*, d.input, d.output, d.reason, y.name FROM task t JOIN task_data d ON d.pk = t.pk JOIN task_type y ON y.pk = t.type
 WHERE t.workflow = ? ORDER BY t.seq, t.pk
 
+-- name: payload of workflow
+SELECT total(length(d.input) + coalesce(length(d.output), 0)) FROM task t JOIN task_data d ON d.pk = t.pk
+WHERE t.workflow = ?
+
 -- name: queue size
 SELECT count(*) FROM task WHERE queue = ?1 AND ready_ms IS NOT NULL
 
