@@ -52,6 +52,11 @@ async def about_process_async(**_: object) -> dict[str, object]:
     return about_process()
 
 
+def die() -> None:
+    """End the process, as a crash does."""
+    os._exit(3)
+
+
 def shared_modules(**_: object) -> dict[str, object]:
     """Which modules this process had before it loaded any itself: they were frozen in the fork server."""
     return {"frozen": gc.get_freeze_count(), "wanted": "colorsys" in sys.modules}

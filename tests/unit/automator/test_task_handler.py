@@ -261,6 +261,45 @@ class TestRestarts:
         assert second != first
         assert (status["alive"], status["pid"], status["restart_count"]) == (True, second, 1)
 
+    @pytest.mark.parametrize(
+        ("rule", "lives"),
+        [
+            ({"restart_on_failure": False}, 1),
+            ({"monitor_processes": False}, 1),
+            ({"restart_max_attempts": 2, "restart_backoff_seconds": 0.01}, 3),
+        ],
+        ids=["never", "not watched", "twice"],
+    )
+    def test_one_that_is_not_started_again_ends_the_wait_for_it(
+        self, conductor_stub: ConductorStub, rule: dict[str, Any], lives: int
+    ) -> None:
+        for _ in range(lives):
+            conductor_stub.add_task("job")
+        with handler_of(conductor_stub, worker_of(function=portable_workers.die), **rule) as handler:
+            handler.start_processes()
+            handler.join_processes()
+            status = handler.get_worker_process_status()["job"]
+            assert not handler.is_healthy()
+        assert (status["alive"], status["exitcode"], status["restart_count"]) == (False, 3, lives - 1)
+        assert len({poll.query["workerid"] for poll in conductor_stub.polls()}) == lives
+
+    @pytest.mark.parametrize(
+        ("rule", "complaint"),
+        [
+            ({"restart_backoff_seconds": 0}, "restart_backoff_seconds is 0 "),
+            ({"restart_backoff_seconds": 9, "restart_backoff_max_seconds": 3}, "restart_backoff_max_seconds 3"),
+            ({"restart_max_attempts": -1}, "restart_max_attempts is -1"),
+        ],
+    )
+    def test_a_rule_that_makes_no_sense_is_refused(self, rule: dict[str, Any], complaint: str) -> None:
+        with pytest.raises(ConfigurationError, match=complaint):
+            TaskHandler([worker_of()], **rule)
+
+    def test_without_workers_there_is_nothing_to_wait_for(self, conductor_stub: ConductorStub) -> None:
+        with handler_of(conductor_stub) as handler:
+            handler.start_processes()
+            handler.join_processes()
+
     def test_a_paused_worker_is_paused_after_its_restart_too(self, conductor_stub: ConductorStub) -> None:
         with handler_of(conductor_stub, worker_of("a"), worker_of("b", poll_timeout=0)) as handler:
             handler.start_processes()

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
@@ -23,6 +23,7 @@ from typing import Any
 from conductor.client.automator.child import DRAIN, PAUSE, ChildSpec, WorkerReference, run_child
 from conductor.client.automator.poll import Backoff
 from conductor.client.worker import registry
+from conductor.client.worker.option import ConfigurationError
 from conductor.client.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -33,8 +34,6 @@ PRELOAD = "conductor.client.automator.preload"
 HEALTHY_S = 60.0
 #: A process that has not begun to work after this long is complained about.
 READY_S = 20.0
-#: Restarts wait at most this long.
-RESTART_CAP_S = 30.0
 #: After a drain's grace, a child has this long to hand back and end before it is killed.
 KILL_AFTER_S = 8.0
 
@@ -104,10 +103,30 @@ def _reference(worker: Any, error: Exception) -> WorkerReference:
     ) from None
 
 
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """How a process that ended by itself is started again."""
+
+    on_failure: bool = True
+    first_s: float = 0.5
+    cap_s: float = 30.0
+    #: So many in a row, and no more; 0: no limit.
+    max_attempts: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.first_s <= self.cap_s:
+            raise ConfigurationError(
+                f"restart_backoff_seconds is {self.first_s:g} and restart_backoff_max_seconds {self.cap_s:g}: "
+                "the first must be more than 0, and not more than the second"
+            )
+        if self.max_attempts < 0:
+            raise ConfigurationError(f"restart_max_attempts is {self.max_attempts}: it must be 0 (no limit) or more")
+
+
 class Child:
     """One worker's process, and its successors."""
 
-    def __init__(self, spec: ChildSpec, context: BaseContext) -> None:
+    def __init__(self, spec: ChildSpec, context: BaseContext, restarts: Restarts | None = None) -> None:
         self.name = spec.name
         self._spec = spec
         self._context = context
@@ -115,8 +134,10 @@ class Child:
         self._orders: Connection | None = None
         self.restarts = 0
         self.failures = 0  # ends in a row without a healthy life between them
-        self._backoff = Backoff(0.5, RESTART_CAP_S, jitter=0.2)
+        self._rule = restarts or Restarts()
+        self._backoff = Backoff(self._rule.first_s, self._rule.cap_s, jitter=0.2)
         self._started_at = 0.0
+        #: When it is started again; None: it runs, or nobody has noticed its end yet; infinite: never.
         self.restart_at: float | None = None
         #: By when the process must have said that it works; None: it has, or was complained about.
         self.ready_by: float | None = None
@@ -167,16 +188,33 @@ class Child:
         if time.monotonic() - self._started_at > HEALTHY_S:
             self._backoff.reset()
             self.failures = 0
+        delay_s = self._next_start_s()
         self.failures += 1
-        self.restarts += 1
-        delay_s = self._backoff.next()
         self.restart_at = time.monotonic() + delay_s
+        again = "it is not started again" if delay_s == math.inf else f"it starts again in {delay_s:.1f} s"
         logger.error(
-            "Worker process '%s' (pid %s) ended with exit code %s; it starts again in %.1f s",
-            self.name,
-            self.process.pid,
-            code,
-            delay_s,
+            "Worker process '%s' (pid %s) ended with exit code %s; %s", self.name, self.process.pid, code, again
+        )
+
+    def _next_start_s(self) -> float:
+        """Seconds until it is started again; infinite: never."""
+        if not self._rule.on_failure:
+            return math.inf
+        if self._rule.max_attempts and self.failures >= self._rule.max_attempts:
+            logger.error(
+                "Not restarting worker process: max restart attempts reached (worker=%s, attempts=%d)",
+                self.name,
+                self.failures,
+            )
+            return math.inf
+        self.restarts += 1
+        return self._backoff.next()
+
+    def postpone(self, error: Exception) -> None:
+        """It cannot be started now: no memory, no thread, no fork server. That is not for ever."""
+        self.restart_at = time.monotonic() + self._rule.cap_s
+        logger.error(
+            "Worker process '%s' cannot be started (%s); next try in %.0f s", self.name, error, self._rule.cap_s
         )
 
     @property
@@ -281,7 +319,8 @@ class Supervisor:
         try:
             while True:
                 running = [child for child in self.children if child.alive]
-                if self._stopping and not running:
+                none_will_run = all(child.restart_at == math.inf for child in self.children)
+                if not running and (self._stopping or none_will_run):
                     return
                 # One that died since the last look is watched, too: its sentinel is ready at once.
                 watched = running if self._stopping else [child for child in self.children if child.restart_at is None]
@@ -322,8 +361,5 @@ class Supervisor:
         try:
             child.start()
             self._on_started(child.name)
-        except (OSError, EOFError, RuntimeError) as error:  # no memory, no thread, no fork server: not for ever
-            child.restart_at = time.monotonic() + RESTART_CAP_S
-            logger.error(
-                "Worker process '%s' cannot be started (%s); next try in %.0f s", child.name, error, RESTART_CAP_S
-            )
+        except (OSError, EOFError, RuntimeError) as error:
+            child.postpone(error)

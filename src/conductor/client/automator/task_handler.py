@@ -12,10 +12,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from conductor.client.automator.child import PAUSE, RESUME, ChildSpec
 from conductor.client.automator.roster import WorkerLike, choose_workers, worker_names
-from conductor.client.automator.supervisor import Child, Supervisor, loading_main, portable, start_context
+from conductor.client.automator.supervisor import Child, Restarts, Supervisor, loading_main, portable, start_context
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.worker.outcome import call_of
+
+# Programs for conductor-python look for these here.
+from conductor.client.worker.registry import get_registered_worker_names as get_registered_worker_names
+from conductor.client.worker.registry import register_decorated_fn as register_decorated_fn
+from conductor.client.worker.registry import registered as get_registered_workers  # noqa: F401
 from conductor.client.worker.worker import calls_coroutine, given_options
 from conductor.client.worker.worker_config import resolve_worker_config
 from conductor.signals import QUIET, borrowed, on_stop
@@ -43,6 +48,12 @@ class TaskHandler:
         scan_for_annotated_workers: True adds the decorated functions to `workers`; False leaves them out.
         import_modules: Modules or packages to import first, so that their decorated functions are found.
         event_listeners: Objects with `on_…` methods; each process works with copies of its own.
+        monitor_processes: False is the same as `restart_on_failure=False`.
+        restart_on_failure: Whether a process that ends by itself is started again.
+        monitor_interval_seconds: Accepted for older programs and not needed: the end of a process is noticed at once.
+        restart_backoff_seconds: How long the first restart waits; each further one in a row twice as long.
+        restart_backoff_max_seconds: The longest such wait.
+        restart_max_attempts: How many restarts in a row there may be; 0: no limit. A minute's life ends the row.
         asyncio: Accepted for older programs; both values do the same.
         start_method: How processes start: `forkserver` (default where it exists), `spawn` or `fork`.
         shutdown_grace_seconds: How long a stop waits for the tasks in hand (25).
@@ -56,6 +67,12 @@ class TaskHandler:
         scan_for_annotated_workers: bool | None = None,
         import_modules: Sequence[str] | None = None,
         event_listeners: Iterable[object] | None = None,
+        monitor_processes: bool = True,
+        restart_on_failure: bool = True,
+        monitor_interval_seconds: float | None = None,
+        restart_backoff_seconds: float = 0.5,
+        restart_backoff_max_seconds: float = 30.0,
+        restart_max_attempts: int = 0,
         *,
         asyncio: bool = False,  # noqa: ARG002
         start_method: str | None = None,
@@ -66,6 +83,14 @@ class TaskHandler:
         self.metrics_settings = metrics_settings
         self._listeners = tuple(event_listeners or ())
         self._start_method = start_method
+        self._restarts = Restarts(
+            restart_on_failure and monitor_processes,
+            restart_backoff_seconds,
+            restart_backoff_max_seconds,
+            restart_max_attempts,
+        )
+        if monitor_interval_seconds is not None:
+            logger.info("monitor_interval_seconds is not needed: the end of a worker process is noticed at once")
         self._options = options
         self._hub: Any = None
         self._supervisor: Supervisor | None = None
@@ -122,7 +147,7 @@ class TaskHandler:
         heard = logger.hasHandlers() and logger.isEnabledFor(logging.INFO)
         first_line = None if heard else created
         spec = ChildSpec(name, worker, self.configuration, self._options, self._listeners, place, first_line)
-        return Child(spec if context.get_start_method() == "fork" else portable(spec), context)
+        return Child(spec if context.get_start_method() == "fork" else portable(spec), context, self._restarts)
 
     def join_processes(self) -> None:
         """Wait until the workers end. Meanwhile SIGTERM drains them, and a second SIGTERM stops them at once.
