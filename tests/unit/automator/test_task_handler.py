@@ -300,6 +300,16 @@ class TestRestarts:
             handler.start_processes()
             handler.join_processes()
 
+    def test_a_worker_paused_by_its_options_and_resumed_stays_so(self, conductor_stub: ConductorStub) -> None:
+        with handler_of(conductor_stub, worker_of(paused=True)) as handler:
+            handler.start_processes()
+            assert handler.get_worker_process_status()["job"]["paused"]
+            handler.resume("job")
+            pid = output_of(conductor_stub)["pid"]
+            os.kill(pid, signal.SIGKILL)
+            assert output_of(conductor_stub)["pid"] != pid
+            assert not handler.get_worker_process_status()["job"]["paused"]
+
     def test_a_paused_worker_is_paused_after_its_restart_too(self, conductor_stub: ConductorStub) -> None:
         with handler_of(conductor_stub, worker_of("a"), worker_of("b", poll_timeout=0)) as handler:
             handler.start_processes()

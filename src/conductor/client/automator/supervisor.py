@@ -20,7 +20,7 @@ from multiprocessing.util import register_after_fork
 from pathlib import Path
 from typing import Any
 
-from conductor.client.automator.child import DRAIN, PAUSE, ChildSpec, WorkerReference, run_child
+from conductor.client.automator.child import DRAIN, PAUSE, RESUME, ChildSpec, WorkerReference, run_child
 from conductor.client.automator.poll import Backoff
 from conductor.client.worker import registry
 from conductor.client.worker.option import ConfigurationError
@@ -126,7 +126,9 @@ class Restarts:
 class Child:
     """One worker's process, and its successors."""
 
-    def __init__(self, spec: ChildSpec, context: BaseContext, restarts: Restarts | None = None) -> None:
+    def __init__(
+        self, spec: ChildSpec, context: BaseContext, restarts: Restarts | None = None, *, paused: bool = False
+    ) -> None:
         self.name = spec.name
         self._spec = spec
         self._context = context
@@ -141,7 +143,7 @@ class Child:
         self.restart_at: float | None = None
         #: By when the process must have said that it works; None: it has, or was complained about.
         self.ready_by: float | None = None
-        self.paused = False
+        self.paused = paused
         self.draining = False
 
     def start(self) -> None:
@@ -158,8 +160,8 @@ class Child:
         self._started_at = time.monotonic()
         self.ready_by = self._started_at + READY_S
         self.restart_at = None
-        if self.paused:
-            self.order(PAUSE)
+        # What was said at run time holds for its successors, whatever its options say.
+        self.order(PAUSE if self.paused else RESUME)
         if self.draining:  # meanwhile
             self.order(DRAIN)
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
 
     from conductor.client.telemetry.metrics_directory import MetricsPlace
-    from conductor.client.worker.worker_interface import WorkerInterface
 
 logger = logging.getLogger(__name__)
 
@@ -126,8 +125,8 @@ class TaskHandler:
         self._start_metrics()
         context = start_context(self._start_method)
         place = self._hub.child_settings() if self._hub else None
-        named = zip(worker_names(self.workers), self.workers, strict=True)
-        children = [self._child(name, worker, place, context) for name, worker in named]
+        names = worker_names(self.workers)
+        children = [self._child(number, name, place, context) for number, name in enumerate(names)]
         self._supervisor = Supervisor(
             children,
             grace_s=self._grace_s,
@@ -138,7 +137,8 @@ class TaskHandler:
         # Not atexit: that knows nothing of the end of a process that multiprocessing has started.
         self._at_exit = Finalize(None, self._end_with_program, exitpriority=1)
 
-    def _child(self, name: str, worker: WorkerInterface, place: MetricsPlace | None, context: BaseContext) -> Child:
+    def _child(self, number: int, name: str, place: MetricsPlace | None, context: BaseContext) -> Child:
+        worker, paused = self.workers[number], self._configs[number].paused
         call_of(worker)  # a worker with nothing to run is an error of this line, and not of its process
         kind = ("AsyncTaskRunner", "async") if calls_coroutine(worker) else ("TaskRunner", "sync")
         created = "Created {} for {} worker: {}".format(*kind, worker.get_task_definition_name())
@@ -147,7 +147,9 @@ class TaskHandler:
         heard = logger.hasHandlers() and logger.isEnabledFor(logging.INFO)
         first_line = None if heard else created
         spec = ChildSpec(name, worker, self.configuration, self._options, self._listeners, place, first_line)
-        return Child(spec if context.get_start_method() == "fork" else portable(spec), context, self._restarts)
+        return Child(
+            spec if context.get_start_method() == "fork" else portable(spec), context, self._restarts, paused=paused
+        )
 
     def join_processes(self) -> None:
         """Wait until the workers end. Meanwhile SIGTERM drains them, and a second SIGTERM stops them at once.
