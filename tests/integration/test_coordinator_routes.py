@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -427,6 +428,38 @@ class TestSchemaEnforcement:
         flow = {"name": "nullable", "tasks": [task]}
         assert status(api, start(api, workflowDef=flow, input={"n": None})) == "RUNNING"
         assert status(api, start(api, workflowDef=flow, input={"n": "many"})) == "FAILED"
+
+    @pytest.mark.parametrize(
+        ("schema", "said"),
+        [
+            ({"pattern": "^(a+)+$"}, "cannot be used: the pattern '^(a+)+$' can take for ever"),
+            ({"pattern": "^a*a*a*b$"}, "a text of 3000 characters is too long for the pattern"),
+            ({"pattern": "("}, "'(' is not a 'regex'"),
+            ({"$ref": "http://127.0.0.1:9/schema.json"}, "refers to 'http://127.0.0.1:9/schema.json', which is not"),
+            ({"allOf": [{"$ref": "#/properties/a"}]}, "nested too deeply"),
+        ],
+    )
+    def test_a_schema_cannot_stop_the_server(self, api: httpx.Client, schema: dict[str, Any], said: str) -> None:
+        data = {"type": "object", "properties": {"a": schema}}
+        task_def = {"name": "a", "inputSchema": {"name": "x", "type": "JSON", "data": data}, "enforceSchema": True}
+        assert api.post("/metadata/taskdefs", json=[task_def]).status_code == 200
+        task = {"name": "a", "taskReferenceName": "r", "inputParameters": {"a": "${workflow.input.a}"}}
+        began = time.monotonic()
+        workflow = start(api, workflowDef={"name": "odd", "tasks": [task]}, input={"a": "a" * 3000})
+        assert time.monotonic() - began < 10
+        found = api.get(f"/workflow/{workflow}").json()
+        assert found["status"] == "FAILED"
+        assert said in found["tasks"][0]["reasonForIncompletion"]
+
+    @pytest.mark.parametrize("keyword", ["patternProperties", "additionalProperties"])
+    def test_nor_can_the_names_of_its_properties(self, api: httpx.Client, keyword: str) -> None:
+        patterns = {"patternProperties": {"^a*a*a*b$": {}}, "additionalProperties": False}
+        data = {keyword: patterns.pop(keyword), **patterns}
+        task_def = {"name": "a", "inputSchema": {"name": "x", "type": "JSON", "data": data}, "enforceSchema": True}
+        api.post("/metadata/taskdefs", json=[task_def])
+        task = {"name": "a", "taskReferenceName": "r", "inputParameters": {"a" * 3000: 1}}
+        workflow = start(api, workflowDef={"name": "odd", "tasks": [task]})
+        assert "too long for the pattern" in api.get(f"/workflow/{workflow}").json()["reasonForIncompletion"]
 
 
 def test_api_docs_name_every_route(api: httpx.Client) -> None:
