@@ -150,5 +150,7 @@ class _Parser:
 
 
 async def _answer_full(_scope: Scope, _receive: Receive, send: Send) -> None:
-    answer: Answer = error_answer(ApiError(503, "the coordinator has too many connections", retryable=True))
+    answer: Answer = error_answer(
+        ApiError(503, "the coordinator has too many connections", retryable=True, closes=True)
+    )
     await send_answer(send, answer)
