@@ -110,7 +110,7 @@ class Decider:
         self.settle_all()
         while self.running and self.look_at_waiting():
             self.settle_all()
-        if self.running and self.over(self.plan.top) and not self.draft.open_refs():
+        if self.running and not self.draft.open and self.over(self.plan.top) and not self.draft.open_refs():
             self.complete()
 
     def settle_all(self) -> None:
