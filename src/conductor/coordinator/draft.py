@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -94,7 +94,6 @@ class Draft:
         self._newest: dict[str, str] = {}
         self._last = state.tasks.last()
         self._seq = max(last_seq, self._last.seq if self._last else 0)
-        self._queued: frozenset[str] | None = None
         for task in state.tasks.moving():
             self._sort(task)
 
@@ -108,11 +107,10 @@ class Draft:
 
     # -- reading
 
-    def open_refs(self) -> set[str]:
-        """The reference names of all that is open, as the definition has them."""
-        if self._queued is None:
-            self._queued = frozenset(self.state.tasks.queued())
-        return {task.base_ref for task in self.open.values()} | self._queued
+    def open_refs(self) -> Iterator[str]:
+        """The reference names of all that is open, as the definition has them. Most often the first is enough."""
+        yield from [task.base_ref for task in self.open.values()]
+        yield from self.state.tasks.queued()
 
     def open_all(self) -> list[TaskState]:
         """All that is open. Of a wide fork that is much to read: for who ends it."""

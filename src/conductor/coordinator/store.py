@@ -114,6 +114,10 @@ class Tx:
         """All rows of a named statement."""
         return self._db.execute(STATEMENTS[name], args).fetchall()
 
+    def each(self, name: str, *args: Any) -> Iterator[Any]:
+        """The rows of a named statement one by one, for who may stop early."""
+        return iter(self._db.execute(STATEMENTS[name], args))
+
     def row(self, name: str, *args: Any) -> Any | None:
         """The first row of a named statement, or None."""
         return self._db.execute(STATEMENTS[name], args).fetchone()

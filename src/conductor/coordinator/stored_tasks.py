@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -51,10 +52,10 @@ class StoredTasks:
             self._moving = {state.ref: state for state in self._kept(rows)}
         return self._moving
 
-    def queued(self) -> list[str]:
+    def queued(self) -> Iterator[str]:
         """The reference names of those that wait for workers or are with them."""
-        rows = self._tx.rows("queued tasks", self._workflow)
-        return [ref.removesuffix(f"__{iteration}") if iteration else ref for ref, iteration in rows]
+        for ref, iteration in self._tx.each("queued tasks", self._workflow):
+            yield ref.removesuffix(f"__{iteration}") if iteration else ref
 
     def last(self) -> TaskState | None:
         """The one that was scheduled last."""

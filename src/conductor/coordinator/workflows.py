@@ -110,7 +110,7 @@ class Decider:
         self.settle_all()
         while self.running and self.look_at_waiting():
             self.settle_all()
-        if self.running and not self.draft.open and self.over(self.plan.top) and not self.draft.open_refs():
+        if self.running and not self.draft.open and self.over(self.plan.top) and not any(self.draft.open_refs()):
             self.complete()
 
     def settle_all(self) -> None:
@@ -264,9 +264,10 @@ class Decider:
 
     def join(self, node: Node, task: TaskState) -> bool:
         """End a JOIN if all that it waits for has ended."""
-        refs, joined, size = task.input.get("joinOn", ()), list[TaskState](), 0
+        refs = dict.fromkeys(task.input.get("joinOn", ()))
+        joined, size = list[TaskState](), 0
         # What is open is at hand; what has ended would have to be read, branch by branch, at every step of a wide fork.
-        if not self.draft.open_refs().isdisjoint(refs):
+        if any(ref in refs for ref in self.draft.open_refs()):
             return False
         for ref in refs:
             ending = self.ending(self.plan.nodes[ref])
