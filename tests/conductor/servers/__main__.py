@@ -13,13 +13,15 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from servers.missing import Missing
 from servers.targets import TARGETS
 
+STOPS = (signal.SIGTERM, signal.SIGINT)
+
 
 def main() -> int:
     """Start it, print its URL, stop it at Ctrl-C or SIGTERM."""
     if len(sys.argv) != 2 or sys.argv[1] not in TARGETS:
         print(f"usage: python {Path(__file__).parent} NAME   NAME is one of {', '.join(TARGETS)}")
         return 2
-    for number in (signal.SIGTERM, signal.SIGINT):  # a shell without job control has us ignore Ctrl-C
+    for number in STOPS:  # a shell without job control has us ignore Ctrl-C
         signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="conductor-") as directory:
         target = TARGETS[sys.argv[1]](Path(directory))
@@ -35,6 +37,8 @@ def main() -> int:
         except KeyboardInterrupt:
             return 0
         finally:
+            for number in STOPS:  # a second signal would leave the server behind
+                signal.signal(number, signal.SIG_IGN)
             target.stop()
     return 0
 
