@@ -15,6 +15,7 @@ from textwrap import dedent
 import pytest
 
 from conductor.coordinator.ids import Ids
+from conductor.coordinator.sql import SCHEMA, STATEMENTS
 from conductor.coordinator.store import APPLICATION_ID, SCHEMA_VERSION, Store, StoreClosed, StoreError, StoreRefused, Tx
 
 
@@ -254,3 +255,11 @@ class TestIds:
 def test_a_database_without_a_name_is_refused() -> None:
     with pytest.raises(StoreRefused, match="no name"):
         Store("")
+
+
+@pytest.mark.parametrize("name", ["pending tasks", "moving tasks", "queued tasks"])
+def test_what_a_decision_reads_does_not_grow_with_what_is_done(name: str) -> None:
+    with sqlite3.connect(":memory:") as db:
+        db.executescript(SCHEMA)
+        (first, *_) = db.execute(f"EXPLAIN QUERY PLAN {STATEMENTS[name]}", (1,)).fetchall()
+    assert "USING INDEX task_pending (workflow=?)" in first[3]

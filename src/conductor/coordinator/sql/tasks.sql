@@ -116,7 +116,7 @@ WHERE t.workflow = ? AND t.executed = 0 AND NOT (t.kind = 'SIMPLE' AND t.status 
 ORDER BY t.pk
 
 -- name: queued tasks
-SELECT ref, iteration FROM task
+SELECT ref, iteration FROM task INDEXED BY task_pending
 WHERE workflow = ? AND executed = 0 AND kind = 'SIMPLE' AND status IN ('SCHEDULED', 'IN_PROGRESS')
 
 -- name: failed tasks
