@@ -52,7 +52,7 @@ def serve(
     CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET turn authentication on. Without them it listens on this machine only.
     """
     logging.basicConfig(format=LOGGER_FORMAT, level=logging.WARNING)
-    path = database or _prepared(default_database())
+    path = _prepared(default_database()) if database is None else database
     key, secret = _key_pair()
     try:
         coordinator = coordinator_class()(
