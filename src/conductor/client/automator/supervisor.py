@@ -160,8 +160,9 @@ class Child:
         self._started_at = time.monotonic()
         self.ready_by = self._started_at + READY_S
         self.restart_at = None
-        # What was said at run time holds for its successors, whatever its options say.
-        self.order(PAUSE if self.paused else RESUME)
+        if self.paused or self.restarts:
+            # What was said at run time holds for its successors, whatever its options say.
+            self.order(PAUSE if self.paused else RESUME)
         if self.draining:  # meanwhile
             self.order(DRAIN)
 
