@@ -200,7 +200,7 @@ async def test_a_result_that_waits_in_the_journal_is_not_called_lost(
     server.script("update", Status(500), repeat=True)
     server.add_task("plain")
     async with TaskHandlerAsyncIO(update_retry_delay_seconds=0.0):
-        await server.until(lambda: len(server.requests_of("update")) == 4)
+        await server.until(lambda: len(server.requests_of("update")) >= 4)
     assert "LOST" not in caplog.text
     assert any(level == "ERROR" and " waits in " in text for level, text in lines(caplog))
 
