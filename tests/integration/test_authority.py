@@ -127,6 +127,32 @@ async def test_a_long_task_under_a_short_response_timeout_is_committed_once(
     assert ledger.lost == []
 
 
+@pytest.mark.parametrize("end", ["stop", "pause"])
+async def test_work_that_comes_after_the_last_poll_waits_for_somebody_else(shop: Shop, end: str) -> None:
+    """The long poll of a worker that wants no more work is recalled: it takes no task that nobody would do."""
+    release = asyncio.Event()
+
+    async def job(n: int) -> int:
+        await release.wait()
+        return n
+
+    shop.define()
+    (first,) = await asyncio.to_thread(shop.start)
+    async with handler(shop, job, Ledger()) as at_work:
+        await until(lambda: shop.get(first).tasks[0].status == "IN_PROGRESS")
+        await asyncio.sleep(1)  # until it waits for more with a long poll
+        stopping = asyncio.create_task(at_work.stop()) if end == "stop" else at_work.pause("job")
+        await asyncio.sleep(0.5)
+        (second,) = await asyncio.to_thread(shop.start)
+        await asyncio.sleep(0.5)
+        assert shop.get(second).tasks[0].status == "SCHEDULED"
+        release.set()
+        await until(lambda: shop.get(first).status == "COMPLETED")
+        if stopping is not None:
+            await stopping
+    assert shop.get(second).tasks[0].status == "SCHEDULED"
+
+
 @pytest.mark.parametrize("sync", [False, True], ids=["async def", "def"])
 async def test_a_terminated_workflow_cancels_the_work(shop: Shop, sync: bool) -> None:
     began, cancelled = threading.Event(), threading.Event()

@@ -17,6 +17,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImportError as error:
         sys.stderr.write(f"The command line needs {error.name}: pip install 'conductor-worker[all]'\n")
         return BAD_INPUT
-    from conductor.cli.app import run_command
+    try:
+        from conductor.cli.app import run_command
+    except ImportError as error:  # another package has written over our files, or has taken them along
+        from conductor.cli.neighbours import clash
 
+        what = clash() or "a part of it is missing: pip install --force-reinstall conductor-worker"
+        sys.stderr.write(f"conductor-worker cannot start ({error}). {what}\n")
+        return BAD_INPUT
     return run_command(sys.argv[1:] if arguments is None else arguments)

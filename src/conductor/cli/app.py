@@ -37,7 +37,8 @@ for command in (serve, run, workers, demo, doctor, version):
 def run_command(arguments: Sequence[str]) -> int:
     """Run the command these arguments name."""
     try:
-        status = app(list(arguments) or ["--help"], prog_name=PROGRAM, standalone_mode=False)
+        words = ["version"] if list(arguments) == ["--version"] else list(arguments)
+        status = app(words or ["--help"], prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
     except Complaint as complaint:
         return _refuse(complaint)

@@ -16,7 +16,7 @@ from conductor.cli.console import quiet, standard_output
 from conductor.cli.neighbours import clash
 from conductor.cli.server_choice import Url, configuration_of
 from conductor.client.configuration.configuration import Configuration
-from conductor.client.http.async_rest import AuthorizationException, ConductorError
+from conductor.client.http.async_rest import AuthorizationException, ConductorError, NotFoundException
 from conductor.client.worker.option import ConfigurationError
 from conductor.client.worker.worker_config import ResolvedConfig, resolve_worker_config, unknown_variables
 from conductor.version import __version__
@@ -106,12 +106,14 @@ async def _server(configuration: Configuration) -> list[Finding]:
         except AuthorizationException as error:
             asked = f"refuses the key '{settings.key_id}'" if settings else "asks for a key, and none is set"
             return [broken(f"{host} {asked}: {_why(error)}. Set CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET")]
+        except NotFoundException as error:
+            return [broken(f"{host} answers, but not as Conductor does: {_why(error)}. Is the path of the URL right?")]
         except ConductorError as error:
             advice = "Start a server with `conductor-worker serve`, or name one with CONDUCTOR_SERVER_URL"
             return [broken(f"{host} cannot be used: {_why(error)}. {advice}")]
         version = await _version(api.api_client)
     kind = "a coordinator" if FEATURE_LEASES in polled.features else "a plain Conductor server"
-    accepted = f"accepts the key '{settings.key_id}'" if settings else "asks for no key"
+    accepted = f"accepts the key '{settings.key_id}'" if settings and configuration.AUTH_TOKEN else "asks for no key"
     return [well(f"{host} answers polls and {accepted}: {kind}, version {version}")]
 
 
@@ -124,5 +126,5 @@ async def _version(client: AsyncApiClient) -> str:
 
 def _why(error: BaseException) -> str:
     """Without the request: what was asked says nothing to somebody who did not ask."""
-    said = re.sub(r"^GET \S+(:| answered) ", "", str(error)) or type(error).__name__
+    said = re.sub(r"^GET \S+(:| answered) ", "", str(error)).rstrip(".") or type(error).__name__
     return "; ".join([said, *getattr(error, "__notes__", [])])

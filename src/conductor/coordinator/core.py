@@ -127,6 +127,7 @@ class Core:
             raise bad_request(LONG_POLL_REFUSED)
         self.poll_data.note(poll.task_type, poll.domain, poll.worker_id, self.clock.wall_ms())
         if poll.count <= 0:
+            self.waiters.recall((poll.task_type, poll.domain), poll.worker_id)
             return []
 
         async def attempt() -> list[dict[str, Any]]:
@@ -144,7 +145,7 @@ class Core:
     async def _parked(
         self, poll: Poll, attempt: Callable[[], Any], watch: Callable[[Callable[[], None]], Any] | None
     ) -> list[dict[str, Any]]:
-        waiter = Waiter()
+        waiter = Waiter(poll.worker_id)
         watcher = asyncio.ensure_future(watch(waiter.leave)) if watch is not None else None
         try:
             key = (poll.task_type, poll.domain)

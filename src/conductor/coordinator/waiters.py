@@ -16,15 +16,16 @@ Key = tuple[str, str]
 class Waiter:
     """One parked poll: its place in the line, and the bell that rings it."""
 
-    __slots__ = ("gone", "rung")
+    __slots__ = ("gone", "rung", "worker_id")
 
-    def __init__(self) -> None:
+    def __init__(self, worker_id: str | None = None) -> None:
+        self.worker_id = worker_id
         self.rung = asyncio.Event()
-        #: The client has left: nothing may be granted to it any more.
+        #: The client has left, or wants nothing any more: nothing may be granted to it.
         self.gone = False
 
     def leave(self) -> None:
-        """The client hung up."""
+        """The client hung up, or has recalled its poll."""
         self.gone = True
         self.rung.set()
 
@@ -82,6 +83,12 @@ class Waiters:
             self._lines.pop(key, None)
         elif passes_on or waiter.rung.is_set():
             self._ring(line, 1)
+
+    def recall(self, key: Key, worker_id: str | None) -> None:
+        """A worker wants no more work: its parked polls are answered at once, with nothing."""
+        for waiter in self._lines.get(key, ()):
+            if worker_id is not None and waiter.worker_id == worker_id:
+                waiter.leave()
 
     def wake(self, ready: Mapping[Key, int]) -> None:
         """Work has come to these queues."""

@@ -60,6 +60,10 @@ class TaskQueue:
         self._later[key].pop(task.task_id, None)
         task.status = "SCHEDULED"
         self._ready[key][task.task_id] = task
+        self.ring(key)
+
+    def ring(self, key: QueueKey) -> None:
+        """Wake everybody who waits here, to look again."""
         for loop, event in self._parked[key]:
             call_on(loop, event.set)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_exec_log import TaskExecLog
 from conductor.clock import Clock
@@ -39,6 +42,8 @@ class TaskRoutes:
         self._clock = clock
         self._leases = leases
         self._hold_partial_batches = hold_partial_batches
+        #: How often a worker has recalled its polls of a queue.
+        self._recalls: Counter[tuple[QueueKey, str | None]] = Counter()
 
     def routes(self) -> list[Route]:
         """The endpoints, the more special ones first."""
@@ -75,18 +80,32 @@ class TaskRoutes:
     async def _poll(self, request: Request, task_type: str, count: int, timeout_ms: int) -> list[bytes]:
         """The tasks as they travel: encoded before anybody can change them."""
         key = QueueKey(task_type, request.query.get("domain"))
-        await self._until_ready(key, count, timeout_ms / 1000)
+        caller = (key, request.query.get("workerid"))
+        if count <= 0:
+            self._recall(*caller)
+            return []
+        recalls = self._recalls[caller]
+        await self._until_ready(key, count, timeout_ms / 1000, lambda: self._recalls[caller] > recalls)
         with self._watch.held:
+            if self._recalls[caller] > recalls:
+                return []
             tasks = self._queue.take(key, count, request.query.get("workerid"), lease=self._leases)
             return [task.encode() for task in tasks]
 
-    async def _until_ready(self, key: QueueKey, count: int, timeout_s: float) -> None:
+    def _recall(self, key: QueueKey, worker_id: str | None) -> None:
+        """A coordinator answers a worker's parked polls when that wants no more work."""
+        if self._leases:
+            with self._watch.held:
+                self._recalls[key, worker_id] += 1
+                self._queue.ring(key)
+
+    async def _until_ready(self, key: QueueKey, count: int, timeout_s: float, recalled: Callable[[], bool]) -> None:
         enough = count if self._hold_partial_batches else 1
         ends_s = self._clock.monotonic() + timeout_s
         while True:
             left_s = ends_s - self._clock.monotonic()
             with self._watch.held:
-                if count <= 0 or self._queue.ready(key) >= enough or left_s <= _DUST_S:
+                if recalled() or self._queue.ready(key) >= enough or left_s <= _DUST_S:
                     return
                 event = self._queue.park(key)
                 left_s = min(left_s, self._queue.next_due_s(key) - self._clock.monotonic())

@@ -140,6 +140,21 @@ async def test_p11_a_task_that_was_lost_during_a_long_poll_is_not_begun() -> Non
     assert not begun
 
 
+async def test_p11_an_outage_is_one_line_and_no_storm(caplog: pytest.LogCaptureFixture) -> None:
+    """Heartbeats that fail come again soon, but not more and more often until the lease ends."""
+
+    async def job() -> None:
+        await asyncio.sleep(60)
+
+    with ConductorStub(leases=True) as server:
+        server.script("heartbeat", Status(503, ""), repeat=True)
+        async with running(server, job) as seen:
+            server.add_task("job", response_timeout_seconds=3)
+            await until(lambda: seen.of(TaskLeaseLost))
+        assert 2 <= len(server.heartbeats) <= 11, "two seconds, at least 0.2 s apart"
+    assert sum("Heartbeat of task" in record.getMessage() for record in caplog.records) == 1
+
+
 async def test_p11_one_failed_heartbeat_loses_nothing() -> None:
     release = asyncio.Event()
 

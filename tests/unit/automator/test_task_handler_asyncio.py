@@ -141,6 +141,19 @@ class TestStarting:
         await handler.stop()
         await asyncio.wait_for(waiting, 10)
 
+    async def test_paused_it_takes_nothing_from_a_coordinator_at_once(self) -> None:
+        """The poll that waits for work is taken back, and the server gives it nothing."""
+        with ConductorStub(leases=True) as stub:
+            async with handler_of(stub, Worker("job", nothing, idle_poll_timeout=5000)) as handler:
+                await stub.until(lambda: any(poll.query["timeout"] == "5000" for poll in stub.polls()))
+                handler.pause("job")
+                await asyncio.sleep(0.2)  # until the poll has been answered
+                task_id = stub.add_task("job")
+                await asyncio.sleep(0.2)
+                assert stub.task(task_id).status == "SCHEDULED"
+                handler.resume("job")
+                await stub.until_results(1)
+
     async def test_installs_no_signal_handler(self, conductor_stub: ConductorStub) -> None:
         import signal
 

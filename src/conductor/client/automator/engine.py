@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 #: A registration that takes longer goes on in the background.
 REGISTRATION_S = 5.0
+#: A poll that was recalled and goes on is recalled again after this long.
+RECALL_AGAIN_S = 0.5
 
 
 class Engine:
@@ -53,7 +55,6 @@ class Engine:
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()  # a slot came free, or pause, resume, stop
         self._polling: asyncio.Task[list[Grant]] | None = None
-        self._broken_off = False  # the poll was cancelled by us, not with all of the program
         self._in_hand: dict[asyncio.Task[None], Lease | None] = {}
         self._side: set[asyncio.Future[None]] = set()
         #: Slots held by functions that go on although they were stopped.
@@ -112,10 +113,6 @@ class Engine:
         self._polling = asyncio.ensure_future(self._poller.poll(free))
         try:
             return await self._polling
-        except asyncio.CancelledError:
-            if self._broken_off:
-                return []
-            raise
         finally:
             self._polling = None
 
@@ -164,8 +161,9 @@ class Engine:
             self.stuck -= 1
 
     def pause(self) -> None:
-        """Take no new tasks; those in hand go on."""
+        """Take no new tasks; those in hand go on. A poll under way on a plain server may still bring some."""
         self._paused = self._poller.quiet = True
+        self._recall()
 
     def resume(self) -> None:
         """Take tasks again."""
@@ -173,15 +171,27 @@ class Engine:
         self._changed.set()
 
     def stop_polling(self) -> None:
-        """No poll from here on. A poll under way is waited for where breaking it off would lose a task."""
+        """No poll from here on. A poll under way is waited for: breaking it off could lose a task."""
         if self._stopping.is_set():
             return
         self._stopping.set()
         self._poller.quiet = True
         self._changed.set()
         self._events.emit(WorkerStopping, self.name, self.config.worker_id, len(self._in_hand))
-        if self._polling is not None and self._poller.parked and self._session.takes_back_parked_polls:
-            self._broken_off = self._polling.cancel()
+        self._recall()
+
+    def _recall(self) -> None:
+        """A poll that only waits for work ends now, where the server knows how."""
+        if self._polling is not None and self._poller.parked and self._session.recalls_polls:
+            recalling = asyncio.ensure_future(self._recall_until_over(self._polling))
+            self._side.add(recalling)
+            recalling.add_done_callback(self._side.discard)
+
+    async def _recall_until_over(self, polling: asyncio.Task[list[Grant]]) -> None:
+        """Again and again: the poll may still be on its way, and come to the server after its recall."""
+        while not polling.done():
+            await self._poller.recall()
+            await asyncio.wait({polling}, timeout=RECALL_AGAIN_S)
 
     async def finish(self) -> None:
         """Wait until nothing is in hand any more."""

@@ -38,8 +38,8 @@ logger = logging.getLogger(__name__)
 BEAT_SHARE = 1 / 3
 #: A poll that took longer than this share of the response timeout leaves open how much of the lease is left.
 DOUBT_SHARE = 1 / 4
-#: A failed heartbeat is repeated after at most this long.
-REPEAT_S = 1.0
+#: A failed heartbeat is repeated after a tenth of what is left of the lease, within these bounds.
+REPEAT_S, SOONEST_REPEAT_S = 1.0, 0.25
 #: An event loop that has not answered for this long is reported as blocked.
 BLOCKED_LOOP_S = 2.0
 
@@ -68,6 +68,8 @@ class Lease:
         self.deadline = (now if self.doubtful else grant.sent_at) + self.response_timeout_s
         self._beating = bool(config.lease_extend_enabled or task.lease_id)
         self.beat_at = now if self.doubtful else grant.sent_at + self.next_beat_s()
+        #: Heartbeats in a row without an answer.
+        self.failed_beats = 0
         self.timeout_s = _timeout_of(grant)
         self.timeout_at = None if self.timeout_s is None else now + self.timeout_s
         self.stopped: Stop | None = None
@@ -366,11 +368,17 @@ class _Watch:
             # Half of what is left: a request that hangs leaves the time for another one.
             loss = await self._heartbeat.send(lease, timeout_s=max(0.05, left_s / 2))
         except (ConductorError, OSError) as error:
-            logger.warning("Heartbeat of task %s failed: %s", lease.task.task_id, error)
-            lease.beat_at = self._clock.monotonic() + min(REPEAT_S, left_s / 10) * random.uniform(0.8, 1.0)
+            if lease.is_over():
+                return
+            lease.failed_beats += 1
+            level = logging.WARNING if lease.failed_beats == 1 else logging.DEBUG  # one line for an outage
+            logger.log(level, "Heartbeat of task %s failed and is repeated: %s", lease.task.task_id, error)
+            repeat_s = max(SOONEST_REPEAT_S, min(REPEAT_S, left_s / 10))
+            lease.beat_at = self._clock.monotonic() + repeat_s * random.uniform(0.8, 1.0)
         else:
             if lease.is_over():
                 return
+            lease.failed_beats = 0
             if loss is None:
                 self._keeper._extended(lease, sent_at)
             else:

@@ -140,6 +140,17 @@ class Poller:
                     return await self._wait_for_work(free)
         return await self._ask(min(free, MAX_POLL_COUNT), self._config.poll_timeout)
 
+    async def recall(self) -> None:
+        """Have the server answer the parked poll now, with nothing. A coordinator does; it may fail, and then it waits.
+
+        Not cancelled: the HTTP library goes on with a request that nobody waits for, and a task it brings is lost.
+        """
+        about = {"worker_id": self._config.worker_id, "domain": self._config.domain}
+        try:
+            await self._api.poll_batch(self._task_type, **about, count=0, timeout_ms=0)
+        except (ConductorError, OSError) as error:
+            logger.debug("The parked poll for '%s' could not be recalled: %s", self._task_type, error)
+
     async def _wait_for_work(self, free: int) -> list[Grant]:
         """Idle: one long poll for one task; when it rings, take the rest at once. Exact on every store."""
         started = self._clock.monotonic()

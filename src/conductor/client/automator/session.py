@@ -83,8 +83,8 @@ class Session:
         self.parking.unlimited = FEATURE_LEASES in features
 
     @property
-    def takes_back_parked_polls(self) -> bool:
-        """Whether a long poll may be broken off: a coordinator then gives its work to the next, a plain server not."""
+    def recalls_polls(self) -> bool:
+        """Whether the server answers a long poll early when it is asked to; a plain server does not."""
         return self.parking.unlimited
 
     def _client(self, http_client: Any | None) -> AsyncApiClient:

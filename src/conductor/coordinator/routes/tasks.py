@@ -22,7 +22,10 @@ async def poll_one(request: Request) -> Answer:
 
 
 async def poll_batch(request: Request) -> Answer:
-    """GET /tasks/poll/batch/{type}: as soon as there is at least one task, or [] when the time is over."""
+    """GET /tasks/poll/batch/{type}: as soon as there is at least one task, or [] when the time is over.
+
+    With count=0 the parked polls of the same worker are answered at once, with []: it wants no more work.
+    """
     poll = _poll(request, request.integer("count", 1), request.integer("timeout", 100))
     return as_json(await request.core.poll(poll, request.watch), FEATURES)
 
