@@ -23,6 +23,7 @@ setup: $(STAMP)  ## make .venv with everything the targets below need
 $(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "conductor-worker needs Python 3.11 or newer; none was found on PATH (set PYTHON=/path/to/python3)"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make a virtual environment: install its venv module (Debian: apt-get install python3-venv)"; exit 1; }
+	@echo 'making $(VENV) with what the targets need; that takes a minute'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $(STAMP)

@@ -1,4 +1,4 @@
-"""The same worker in a process of its own and on the program's event loop: speed and memory. Ends by itself."""
+"""One worker as a process and on the event loop: speed, memory. Needs psutil and a server. Ends by itself."""
 
 import asyncio
 import time

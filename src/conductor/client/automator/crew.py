@@ -230,7 +230,7 @@ class Crew:
             handing_back.cancel()  # those that are left may still run in this process
         self.handed_back = sum(max(engine.handed_back, engine.in_hand) for engine in self.engines)
         if self.handed_back:
-            logger.warning("%d unfinished tasks were handed back: worker shutting down", self.handed_back)
+            logger.warning("Unfinished tasks that were handed back: %d (worker shutting down)", self.handed_back)
 
 
 async def _over(engine: Engine, running: asyncio.Task[None]) -> None:

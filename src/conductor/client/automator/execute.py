@@ -58,7 +58,7 @@ class Executor:
         if ending.cause is None:
             self._events.emit(TaskExecutionCompleted, *about, took_ms, len(ending.output))
         else:
-            _log_failure(self._name, ending.cause)
+            _log_failure(lease, ending.cause)
             self._events.emit(TaskExecutionFailure, *about, ending.cause, took_ms)
         return execution
 
@@ -165,9 +165,9 @@ def _same(value: Awaitable[Any]) -> Awaitable[Any]:
     return value
 
 
-def _log_failure(name: str, error: BaseException) -> None:
+def _log_failure(lease: Lease, error: BaseException) -> None:
     reason = reason_of(error)  # not the error itself: an exception may fail to give its message
     if isinstance(error, NonRetryableException):
         logger.error("Task failed with terminal error (no retry): %s", reason)
     else:
-        logger.warning("Task of '%s' failed: %s", name, reason)
+        logger.warning("Task %s of '%s' failed: %s", lease.task.task_id, lease.context.task_def_name, reason)

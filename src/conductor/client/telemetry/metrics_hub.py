@@ -79,8 +79,8 @@ class MetricsHub:
 
     def process_started(self, worker: str) -> None:
         """A process for this worker was started, or started again."""
-        if self.health.process_started(worker):
-            self._own.file.counter(metrics.RESTARTS_TOTAL.name, worker).add()
+        again = self.health.process_started(worker)
+        self._own.file.counter(metrics.RESTARTS_TOTAL.name, worker).add(int(again))  # it begins at 0, to be alerted on
 
     def process_exited(self, worker: str, exit_code: int | None) -> None:
         """A worker's process ended without having been told to. What it had counted is kept, its file removed."""
