@@ -88,7 +88,14 @@ def _made_once(place: Path, what: str) -> Iterator[bool]:
 def _run(*command: object) -> None:
     words = [str(part) for part in command]
     try:
-        result = subprocess.run(words, capture_output=True, text=True, env=_environment(), timeout=INSTALL_TIMEOUT_S)
+        result = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=_environment(),
+            timeout=INSTALL_TIMEOUT_S,
+        )
     except subprocess.TimeoutExpired:
         raise Unavailable(f"{' '.join(words)}: not done after {INSTALL_TIMEOUT_S} s") from None
     if result.returncode:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable
 from itertools import count
+from weakref import WeakSet
 
 from conductor.testing.http11 import Connection, RawRequest
 from conductor.testing.ports import free_port
@@ -15,6 +18,16 @@ from conductor.testing.ports import free_port
 _PATIENCE_S = 10.0
 #: Turns of the event loop from the accepted socket to the connection; some more do no harm.
 _TURNS_TO_ACCEPT = 5
+
+_listeners: WeakSet[Listener] = WeakSet()
+
+
+def _leave_to_parent() -> None:
+    for listener in _listeners:
+        listener.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 class Listener:
@@ -34,6 +47,8 @@ class Listener:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
+        self._socket: socket.socket | None = None
+        _listeners.add(self)
 
     @property
     def scheme(self) -> str:
@@ -46,6 +61,11 @@ class Listener:
         if not self._port:
             raise RuntimeError("the stub has no port yet: start it, or use it in a with block")
         return self._port
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: a copy of the socket would keep the port taken after the stub has stopped."""
+        if self._socket is not None:
+            self._socket.close()
 
     def start(self) -> None:
         """Bind and serve; returns when connections are accepted."""
@@ -80,7 +100,8 @@ class Listener:
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
         self._port = self._port or free_port()
-        server = await self._loop.create_server(self._connection, "127.0.0.1", self._port, ssl=self._ssl_context)
+        self._socket = socket.create_server(("127.0.0.1", self._port))
+        server = await self._loop.create_server(self._connection, sock=self._socket, ssl=self._ssl_context)
         ready.set()
         await self._stopped.wait()
         await self._end_connections(server)

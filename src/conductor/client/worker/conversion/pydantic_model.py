@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -49,7 +50,17 @@ class PydanticNode(Node):
         return self.reading.strict(value) if self._is_exact else self._validate(value, strict=True)
 
     def lenient(self, value: Any) -> Any:
-        return value if isinstance(value, self.cls) else self._validate(value, strict=False)
+        if isinstance(value, self.cls):
+            return value
+        try:
+            return self._validate(value, strict=False)
+        except InputError:
+            if not self._is_exact:
+                raise
+            # Pydantic reads no whole number like 1e300 as an int, which the schema promises.
+            with suppress(InputError):
+                return self.reading.lenient(value)
+            raise
 
     def _validate(self, value: Any, *, strict: bool) -> Any:
         try:
