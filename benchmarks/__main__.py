@@ -1,27 +1,76 @@
-"""Run the benchmarks: all of them, or those named."""
+"""Run the benchmarks: the suite as one run with one table, or what is named.
+
+make bench                                  the suite: everybody in turns, five rounds
+make bench ARGS=--quick                     the same, smaller: two rounds, under two minutes on a quiet machine
+make bench ARGS="throughput pickup"         some parts of it
+make bench ARGS=--publish                   and put the figures into README.md and docs/
+make bench ARGS=path                        one of the others
+"""
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import pkgutil
+import shlex
 import sys
+import time
+import traceback
 
 import benchmarks
+from benchmarks._figures import Figures
+from benchmarks._publish import BUSY, about, keep, report
+from benchmarks._rivals import contestants
+from benchmarks._run import Run
 
-#: Not run without being asked for: they take minutes, or fetch another package.
-ON_REQUEST = {"chaos_comparison", "coordinator_scale", "compared"}
+#: The suite, in the order of its table.
+SUITE = ("throughput", "counts", "starts", "pickup", "shapes", "growth", "idle", "memory")
+ROUNDS, QUICK_ROUNDS = 5, 2
 
 
-def main(names: list[str]) -> int:
+def main(words: list[str]) -> int:
+    """0, or 2 for words that mean nothing."""
     known = sorted(m.name for m in pkgutil.iter_modules(benchmarks.__path__) if not m.name.startswith("_"))
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        print(f"there is no benchmark {', '.join(unknown)}; there are: {', '.join(known)}")
-        return 2
-    for name in names or [name for name in known if name not in ON_REQUEST]:
+    others = [name for name in known if name not in (*SUITE, "programs")]
+    parser = argparse.ArgumentParser(
+        prog="make bench", description=f"The suite: {', '.join(SUITE)}. Others, on request: {', '.join(others)}."
+    )
+    parser.add_argument("names", nargs="*", metavar="name", help="what to measure; the whole suite if none is named")
+    parser.add_argument("--quick", action="store_true", help="two small rounds")
+    parser.add_argument("--rounds", type=int, help=f"{ROUNDS} unless told otherwise")
+    parser.add_argument("--publish", action="store_true", help="put the figures into README.md and docs/")
+    asked = parser.parse_args(words)
+    if unknown := [name for name in asked.names if name not in (*SUITE, *others)]:
+        parser.error(f"there is no benchmark {', '.join(unknown)}; there are: {', '.join((*SUITE, *others))}")
+    for name in [name for name in asked.names if name in others]:
         print(f"\n== {name}")
         importlib.import_module(f"benchmarks.{name}").main()
+    parts = [name for name in SUITE if name in asked.names or not asked.names]
+    if parts:
+        rounds = asked.rounds or (QUICK_ROUNDS if asked.quick else ROUNDS)
+        _run(parts, rounds, quick=asked.quick, publish=asked.publish, words=words)
     return 0
+
+
+def _run(parts: list[str], rounds: int, *, quick: bool, publish: bool, words: list[str]) -> None:
+    figures = Figures()
+    facts = about("make bench" + (f" ARGS={shlex.quote(' '.join(words))}" if words else ""), rounds)
+    if facts["load before"] > BUSY:
+        print(f"the machine is busy (load {facts['load before']}): compare ratios, and believe no absolute figure")
+    run = Run(figures, contestants(figures.skipped), rounds, quick)
+    for name, why in figures.skipped.items():
+        print(f"left out: {name}: {why}")
+    began = time.monotonic()
+    for part in parts:
+        print(f"== {part} ({time.monotonic() - began:.0f} s)", flush=True)
+        try:
+            importlib.import_module(f"benchmarks.{part}").measure(run)
+        except Exception as error:  # what the other parts have measured is not lost for it
+            traceback.print_exc()
+            figures.skipped[part] = f"it failed: {error}"
+    facts["seconds"] = round(time.monotonic() - began)
+    print("\n" + report(facts, figures))
+    keep(facts, figures, publish=publish)
 
 
 if __name__ == "__main__":

@@ -1,59 +1,211 @@
-"""A coordinator in a process of its own, with work on it, so that the worker's CPU is the worker's alone."""
+"""A coordinator in a process of its own, as `conductor-worker serve` runs it, and requests to it that cost little.
+
+A client that takes as long as the server would measure itself: requests are made once and sent as they are, on
+connections that stay open.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import multiprocessing
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
-from conductor.client.configuration.configuration import Configuration
-from conductor.client.http.async_api_client import AsyncApiClient
+from benchmarks._processes import Family, environment, until
+
+TASK = "noop"
+INPUT = {"n": "${workflow.input.n}"}
+#: Connections that put work on the server.
+CONNECTIONS = 8
 
 
-def _serve(database: str, ready: Connection) -> None:
-    from conductor.coordinator import Coordinator
+class Connection:
+    """One kept-alive connection: one request at a time."""
 
-    with Coordinator(database=database) as coordinator:
-        ready.send(coordinator.url)
-        ready.recv()
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._address = address
+        self._host = f"{address[0]}:{address[1]}"
+        self._open()
+
+    def _open(self) -> None:
+        self.socket = socket.create_connection(self._address)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._received = b""
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def request(self, method: str, path: str, body: Any = None) -> bytes:
+        """The whole request; a body that is not bytes is sent as JSON."""
+        content = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
+        head = f"{method} /api{path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n"
+        return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
+
+    def send(self, request: bytes) -> None:
+        self.socket.sendall(request)
+
+    def receive(self) -> bytes | None:
+        """Read what is there: the answer's body, or None while it is not complete."""
+        part = self.socket.recv(1 << 18)
+        if not part:
+            raise ConnectionError("the coordinator has closed the connection")
+        self._received += part
+        head, found, body = self._received.partition(b"\r\n\r\n")
+        if not found:
+            return None
+        lines = head.lower().split(b"\r\n")
+        length = next((int(line[15:]) for line in lines if line.startswith(b"content-length:")), 0)
+        if len(body) < length:
+            return None
+        self._received = b""
+        if int(head[9:12]) >= 400:
+            raise RuntimeError(f"the coordinator answered {head[9:12].decode()}: {body.decode(errors='replace')}")
+        return body
+
+    def ask(self, request: bytes) -> bytes:
+        """Send, and wait for the answer. A connection that was idle for long is closed by then, and opened again."""
+        try:
+            return self._ask(request)
+        except ConnectionError:
+            self.close()
+            self._open()
+            return self._ask(request)
+
+    def _ask(self, request: bytes) -> bytes:
+        self.send(request)
+        while (body := self.receive()) is None:
+            pass
+        return body
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """The answer, decoded where it is JSON; ids travel as text."""
+        answer = self.ask(self.request(method, path, body))
+        return msgspec.json.decode(answer) if answer.startswith((b"{", b"[")) else answer.decode()
+
+
+class Client:
+    """Puts work on a coordinator, wherever it runs."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        parts = urlsplit(url)
+        self._address = (str(parts.hostname), int(parts.port or 80))
+        self.connection = self.connect()
+
+    def connect(self) -> Connection:
+        return Connection(self._address)
+
+    def define(self, name: str, *tasks: dict[str, Any]) -> None:
+        """Register a workflow."""
+        definition = {"name": name, "version": 1, "schemaVersion": 2, "ownerEmail": "bench@example.com"}
+        self.connection.call("POST", "/metadata/workflow?overwrite=true", {**definition, "tasks": list(tasks)})
+
+    def start(self, workflow: str, count: int, *, connections: int = CONNECTIONS) -> float:
+        """Start so many from several connections at once; the seconds that took."""
+        with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
+            pool = [stack.enter_context(contextlib.closing(self.connect())) for _ in range(connections)]
+            requests = (pool[0].request("POST", f"/workflow/{workflow}", {"n": n}) for n in range(count))
+            began = time.perf_counter()
+            for connection in pool:
+                selector.register(connection.socket, selectors.EVENT_READ, connection)
+            waiting = sum(_send_next(connection, requests) for connection in pool)
+            while waiting:
+                for key, _ in selector.select():
+                    if key.data.receive() is not None:
+                        waiting -= not _send_next(key.data, requests)
+            return time.perf_counter() - began
+
+    def running(self) -> int:
+        """How many workflows have not ended."""
+        found = self.connection.call("GET", "/workflow/search?size=0&query=status%3DRUNNING")
+        return int(found["totalHits"])
+
+    def until_all_ended(self) -> None:
+        until(lambda: self.running() == 0, "the end of all workflows", every_s=0.1)
+
+    def until_polled(self, task: str = TASK) -> None:
+        """A worker has asked for work."""
+        until(lambda: bool(self.connection.call("GET", f"/tasks/queue/polldata?taskType={task}")), "a first poll")
+
+
+class Server(Client):
+    """A coordinator that runs in a process of its own."""
+
+    def __init__(self, url: str, family: Family) -> None:
+        super().__init__(url)
+        self.family = family
+
+
+def _send_next(connection: Connection, requests: Iterable[bytes]) -> bool:
+    for request in requests:
+        connection.send(request)
+        return True
+    return False
+
+
+def simple(ref: str = "one", task: str = TASK) -> dict[str, Any]:
+    """A step for the worker that does nothing."""
+    return {"name": task, "taskReferenceName": ref, "type": "SIMPLE", "inputParameters": INPUT}
+
+
+@contextmanager
+def server(database: Path | None = None) -> Iterator[Server]:
+    """A coordinator for the length of the block, on a file of its own unless one is given."""
+    with tempfile.TemporaryDirectory() as directory:
+        file = database or Path(directory) / "bench.db"
+        command = [sys.executable, "-m", "conductor.cli", "serve", "--port", "0", "--database", str(file)]
+        process = subprocess.Popen(
+            command, env=environment(), stdout=subprocess.PIPE, text=True, start_new_session=True, cwd=directory
+        )
+        try:
+            found = Server(_url_of(process), Family(process.pid))
+            yield found
+            found.connection.close()
+        finally:
+            # It ends by itself, so that its file is whole; one that does not is ended.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+def _url_of(process: subprocess.Popen[str]) -> str:
+    said = ""
+    for line in process.stdout or ():
+        said += line
+        for word in said.split():
+            if word.startswith("http://") and word.endswith("/api"):
+                return word
+    raise RuntimeError(f"the coordinator did not start: {said}")
 
 
 @contextmanager
 def coordinator() -> Iterator[str]:
     """The URL of a coordinator that lives for the block."""
-    ours, theirs = multiprocessing.Pipe()
-    with tempfile.TemporaryDirectory() as directory:
-        process = multiprocessing.get_context("spawn").Process(
-            target=_serve, args=(str(Path(directory) / "bench.db"), theirs)
-        )
-        process.start()
-        try:
-            yield ours.recv()
-        finally:
-            ours.send("stop")
-            process.join()
+    with server() as found:
+        yield found.url
 
 
-async def fill(url: str, task_type: str, count: int, *, parallel: int = 32) -> None:
-    """Put `count` tasks of the type on the server, each a workflow of its own."""
-    client = AsyncApiClient(Configuration(url))
-    task = {"name": task_type, "taskReferenceName": "one", "type": "SIMPLE"}
-    task["inputParameters"] = {"n": "${workflow.input.n}"}  # type: ignore[assignment]
-    definition = {"name": task_type, "version": 1, "schemaVersion": 2, "tasks": [task]}
-    await client.call("POST", "/metadata/workflow?overwrite=true", body=msgspec.json.encode(definition))
-    todo = iter(range(count))
-
-    async def start_some() -> None:
-        for n in todo:
-            answer = await client.call("POST", f"/workflow/{task_type}", body=b'{"n":%d}' % n)
-            if answer.status != 200:
-                raise RuntimeError(f"the workflow was not started: {answer.body!r}")
-
-    await asyncio.gather(*(start_some() for _ in range(parallel)))
-    await client.close()
+def fill(url: str, task: str, count: int) -> None:
+    """Put so many tasks of a type on a coordinator, each a workflow of its own."""
+    client = Client(url)
+    client.define(task, simple(task=task))
+    client.start(task, count)
+    client.connection.close()

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from benchmarks._server import fill
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.event.task_runner_events import TaskRunnerEventsListener, TaskUpdateCompleted
-from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
-from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.worker.worker import Worker
 
 _numbers = itertools.count()
@@ -48,42 +47,26 @@ def function(n: int) -> dict[str, int]:
     return {"n": n}
 
 
-async def run_worker(url: str, count: int, call: Any, *, thread_count: int, **options: Any) -> Cost:
-    """Our worker, all of it."""
+async def run_worker(
+    url: str,
+    count: int,
+    call: Any,
+    *,
+    thread_count: int,
+    before: Callable[[], None] = lambda: None,
+    **options: Any,
+) -> Cost:
+    """Our worker, all of it. `before` is called when the tasks are there and the worker is not."""
     name = f"bench_{next(_numbers)}"
-    await fill(url, name, count)
+    fill(url, name, count)
     countdown = _Countdown(count)
     handler_options = {key: options.pop(key) for key in list(options) if key.startswith("journal")}
     worker = Worker(name, call, thread_count=thread_count, **options)
     configuration = Configuration(url)
+    before()
     wall, cpu = time.perf_counter(), time.process_time()
     async with TaskHandlerAsyncIO(
         workers=[worker], configuration=configuration, event_listeners=[countdown], **handler_options
     ):
         await countdown.over.wait()
         return Cost((time.perf_counter() - wall) / count * 1e6, (time.process_time() - cpu) / count * 1e6)
-
-
-async def run_bare(url: str, count: int, *, in_flight: int) -> Cost:
-    """The least a worker can do on the same HTTP client: poll, call, report; no promises kept."""
-    name = f"bench_{next(_numbers)}"
-    await fill(url, name, count)
-    client = AsyncApiClient(Configuration(url))
-    api = AsyncTaskResourceApi(client)
-    wall, cpu = time.perf_counter(), time.process_time()
-    done = 0
-    while done < count:
-        polled = await api.poll_batch(name, worker_id="bare", domain=None, count=in_flight, timeout_ms=100)
-
-        async def one(task: Any) -> None:
-            output = await coroutine(**task.input_data)
-            result = task.to_task_result()
-            result.output_data = output
-            result.lease_id = task.lease_id
-            await api.send_report(result.encode())
-
-        await asyncio.gather(*(one(task) for task in polled.tasks))
-        done += len(polled.tasks)
-    cost = Cost((time.perf_counter() - wall) / count * 1e6, (time.process_time() - cpu) / count * 1e6)
-    await client.close()
-    return cost

@@ -16,21 +16,22 @@ from tests.integration.other_sdks import conductor_python
 
 #: Long enough for retries that are tens of seconds apart.
 LIMIT_S = 400.0
-#: The jobs come in over this time, in which processes are killed or drained so often.
-SPREAD_S, BLOWS = 60.0, 15
+#: The jobs come in over this time, in which processes and disks are attacked so often.
+SPREAD_S, ATTACKS = 60.0, 15
 #: What is worth comparing, by the names of the figures.
 ROWS = (
     "seconds",
-    "tasks",
+    "tasks started",
+    "tasks ended",
     "workflows",
-    "kills",
-    "executions",
-    "finished",
+    "attacks",
+    "executions begun",
+    "executions finished",
     "verdicts",
-    "given up",
+    "reports that all attempts failed",
     "repeated side effects",
     "finished and unheard of",
-    "lost results",
+    "lost",
     "programs that did not end",
 )
 
@@ -38,8 +39,8 @@ ROWS = (
 def main() -> None:
     """Run both and print their figures side by side."""
     jobs, seed = int(os.environ.get("CHAOS_JOBS", "1000")), int(os.environ.get("CHAOS_SEED", "1"))
-    # Spread out, so that both meet all the blows, however quick they are.
-    ours = Plan(jobs=jobs, seed=seed, limit_s=LIMIT_S, spread_s=SPREAD_S, blows=BLOWS)
+    # Spread out, so that both meet all the attacks, however quick they are.
+    ours = Plan(jobs=jobs, seed=seed, limit_s=LIMIT_S, spread_s=SPREAD_S, attacks=ATTACKS)
     command = (str(conductor_python()), str(HERE / "conductor_python_workers.py"), "{url}", "{ledger}")
     theirs = replace(ours, programs=(("one", command), ("two", command)))
     columns = [_figures(plan) for plan in (ours, theirs)]

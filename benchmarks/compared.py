@@ -6,25 +6,19 @@ Each round runs every kind once, against a coordinator of its own; conductor-pyt
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
-import os
-import signal
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import httpx
 import msgspec
-import psutil
 from tests.integration.other_sdks import conductor_python
 
 from benchmarks._compared_program import WORKERS
-from benchmarks._server import coordinator
+from benchmarks._processes import running
+from benchmarks._server import server
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
 
@@ -59,41 +53,15 @@ ROWS = (
 )
 
 
-class Family:
-    """A program and all its children."""
-
-    def __init__(self, process: psutil.Process) -> None:
-        self._parent = process
-
-    def members(self) -> list[psutil.Process]:
-        return [self._parent, *self._parent.children(recursive=True)]
-
-    def cpu_s(self) -> float:
-        return sum(sum(member.cpu_times()[:2]) for member in self.members())
-
-    def memory_mb(self) -> float:
-        return sum(member.memory_full_info().pss for member in self.members()) / 1e6
-
-
-@contextmanager
-def _running(command: list[str]) -> Iterator[Family]:
-    process = subprocess.Popen(command, start_new_session=True)
-    try:
-        yield Family(psutil.Process(process.pid))
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
 def _measure(python: Path, *flags: str) -> Figures:
-    with coordinator() as url:
-        server = Family(psutil.Process(multiprocessing.active_children()[0].pid))
-        with _running([str(python), str(PROGRAM), url, *flags]) as family:
+    with server() as found:
+        url, server_family = found.url, found.family
+        with running([str(python), str(PROGRAM), url, *flags], quiet=False) as family:
             _until_all_poll(url)
             time.sleep(SETTLE_S)
-            idle, idle_server = family.cpu_s(), server.cpu_s()
+            idle, idle_server = family.cpu_s(), server_family.cpu_s()
             time.sleep(IDLE_S)
-            idle, idle_server = family.cpu_s() - idle, server.cpu_s() - idle_server
+            idle, idle_server = family.cpu_s() - idle, server_family.cpu_s() - idle_server
             busy, began = family.cpu_s(), time.perf_counter()
             asyncio.run(_work(url))
             wall, busy = time.perf_counter() - began, family.cpu_s() - busy

@@ -1,57 +1,33 @@
-"""Memory of many workers: one process for all, and a process each."""
+"""Memory of the coordinator with many workflows that run. (`growth` has it for finished ones, `idle` for workers.)"""
 
 from __future__ import annotations
 
-import asyncio
-import os
-from typing import Any
+from benchmarks._rivals import WORKFLOW
+from benchmarks._run import Run
+from benchmarks._server import server, simple
+from benchmarks.growth import work_on
 
-import psutil
-
-from conductor.client.automator.task_handler import TaskHandler
-from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
-from conductor.client.configuration.configuration import Configuration
-from conductor.client.worker.worker import Worker
-from conductor.testing import ConductorStub
-
-
-async def job(n: int) -> dict[str, Any]:
-    return {"n": n}
+PART = "memory of the server"
+MEMORY = "private memory and its share of the rest"
+NONE = "no workflow"
+RUNNING = 100_000
+QUICK_RUNNING = 5_000
+#: Tasks that are done while the others wait.
+DONE = 2000
 
 
-def _workers(count: int) -> list[Worker]:
-    return [Worker(f"job_{number}", job) for number in range(count)]
+def running_name(count: int) -> str:
+    """Who it is in the table."""
+    return f"{count:,} running workflows"
 
 
-async def _one_process(server: ConductorStub, count: int) -> float:
-    async with TaskHandlerAsyncIO(workers=_workers(count), configuration=Configuration(server.url)):
-        for number in range(count):
-            server.add_task(f"job_{number}", {"n": number})
-        await server.until_results(len(server.results) + 1)
-        await server.until(lambda: len({poll.path for poll in server.polls()}) >= count, timeout=60)
-        return float(psutil.Process().memory_info().rss) / 1e6
-
-
-def _process_each(server: ConductorStub, count: int) -> tuple[float, int]:
-    with TaskHandler(workers=_workers(count), configuration=Configuration(server.url, log_level="WARNING")) as handler:
-        handler.start_processes()
-        seen = len(server.results)
-        for number in range(count):
-            server.add_task(f"job_{number}", {"n": number})
-        server.wait_results(seen + count, timeout=120)
-        family = [psutil.Process(process.pid) for process in handler.processes]
-        return sum(member.memory_full_info().uss for member in family) / 1e6, len(family)
-
-
-def main() -> None:
-    with ConductorStub() as server:
-        before = psutil.Process(os.getpid()).memory_info().rss / 1e6
-        for count in (1, 10, 100):
-            print(f"{count:4} workers in one process: RSS {asyncio.run(_one_process(server, count)):6.1f} MB")
-        print(f"     (the process before the first worker, test server included: {before:.1f} MB)")
-        total, processes = _process_each(server, 10)
-        print(f"  10 workers in {processes} processes: {total:6.1f} MB of their own together")
-
-
-if __name__ == "__main__":
-    main()
+def measure(run: Run) -> None:
+    """Started through the front door, and worked on: what the coordinator keeps at hand is in it. One round."""
+    count = QUICK_RUNNING if run.quick else RUNNING
+    with server() as found:
+        found.define(WORKFLOW, simple())
+        run.figures.add(PART, MEMORY, NONE, found.family.memory_mb(), "MB", base=NONE)
+        print(f"  starting {count:,} workflows", flush=True)
+        found.start(WORKFLOW, count)
+        work_on(found, DONE, batch=50)
+        run.figures.add(PART, MEMORY, running_name(count), found.family.memory_mb(), "MB", base=NONE)

@@ -1,36 +1,57 @@
-"""A task's cost in our worker, beside the least that any worker on the same HTTP client could cost."""
+"""Tasks that do nothing, from a queue that was filled first: how many a second, and what each costs worker and server.
+
+Everybody is measured in the same way: the function counts its calls in memory that is shared with the benchmark, and
+between a tenth and nineteen twentieths of the queue the benchmark looks at the clock and at what the processes used.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import statistics
+import time
 
-from benchmarks._server import coordinator
-from benchmarks._work import Cost, coroutine, function, run_bare, run_worker
+from benchmarks._processes import Family, executed, until
+from benchmarks._rivals import DRAMATIQ, Contestant, Stage
+from benchmarks._run import Run
 
-TASKS = 3000
-ROUNDS = 3
-
-
-async def _measure(url: str) -> dict[str, list[Cost]]:
-    costs: dict[str, list[Cost]] = {"bare loop, 50 in flight": [], "async def, 50": [], "def, 10 threads": []}
-    for _ in range(ROUNDS):  # interleaved: what the machine does meanwhile, it does to all
-        costs["bare loop, 50 in flight"].append(await run_bare(url, TASKS, in_flight=50))
-        costs["async def, 50"].append(await run_worker(url, TASKS, coroutine, thread_count=50))
-        costs["def, 10 threads"].append(await run_worker(url, TASKS, function, thread_count=10))
-    return costs
+PART = "throughput"
+RATE, WALL = "tasks a second", "wall time / larger CPU"
+WORKER_CPU, SERVER_CPU = "CPU of the worker", "CPU of the server"
+#: Tasks in the queue. Of running workflows the coordinator keeps this many at hand; `growth` has longer queues.
+TASKS = 5000
+QUICK_TASKS = 2000
 
 
-def main() -> None:
-    with coordinator() as url:
-        costs = asyncio.run(_measure(url))
-    base = statistics.median(cost.cpu_us for cost in costs["bare loop, 50 in flight"])
-    print(f"{'worker':28} {'tasks/s':>9} {'CPU µs/task':>12} {'x bare':>7}")
-    for name, runs in costs.items():
-        cpu = statistics.median(cost.cpu_us for cost in runs)
-        rate = statistics.median(cost.per_second for cost in runs)
-        print(f"{name:28} {rate:9.0f} {cpu:12.0f} {cpu / base:7.2f}")
+def measure(run: Run) -> None:
+    """Drain queues in turns."""
+    for contestant in run.turns(run.rounds):
+        count = run.share(contestant, QUICK_TASKS if run.quick else TASKS)
+        _drain(run, contestant, count)
 
 
-if __name__ == "__main__":
-    main()
+def _drain(run: Run, contestant: Contestant, count: int) -> None:
+    with contestant.stage() as stage:
+        stage.fill(count)
+        with stage.worker() as worker:
+            before = _at(stage, worker, count // 10)
+            after = _at(stage, worker, count * 19 // 20)
+            _until_over(stage, count)
+    wall_us, worker_us, server_us = (
+        (there - here) / (after[0] - before[0]) * 1e6 for here, there in zip(before[1:], after[1:], strict=True)
+    )
+    name, add = contestant.name, run.figures.add
+    add(PART, RATE, name, 1e6 / wall_us, "1/s", base=DRAMATIQ)
+    add(PART, WORKER_CPU, name, worker_us, "µs a task", base=DRAMATIQ)
+    add(PART, SERVER_CPU, name, server_us, "µs a task", base=DRAMATIQ)
+    add(PART, WALL, name, wall_us / max(worker_us, server_us), "×", base=DRAMATIQ)
+
+
+def _at(stage: Stage, worker: Family, count: int) -> tuple[float, float, float, float]:
+    """As soon as so many were executed: how many they are, the time, and the CPU of worker and server."""
+    until(lambda: executed(stage.directory) >= count, f"{count} tasks to be executed", every_s=0.01)
+    return executed(stage.directory), time.perf_counter(), worker.cpu_s(), stage.server.cpu_s()
+
+
+def _until_over(stage: Stage, count: int) -> None:
+    """Nothing was lost on the way."""
+    until(lambda: executed(stage.directory) >= count, f"all {count} tasks to be executed")
+    if stage.coordinator is not None:
+        stage.coordinator.until_all_ended()

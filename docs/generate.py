@@ -6,6 +6,7 @@ A page holds them between `<!-- generated: name -->` and `<!-- end -->`; everyth
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -30,18 +31,84 @@ def metrics() -> Iterator[str]:
     """Every metric, its kind and its labels."""
     from conductor.client.telemetry.metrics import METRICS
 
-    rows = [
-        [f"`{metric.name}`", metric.kind.name.lower(), _code_list(metric.labels), metric.text] for metric in METRICS
-    ]
-    yield _table(["metric", "kind", "labels", "what it counts"], rows)
+    yield _metrics(METRICS)
+
+
+def canonical_metrics() -> Iterator[str]:
+    """Those of workers, under the names of all SDKs."""
+    from conductor.client.telemetry.metrics import CANONICAL
+
+    yield _metrics([one.metric for one in CANONICAL])
+
+
+def coordinator_metrics() -> Iterator[str]:
+    """The same of the coordinator."""
+    from conductor.coordinator.metrics import METRICS
+
+    yield _metrics(METRICS)
+
+
+def _metrics(table: Any) -> str:
+    rows = [[f"`{metric.name}`", metric.kind.name.lower(), _code_list(metric.labels), metric.text] for metric in table]
+    return _table(["metric", "kind", "labels", "what it counts"], rows)
 
 
 def connection() -> Iterator[str]:
     """Every variable of a Configuration."""
-    from conductor.client.configuration.options import OPTIONS
+    from conductor.client.configuration.connection_options import CONNECTION_OPTIONS
 
-    rows = [[f"`{row.env}`", row.help, _default(row.default), (row.parse.__doc__ or "").rstrip(".")] for row in OPTIONS]
+    rows = [[f"`{row.variable}`", row.help, _default(row), _takes(row)] for row in CONNECTION_OPTIONS.values()]
     yield _table(["variable", "what it is", "default", "takes"], rows)
+
+
+def variables() -> Iterator[str]:
+    """The variables that set one option of one worker, the strongest first."""
+    from conductor.client.configuration.option import variables_of
+    from conductor.client.worker.worker_config import OPTIONS
+
+    found = enumerate(variables_of(OPTIONS["thread_count"], "process_order"), 1)
+    yield "\n".join(f"{i}. `{variable}`" for i, variable in found)
+
+
+def worker_options() -> Iterator[str]:
+    """Every option of one worker."""
+    from conductor.client.worker.worker_config import WorkerOptions
+
+    yield _options(WorkerOptions)
+
+
+def process_options() -> Iterator[str]:
+    """Every option of a whole process."""
+    from conductor.client.worker.worker_config import ProcessOptions
+
+    yield _options(ProcessOptions)
+
+
+def _options(table: type) -> str:
+    from conductor.client.configuration.option import declared_in
+    from conductor.client.worker.worker_task import worker_task
+
+    arguments = inspect.signature(worker_task).parameters
+    rows = []
+    for row in declared_in(table).values():
+        notes = [row.help]
+        if row.aliases:
+            notes.append(f"Also spelled {_code_list(row.aliases)}.")
+        if not row.per_worker:
+            notes.append(f"Not an argument in code: `CONDUCTOR_WORKER_{row.name.upper()}`.")
+        elif row.name not in arguments:
+            notes.append("Not an argument of `@worker_task`.")
+        rows.append([f"`{row.name}`", _takes(row), _default(row) or "none", " ".join(notes)])
+    return _table(["option", "takes", "default", ""], rows)
+
+
+def _commands(group: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    """The commands of a group and of the groups inside, by all their words."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{above}{name} ")
+        else:
+            yield above + name, command
 
 
 def commands() -> Iterator[str]:
@@ -50,8 +117,7 @@ def commands() -> Iterator[str]:
 
     from conductor.cli.app import PROGRAM, app
 
-    group: Any = get_command(app)
-    for name, command in group.commands.items():
+    for name, command in _commands(get_command(app)):
         arguments = " ".join(
             p.metavar + "..." * (p.nargs == -1) for p in command.params if p.param_type_name == "argument"
         )
@@ -60,6 +126,9 @@ def commands() -> Iterator[str]:
         rows = [_option_row(p) for p in command.params if p.param_type_name == "option"]
         if rows:
             yield _table(["option", "", "default"], rows)
+        examples = getattr(command.callback, "examples", ())
+        if examples:
+            yield "\n".join(["```sh", *(f"{PROGRAM} {line}" for line in examples), "```"])
 
 
 def _option_row(option: Any) -> list[str]:
@@ -71,7 +140,7 @@ def _option_row(option: Any) -> list[str]:
 
 def routes() -> Iterator[str]:
     """Every route of the coordinator."""
-    from conductor.coordinator.routes import ROUTES
+    from conductor.coordinator.http.routes import ROUTES
 
     rows = [[route.method, f"`{route.path}`", _about_route(route.handler.__doc__)] for route in ROUTES]
     yield _table(["method", "path", ""], rows)
@@ -81,7 +150,12 @@ def routes() -> Iterator[str]:
 PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "events": events,
     "metrics": metrics,
+    "canonical_metrics": canonical_metrics,
+    "coordinator_metrics": coordinator_metrics,
     "connection": connection,
+    "variables": variables,
+    "worker_options": worker_options,
+    "process_options": process_options,
     "commands": commands,
     "routes": routes,
 }
@@ -119,8 +193,12 @@ def _code_list(names: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _default(value: object) -> str:
-    return "" if value is None else f"`{value}`"
+def _default(row: Any) -> str:
+    return row.default_text or ("" if row.default is None else f"`{row.default}`")
+
+
+def _takes(row: Any) -> str:
+    return "a boolean" if row.kind is bool else row.allowed
 
 
 def _about_route(text: str | None) -> str:

@@ -4,23 +4,52 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
 
 import pytest
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import settings
 
-settings.register_profile("no stopwatch", deadline=None)
-settings.load_profile("no stopwatch")
+from conductor.client.worker import registry
+
+# Examples are the same in every run: what passed once does not fail by chance. To look for new ones:
+# make test ARGS=--hypothesis-profile=random (and make test-slow). What takes many more than 25 is marked slow.
+settings.register_profile("same", deadline=None, max_examples=25, derandomize=True)
+settings.register_profile("random", deadline=None, max_examples=25)
+settings.load_profile("same")
 # A shell that runs the suite in the background has it ignore Ctrl-C, and with it every program that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# The requests of a test wait as long as a busy machine needs; httpx alone would give up after five seconds.
+for part in ("connect", "read", "write", "pool"):
+    setattr(DEFAULT_TIMEOUT_CONFIG, part, 60.0)
+
+
+@pytest.fixture(scope="session")
+def _state_homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory for each test, made when it is written to. `mktemp` would look through those of all tests so far."""
+    home = tmp_path_factory.mktemp("state")
+    return (home / str(number) for number in count())
 
 
 @pytest.fixture(autouse=True)
-def _no_variables_of_ours(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _no_variables_of_ours(monkeypatch: pytest.MonkeyPatch, _state_homes: Iterator[Path]) -> None:
     for name in [name for name in os.environ if name.lower().startswith("conductor")]:
         monkeypatch.delenv(name)
     # The journal of a test is the test's own, and nobody's home is written to.
-    monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL_DIR", str(tmp_path_factory.mktemp("journal")))
+    home = next(_state_homes)
+    monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL_DIR", str(home / "journal"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
+
+
+@pytest.fixture(autouse=True)
+def _own_registry() -> Iterator[None]:
+    """What a test decorates is its own: no worker of another test is there, and none of its own stays."""
+    registry.clear()
+    yield
+    registry.clear()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -39,8 +39,13 @@ if TYPE_CHECKING:
     from conductor.client.http.models.task_result import TaskResult as TaskResult
     from conductor.client.http.models.task_result_status import TaskResultStatus as TaskResultStatus
     from conductor.client.orkes_clients import OrkesClients as OrkesClients
+    from conductor.client.worker.dependencies import DependencyError as DependencyError
+    from conductor.client.worker.dependencies import Depends as Depends
+    from conductor.client.worker.dependencies import override_dependency as override_dependency
     from conductor.client.worker.exception import NonRetryableException as NonRetryableException
     from conductor.client.worker.exception import TaskCancelled as TaskCancelled
+    from conductor.client.worker.lifespan import worker_lifespan as worker_lifespan
+    from conductor.client.worker.resources import StartError as StartError
     from conductor.client.worker.worker import Worker as Worker
     from conductor.client.worker.worker_interface import WorkerInterface as WorkerInterface
     from conductor.client.worker.worker_loader import WorkerLoader as WorkerLoader
@@ -54,9 +59,12 @@ _HOMES = {
     "AuthenticationSettings": "configuration.settings.authentication_settings",
     "ConductorError": "http.async_rest",
     "Configuration": "configuration.configuration",
+    "DependencyError": "worker.dependencies",
+    "Depends": "worker.dependencies",
     "MetricsSettings": "configuration.settings.metrics_settings",
     "NonRetryableException": "worker.exception",
     "OrkesClients": "orkes_clients",
+    "StartError": "worker.resources",
     "Task": "http.models.task",
     "TaskCancelled": "worker.exception",
     "TaskContext": "context.task_context",
@@ -72,7 +80,9 @@ _HOMES = {
     "WorkerLoader": "worker.worker_loader",
     "auto_discover_workers": "worker.worker_loader",
     "get_task_context": "context.task_context",
+    "override_dependency": "worker.dependencies",
     "scan_for_workers": "worker.worker_loader",
+    "worker_lifespan": "worker.lifespan",
     "worker_task": "worker.worker_task",
 }
 __all__ = ["__version__", *_HOMES]

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+#: What the first SIGTERM or Ctrl-C does, in the log; takes the grace in seconds.
+FINISHING = "Told to stop: finishing what is in hand, up to %.0f s; a second signal ends it at once"
 #: What SIGUSR1 does, in the log.
 QUIET = "SIGUSR1: no new tasks; what is in hand is finished"
-#: Who stops a program and its group, as timeout(1) does, signals it twice and means one thing: signals so near are one.
+#: timeout(1) and others signal a program and then its whole group, and mean one thing: signals this close count as one.
 ONE_SIGNAL_S = 0.01
 
 
@@ -57,6 +59,27 @@ def on_stop(callback: Callable[[bool], None], *, signals: tuple[int, ...] = (sig
         yield
 
 
+@contextmanager
+def overheard(number: int) -> Iterator[list[int]]:
+    """Let a signal do what it does, and note it in the list given; nothing is noted off the main thread."""
+    heard: list[int] = []
+    before = signal.getsignal(number)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield heard
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        heard.append(number)
+        before(number, frame)
+
+    signal.signal(number, handle)
+    try:
+        yield heard
+    finally:
+        if signal.getsignal(number) is handle:  # else somebody has set another one inside the block
+            signal.signal(number, before)
+
+
 class _Kept:
     """A handler that only remembers."""
 
@@ -67,14 +90,14 @@ class _Kept:
         self._numbers.append(number)
 
     def hand_over(self, callback: Callable[[int], object]) -> None:
-        """What came so far is somebody's now."""
+        """Pass on what has come so far."""
         while self._numbers:
             callback(self._numbers.pop(0))
 
 
 @contextmanager
 def kept(number: int) -> Iterator[None]:
-    """A signal that comes inside the block waits for who borrows it there next; else it comes after the block."""
+    """Keep a signal that comes inside the block for the next borrower there; without one, it comes after the block."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

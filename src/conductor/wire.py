@@ -27,6 +27,8 @@ LEASE_EXPIRES_HEADER = "Conductor-Lease-Expires-At"
 FEATURES_HEADER = "Conductor-Features"
 FEATURE_LEASES = "leases"
 FEATURE_BATCH_REPORTS = "batch-reports"
+#: Header of a coordinator's poll answers, and of a 413: the largest body it takes, in bytes.
+MAX_BODY_HEADER = "Conductor-Max-Body"
 #: What the coordinator announces.
 FEATURES = f"{FEATURE_LEASES}, {FEATURE_BATCH_REPORTS}"
 
@@ -34,7 +36,7 @@ FEATURES = f"{FEATURE_LEASES}, {FEATURE_BATCH_REPORTS}"
 LEASE_ID = "leaseId"
 LEASE_EXPIRES_AT = "leaseExpiresAt"
 #: Fields a worker adds to a report. (A heartbeat sends LEASE_ID and EXTEND_LEASE.)
-REPORT_ID = "reportId"
+TIMED_OUT = "timedOut"
 EXTEND_LEASE = "extendLease"
 #: Field an error body gains when it carries a verdict.
 VERDICT_FIELD = "verdict"
@@ -73,3 +75,10 @@ MAX_CALLBACK_S = 2**31 - 1
 def printable(text: str) -> str:
     """The same text as UTF-8 can have it: half a surrogate pair, as from odd names of files, becomes an escape."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def shown(text: str) -> str:
+    """What somebody else said, for a log or a message: nothing in it can start a line or drive a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

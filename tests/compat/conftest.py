@@ -16,15 +16,7 @@ from catalogue import path_of, text_of
 from printed_ports import alone_on
 from user_program import Program
 
-from conductor.client.worker import registry
 from conductor.testing import ConductorStub
-
-
-@pytest.fixture(autouse=True)
-def _no_workers_of_others() -> Iterator[None]:
-    registry.clear()
-    yield
-    registry.clear()
 
 
 @pytest.fixture

@@ -158,7 +158,7 @@ async def test_s001_1201_hears_of_a_lost_result(
     block = run_block("s001_1201")
     assert isinstance(block.handler, TaskHandler)
     server.script("update", Status(500), repeat=True)
-    options = {"update_retry_delay_seconds": 0.0, "journal_enabled": False}
+    options: dict[str, Any] = {"update_retry_delay_seconds": 0.0, "journal_enabled": False}
     handler = TaskHandlerAsyncIO(event_listeners=[block.UpdateFailureHandler()], **options)
     task_id = server.add_task("simple_task")
     async with handler:
@@ -225,7 +225,7 @@ async def test_s004_1078_is_cancelled_when_the_worker_stops(
     caplog.set_level(logging.INFO)
     run_block("s004_1078", do_work=do_work, cleanup=cleanup)
     task_id = server.add_task("long_task")
-    async with TaskHandlerAsyncIO(shutdown_grace_seconds=0), asyncio.timeout(10):
+    async with TaskHandlerAsyncIO(shutdown_grace_seconds=0), asyncio.timeout(60):
         await working.wait()
     assert cleaned.is_set()
     assert "Task cancelled, cleaning up..." in caplog.messages

@@ -99,8 +99,8 @@ CASES = [
 
 @pytest.fixture(autouse=True)
 def _libraries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "aiopg", preamble.aiopg)  # type: ignore[arg-type]
-    monkeypatch.setitem(sys.modules, "aiofiles", preamble.aiofiles)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "aiopg", preamble.aiopg)
+    monkeypatch.setitem(sys.modules, "aiofiles", preamble.aiofiles)
 
 
 async def done(server: ConductorStub, task_type: str, input_data: dict[str, Any], **fields: Any) -> dict[str, Any]:

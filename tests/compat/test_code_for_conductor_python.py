@@ -86,7 +86,8 @@ def test_results_are_built() -> None:
 
 
 def test_results_and_logs_are_made_without_keywords() -> None:
-    result = TaskResult("w-1", "t-1", "why", 5, "me", "FAILED", {"a": 1}, [TaskExecLog("line", "t-1", 7)])
+    status: Any = "FAILED"
+    result = TaskResult("w-1", "t-1", "why", 5, "me", status, {"a": 1}, [TaskExecLog("line", "t-1", 7)])
     assert result.to_dict() == {
         "workflowInstanceId": "w-1",
         "taskId": "t-1",
@@ -164,7 +165,7 @@ def test_listeners_are_registered_with_a_dispatcher() -> None:
         def on_poll_started(self, event: PollStarted) -> None:
             seen.append(event.task_type)
 
-    dispatcher = SyncEventDispatcher[TaskRunnerEvent]()
+    dispatcher = SyncEventDispatcher[TaskRunnerEvent]()  # type: ignore[misc]
     register_task_runner_listener(Listener(), dispatcher)
     assert (dispatcher.listener_count(PollStarted), dispatcher.has_listeners(PollStarted)) == (1, True)
     dispatcher.publish(PollStarted("greet", "me", 1))
@@ -193,7 +194,7 @@ def test_functions_are_registered_without_the_decorator() -> None:
 
 
 def test_the_background_loop_takes_coroutines() -> None:
-    assert BackgroundEventLoop().submit_coroutine(asyncio.sleep(0, "done")).result(10) == "done"
+    assert BackgroundEventLoop().submit_coroutine(asyncio.sleep(0, "done")).result(60) == "done"
 
 
 def test_a_context_knows_the_type_of_its_step() -> None:
@@ -208,3 +209,112 @@ def test_loggers_may_be_named_as_before() -> None:
     name = Configuration.get_logging_formatted_name("my.module")
     assert name == f"[{os.getpid()}] my.module"
     logging.getLogger(name)
+
+
+class TestOldNames:
+    """Names that older programs import or write, which are here under others."""
+
+    def test_private_names_of_definitions_are_the_public_ones(self) -> None:
+        from conductor.client.http.models import TaskDef, WorkflowDef, WorkflowTask
+
+        definition = WorkflowDef(name="w")
+        definition._tasks = [WorkflowTask(name="a", task_reference_name="a")]
+        assert definition._tasks == definition.tasks
+        assert definition.to_dict()["tasks"][0]["name"] == "a"
+        task = TaskDef(name="t")
+        task._retry_count = 7
+        assert task.retry_count == 7
+        with pytest.raises(AttributeError, match="no attribute '_nothing'"):
+            definition._nothing  # noqa: B018
+
+    def test_an_exception_is_made_of_an_answer(self) -> None:
+        from conductor.client.exceptions.api_error import APIError
+        from conductor.client.http.rest import ApiException
+
+        class Answer:
+            status, reason, data = 404, "Not Found", b'{"message": "no such task"}'
+
+            def getheaders(self) -> dict[str, str]:
+                return {"X-A": "b"}
+
+        error = ApiException(http_resp=Answer())
+        assert (error.status, error.code, error.reason) == (404, 404, "Not Found")
+        assert (error.body, error.headers) == ('{"message": "no such task"}', {"x-a": "b"})
+        assert error.is_not_found()
+        assert isinstance(error, APIError)
+
+    def test_objects_are_mapped_to_json_and_back(self) -> None:
+        from conductor.client.helpers.helper import ObjectMapper
+        from conductor.client.http.models import Task
+
+        mapper = ObjectMapper()
+        tasks = mapper.from_json([{"taskId": "t"}], "list[Task]")
+        assert isinstance(tasks[0], Task)
+        assert mapper.from_json({"task_id": "u"}, Task).task_id == "u"
+        assert mapper.to_json(tasks[0])["taskId"] == "t"
+
+    def test_generated_classes_call_the_same_routes(self, conductor_stub: ConductorStub) -> None:
+        from conductor.client.http.api.metadata_resource_api import MetadataResourceApi
+        from conductor.client.http.api.workflow_resource_api import WorkflowResourceApi
+        from conductor.client.http.api_client import ApiClient
+        from conductor.client.http.models import StartWorkflowRequest, TaskDef
+
+        client = ApiClient(Configuration(conductor_stub.url))
+        metadata = MetadataResourceApi(client)
+        metadata.register_task_def([TaskDef(name="greet", retry_count=2)])
+        assert metadata.get_task_def("greet").retry_count == 2
+        workflow_id = WorkflowResourceApi(client).start_workflow(StartWorkflowRequest(name="w"))
+        assert workflow_id
+
+    def test_generated_classes_take_and_give_what_they_do_there(self, conductor_stub: ConductorStub) -> None:
+        from conductor.client.http.api.task_resource_api import TaskResourceApi
+        from conductor.client.http.api_client import ApiClient
+
+        tasks = TaskResourceApi(ApiClient(Configuration(conductor_stub.url)))
+        assert tasks.poll("greet", workerid="me") is None
+        task_id = conductor_stub.add_task("greet", {})
+        (task,) = tasks.batch_poll("greet", count=5)
+        assert task.task_id == task_id
+        tasks.log("a line", task_id)
+        assert [line.log for line in tasks.get_task_logs(task_id)] == ["a line"]
+        assert tasks.update_task(task.to_task_result()) == task_id
+        with pytest.raises(TypeError, match="missing a required argument: 'task_id'"):
+            tasks.log("a line")
+        tasks.close()
+
+    def test_the_short_names_of_the_package(self) -> None:
+        import conductor.client as package
+
+        assert package.ConductorClients is package.OrkesClients is OrkesClients
+        assert all(getattr(package, name) for name in package.__all__)
+
+    def test_a_definition_is_read_from_json(self) -> None:
+        from conductor.client.http.models import to_workflow_def
+
+        wanted = {"name": "w", "tasks": [{"name": "a", "taskReferenceName": "a"}]}
+        for made in (to_workflow_def(json_data=wanted), to_workflow_def('{"name": "w", "tasks": [{"name": "a"}]}')):
+            assert (made.name, made.tasks[0].name) == ("w", "a")
+        with pytest.raises(ValueError, match="either data"):
+            to_workflow_def()
+
+    def test_changes_of_state_have_one_text(self) -> None:
+        from conductor.client.http.models import StateChangeConfig, StateChangeEventType
+
+        both = StateChangeConfig(event_type=[StateChangeEventType.onStart, StateChangeEventType.onFailed])
+        assert (both.type, both.to_dict()) == ("onStart,onFailed", {"type": "onStart,onFailed"})
+
+    def test_a_collector_counts_by_hand(self) -> None:
+        from conductor.client.telemetry.metrics_collector import MetricsCollector
+
+        collector = MetricsCollector()
+        try:
+            collector.increment_task_poll("greet")
+            collector.increment_task_execution_error("greet", ValueError("x"))
+            collector.record_task_execute_time("greet", 0.5)
+            collector.record_api_request_time("GET", "/tasks/1", "200", 0.1, metric_uri="/tasks/{id}")
+            text = collector.render().decode()
+        finally:
+            collector.close()
+        assert 'task_poll_total{taskType="greet"} 1.0' in text
+        assert 'exception="ValueError"' in text
+        assert 'uri="/tasks/{id}"' in text

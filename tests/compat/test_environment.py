@@ -33,6 +33,8 @@ PROPERTIES: dict[str, tuple[Any, tuple[str, Any], tuple[str, Any]]] = {
 SPELLINGS = [
     "conductor.worker.process_order.{lower}",
     "CONDUCTOR_WORKER_PROCESS_ORDER_{UPPER}",
+    "CONDUCTOR_WORKER_process_order_{UPPER}",
+    "conductor_worker_process_order_{lower}",
     "conductor.worker.all.{lower}",
     "CONDUCTOR_WORKER_ALL_{UPPER}",
     "CONDUCTOR_WORKER_{UPPER}",
@@ -68,10 +70,16 @@ def test_a_spelling_wins_over_all_weaker_ones_and_over_code(
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-@pytest.mark.parametrize("name", PROPERTIES)
+@pytest.mark.parametrize("name", [name for name in PROPERTIES if name not in ("domain", "worker_id")])
 def test_an_empty_variable_counts_as_unset(name: str, spelling: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable(spelling, name), "")
     assert resolve_worker_config("process_order").source(name) == "default"
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_domain_set_to_nothing_clears_the_one_in_code(spelling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable(spelling, "domain"), "")
+    assert resolve_worker_config("process_order", {"domain": "dev"}).domain is None
 
 
 @pytest.mark.parametrize("name", [name for name in PROPERTIES if name != "paused"])
@@ -83,12 +91,12 @@ def test_code_wins_over_the_default(name: str) -> None:
 
 def test_paused_is_no_argument_of_the_decorator() -> None:
     with pytest.raises(TypeError, match="paused"):
-        worker_task(task_definition_name="t", paused=True)(lambda: None)
+        worker_task(task_definition_name="t", paused=True)(lambda: None)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(
     ("text", "meant"),
-    [(spelling, meant) for meant, texts in {True: "true 1 yes", False: "false 0 no"}.items() for spelling in
+    [(spelling, meant) for meant, texts in {True: "true 1 yes on", False: "false 0 no off"}.items() for spelling in
      [case(text) for text in texts.split() for case in (str.lower, str.upper, str.title)]],
 )  # fmt: skip
 def test_booleans_in_any_case(text: str, meant: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +187,7 @@ def test_the_first_example_in_a_worker_process(start: Any, server: ConductorStub
     program = start(
         "s001_421", after="handler = TaskHandler(); handler.start_processes(); handler.join_processes()", **env
     )
-    server.wait_for(lambda: server.results_for(task_id), 30)
+    server.wait_for(lambda: server.results_for(task_id), 60)
     poll = server.polls("process_order")[0]
     assert (poll.query["domain"], poll.query["count"]) == ("production", "50")
     assert program.terminate() == 0
@@ -253,5 +261,5 @@ def test_what_a_program_sets_while_it_runs_reaches_its_next_workers(tmp_path: Pa
         "    handler.start_processes(); handler.join_processes()\n"
     )
     with Program([script], tmp_path, {}) as program:
-        server.wait_for(lambda: "7" in [poll.query["count"] for poll in server.polls()], 30)
+        server.wait_for(lambda: "7" in [poll.query["count"] for poll in server.polls()], 60)
         assert program.terminate() == 0

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from bench import Bench
 from servers.missing import Missing
-from servers.targets import TARGETS, Target
+from servers.targets import TARGETS, EmbeddedCoordinator, Target
 
 _TIMES = pytest.StashKey[dict[str, tuple[float, float]]]()
 
@@ -75,6 +75,15 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         server.stop()
     times = request.config.stash.setdefault(_TIMES, {})
     times[request.param] = (up - began, time.monotonic() - began)
+
+
+@pytest.fixture(scope="module")
+def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCoordinator]:
+    """A coordinator beside the real server, for tests that compare the two."""
+    server = EmbeddedCoordinator(tmp_path_factory.mktemp("beside"))
+    server.start()
+    yield server
+    server.stop()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

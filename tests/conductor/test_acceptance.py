@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -84,6 +87,43 @@ class TestExecution:
         assert (doubled["doubled"], incremented["incremented"]) == (40, 41)
         assert len({doubled["pid"], incremented["pid"], os.getpid()}) == 3
 
+    async def test_a_killed_process_gives_its_tasks_back(
+        self, bench: Bench, tmp_path: Path, record_property: Callable[[str, object], None]
+    ) -> None:
+        """N02: nobody waits for the response timeout of an hour, and what was finished is not done again."""
+        name = bench.named("held")
+        await bench.define(name, response_timeout_seconds=3600)
+        worker = Worker(name, process_workers.note_and_wait, thread_count=20)
+        handler = TaskHandler(workers=[worker], configuration=bench.configuration)
+        numbers = [-1, -2, -3, *range(10)]
+
+        def began() -> list[list[str]]:
+            ledger = tmp_path / "began"
+            return [line.split() for line in ledger.read_text().splitlines()] if ledger.exists() else []
+
+        def so_many_began(count: int) -> Callable[[], Awaitable[bool]]:
+            async def check() -> bool:
+                return len(began()) >= count
+
+            return check
+
+        ids = [await bench.start(name, input={"number": number, "directory": str(tmp_path)}) for number in numbers]
+        await asyncio.to_thread(handler.start_processes)
+        try:
+            await bench.all_ended(ids[:3])
+            await bench.until(so_many_began(len(numbers)), "the beginning of all")
+            os.kill(int(began()[0][1]), signal.SIGKILL)
+            killed_at = time.monotonic()
+            await bench.until(so_many_began(len(numbers) + 10), "the second beginning of ten")
+            record_property("figures", f"all 10 run again {time.monotonic() - killed_at:.1f} s after the kill")
+            (tmp_path / "gate").touch()
+            workflows = await bench.all_ended(ids)
+        finally:
+            (tmp_path / "gate").touch()
+            await asyncio.to_thread(handler.stop_processes)
+        assert {workflow.status for workflow in workflows} == {"COMPLETED"}
+        assert sorted(int(number) for number, _ in began()) == sorted([*numbers, *range(10)])
+
     async def test_a_batch_is_taken_with_one_poll_and_nothing_runs_twice(self, bench: Bench) -> None:
         name, ran = bench.named("batch"), []
 
@@ -128,7 +168,7 @@ class TestExecution:
             return [entry.log or "" for entry in logs] if len(logs) == 15 else None
 
         lines = await bench.until(logged, "fifteen lines of log")  # an index may lag
-        assert sorted(lines) == sorted(f"line {number}" for number in range(15))
+        assert sorted(lines or []) == sorted(f"line {number}" for number in range(15))
 
     async def test_large_input_and_output(self, bench: Bench) -> None:
         name, text = bench.named("large"), "x" * 2_000_000

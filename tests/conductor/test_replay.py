@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,15 +13,6 @@ from servers.targets import EmbeddedCoordinator, Target
 
 LIST = Path(__file__).parent / "replay" / "differences.toml"
 REAL = ("conductor-sqlite", "conductor-postgres", "conductor-redis")
-
-
-@pytest.fixture(scope="module")
-def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCoordinator]:
-    """A coordinator beside the real server."""
-    server = EmbeddedCoordinator(tmp_path_factory.mktemp("replay"))
-    server.start()
-    yield server
-    server.stop()
 
 
 def play(url: str, script: list[Ask]) -> list[Answer]:

@@ -38,11 +38,16 @@ class Unavailable(Exception):
 
 def conductor_python() -> Path:
     """The interpreter of an environment that has conductor-python and nothing of ours."""
-    place = CACHE / "conductor-python-venv"
-    with _made_once(place, CONDUCTOR_PYTHON) as missing:
+    return environment("conductor-python", CONDUCTOR_PYTHON)
+
+
+def environment(name: str, *packages: str) -> Path:
+    """The interpreter of an environment that has these packages of the registry and nothing of ours."""
+    place = CACHE / f"{name}-venv"
+    with _made_once(place, " ".join(packages)) as missing:
         if missing:
             _run(sys.executable, "-m", "venv", "--clear", place)
-            _run(place / "bin" / "python", "-m", "pip", "install", "-q", CONDUCTOR_PYTHON)
+            _run(place / "bin" / "python", "-m", "pip", "install", "-q", *packages)
     return place / "bin" / "python"
 
 

@@ -19,7 +19,7 @@ import psutil
 from conductor.testing.watch import Watch
 
 #: How patient a test is with a real process on a busy machine.
-PATIENCE_S = 40.0
+PATIENCE_S = 60.0
 
 #: Begins every program: what users import, a log that the test can read, and a function that stands at a gate.
 PREAMBLE = '''

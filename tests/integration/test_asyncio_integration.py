@@ -32,7 +32,7 @@ from conductor.coordinator import Coordinator
 from conductor.testing.watch import Watch
 from conductor.wire import Verdict
 
-PATIENCE_S = 40.0
+PATIENCE_S = 60.0
 
 
 class Listener(TaskRunnerEventsListener):

@@ -33,7 +33,8 @@ SCENARIOS = [
 @pytest.fixture(scope="module")
 def sdk() -> Path:
     try:
-        return conductor_javascript()
+        found: Path = conductor_javascript()
+        return found
     except Unavailable as error:
         # Everywhere, also in CI: this suite needs nothing of npm's but the package, and its registry has slow days.
         pytest.skip(f"the JavaScript SDK cannot be installed here: {error}")

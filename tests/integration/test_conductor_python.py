@@ -46,7 +46,8 @@ SCENARIOS = [
 @pytest.fixture(scope="module")
 def python() -> Path:
     try:
-        return conductor_python()
+        found: Path = conductor_python()
+        return found
     except Unavailable as error:
         if os.environ.get("CI"):
             raise

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from conductor.coordinator import Coordinator
-from conductor.wire import FEATURES_HEADER, LEASE_EXPIRES_HEADER, VERDICT_HEADER
+from conductor.wire import FEATURES_HEADER, LEASE_EXPIRES_HEADER, MAX_BODY_HEADER, VERDICT_HEADER
 
 FLOW = {"name": "flow", "tasks": [{"name": "work", "taskReferenceName": "work"}]}
 
@@ -49,7 +49,10 @@ def start(api: httpx.Client, name: str, **more: Any) -> str:
 
 
 def poll(api: httpx.Client, name: str, **query: Any) -> dict[str, Any]:
-    (task,) = api.get(f"/tasks/poll/batch/{name}", params={"timeout": 0, "workerid": "w1", **query}).json()
+    tasks: list[dict[str, Any]] = api.get(
+        f"/tasks/poll/batch/{name}", params={"timeout": 0, "workerid": "w1", **query}
+    ).json()
+    (task,) = tasks
     return task
 
 
@@ -66,12 +69,21 @@ def result(task: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def read_all(client: socket.socket) -> bytes:
     """What the server says until it closes."""
-    client.settimeout(30)
+    client.settimeout(60)
     parts = []
     with contextlib.suppress(ConnectionResetError):
         while part := client.recv(65536):
             parts.append(part)
     return b"".join(parts)
+
+
+def read_error(client: socket.socket) -> bytes:
+    """One answer with an error body; its head and its body may come in two pieces."""
+    client.settimeout(30)
+    found = b""
+    while not found.endswith(b"}") and (part := client.recv(65536)):
+        found += part
+    return found
 
 
 class TestPolling:
@@ -80,10 +92,12 @@ class TestPolling:
             answer = api.request(method, f"/tasks/poll/batch/{name}", params={"timeout": 0})
             assert (answer.status_code, answer.json()) == (200, [])
             assert answer.headers[FEATURES_HEADER] == "leases, batch-reports"
+            assert answer.headers[MAX_BODY_HEADER] == "10485760"
 
     def test_an_empty_single_poll_is_204(self, api: httpx.Client, name: str) -> None:
         answer = api.get(f"/tasks/poll/{name}")
         assert (answer.status_code, answer.content) == (204, b"")
+        assert answer.headers[MAX_BODY_HEADER] == "10485760"
 
     def test_a_poll_longer_than_five_seconds_is_refused(self, api: httpx.Client, name: str) -> None:
         answer = api.get(f"/tasks/poll/batch/{name}", params={"timeout": 5001})
@@ -108,7 +122,8 @@ class TestPolling:
     def test_a_client_that_hangs_up_gets_nothing(self, coordinator: Coordinator, api: httpx.Client, name: str) -> None:
         with socket.create_connection(("127.0.0.1", coordinator.port)) as gone:
             gone.sendall(
-                f"GET /api/tasks/poll/batch/{name}?timeout=5000&workerid=gone HTTP/1.1\r\nhost: x\r\n\r\n".encode()
+                f"GET /api/tasks/poll/batch/{name}?timeout=5000&workerid=gone HTTP/1.1\r\n".encode()
+                + b"host: localhost\r\n\r\n"
             )
             while not any(entry["queueName"] == name for entry in api.get("/tasks/queue/polldata/all").json()):
                 pass
@@ -174,27 +189,38 @@ class TestReports:
         assert (answer.status_code, answer.headers[VERDICT_HEADER]) == (200, "COMMITTED")
         assert api.post("/tasks/update-v2", json=result(answer.json())).status_code == 204
 
-    def test_without_a_lease_a_late_result_is_200(self, api: httpx.Client, name: str) -> None:
+    def test_f10_without_a_lease_a_late_result_is_cancelled(self, api: httpx.Client, name: str) -> None:
         start(api, name)
         task = poll(api, name)
         api.post("/tasks", json=result(task))
         late = {key: value for key, value in result(task, status="FAILED").items() if key != "leaseId"}
         answer = api.post("/tasks", json=late)
-        assert (answer.status_code, answer.text) == (200, task["taskId"])
-        assert VERDICT_HEADER not in answer.headers
+        assert (answer.status_code, answer.json()["verdict"]) == (409, "CANCELLED")
         assert api.get(f"/tasks/{task['taskId']}").json()["status"] == "COMPLETED"
 
 
 class TestLogs:
-    def test_raw_and_quoted(self, api: httpx.Client) -> None:
-        json_type = {"content-type": "application/json"}
-        assert api.post("/tasks/some/log", content="bare text", headers=json_type).status_code == 200
-        assert api.post("/tasks/some/log", content='"quoted"', headers=json_type).status_code == 200
-        assert [entry["log"] for entry in api.get("/tasks/some/log").json()] == ["bare text", "quoted"]
+    def test_raw_and_quoted(self, api: httpx.Client, name: str) -> None:
+        start(api, name)
+        url, json_type = f"/tasks/{poll(api, name)['taskId']}/log", {"content-type": "application/json"}
+        assert api.post(url, content="bare text", headers=json_type).status_code == 200
+        assert api.post(url, content='"quoted"', headers=json_type).status_code == 200
+        assert [entry["log"] for entry in api.get(url).json()] == ["bare text", "quoted"]
 
-    def test_what_is_no_text_is_kept_as_far_as_it_is(self, api: httpx.Client) -> None:
-        assert api.post("/tasks/odd/log", content=b'"\xff"').status_code == 200
-        assert [entry["log"] for entry in api.get("/tasks/odd/log").json()] == ['"\ufffd"']
+    def test_what_is_no_text_is_kept_as_far_as_it_is(self, api: httpx.Client, name: str) -> None:
+        start(api, name)
+        url = f"/tasks/{poll(api, name)['taskId']}/log"
+        assert api.post(url, content=b'"\xff"').status_code == 200
+        assert [entry["log"] for entry in api.get(url).json()] == ['"\ufffd"']
+
+    def test_x26_lines_for_a_task_that_does_not_exist_are_refused(self, api: httpx.Client, name: str) -> None:
+        workflow = start(api, name)
+        removed = poll(api, name)["taskId"]
+        api.delete(f"/workflow/{workflow}/terminate-remove")
+        for task_id in ("some", removed):
+            answer = api.post(f"/tasks/{task_id}/log", content="line")
+            assert (answer.status_code, answer.json()["message"]) == (404, f"Task not found for taskId: {task_id}")
+            assert api.get(f"/tasks/{task_id}/log").status_code == 204
 
     def test_none_is_204(self, api: httpx.Client) -> None:
         assert api.get("/tasks/nothing/log").status_code == 204
@@ -244,8 +270,8 @@ class TestMistakes:
         length = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % len(flow)
         body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(flow), flow) if chunked else flow
         offer = b"Connection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\nUpgrade: h2c\r\n"
-        request = b"POST /api/metadata/workflow HTTP/1.1\r\nHost: x\r\n" + offer + length + b"\r\n\r\n" + body
-        last = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        request = b"POST /api/metadata/workflow HTTP/1.1\r\nHost: localhost\r\n" + offer + length + b"\r\n\r\n" + body
+        last = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         sent = request + request.replace(b"h2c" + name.encode(), b"two" + name.encode()) + last
         with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
             for start in range(0, len(sent), step):
@@ -255,14 +281,14 @@ class TestMistakes:
 
     def test_connect_is_no_way_around(self, coordinator: Coordinator) -> None:
         with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
-            client.sendall(b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n")
+            client.sendall(b"CONNECT x:1 HTTP/1.1\r\nhost: localhost\r\n\r\n")
             client.shutdown(socket.SHUT_WR)
             assert b"HTTP/1.1 200" not in read_all(client)
 
     def test_who_says_no_more_still_gets_an_answer(self, coordinator: Coordinator, name: str) -> None:
         body = json.dumps({**FLOW, "name": name}).encode()
-        head = b"POST /api/metadata/workflow HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body)
-        poll = b"GET /api/tasks/poll/batch/%s?timeout=5000 HTTP/1.1\r\nhost: x\r\n\r\n" % name.encode()
+        head = b"POST /api/metadata/workflow HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body)
+        poll = b"GET /api/tasks/poll/batch/%s?timeout=5000 HTTP/1.1\r\nhost: localhost\r\n\r\n" % name.encode()
         for request, status in ((head + body, b"200"), (poll, b"200"), (head + body + poll, b"409")):
             with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
                 client.sendall(request)
@@ -271,12 +297,12 @@ class TestMistakes:
 
     def test_half_a_request_gets_no_answer(self, coordinator: Coordinator) -> None:
         with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
-            client.sendall(b"POST /api/tasks HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
+            client.sendall(b"POST /api/tasks HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{")
             client.shutdown(socket.SHUT_WR)
             assert read_all(client) == b""
 
     def test_too_many_connections_are_told(self, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("conductor.coordinator.protocol.MAX_CONNECTIONS", 0)
+        monkeypatch.setattr("conductor.coordinator.http.connection.MAX_CONNECTIONS", 0)
         answer = httpx.get(f"{coordinator.url}/version")
         assert (answer.status_code, answer.json()["status"], answer.json()["retryable"]) == (503, 503, True)
 
@@ -316,45 +342,116 @@ class TestMistakes:
             assert b"431" in answer
 
     def test_a_slow_body_is_408_and_cut(self, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("conductor.coordinator.app.BODY_TIMEOUT_S", 0.1)
+        monkeypatch.setattr("conductor.coordinator.http.app.BODY_TIMEOUT_S", 0.1)
         with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
-            client.sendall(b"POST /api/tasks HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
+            client.sendall(b"POST /api/tasks HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{")
             head, _, body = read_all(client).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 408")
         assert json.loads(body)["status"] == 408
 
     @pytest.mark.parametrize("expect", [b"", b"expect: 100-continue\r\n"], ids=["", "expect"])
     def test_a_body_that_is_announced_too_large_is_413_at_once(self, coordinator: Coordinator, expect: bytes) -> None:
-        head = b"POST /api/tasks HTTP/1.1\r\nhost: x\r\ncontent-length: 10485761\r\n"
+        head = b"POST /api/tasks HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10485761\r\n"
         with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
             client.sendall(head + expect + b"\r\n")
-            client.settimeout(10)
-            answer = client.recv(65536)
+            client.settimeout(60)
+            answer = read_error(client)
             assert answer.startswith(b"HTTP/1.1 413")
             assert json.loads(answer.partition(b"\r\n\r\n")[2])["status"] == 413
             if expect:
                 assert b"connection: close" in answer.lower()
                 return
             # It goes on sending, and can go on asking.
-            client.sendall(b"x" * 10485761 + b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            client.sendall(b"x" * 10485761 + b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
             assert read_all(client).startswith(b"HTTP/1.1 200")
 
     def test_the_rest_of_a_refused_body_is_not_waited_for_without_end(
         self, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("conductor.coordinator.protocol.REST_TIMEOUT_S", 0.1)
+        monkeypatch.setattr("conductor.coordinator.http.connection.REST_TIMEOUT_S", 0.1)
         with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
-            client.sendall(b"POST /api/tasks HTTP/1.1\r\nhost: x\r\ncontent-length: 10485761\r\n\r\nxx")
+            client.sendall(b"POST /api/tasks HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10485761\r\n\r\nxx")
             assert read_all(client).startswith(b"HTTP/1.1 413")
 
-    def test_a_chunked_body_without_end_is_413_and_cut(self, coordinator: Coordinator) -> None:
+    @pytest.mark.parametrize("more", [b"", b"connection: close\r\n", b"expect: 100-continue\r\n"])
+    @pytest.mark.parametrize("chunked", [False, True])
+    def test_x26_a_body_that_is_too_large_gets_its_answer_while_it_is_still_sent(
+        self, coordinator: Coordinator, more: bytes, *, chunked: bool
+    ) -> None:
+        """Also where the connection ends with the answer: what comes is read and thrown away."""
+        piece, pieces = b"x" * 0x100000, 40
+        length = b"transfer-encoding: chunked" if chunked else b"content-length: %d" % (len(piece) * pieces)
         with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
-            client.sendall(b"POST /api/tasks HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
-            with contextlib.suppress(OSError):  # cut while we are still sending
-                for _ in range(12):
+            client.sendall(b"POST /api/tasks HTTP/1.1\r\nhost: localhost\r\n" + more + length + b"\r\n\r\n")
+            for _ in range(pieces):
+                client.sendall(b"100000\r\n" + piece + b"\r\n" if chunked else piece)
+            if chunked:
+                client.sendall(b"0\r\n\r\n")
+            answer = read_error(client)
+            head, _, body = answer.removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n").partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 413"), head
+            assert json.loads(body)["status"] == 413
+            if not more:
+                client.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+                assert read_all(client).startswith(b"HTTP/1.1 200")
+
+    @pytest.mark.parametrize("more", [b"", b"connection: close\r\n"])
+    def test_x26_a_body_without_end_is_cut(
+        self, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch, more: bytes
+    ) -> None:
+        monkeypatch.setattr("conductor.coordinator.http.connection.MAX_REST_BYTES", 0x100000)
+        with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
+            client.sendall(b"POST /api/tasks HTTP/1.1\r\nhost: localhost\r\n" + more)
+            client.sendall(b"transfer-encoding: chunked\r\n\r\n")
+            with pytest.raises(OSError):  # noqa: PT011 - a pipe that is broken, or a connection that is reset
+                while True:
                     client.sendall(b"100000\r\n" + b"x" * 0x100000 + b"\r\n")
-                head = read_all(client).partition(b"\r\n\r\n")[0]
-                assert head.startswith(b"HTTP/1.1 413")
+
+    def test_what_comes_behind_a_body_is_no_header(self, coordinator: Coordinator) -> None:
+        head = b"POST /api/tasks HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
+            client.sendall(head + b"2\r\n{}\r\n0\r\norigin: http://elsewhere.example\r\n\r\n")
+            assert read_all(client).startswith(b"HTTP/1.1 400")
+
+    def test_a_request_behind_a_parked_poll_has_it_answered(self, coordinator: Coordinator) -> None:
+        poll = b"GET /api/tasks/poll/batch/nobody?timeout=5000 HTTP/1.1\r\nhost: localhost\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
+            client.sendall(poll + b"GET /api/version HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            assert read_all(client).count(b"HTTP/1.1 200") == 2
+
+    def test_a_head_without_end_behind_a_parked_poll_is_cut(self, coordinator: Coordinator) -> None:
+        poll = b"GET /api/tasks/poll/batch/nobody?timeout=5000 HTTP/1.1\r\nhost: localhost\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
+            client.sendall(poll + b"GET / HTTP/1.1\r\n")
+            with pytest.raises(OSError):  # noqa: PT011 - a pipe that is broken, or a connection that is reset
+                for _ in range(100_000):
+                    client.sendall(b"x-header: " + b"x" * 1000 + b"\r\n")
+
+    def test_who_does_not_read_its_answers_is_not_read_from(
+        self, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("conductor.coordinator.http.connection.ANSWER_TIMEOUT_S", 0.1)
+        broken = pytest.raises(OSError)  # noqa: PT011 - a pipe that is broken, or a connection that is reset
+        with socket.create_connection(("127.0.0.1", coordinator.port)) as client, broken:
+            for _ in range(100_000):
+                client.sendall(b"GET /api-docs HTTP/1.1\r\nhost: localhost\r\n\r\n" * 10)
+
+    def test_two_hosts_are_two_hosts_with_an_upgrade_as_well(self, coordinator: Coordinator) -> None:
+        hosts = b"host: elsewhere.example\r\nhost: localhost\r\n"
+        with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
+            client.sendall(b"GET /api/version HTTP/1.1\r\n" + hosts + b"upgrade: h2c\r\nconnection: upgrade\r\n\r\n")
+            assert read_all(client).startswith(b"HTTP/1.1 400")
+
+    def test_x26_http_1_1_without_a_host_is_400_and_so_are_two(self, coordinator: Coordinator) -> None:
+        for hosts in (b"", b"host: localhost\r\nhost: 127.0.0.1\r\n"):
+            with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
+                client.sendall(b"GET /api/version HTTP/1.1\r\n" + hosts + b"connection: close\r\n\r\n")
+                head, _, body = read_all(client).partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 400")
+            assert "Host" in json.loads(body)["message"]
+        with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
+            client.sendall(b"GET /api/version HTTP/1.0\r\n\r\n")
+            assert read_all(client).startswith(b"HTTP/1.1 200")
 
     @pytest.mark.parametrize(
         "target",
@@ -378,7 +475,7 @@ class TestMistakes:
     )
     def test_tricks_with_the_path(self, coordinator: Coordinator, target: str) -> None:
         with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
-            client.sendall(f"GET {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+            client.sendall(f"GET {target} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode())
             head, _, body = read_all(client).partition(b"\r\n\r\n")
         assert 400 <= int(head.split()[1]) < 500, head
         assert json.loads(body)["status"] == int(head.split()[1])
@@ -489,8 +586,8 @@ class TestLife:
 
     def test_sigterm_answers_parked_polls_drains_and_exits_0(self, tmp_path: Path) -> None:
         program = (
-            "import sys; from conductor.coordinator import Coordinator; c = Coordinator(sys.argv[1]); c._bind();"
-            "print(c.url, flush=True); c._bind = lambda: None; c.serve()"
+            "import sys; from conductor.coordinator import Coordinator; c = Coordinator(sys.argv[1]);"
+            "c.serve(ready=lambda: print(c.url, flush=True))"
         )
         child = subprocess.Popen(
             [sys.executable, "-c", program, str(tmp_path / "a.db")], stdout=subprocess.PIPE, text=True
@@ -507,7 +604,7 @@ class TestLife:
         os.kill(child.pid, signal.SIGTERM)
         thread.join()
         assert answers[0].json() == []
-        assert child.wait(20) == 0
+        assert child.wait(60) == 0
         child.stdout.close()
 
 

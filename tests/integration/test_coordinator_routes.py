@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -32,7 +31,7 @@ def start(api: httpx.Client, **more: Any) -> str:
 
 
 def finish(api: httpx.Client, name: str, status: str = "COMPLETED") -> dict[str, Any]:
-    task = api.get(f"/tasks/poll/{name}").json()
+    task: dict[str, Any] = api.get(f"/tasks/poll/{name}").json()
     keys = ("taskId", "workflowInstanceId", "leaseId")
     body = {key: task[key] for key in keys} | {"status": status, "outputData": {"by": name}}
     assert api.post("/tasks", json=body).status_code == 200
@@ -40,7 +39,7 @@ def finish(api: httpx.Client, name: str, status: str = "COMPLETED") -> dict[str,
 
 
 def status(api: httpx.Client, workflow: str) -> str:
-    return api.get(f"/workflow/{workflow}/status").json()["status"]
+    return str(api.get(f"/workflow/{workflow}/status").json()["status"])
 
 
 class TestActions:
@@ -232,7 +231,7 @@ class TestSignals:
         workflow = start_tasks(api, sub_workflow(wait("w1"), task("a"), wait("w2")))
         url, patient = f"/tasks/{workflow}/COMPLETED/signal/sync", {"timeoutMillis": 30_000}
         with ThreadPoolExecutor() as threads:
-            waiting = threads.submit(api.post, url, json={}, params=patient, timeout=40)
+            waiting = threads.submit(api.post, url, json={}, params=patient, timeout=60)
             finish_soon(api, "a")
             assert waiting.result().json()["signalTimeout"] is False
 
@@ -242,7 +241,7 @@ class TestSignals:
         workflow = start_tasks(api, fork, task("join", type="JOIN", joinOn=["w1", "w2"]), task("a"))
         url, patient = f"/tasks/{workflow}/COMPLETED/signal/sync", {"timeoutMillis": 30_000}
         with ThreadPoolExecutor() as threads:
-            waiting = [threads.submit(api.post, url, json={}, params=patient, timeout=40) for _ in range(2)]
+            waiting = [threads.submit(api.post, url, json={}, params=patient, timeout=60) for _ in range(2)]
             finish_soon(api, "a")
             answers = [one.result().json() for one in waiting]
         assert [(one["targetWorkflowStatus"], one["signalTimeout"]) for one in answers] == [("COMPLETED", False)] * 2
@@ -294,6 +293,22 @@ class TestReading:
         assert (found["totalHits"], {one["workflowId"] for one in found["results"]}) == (2, ids)
         assert [task["referenceTaskName"] for task in found["results"][0]["tasks"]] == ["r0"]
         assert api.get("/workflow/search-by-tasks-v2", params={"query": "taskType=b"}).json()["results"] == []
+
+    @pytest.mark.parametrize("asked", ["workflow/search", "workflow/search-by-tasks-v2", "tasks/search"])
+    def test_x04_x17_a_hostile_query_is_a_400(self, api: httpx.Client, asked: str) -> None:
+        queries = ("status=" + " " * 5000 + "x\ny", " AND ".join(["status=A"] * 700), " AND ".join(["status=A"] * 2000))
+        for query in queries:
+            assert api.get(f"/{asked}", params={"query": query}).status_code == 400
+
+    def test_x16_an_answer_has_a_bound(self, api: httpx.Client) -> None:
+        for _ in range(3):
+            start(api, input={"text": "x" * 4_000_000})
+        for asked in ("workflow/search", "workflow/search-v2", "workflow/search-by-tasks"):
+            answer = api.get(f"/{asked}")
+            assert answer.status_code == 400
+            assert answer.json()["message"].endswith("ask for fewer at a time: size=2")
+            found = api.get(f"/{asked}", params={"size": 2}).json()
+            assert (found["totalHits"], len(found["results"])) == (3, 2)
 
     @pytest.mark.parametrize(
         "query", ["foo bar baz", "nothing = 1", "startTime > soon", "status = 'x'; DROP TABLE task"]
@@ -393,8 +408,8 @@ class TestExecute:
 
     def test_answers_when_only_a_signal_helps(self, api: httpx.Client) -> None:
         api.post("/metadata/workflow", json={"name": "signalled", "tasks": [wait("w")]})
-        asked = {"waitForSeconds": 30, "returnStrategy": "BLOCKING_TASK"}
-        found = api.post("/workflow/execute/signalled/1", json={}, params=asked, timeout=40).json()
+        asked: dict[str, Any] = {"waitForSeconds": 30, "returnStrategy": "BLOCKING_TASK"}
+        found = api.post("/workflow/execute/signalled/1", json={}, params=asked, timeout=60).json()
         assert (found["responseType"], found["referenceTaskName"], found["signalTimeout"]) == (
             "BLOCKING_TASK",
             "w",
@@ -415,7 +430,7 @@ class TestSchemaEnforcement:
         bad = start(api, workflowDef=flow, input={"n": "many"})
         found = api.get(f"/workflow/{bad}").json()
         assert (found["status"], found["tasks"][0]["status"]) == ("FAILED", "FAILED_WITH_TERMINAL_ERROR")
-        assert "n: 'many' is not of type 'integer'" in found["tasks"][0]["reasonForIncompletion"]
+        assert 'n: "many" is not of type "integer"' in found["tasks"][0]["reasonForIncompletion"]
         good = start(api, workflowDef=flow, input={"n": 5})
         finish(api, "a")
         assert status(api, good) == "COMPLETED"
@@ -432,34 +447,36 @@ class TestSchemaEnforcement:
     @pytest.mark.parametrize(
         ("schema", "said"),
         [
-            ({"pattern": "^(a+)+$"}, "cannot be used: the pattern '^(a+)+$' can take for ever"),
-            ({"pattern": "^a*a*a*b$"}, "a text of 3000 characters is too long for the pattern"),
-            ({"pattern": "("}, "'(' is not a 'regex'"),
+            ({"pattern": "("}, 'is not a "regex"'),
             ({"$ref": "http://127.0.0.1:9/schema.json"}, "refers to 'http://127.0.0.1:9/schema.json', which is not"),
-            ({"allOf": [{"$ref": "#/properties/a"}]}, "nested too deeply"),
+            ({"allOf": [{"$ref": "#/properties/a"}]}, "refers to itself"),
         ],
     )
-    def test_a_schema_cannot_stop_the_server(self, api: httpx.Client, schema: dict[str, Any], said: str) -> None:
-        data = {"type": "object", "properties": {"a": schema}}
-        task_def = {"name": "a", "inputSchema": {"name": "x", "type": "JSON", "data": data}, "enforceSchema": True}
-        assert api.post("/metadata/taskdefs", json=[task_def]).status_code == 200
-        task = {"name": "a", "taskReferenceName": "r", "inputParameters": {"a": "${workflow.input.a}"}}
-        began = time.monotonic()
-        workflow = start(api, workflowDef={"name": "odd", "tasks": [task]}, input={"a": "a" * 3000})
-        assert time.monotonic() - began < 10
-        found = api.get(f"/workflow/{workflow}").json()
-        assert found["status"] == "FAILED"
-        assert said in found["tasks"][0]["reasonForIncompletion"]
+    def test_x02_a_schema_that_cannot_be_used_is_not_registered(
+        self, api: httpx.Client, schema: dict[str, Any], said: str
+    ) -> None:
+        named = {"name": "x", "type": "JSON", "data": {"type": "object", "properties": {"a": schema}}}
+        task_def = {"name": "a", "inputSchema": named, "enforceSchema": True}
+        task = {"name": "a", "taskReferenceName": "r"}
+        for path, body in (
+            ("/schema", named),
+            ("/metadata/taskdefs", [task_def]),
+            ("/metadata/workflow", {"name": "w", "tasks": [task], "inputSchema": named}),
+            ("/metadata/workflow", {"name": "w", "tasks": [{**task, "taskDefinition": task_def}]}),
+        ):
+            answer = api.post(path, json=body)
+            assert answer.status_code == 400, path
+            assert said in answer.json()["validationErrors"][0]["message"]
+        unused = {"name": "a", "inputSchema": named, "enforceSchema": False}
+        assert api.post("/metadata/taskdefs", json=[unused]).status_code == 200
 
-    @pytest.mark.parametrize("keyword", ["patternProperties", "additionalProperties"])
-    def test_nor_can_the_names_of_its_properties(self, api: httpx.Client, keyword: str) -> None:
-        patterns = {"patternProperties": {"^a*a*a*b$": {}}, "additionalProperties": False}
-        data = {keyword: patterns.pop(keyword), **patterns}
+    def test_a_pattern_that_doubles_elsewhere_is_checked(self, api: httpx.Client) -> None:
+        data = {"properties": {"a": {"pattern": "^(a+)+$"}}}
         task_def = {"name": "a", "inputSchema": {"name": "x", "type": "JSON", "data": data}, "enforceSchema": True}
         api.post("/metadata/taskdefs", json=[task_def])
-        task = {"name": "a", "taskReferenceName": "r", "inputParameters": {"a" * 3000: 1}}
-        workflow = start(api, workflowDef={"name": "odd", "tasks": [task]})
-        assert "too long for the pattern" in api.get(f"/workflow/{workflow}").json()["reasonForIncompletion"]
+        task = {"name": "a", "taskReferenceName": "r", "inputParameters": {"a": "${workflow.input.a}"}}
+        workflow = start(api, workflowDef={"name": "odd", "tasks": [task]}, input={"a": "a" * 3000 + "!"})
+        assert "does not match" in api.get(f"/workflow/{workflow}").json()["reasonForIncompletion"]
 
 
 def test_api_docs_name_every_route(api: httpx.Client) -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from schemathesis.config import SchemathesisConfig
 
 from conductor.coordinator import Coordinator
-from conductor.coordinator.api_docs import api_docs
-from conductor.coordinator.routes import ROUTES
+from conductor.coordinator.http.api_docs import api_docs
+from conductor.coordinator.http.routes import ROUTES
 
 #: No answer within this time counts as a hang: polls are parked for 5 s, executions waited for 60 s at most.
 HANG_S = 90
@@ -36,10 +36,8 @@ def document(*, coverage: bool) -> Any:
     return schemathesis.openapi.from_dict(api_docs(ROUTES), config=config)
 
 
-def drawn(examples: int, *, derandomize: bool) -> Any:
-    return settings(
-        max_examples=examples, deadline=None, derandomize=derandomize, suppress_health_check=list(HealthCheck)
-    )
+def drawn(examples: int) -> Any:
+    return settings(max_examples=examples, suppress_health_check=list(HealthCheck))
 
 
 class Server:
@@ -94,7 +92,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @(few := document(coverage=False)).parametrize()
-@drawn(3, derandomize=True)
+@drawn(3)
 def test_each_operation(case: Any, server: Server) -> None:
     server.ask(case)
 
@@ -102,7 +100,7 @@ def test_each_operation(case: Any, server: Server) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @(many := document(coverage=True)).parametrize()
-@drawn(100, derandomize=False)
+@drawn(100)
 def test_each_operation_thoroughly(case: Any, server: Server) -> None:
     server.ask(case)
 
@@ -209,7 +207,7 @@ def run_drawn(server: Server, definition: dict[str, Any]) -> None:
 
 
 @given(definition=DEFINITION)
-@drawn(40, derandomize=True)
+@drawn(40)
 def test_definitions_that_are_nearly_right(definition: dict[str, Any], server: Server) -> None:
     run_drawn(server, definition)
 
@@ -217,6 +215,6 @@ def test_definitions_that_are_nearly_right(definition: dict[str, Any], server: S
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @given(definition=DEFINITION)
-@drawn(3000, derandomize=False)
+@drawn(3000)
 def test_many_definitions_that_are_nearly_right(definition: dict[str, Any], server: Server) -> None:
     run_drawn(server, definition)

@@ -14,10 +14,10 @@ from urllib.request import urlopen
 import psutil
 import pytest
 
-from conductor.cli.shop import RESPONSE_TIMEOUT_S, WORKFLOW, orders
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.metadata_client import MetadataClient
 from conductor.coordinator import Coordinator
+from conductor.demo.shop import RESPONSE_TIMEOUT_S, WORKFLOW, orders
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -42,7 +42,7 @@ def row(output: str, task: str) -> list[str]:
     return next(line.split() for line in output.splitlines() if line.startswith(f"{task} "))
 
 
-def test_every_order_ends_as_it_must_and_the_table_says_so(tmp_path):
+def test_every_order_ends_as_it_must_and_the_table_says_so(tmp_path: Path) -> None:
     assert {expected for _, expected in orders(ORDERS)} == {"COMPLETED", "FAILED", "TERMINATED"}
     assert any(order.trip_s > RESPONSE_TIMEOUT_S for order, expected in orders(ORDERS) if expected == "COMPLETED")
     status, output = ran(tmp_path)
@@ -59,7 +59,8 @@ def test_every_order_ends_as_it_must_and_the_table_says_so(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_runs_unchanged_on_the_server_that_the_environment_names(tmp_path):
+@pytest.mark.slow
+def test_it_runs_unchanged_on_the_server_that_the_environment_names(tmp_path: Path) -> None:
     with Coordinator(tmp_path / "given.db") as server:
         status, output = ran(tmp_path, CONDUCTOR_SERVER_URL=server.url)
         assert status == 0, output
@@ -68,7 +69,7 @@ def test_it_runs_unchanged_on_the_server_that_the_environment_names(tmp_path):
             assert metadata.get_workflow_def(WORKFLOW).name == WORKFLOW
 
 
-def test_a_server_that_is_not_there_is_told_in_one_line(tmp_path):
+def test_a_server_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
     with Coordinator(tmp_path / "gone.db") as server:
         url = server.url
     status, output = ran(tmp_path, CONDUCTOR_SERVER_URL=url)
@@ -77,7 +78,8 @@ def test_a_server_that_is_not_there_is_told_in_one_line(tmp_path):
     assert "Traceback" not in output
 
 
-def test_kept_it_runs_on_until_told_to_end(tmp_path):
+@pytest.mark.slow
+def test_kept_it_runs_on_until_told_to_end(tmp_path: Path) -> None:
     with subprocess.Popen(demo("--keep"), cwd=tmp_path, stdout=subprocess.PIPE, text=True) as program:
         stopper = threading.Timer(DEADLINE_S, program.kill)
         stopper.start()

@@ -24,9 +24,13 @@ from conductor.client.http.models import StartWorkflowRequest
 from conductor.client.orkes_clients import OrkesClients
 from conductor.client.worker.worker import Worker
 from conductor.coordinator import Coordinator
+from conductor.testing import FakeClock
 from conductor.wire import Verdict
 
-TIMEOUT_S = 30
+#: Time is turned by hand: no lease ends because a machine is busy.
+LEASE_S = 3600
+#: How patient a test is, in real seconds.
+TIMEOUT_S = 60
 
 
 class Script:
@@ -64,18 +68,19 @@ class Told(TaskRunnerEventsListener):
 class House:
     """A coordinator, a network that loses answers, and one workflow of one task."""
 
-    def __init__(self, proxy: Proxy, coordinator: Coordinator, script: Script) -> None:
+    def __init__(self, proxy: Proxy, coordinator: Coordinator, script: Script, clock: FakeClock) -> None:
         self.proxy = proxy
         self.script = script
+        self.clock = clock
         self.told = Told()
         self._workflows = OrkesClients(Configuration(coordinator.url)).get_workflow_client()
 
-    def start(self, response_timeout_s: int) -> str:
+    def start(self) -> str:
         task = {
             "name": "job",
             "taskReferenceName": "job",
             "type": "SIMPLE",
-            "taskDefinition": {"name": "job", "retryCount": 0, "responseTimeoutSeconds": response_timeout_s},
+            "taskDefinition": {"name": "job", "retryCount": 0, "responseTimeoutSeconds": LEASE_S},
         }
         definition = {"name": "flow", "version": 1, "schemaVersion": 2, "tasks": [task]}
         return self._workflows.start_workflow(
@@ -88,6 +93,16 @@ class House:
     def terminate(self, workflow_id: str) -> None:
         self._workflows.terminate_workflow(workflow_id, "enough")
 
+    async def pass_time_until(self, condition: Callable[[], object], step_s: float) -> None:
+        """Let time pass step by step until it has happened; after each step the machine may take its time."""
+        async with asyncio.timeout(TIMEOUT_S):
+            while not condition():
+                self.clock.advance(step_s)
+                for _ in range(50):
+                    if condition():
+                        break
+                    await asyncio.sleep(0.01)
+
     def workers(self, **options: Any) -> TaskHandlerAsyncIO:
         async def job() -> str:
             return "done"
@@ -97,15 +112,16 @@ class House:
             configuration=Configuration(f"http://127.0.0.1:{self.proxy.port}/api"),
             event_listeners=[self.told],
             shutdown_grace_seconds=0,
+            clock=self.clock,
         )
 
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
-    script = Script()
-    with Coordinator(database=tmp_path / "coordinator.db") as coordinator, Proxy(script) as proxy:
+    script, clock = Script(), FakeClock()
+    with Coordinator(database=tmp_path / "coordinator.db", clock=clock) as coordinator, Proxy(script) as proxy:
         proxy.upstream_port = coordinator.port
-        yield House(proxy, coordinator, script)
+        yield House(proxy, coordinator, script, clock)
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -116,13 +132,14 @@ async def until(condition: Callable[[], object]) -> None:
 
 async def test_a_heartbeat_does_not_take_a_committed_result_for_lost(house: House) -> None:
     """Heartbeats go on while the report is repeated; the lease that the report has consumed is not a lost one."""
-    async with house.workers(update_retry_delay_seconds=0.4, update_attempts=100):
-        workflow_id = await asyncio.to_thread(house.start, 1)
+    async with house.workers(update_retry_delay_seconds=1, update_attempts=100):
+        workflow_id = await asyncio.to_thread(house.start)
         await until(lambda: house.status(workflow_id) == "COMPLETED")
-        beats = house.proxy.requests["beat"]
-        await until(lambda: house.proxy.requests["beat"] > beats + 1)
+        for beats in (1, 2, 3, 4):
+            house.clock.advance(LEASE_S / 3)
+            await until(lambda n=beats: house.proxy.requests["beat"] >= n)  # type: ignore[misc]
         house.script.cut_reports = False
-        await until(lambda: house.told.verdicts)
+        await house.pass_time_until(lambda: house.told.verdicts, 100)
     assert house.told.verdicts == [Verdict.COMMITTED]
     assert house.told.lost == []
 
@@ -130,21 +147,22 @@ async def test_a_heartbeat_does_not_take_a_committed_result_for_lost(house: Hous
 async def test_nor_does_the_clock(house: House) -> None:
     """No answer for longer than the response timeout: the report is repeated until the server says what it did."""
     house.script.cut_beats = True
-    async with house.workers(update_retry_delay_seconds=0.5, update_attempts=100):
-        workflow_id = await asyncio.to_thread(house.start, 1)
+    async with house.workers(update_retry_delay_seconds=1, update_attempts=100):
+        workflow_id = await asyncio.to_thread(house.start)
         await until(lambda: house.status(workflow_id) == "COMPLETED")
-        await until(lambda: house.script.cuts >= 4)  # 0.5 + 1.0 + 1.5 s later
+        house.clock.advance(2 * LEASE_S)
+        await house.pass_time_until(lambda: house.script.cuts >= 4, 10)
         house.script.cut_reports = False
-        await until(lambda: house.told.verdicts)
+        await house.pass_time_until(lambda: house.told.verdicts, 100)
     assert house.told.verdicts == [Verdict.COMMITTED]
     assert house.told.lost == []
 
 
 async def test_the_journal_publishes_the_verdict_it_gets(house: House) -> None:
     async with house.workers(update_attempts=1):
-        workflow_id = await asyncio.to_thread(house.start, 3600)
+        workflow_id = await asyncio.to_thread(house.start)
         await until(lambda: house.told.journaled == [True])
         house.script.cut_reports = False
-        await until(lambda: house.told.verdicts)
+        await house.pass_time_until(lambda: house.told.verdicts, 1)
     assert house.status(workflow_id) == "COMPLETED"
     assert house.told.verdicts == [Verdict.COMMITTED]

@@ -53,7 +53,7 @@ def count_of(text: str, sample: str, **labels: str) -> float:
     )
 
 
-def wait_for(condition: Callable[[], object], timeout_s: float = 50) -> None:
+def wait_for(condition: Callable[[], object], timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -118,7 +118,7 @@ class Watched:
 
     def health(self) -> tuple[int, dict[str, Any]]:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=60) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             with error:

@@ -7,11 +7,20 @@ import sys
 from pathlib import Path
 
 SCRIPT = """
-import time
+import logging, threading
 import conductor.client.automator.supervisor as supervisor
 from conductor import Configuration, TaskHandler, worker_task
 
 supervisor.READY_S = 0.5
+told = threading.Event()
+
+class Ear(logging.Handler):
+    def emit(self, record):
+        if "__main__" in record.getMessage():
+            told.set()
+
+logging.basicConfig()
+logging.getLogger().addHandler(Ear())
 
 @worker_task(task_definition_name="job")
 def job(n: int) -> int:
@@ -19,7 +28,7 @@ def job(n: int) -> int:
 
 handler = TaskHandler(configuration=Configuration("http://127.0.0.1:1/api"), shutdown_grace_seconds=0.1)
 handler.start_processes()
-time.sleep(3)
+told.wait(60)  # for ever, in the process that must load this first
 handler.stop_processes()
 """
 
@@ -27,7 +36,7 @@ handler.stop_processes()
 def test_a_script_that_lasts_at_its_top_level_is_told_what_to_do(tmp_path: Path) -> None:
     script = tmp_path / "unguarded.py"
     script.write_text(SCRIPT)
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=55)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=200)
     assert done.returncode == 0
     assert "Worker process 'job'" in done.stderr
     assert "put that under `if __name__ == '__main__':`" in done.stderr

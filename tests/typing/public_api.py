@@ -189,3 +189,13 @@ def uses_servers() -> None:
 
 if __name__ == "__main__":
     asyncio.run(runs_on_one_loop())
+
+
+# -- N27: an option that does not exist, or has the wrong type, is refused; one that exists has its type --------------
+
+worker_task("job", thread_cont=3)  # type: ignore[call-arg]
+worker_task("job", thread_count="3")  # type: ignore[arg-type]
+Worker("job", charge, thread_cont=3)  # type: ignore[call-arg]
+assert_type(Worker("job", charge).thread_count, int)
+assert_type(Worker("job", charge).domain, str | None)
+Worker("job", charge).thread_cont  # type: ignore[attr-defined]  # noqa: B018

@@ -88,5 +88,5 @@ def test_off_the_main_thread_nothing_is_borrowed() -> None:
 
     thread = threading.Thread(target=elsewhere)
     thread.start()
-    thread.join(10)
+    thread.join(60)
     assert during == [before]

@@ -3,45 +3,69 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
+import platform
 import sys
 from collections.abc import Sequence
 
 import typer
 
 from conductor.cli import BAD_INPUT
-from conductor.cli.complaint import Complaint, one_line
+from conductor.cli.backup import backup
 from conductor.cli.demo import demo
+from conductor.cli.dev import dev
 from conductor.cli.doctor import doctor
+from conductor.cli.exec import exec_task
+from conductor.cli.init import init
+from conductor.cli.purge import purge
+from conductor.cli.queues import queues
 from conductor.cli.run import run
+from conductor.cli.schedule import schedule
 from conductor.cli.serve import serve
-from conductor.cli.version import version
+from conductor.cli.support import UserError, add_command, one_line
+from conductor.cli.tail import tail
+from conductor.cli.task import task
+from conductor.cli.top import top
 from conductor.cli.workers import workers
+from conductor.cli.workflow import workflow
+from conductor.version import __version__
 
 PROGRAM = "conductor-worker"
 
 #: click's UsageError, wherever this release of typer keeps it.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
+
+def version() -> None:
+    """Print the version."""
+    typer.echo(f"{PROGRAM} {__version__} (Python {platform.python_version()})")
+
+
 app = typer.Typer(
     name=PROGRAM,
     help="Run Python functions as Conductor workers, and a server to run them on.",
-    add_completion=False,
     rich_markup_mode=None,  # plain help: boxes cut off long names
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (serve, run, workers, demo, doctor, version):
-    app.command()(command)
+for command in (serve, run, dev, init, workers, demo, doctor, top, tail, queues, backup, purge, version):
+    add_command(app, command)
+app.command(name="exec")(exec_task)
+app.add_typer(workflow)
+app.add_typer(task)
+app.add_typer(schedule)
 
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run the command these arguments name."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without our signs shows ? for them: words stand beside
+        sys.stdout.reconfigure(errors="replace")
     try:
         words = ["version"] if list(arguments) == ["--version"] else list(arguments)
         status = app(words or ["--help"], prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
-    except Complaint as complaint:
-        return _refuse(complaint)
+    except UserError as error:
+        return _refuse(error)
     except UsageError as error:
         return _refuse(error.format_message(), f" (see {PROGRAM} --help)")  # type: ignore[attr-defined]
     except (typer.Abort, KeyboardInterrupt):

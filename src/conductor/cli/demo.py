@@ -1,29 +1,19 @@
-"""`conductor-worker demo`: a small shop at work, from the first order to the last."""
+"""`conductor-worker demo`: the small shop of `conductor.demo`, on a server of its own or on a given one."""
 
 from __future__ import annotations
 
 import logging
 import os
-import signal
-import socket
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from conductor.cli.complaint import Complaint
-from conductor.cli.console import say, standard_output
-from conductor.cli.extras import coordinator_class, metrics_on
-from conductor.cli.server_choice import Url, configuration_of
+from conductor.cli.support import Url, UserError, configuration_of, coordinator_class, metrics_on
 from conductor.client.configuration.configuration import Configuration
-from conductor.signals import on_stop
-
-if TYPE_CHECKING:
-    from conductor.cli.demo_day import Day
 
 
 def demo(
@@ -40,11 +30,8 @@ def demo(
     Status 1 if an order does not end as it must.
     """
     with _server(url or os.environ.get("CONDUCTOR_SERVER_URL")) as where:
-        configuration = configuration_of(where, log_level=_log_level(verbose))
-        server = configuration.shown_host
-        say(f"The shop is open: {workflows} orders, 5 workers in processes of their own, server {server}")
-        day = _run(configuration, workflows, keep)
-    return 0 if day.as_expected else 1
+        went_well = _run(configuration_of(where, log_level=_log_level(verbose)), workflows, keep)
+    return 0 if went_well else 1
 
 
 @contextmanager
@@ -57,29 +44,18 @@ def _server(url: str | None) -> Iterator[str]:
         yield coordinator.url
 
 
-def _run(configuration: Configuration, count: int, keep: bool) -> Day:
-    from conductor.cli import demo_report, shop
-    from conductor.cli.demo_day import run_day
-    from conductor.cli.demo_workers import WorkersPage
-    from conductor.client.automator.child import run_on_loop
-    from conductor.client.automator.task_handler import TaskHandler
+def _run(configuration: Configuration, workflows: int, keep: bool) -> bool:
     from conductor.client.http.async_rest import ConductorError
+    from conductor.demo import day
+    from conductor.demo.worker_page import NotReady, free_port
 
-    port = _free_port()
-    metrics, page = metrics_on("127.0.0.1", port), WorkersPage(port)
+    metrics = metrics_on("127.0.0.1", free_port())
     try:
-        run_on_loop(shop.register(configuration))
-        with TaskHandler(shop.WORKERS, configuration, metrics) as handler:
-            handler.start_processes()
-            page.wait_until_ready()
-            day: Day = run_on_loop(run_day(configuration, count))
-            demo_report.show(standard_output(), day, page.counted())
-            if keep:
-                demo_report.show_where_to_look(day, configuration.shown_host, page.url)
-                _wait_for_the_end()
+        return day.run(configuration, metrics, workflows, keep)
     except ConductorError as error:
-        raise Complaint(f"the server cannot be used: {error}") from None
-    return day
+        raise UserError(f"the server cannot be used: {error}") from None
+    except NotReady as error:
+        raise UserError(error) from None
 
 
 def _log_level(verbose: bool) -> str | None:
@@ -88,15 +64,3 @@ def _log_level(verbose: bool) -> str | None:
         logging.basicConfig(level=logging.INFO)
         return None
     return "CRITICAL"
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
-
-
-def _wait_for_the_end() -> None:
-    over = threading.Event()
-    with on_stop(lambda _again: over.set(), signals=(signal.SIGINT, signal.SIGTERM)):
-        over.wait()
-    say("The shop closes: workers finish what they have in hand")

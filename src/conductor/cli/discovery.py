@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,13 +12,16 @@ from typing import Annotated
 
 import typer
 
-from conductor.cli.complaint import Complaint
 from conductor.cli.console import quiet
+from conductor.cli.support import UserError
 from conductor.client.worker import registry
 from conductor.client.worker.worker import Worker
-from conductor.client.worker.worker_config import unknown_variables
+from conductor.client.worker.worker_config import resolve_worker_config, unknown_variables
 from conductor.client.worker.worker_loader import ImportFailure, WorkerLoader
 
+Traceback = Annotated[
+    bool, typer.Option("--traceback", help="When a module cannot be imported, show the whole traceback.")
+]
 Modules = Annotated[
     list[str],
     typer.Argument(
@@ -28,56 +32,66 @@ Modules = Annotated[
 ]
 
 
-def find_workers(modules: Sequence[str]) -> list[Worker]:
-    """Import the modules, the current directory first; every decorated worker there is then."""
-    _look_in(Path.cwd())
-    names = [_module_named(module) for module in modules]
+def find_workers(modules: Sequence[str], *, show_traceback: bool = False) -> list[Worker]:
+    """Import the modules, from the current directory first, and return every decorated worker that is then known."""
+    look_in(Path.cwd())
+    names = [module_named(module) for module in modules]
     loader = WorkerLoader()
     with quiet("conductor.client.worker.worker_loader"):
         loader.scan_packages(names)
     if loader.failures:
-        raise Complaint("cannot import " + "; ".join(map(_described, loader.failures)))
-    try:
-        found = registry.registered()
-    except registry.DuplicateWorkerError as error:
-        raise Complaint(error) from None
+        if show_traceback:
+            for failure in loader.failures:
+                traceback.print_exception(failure.cause)
+        raise UserError("cannot import " + "; ".join(map(_described, loader.failures)))
+    found = registry.registered()
+    contests = registry.contested()
+    if contests and resolve_worker_config("").strict_registry:
+        raise UserError(". ".join(contests))
+    for sentence in contests:
+        typer.echo(f"warning: {sentence}", err=True)
     if not found:
-        raise Complaint(f"there are no workers in {', '.join(modules)}: decorate functions with @worker_task")
+        raise UserError(f"there are no workers in {', '.join(modules)}: decorate functions with @worker_task")
     return found
 
 
-def _look_in(directory: Path) -> None:
+def look_in(directory: Path) -> None:
     """Import from this directory too, and first: `python -m` has the current one, a console script has not."""
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
 
 
-def _module_named(argument: str) -> str:
+def module_named(argument: str) -> str:
     """The module that an argument means: its name, or a Python file, as in `conductor-worker run greetings.py`."""
     file = Path(argument)
     if argument.endswith(".py") and file.is_file():
         return _module_of(file.resolve())
     if all(part.isidentifier() for part in argument.split(".")):
         return argument
-    raise Complaint(f"{argument!r} is neither the name of a module, as in an import, nor a Python file that is there")
+    raise UserError(f"{argument!r} is neither the name of a module, as in an import, nor a Python file that is there")
 
 
 def _module_of(file: Path) -> str:
     """The name under which a file can be imported: below the current directory with its folders, else by itself."""
     inside = file.is_relative_to(Path.cwd())
     home = Path.cwd() if inside else file.parent
-    _look_in(home)
+    look_in(home)
     parts = file.relative_to(home).with_suffix("").parts
     parts = parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts
     if not all(part.isidentifier() for part in parts):
-        raise Complaint(f"{file} cannot be imported: {'.'.join(parts)!r} is not the name of a module")
+        raise UserError(f"{file} cannot be imported: {'.'.join(parts)!r} is not the name of a module")
     return ".".join(parts)
 
 
 def warn_of_unknown_variables(workers: Sequence[Worker]) -> None:
     """A line for each variable that was meant to set an option of a worker, and does not."""
-    for line in unknown_variables(os.environ, [worker.get_task_definition_name() for worker in workers]):
+    for line in unknown_variables_of(workers):
         typer.echo(f"warning: {line}", err=True)
+
+
+def unknown_variables_of(workers: Sequence[Worker]) -> list[str]:
+    """Variables that were meant to set an option of one of these workers, or of all, and do not."""
+    return list(unknown_variables(os.environ, [worker.get_task_definition_name() for worker in workers]))
 
 
 def _described(failure: ImportFailure) -> str:
@@ -87,12 +101,19 @@ def _described(failure: ImportFailure) -> str:
 
 
 def _place(cause: BaseException) -> str:
-    """Where in the user's code it happened: without a traceback, the only way to find it."""
+    """The user's own line: the innermost frame that is not ours, not Python's, and not an installed package's."""
     if isinstance(cause, SyntaxError):
         return ""  # says so itself
     frames = [frame for frame in traceback.extract_tb(cause.__traceback__) if not _is_ours(frame.filename)]
-    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    own = [frame for frame in frames if not _is_installed(frame.filename)] or frames
+    return f" ({own[-1].filename}, line {own[-1].lineno}; --traceback shows all of it)" if own else ""
 
 
 def _is_ours(filename: str) -> bool:
     return filename.startswith(("<frozen", str(Path(__file__).parents[1]))) or "importlib" in filename
+
+
+def _is_installed(filename: str) -> bool:
+    return filename.startswith(
+        tuple(sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib"))
+    )

@@ -1,130 +1,63 @@
-"""`conductor-worker doctor`: what a worker here would meet."""
+"""`conductor-worker doctor`: what a worker here would meet, each fault with its remedy."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import platform
-import re
-from collections.abc import Iterator
-from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+import json
+from typing import Annotated
 
-from conductor.cli.complaint import Complaint
-from conductor.cli.console import quiet, standard_output
-from conductor.cli.neighbours import clash
-from conductor.cli.server_choice import Url, configuration_of
+import typer
+
+from conductor.cli.checks_here import check_here
+from conductor.cli.checks_server import check_server
+from conductor.cli.checks_workers import check_workers
+from conductor.cli.console import quiet, say, standard_output
+from conductor.cli.finding import Finding
+from conductor.cli.support import Url, UserError, configuration_of
 from conductor.client.configuration.configuration import Configuration
-from conductor.client.http.async_rest import AuthorizationException, ConductorError, NotFoundException
-from conductor.client.worker.option import ConfigurationError
-from conductor.client.worker.worker_config import ResolvedConfig, resolve_worker_config, unknown_variables
-from conductor.version import __version__
-from conductor.wire import FEATURE_LEASES
+from conductor.client.configuration.option import ConfigurationError
+from conductor.client.worker.worker_config import resolve_worker_config
 
-if TYPE_CHECKING:
-    from conductor.client.http.async_api_client import AsyncApiClient
-
-#: A task type that nobody works on: polling for it is what a worker does first, and takes nothing.
-PROBE = "conductor_worker_doctor"
-#: A package of each extra.
-EXTRAS = {"metrics": "prometheus_client", "server": "uvicorn", "cli": "typer"}
+STYLES = {"ok": "green", "warning": "yellow", "BROKEN": "bold red"}
 
 
-class Finding(NamedTuple):
-    """One line of the examination."""
+def doctor(
+    modules: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="MODULE", help="Modules whose workers are compared with the server.", show_default=False
+        ),
+    ] = None,
+    url: Url = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON array, for programs.")] = False,
+) -> int:
+    """Say what is wrong and what to do: installation, settings, journal, server, queues, and workers of modules.
 
-    mark: str
-    line: str
-
-
-def well(line: str) -> Finding:
-    """As it should be."""
-    return Finding("ok", line)
-
-
-def worth_a_look(line: str) -> Finding:
-    """Workers run, but not as somebody thought."""
-    return Finding("warning", line)
-
-
-def broken(line: str) -> Finding:
-    """Workers cannot do their work."""
-    return Finding("BROKEN", line)
-
-
-def doctor(url: Url = None) -> int:
-    """Say whether workers can run here: installation, settings, server, credentials. Status 1 if they cannot."""
+    Status 1 if workers cannot do their work; a warning alone leaves it at 0.
+    """
     configuration = configuration_of(url)
     try:
         options = resolve_worker_config("")
     except ConfigurationError as error:
-        raise Complaint(error) from None
+        raise UserError(error) from None
     with quiet("conductor.client.http.token"):
-        findings = [*_installation(), *_settings(options), *asyncio.run(_server(configuration))]
-    out = standard_output()
-    styles = {"ok": "green", "warning": "yellow", "BROKEN": "bold red"}
-    for mark, line in findings:
-        out.print(f"[{styles[mark]}]{mark:>7}[/]  ", end="")
-        out.print(line, markup=False, soft_wrap=True)
+        findings = [*check_here(options), *asyncio.run(_over_the_network(configuration, modules or []))]
+    if as_json:
+        say(json.dumps([finding.to_dict() for finding in findings]))
+    else:
+        _show(findings)
     return int(any(finding.mark == "BROKEN" for finding in findings))
 
 
-def _installation() -> Iterator[Finding]:
-    extras = ", ".join(name for name, package in EXTRAS.items() if find_spec(package)) or "none"
-    yield well(f"conductor-worker {__version__} on Python {platform.python_version()}, extras: {extras}")
-    warning = clash()
-    if warning:
-        yield worth_a_look(warning)
+async def _over_the_network(configuration: Configuration, modules: list[str]) -> list[Finding]:
+    found = await check_server(configuration)
+    return [*found, *(await check_workers(modules, configuration) if modules else [])]
 
 
-def _settings(options: ResolvedConfig) -> Iterator[Finding]:
-    for line in unknown_variables(os.environ, []):
-        # Without the workers' modules, a variable of a single worker cannot be told from a mistake.
-        yield worth_a_look(f"{line} (right if it is a worker's own: `conductor-worker workers MODULE` knows)")
-    from conductor.client.automator.journal import default_directory
-
-    if not options.journal_enabled:
-        yield worth_a_look("the result journal is off: a result that cannot be delivered is lost with its process")
-        return
-    directory = Path(options.journal_dir) if options.journal_dir else default_directory()
-    nearest = next(path for path in [directory, *directory.parents] if path.exists())
-    if os.access(nearest, os.W_OK):
-        yield well(f"the result journal can be written to {directory}")
-    else:
-        yield worth_a_look(f"the result journal cannot be written: {nearest} is not writable")
-
-
-async def _server(configuration: Configuration) -> list[Finding]:
-    from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
-    from conductor.client.http.async_api_client import AsyncApiClient
-
-    settings, host = configuration.authentication_settings, configuration.shown_host
-    async with AsyncTaskResourceApi(AsyncApiClient(configuration)) as api:
-        try:
-            polled = await api.poll_batch(PROBE, worker_id=PROBE, domain=None, count=1, timeout_ms=0)
-        except AuthorizationException as error:
-            asked = f"refuses the key '{settings.key_id}'" if settings else "asks for a key, and none is set"
-            return [broken(f"{host} {asked}: {_why(error)}. Set CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET")]
-        except NotFoundException as error:
-            return [broken(f"{host} answers, but not as Conductor does: {_why(error)}. Is the path of the URL right?")]
-        except ConductorError as error:
-            advice = "Start a server with `conductor-worker serve`, or name one with CONDUCTOR_SERVER_URL"
-            return [broken(f"{host} cannot be used: {_why(error)}. {advice}")]
-        version = await _version(api.api_client)
-    kind = "a coordinator" if FEATURE_LEASES in polled.features else "a plain Conductor server"
-    accepted = f"accepts the key '{settings.key_id}'" if settings and configuration.AUTH_TOKEN else "asks for no key"
-    return [well(f"{host} answers polls and {accepted}: {kind}, version {version}")]
-
-
-async def _version(client: AsyncApiClient) -> str:
-    try:
-        return await client.call_for(str, "GET", "/version")
-    except ConductorError:
-        return "unknown"
-
-
-def _why(error: BaseException) -> str:
-    """Without the request: what was asked says nothing to somebody who did not ask."""
-    said = re.sub(r"^GET \S+(:| answered) ", "", str(error)).rstrip(".") or type(error).__name__
-    return "; ".join([said, *getattr(error, "__notes__", [])])
+def _show(findings: list[Finding]) -> None:
+    out = standard_output()
+    for mark, line, _, remedy in findings:
+        out.print(f"[{STYLES[mark]}]{mark:>7}[/]  ", end="")
+        out.print(line, markup=False, soft_wrap=True)
+        if remedy:
+            out.print(f"         {remedy}", markup=False, soft_wrap=True, style="dim")

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio as aio
 import signal
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
 
-from conductor.cli.complaint import Complaint
-from conductor.cli.discovery import Modules, find_workers
-from conductor.cli.extras import metrics_on
-from conductor.cli.neighbours import clash
-from conductor.cli.server_choice import Url, configuration_of
+from conductor import tracing
+from conductor.cli.console import quiet, say
+from conductor.cli.discovery import Modules, Traceback, find_workers
+from conductor.cli.ready import when_ready
+from conductor.cli.server import ask_server, why
+from conductor.cli.support import LogFormat, LogLevel, Url, UserError, configuration_of, conflict, metrics_on
 from conductor.cli.worker_options import set_for_all_workers, with_worker_options
 from conductor.client.configuration.configuration import Configuration
-from conductor.client.configuration.settings.metrics_settings import MetricsSettings
-from conductor.client.worker.option import ConfigurationError
-from conductor.client.worker.worker import Worker
+from conductor.client.configuration.option import ConfigurationError
+from conductor.client.configuration.settings.metrics_settings import MetricsPortError, MetricsSettings
+from conductor.client.http.async_rest import ConductorError
+from conductor.client.worker.dependencies import DependencyError
+from conductor.client.worker.resources import StartError
+from conductor.client.worker.worker import Worker, given_options
+from conductor.client.worker.worker_config import resolve_worker_config
+from conductor.machine import run_on_loop
 from conductor.signals import kept, on_stop
+
+#: The first line waits no longer for the server; the workers do.
+SERVER_WITHIN_S = 5.0
 
 
 @with_worker_options
@@ -32,43 +43,93 @@ def run(
         typer.Option(min=0, max=65535, help="Serve /metrics, /health and /ready on this port.", show_default=False),
     ] = None,
     metrics_host: Annotated[
-        str, typer.Option(help="The address of that port: scrapers and probes come from elsewhere.")
+        str,
+        typer.Option(
+            help="The address of that port. Scrapers and probes come from elsewhere, hence every interface: whoever "
+            "reaches it reads task types, counts, times and errors, without a password. 127.0.0.1 keeps it here."
+        ),
     ] = "0.0.0.0",  # noqa: S104
+    metrics_optional: Annotated[
+        bool, typer.Option("--metrics-optional", help="Run on without metrics when that port cannot be had.")
+    ] = False,
+    log_level: LogLevel = None,
+    log_format: LogFormat = None,
+    show_traceback: Traceback = False,
     **options: Any,
 ) -> int:
     """Run the decorated workers of modules or packages. SIGTERM or Ctrl-C drains; a second one stops at once."""
     set_for_all_workers(options)
-    configuration = configuration_of(url)
-    metrics = None if metrics_port is None else metrics_on(metrics_host, metrics_port)
-    workers = find_workers(modules)
+    configuration = configuration_of(url, log_level=log_level, log_format=log_format)
+    metrics = None if metrics_port is None else metrics_on(metrics_host, metrics_port, optional=metrics_optional)
+    workers = find_workers(modules, show_traceback=show_traceback)
     configuration.apply_logging_config()
-    warning = clash()
+    if asyncio:
+        tracing.set_up(configuration.tracing)
+    warning = conflict()
     if warning:
         typer.echo(f"warning: {warning}", err=True)
+    say(f"Server {configuration.shown_host}: {_server(url)}. Starting {_named(workers)}")
     # Ctrl-C means the same as SIGTERM here; the handlers know what the first and the second of those mean. Workers take
     # tasks before their handler waits for signals: what comes in between is not to end the process with tasks in hand.
     with kept(signal.SIGTERM), on_stop(lambda _again: signal.raise_signal(signal.SIGTERM), signals=(signal.SIGINT,)):
         try:
             (_run_together if asyncio else _run_processes)(workers, configuration, metrics)
-        except ConfigurationError as error:
-            raise Complaint(error) from None
+        except (ConfigurationError, DependencyError, MetricsPortError, StartError) as error:
+            raise UserError(error) from None
+    tracing.flush()
     return 0
+
+
+def _server(url: str | None) -> str:
+    """What is there, in a few words: with a Configuration of its own, for the workers' one belongs to another loop."""
+
+    async def ask() -> str:
+        async with aio.timeout(SERVER_WITHIN_S):
+            return str(await ask_server(configuration_of(url)))
+
+    try:
+        with quiet("conductor.client.http.token"):
+            return run_on_loop(ask())
+    except ConductorError as error:
+        return f"cannot be used yet ({why(error)}); the workers go on trying"
+    except TimeoutError:
+        return f"has not answered within {SERVER_WITHIN_S:.0f} s; the workers go on trying"
+
+
+def _named(workers: Iterable[Worker]) -> str:
+    names = [worker.get_task_definition_name() for worker in workers]
+    return f"{len(names)} worker{'s' if len(names) > 1 else ''}: {', '.join(names)}"
+
+
+def polling(workers: Iterable[Worker]) -> set[str]:
+    """The task types that will be polled for: all but those of paused workers."""
+    pairs = [(worker.get_task_definition_name(), given_options(worker)) for worker in workers]
+    return {name for name, options in pairs if not resolve_worker_config(name, options).paused}
+
+
+def _say_ready() -> None:
+    say("Ready: every worker has polled. Ctrl-C finishes what is in hand; a second one ends it at once.")
 
 
 def _run_processes(workers: list[Worker], configuration: Configuration, metrics: MetricsSettings | None) -> None:
     from conductor.client.automator.task_handler import TaskHandler
 
-    with TaskHandler(workers, configuration, metrics) as handler:
+    with (
+        when_ready(polling(workers), _say_ready) as listener,
+        TaskHandler(workers, configuration, metrics, event_listeners=[listener]) as handler,
+    ):
         handler.start_processes()
         handler.join_processes()
 
 
 def _run_together(workers: list[Worker], configuration: Configuration, metrics: MetricsSettings | None) -> None:
-    from conductor.client.automator.child import run_on_loop
     from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
+    from conductor.client.telemetry.task_logs import TaskLogs
 
     async def work() -> None:
-        async with TaskHandlerAsyncIO(workers, configuration, metrics) as handler:
-            await handler.wait()
+        with when_ready(polling(workers), _say_ready) as listener:
+            async with TaskHandlerAsyncIO(workers, configuration, metrics, event_listeners=[listener]) as handler:
+                await handler.wait()
 
-    run_on_loop(work())
+    with TaskLogs():  # this process is ours: its lines say which task they are about
+        run_on_loop(work())

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from conductor.cli.complaint import Complaint
-from conductor.client.worker.option import ConfigurationError, Option
+from conductor.cli.support import UserError
+from conductor.client.configuration.option import ConfigurationError, Option
 from conductor.client.worker.worker_config import OPTIONS
 
 _METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
@@ -26,7 +26,7 @@ def with_worker_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command that ends in `**options` one option for each row of the table."""
     signature = inspect.signature(command, eval_str=True)
     own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    rows = [_parameter(row) for row in OPTIONS.values() if "cli" in row.scopes or "handler" in row.scopes]
+    rows = [_parameter(row) for row in OPTIONS.values()]
     command.__signature__ = signature.replace(parameters=[*own, *rows])  # type: ignore[attr-defined]
     return command
 
@@ -61,5 +61,5 @@ def set_for_all_workers(options: Mapping[str, str | bool | None]) -> None:
         try:
             row.parse(text, flag(row))
         except ConfigurationError as error:
-            raise Complaint(error) from None
+            raise UserError(error) from None
         os.environ[f"conductor.worker.all.{name}"] = text

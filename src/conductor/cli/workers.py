@@ -1,43 +1,98 @@
-"""`conductor-worker workers`: what would run, with every option and where its value came from."""
+"""`conductor-worker workers`: what would run, with its options and where their values came from."""
 
 from __future__ import annotations
 
-from rich.table import Table
+from collections.abc import Iterator
+from typing import Annotated, Any
 
-from conductor.cli.complaint import Complaint
-from conductor.cli.console import standard_output
-from conductor.cli.discovery import Modules, find_workers, warn_of_unknown_variables
-from conductor.client.worker.option import ConfigurationError
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from conductor.cli.console import print_table, say_json, standard_output
+from conductor.cli.discovery import Modules, Traceback, find_workers, warn_of_unknown_variables
+from conductor.cli.support import AsJson, UserError, examples
+from conductor.client.configuration.option import ConfigurationError
 from conductor.client.worker.worker import Worker, calls_coroutine, given_options
 from conductor.client.worker.worker_config import ResolvedConfig, resolve_worker_config
 
 
-def workers(modules: Modules) -> None:
-    """List the workers of modules or packages, with every option's value and where it came from."""
-    found = find_workers(modules)
+@examples("workers greetings", "workers shop.workers --all", "workers greetings.py --json")
+def workers(
+    modules: Modules,
+    every_option: Annotated[
+        bool, typer.Option("--all", help="Every option, also those that nobody has set.", show_default=False)
+    ] = False,
+    show_traceback: Traceback = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the workers of modules or packages, with what differs from the default and where it came from."""
+    found = find_workers(modules, show_traceback=show_traceback)
     try:
         configs = [resolve_worker_config(one.get_task_definition_name(), given_options(one)) for one in found]
     except ConfigurationError as error:
-        raise Complaint(error) from None
-    out = standard_output()
-    for worker, config in zip(found, configs, strict=True):
-        out.print(_title(worker, config), style="bold", highlight=False, markup=False)
-        out.print(_options(config), "")
+        raise UserError(error) from None
+    pairs = list(zip(found, configs, strict=True))
+    if as_json:
+        say_json([_wire(*pair) for pair in pairs])
+    elif every_option:
+        _print_all(pairs)
+    else:
+        heads = ["worker", "function", "option", "value", "from"]
+        print_table(heads, (row for pair in pairs for row in _rows(*pair)))
     warn_of_unknown_variables(found)
 
 
-def _title(worker: Worker, config: ResolvedConfig) -> str:
+def _print_all(pairs: list[tuple[Worker, ResolvedConfig]]) -> None:
+    out = standard_output()
+    for worker, config in pairs:
+        out.print(_title(worker, config), style="bold", highlight=False, markup=False)
+        out.print(_options(config), "")
+
+
+def _wire(worker: Worker, config: ResolvedConfig) -> dict[str, Any]:
+    return {
+        "taskType": worker.get_task_definition_name(),
+        "domain": config.domain or None,
+        "function": _place(worker),
+        "async": calls_coroutine(worker),
+        "options": {name: {"value": value, "from": config.source(name)} for name, value in config.items()},
+    }
+
+
+def _rows(worker: Worker, config: ResolvedConfig) -> Iterator[list[str]]:
+    """A row for each option that somebody has set; one for a worker with none."""
+    first = [worker.get_task_definition_name(), f"{_kind(worker)} {_place(worker)}"]
+    for name, value in config.items():
+        if config.source(name) != "default":
+            yield [*first, name, _said(value), config.source(name)]
+            first = ["", ""]
+    if first[0]:
+        yield [*first, "", "", "all defaults"]
+
+
+def _said(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+def _kind(worker: Worker) -> str:
+    return "async def" if calls_coroutine(worker) else "def"
+
+
+def _place(worker: Worker) -> str:
     function = worker.execute_function
-    place = f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', function)}"
-    kind = "async def" if calls_coroutine(worker) else "def"
+    return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', function)}"
+
+
+def _title(worker: Worker, config: ResolvedConfig) -> str:
     domain = f" in domain {config.domain}" if config.domain else ""
-    return f"{worker.get_task_definition_name()}{domain}: {kind} {place}"
+    return f"{worker.get_task_definition_name()}{domain}: {_kind(worker)} {_place(worker)}"
 
 
 def _options(config: ResolvedConfig) -> Table:
-    table = Table("option", "value", "from", box=None, pad_edge=False, padding=(0, 2, 0, 2), header_style="dim")
+    made = Table("option", "value", "from", box=None, pad_edge=False, padding=(0, 2, 0, 2), header_style="dim")
     for name, value in config.items():
         source = config.source(name)
         style = "dim" if source == "default" else ""
-        table.add_row(name, "none" if value is None else str(value), source, style=style)
-    return table
+        made.add_row(name, Text(_said(value)), source, style=style)
+    return made

@@ -8,7 +8,7 @@ from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.api.async_metadata_resource_api import AsyncMetadataResourceApi
 from conductor.client.http.api.async_resource_api import api_client_of
 from conductor.client.http.async_api_client import AsyncApiClient
-from conductor.client.sync_face import SyncClient, blocking
+from conductor.client.http.sync_face import SyncClient, blocking
 
 
 class AsyncMetadataClient(AsyncMetadataResourceApi):
@@ -46,3 +46,14 @@ class MetadataClient(SyncClient[AsyncMetadataClient]):
     get_workflow_def = blocking(AsyncMetadataClient.get_workflow_def)
     get_all_workflow_defs = blocking(AsyncMetadataClient.get_all_workflow_defs)
     unregister_workflow_def = blocking(AsyncMetadataClient.unregister_workflow_def)
+    add_workflow_tag = blocking(AsyncMetadataClient.add_workflow_tag)
+    delete_workflow_tag = blocking(AsyncMetadataClient.delete_workflow_tag)
+    get_workflow_tags = blocking(AsyncMetadataClient.get_workflow_tags)
+    set_workflow_tags = blocking(AsyncMetadataClient.set_workflow_tags)
+    addTaskTag = blocking(AsyncMetadataClient.addTaskTag)  # noqa: N815
+    deleteTaskTag = blocking(AsyncMetadataClient.deleteTaskTag)  # noqa: N815
+    getTaskTags = blocking(AsyncMetadataClient.getTaskTags)  # noqa: N815
+    setTaskTags = blocking(AsyncMetadataClient.setTaskTags)  # noqa: N815
+    getWorkflowRateLimit = blocking(AsyncMetadataClient.getWorkflowRateLimit)  # noqa: N815
+    setWorkflowRateLimit = blocking(AsyncMetadataClient.setWorkflowRateLimit)  # noqa: N815
+    removeWorkflowRateLimit = blocking(AsyncMetadataClient.removeWorkflowRateLimit)  # noqa: N815

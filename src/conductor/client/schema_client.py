@@ -8,7 +8,7 @@ from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.api.async_resource_api import api_client_of
 from conductor.client.http.api.async_schema_resource_api import AsyncSchemaResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
-from conductor.client.sync_face import SyncClient, blocking
+from conductor.client.http.sync_face import SyncClient, blocking
 
 
 class AsyncSchemaClient(AsyncSchemaResourceApi):

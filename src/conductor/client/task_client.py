@@ -10,7 +10,7 @@ from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceA
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_result import TaskResult
-from conductor.client.sync_face import SyncClient, blocking
+from conductor.client.http.sync_face import SyncClient, blocking
 
 
 class AsyncTaskClient(AsyncTaskResourceApi):
@@ -76,3 +76,5 @@ class TaskClient(SyncClient[AsyncTaskClient]):
     get_all_poll_data = blocking(AsyncTaskClient.get_all_poll_data)
     requeue_pending_tasks = blocking(AsyncTaskClient.requeue_pending_tasks)
     search = blocking(AsyncTaskClient.search)
+    signal = blocking(AsyncTaskClient.signal)
+    signal_async = blocking(AsyncTaskClient.signal_async)

@@ -8,7 +8,7 @@ from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.api.async_resource_api import api_client_of
 from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
-from conductor.client.sync_face import SyncClient, blocking
+from conductor.client.http.sync_face import SyncClient, blocking
 
 
 class AsyncWorkflowClient(AsyncWorkflowResourceApi):
@@ -35,7 +35,11 @@ class WorkflowClient(SyncClient[AsyncWorkflowClient]):
         workflow_id = workflows.start_workflow_by_name("greetings", {"name": "Ada"})
     """
 
-    def __init__(self, configuration: Configuration | AsyncApiClient | None = None) -> None:
+    def __init__(
+        self, configuration: Configuration | AsyncApiClient | None = None, metrics_collector: Any | None = None
+    ) -> None:
+        if not isinstance(configuration, AsyncApiClient) and metrics_collector is not None:
+            configuration = AsyncApiClient(configuration or Configuration(), metrics_collector=metrics_collector)
         super().__init__(AsyncWorkflowClient(configuration))
 
     start_workflow = blocking(AsyncWorkflowClient.start_workflow)
@@ -55,3 +59,9 @@ class WorkflowClient(SyncClient[AsyncWorkflowClient]):
     skip_task_from_workflow = blocking(AsyncWorkflowClient.skip_task_from_workflow)
     search = blocking(AsyncWorkflowClient.search)
     get_by_correlation_ids = blocking(AsyncWorkflowClient.get_by_correlation_ids)
+    execute_workflow_with_return_strategy = blocking(AsyncWorkflowClient.execute_workflow_with_return_strategy)
+    test_workflow = blocking(AsyncWorkflowClient.test_workflow)
+    send_message = blocking(AsyncWorkflowClient.send_message)
+    update_variables = blocking(AsyncWorkflowClient.update_variables)
+    update_state = blocking(AsyncWorkflowClient.update_state)
+    get_by_correlation_ids_in_batch = blocking(AsyncWorkflowClient.get_by_correlation_ids_in_batch)

@@ -1,34 +1,54 @@
-"""The coordinator without HTTP: what the routes call. Every method returns after its effect is on disk."""
+"""The coordinator without HTTP: poll, report, wait. What is awaited returns after its effect is on disk."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from conductor.clock import Clock
-from conductor.coordinator.definitions import Snapshots
+from conductor.coordinator.definitions.event_handlers import publish
+from conductor.coordinator.definitions.plan import SYSTEM_DOMAIN
+from conductor.coordinator.definitions.snapshots import Snapshots
 from conductor.coordinator.errors import ApiError, bad_request
-from conductor.coordinator.executions import Executions
-from conductor.coordinator.poll_data import PollData
-from conductor.coordinator.report import Outcome, Report
-from conductor.coordinator.retention import KEEP_ALL, Limits, Retention
-from conductor.coordinator.store import Notes, Store, StoreError, Tx
-from conductor.coordinator.task_queue import TaskQueue
-from conductor.coordinator.timers import DeadlineTimer
-from conductor.coordinator.waiters import Waiter, Waiters
-from conductor.wire import MAX_POLL_TIMEOUT_MS, Verdict
+from conductor.coordinator.events.consequences import Consequences
+from conductor.coordinator.events.handled import Handled
+from conductor.coordinator.limits import EVENTS_PER_STEP, EXPIRED_PER_STEP, RUNS_PER_STEP, TRIALS_AT_ONCE
+from conductor.coordinator.metrics import (
+    HEARTBEATS_TOTAL,
+    POLLS_TOTAL,
+    REPORTS_TOTAL,
+    RequestTimes,
+    Tally,
+)
+from conductor.coordinator.schedules.runs import Runs
+from conductor.coordinator.settings.secrets import Secrets
+from conductor.coordinator.store.probe import Probe
+from conductor.coordinator.store.retention import KEEP_ALL, Limits, Retention
+from conductor.coordinator.store.store import Store, StoreError
+from conductor.coordinator.store.transaction import Notes, Tx
+from conductor.coordinator.tasks.alarm import DeadlineTimer
+from conductor.coordinator.tasks.poll_data import PollData
+from conductor.coordinator.tasks.report import Outcome, Report
+from conductor.coordinator.tasks.task_queue import TaskQueue
+from conductor.coordinator.tasks.waiters import Waiter, Waiters
+from conductor.coordinator.views.waiting import Polled, Polls
+from conductor.coordinator.workflows.deadlines import Deadlines
+from conductor.coordinator.workflows.effects import FOREVER_MS
+from conductor.coordinator.workflows.executions import Executions
+from conductor.wire import MAX_POLL_TIMEOUT_MS
 
 logger = logging.getLogger(__name__)
-T = TypeVar("T")
 
-#: Overdue tasks looked at in one transaction; more are taken by the next, so that nobody waits long behind them.
-EXPIRED_PER_STEP = 200
 #: After a failed step the timer tries again this much later.
 RETRY_STEP_MS = 1000
+#: Takes what is to be called when a client has gone.
+WhenGone = Callable[[Callable[[], None]], None]
+#: What a client that knows no leases is told is counted as this.
+NO_VERDICT = "NONE"
 LONG_POLL_REFUSED = "Long Poll Timeout value cannot be more than 5 seconds"
 
 
@@ -43,34 +63,68 @@ class Poll:
     timeout_ms: int = 100
 
 
+def _log_end(workflow_id: str, name: str, status: str, reason: str | None) -> None:
+    level = logging.WARNING if status in ("FAILED", "TIMED_OUT") else logging.INFO
+    about = {"workflow_id": workflow_id, "workflow_type": name, "status": status}
+    why = f": {' '.join(reason.split())}" if reason else ""
+    logger.log(level, "workflow %s (%s) ended as %s%s", workflow_id, name, status, why, extra=about)
+
+
+def _nobody(*_: Any) -> None:
+    """Nobody wants to know."""
+
+
 class Core:
     """Rules, store, waiters and timer under one roof."""
 
     def __init__(self, store: Store, clock: Clock, keep: Limits = KEEP_ALL) -> None:
         self.store = store
+        #: Run one change in a transaction; returns after its commit.
+        self.write = store.write
+        #: Run one query beside the writer.
+        self.read = store.read
+        #: Run one that may take long, such as a search.
+        self.read_long = store.read_long
+        #: Whether the writer writes.
+        self.probe = Probe(store)
         self.clock = clock
+        self.keep = keep
+        self.started_ms = clock.wall_ms()
+        #: What is counted on the event loop, for the metrics; what is committed is counted in `store.counts`.
+        self.counts = Tally()
+        self.request_times = RequestTimes()
         self.snapshots = Snapshots()
         self.poll_data = PollData()
-        self.queue = TaskQueue(self.snapshots)
+        self.secrets = Secrets(store.salt)
+        store.call(self.secrets.load)
+        self.queue = TaskQueue(self.snapshots, self.secrets)
         self.executions = Executions(self.queue, self.snapshots, self.poll_data)
+        self.deadlines = Deadlines(self.executions, self.queue, self.snapshots)
+        self.schedule_runs = Runs(self.executions)
+        self.events = Handled(Consequences(self.executions, self.judge))
         self.waiters = Waiters(clock)
+        #: So many tests of workflows run at once.
+        self.trials = asyncio.Semaphore(TRIALS_AT_ONCE)
         self._timer = DeadlineTimer(clock, self._tick_on_time)
         self._retention = Retention(store, clock, keep) if keep else None
         self._tasks: list[asyncio.Task[None]] = []
         self._watchers: dict[int, set[asyncio.Event]] = {}
+        #: Told of every queue of the coordinator's own workers in which a task has become ready: (type, domain).
+        self.on_system_task: Callable[[str, str], None] = _nobody
 
     # -- life -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Recover: act on every deadline that passed while nobody looked, then watch the next."""
+        """Watch deadlines. Those that passed while nobody looked are acted on at once, beside the first requests."""
         loop = asyncio.get_running_loop()
 
         def committed(notes: Notes) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is parked any more
                 loop.call_soon_threadsafe(self._committed, notes)
 
+        self.store.before_commit = self._grant_to_parked
         self.store.on_commit = committed
-        self._timer.notice(await self._tick_on_time())
+        self._timer.notice(self.clock.wall_ms())
         self._tasks.append(asyncio.create_task(self._timer.run(), name="coordinator-timer"))
         if self._retention is not None:
             self._tasks.append(asyncio.create_task(self._retention.run(), name="coordinator-retention"))
@@ -87,12 +141,35 @@ class Core:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def _grant_to_parked(self, tx: Tx, notes: Notes) -> None:
+        """On the writer's thread: what has become ready is leased to those who wait for it, in the same transaction."""
+        for (task_type, domain), count in list(notes.ready.items()):
+            left = count
+            while left > 0 and (waiter := self.waiters.claim((task_type, domain))) is not None:
+                notes.granted.append((waiter, []))  # it is told in any case
+                granted = self.poll_now(tx, Poll(task_type, domain, waiter.worker_id, waiter.wanted, 0))
+                notes.granted[-1] = waiter, granted
+                left -= len(granted) or left
+            if left < count:
+                notes.ready[task_type, domain] = left
+
     def _committed(self, notes: Notes) -> None:
-        self.waiters.wake(notes.ready)
-        self._timer.notice(notes.wake_ms)
+        for waiter, granted in notes.granted:
+            waiter.give(granted)
+        if notes.ready:
+            self.waiters.wake(notes.ready)
+            for task_type, domain in notes.ready:
+                if domain.startswith(SYSTEM_DOMAIN):
+                    self.on_system_task(task_type, domain)
+        if notes.wake_at_ms is not None:
+            self._timer.notice(notes.wake_at_ms)
+        self._timer.look()
+        for workflow_id, name, status, reason in notes.ends:
+            _log_end(workflow_id, name, status, reason)
         if notes.ended and self._retention is not None:
             self._retention.notice()
-        self._moved(*notes.ended)
+        if self._watchers:
+            self._moved(*notes.moved)
 
     def _moved(self, *workflows: int) -> None:
         for workflow in workflows:
@@ -103,15 +180,18 @@ class Core:
 
     def tick(self, tx: Tx) -> int | None:
         """Act on what is due; when to look again."""
-        self.executions.expire(tx, EXPIRED_PER_STEP)
+        self.deadlines.expire(tx, EXPIRED_PER_STEP)
         self.queue.release_rate_limited(tx)
+        self.schedule_runs.start_due(tx, RUNS_PER_STEP)
+        self.events.handle(tx, EVENTS_PER_STEP)
         nearest: int | None = tx.value("nearest wake")
         tx.notes.add_wake(nearest)
-        return tx.notes.wake_ms
+        tx.live.nothing_due_before_ms = FOREVER_MS if nearest is None else nearest
+        return tx.notes.wake_at_ms
 
     async def _tick_on_time(self) -> int | None:
         try:
-            return await self.store.write(self.tick)
+            return await self.write(self.tick)
         except StoreError as error:
             logger.error("deadlines could not be acted on: %s; trying again in %d ms", error, RETRY_STEP_MS)
         # Nothing may end the timer, or keep the coordinator from starting: all other workflows wait for it too.
@@ -121,86 +201,88 @@ class Core:
 
     # -- tasks ----------------------------------------------------------------------------------------------------
 
-    async def poll(self, poll: Poll, watch: Callable[[Callable[[], None]], Any] | None = None) -> list[dict[str, Any]]:
-        """Lease tasks; park up to the timeout while there are none. `watch(gone)` tells when the client hangs up."""
+    async def poll(self, poll: Poll, when_gone: WhenGone | None = None) -> list[dict[str, Any]]:
+        """Lease tasks; park up to the timeout while there are none. `when_gone(tell)`: have `tell` called when the
+        client hangs up."""
         if poll.timeout_ms > MAX_POLL_TIMEOUT_MS:
             raise bad_request(LONG_POLL_REFUSED)
         self.poll_data.note(poll.task_type, poll.domain, poll.worker_id, self.clock.wall_ms())
+        self.counts.add((POLLS_TOTAL.name, poll.task_type))
         if poll.count <= 0:
             self.waiters.recall((poll.task_type, poll.domain), poll.worker_id)
             return []
 
         async def attempt() -> list[dict[str, Any]]:
-            return await self.store.write(lambda tx: self.poll_now(tx, poll))
+            return await self.write(lambda tx: self.poll_now(tx, poll))
 
         if poll.timeout_ms <= 0:
             return await attempt()
-        return await self._parked(poll, attempt, watch)
+        return await self._parked(poll, attempt, when_gone)
 
     def poll_now(self, tx: Tx, poll: Poll) -> list[dict[str, Any]]:
-        """Lease what is ready, without waiting."""
-        self.executions.expire(tx, EXPIRED_PER_STEP)
+        """Lease what is ready, without waiting. What is for the coordinator's own workers is for nobody else."""
+        if poll.domain.startswith(SYSTEM_DOMAIN):
+            return []
+        self.deadlines.expire(tx, EXPIRED_PER_STEP)
         return self.queue.poll(tx, poll.task_type, poll.domain, poll.worker_id, poll.count)
 
-    async def _parked(
-        self, poll: Poll, attempt: Callable[[], Any], watch: Callable[[Callable[[], None]], Any] | None
-    ) -> list[dict[str, Any]]:
-        waiter = Waiter(poll.worker_id)
-        watcher = asyncio.ensure_future(watch(waiter.leave)) if watch is not None else None
-        try:
-            key = (poll.task_type, poll.domain)
-            tasks = await self.waiters.wait(key, poll.timeout_ms / 1000, waiter, attempt, poll.count)
-        finally:
-            if watcher is not None:
-                watcher.cancel()
+    async def _parked(self, poll: Poll, attempt: Callable[[], Any], when_gone: WhenGone | None) -> list[dict[str, Any]]:
+        waiter = Waiter(poll.worker_id, poll.count)
+        if when_gone is not None:
+            when_gone(waiter.leave)
+        key = (poll.task_type, poll.domain)
+        tasks = await self.waiters.wait(key, poll.timeout_ms / 1000, waiter, attempt)
         if waiter.gone and tasks:
             # Granted in the very moment the client left: nobody works on these, so nobody must wait for their leases.
-            await self.store.write(lambda tx: self.queue.take_back(tx, [task["taskId"] for task in tasks]))
+            await self.write(lambda tx: self.queue.take_back(tx, [task["taskId"] for task in tasks]))
             return []
         return tasks
 
-    async def report(self, report: Report) -> Outcome:
-        """One report or heartbeat."""
-        return await self.store.write(lambda tx: self.judge(tx, report))
+    def publish_event(self, tx: Tx, name: str, payload: dict[str, Any]) -> None:
+        """A workflow has published an event, such as `conductor:orders:paid`: its handlers are told, once."""
+        publish(tx, name, payload)
 
-    def judge(self, tx: Tx, report: Report) -> Outcome:
-        """The verdict on one report or heartbeat, and what follows from it."""
-        outcome = self._verdict(tx, report)
-        if outcome.workflow is not None:
-            self.executions.advance(tx, [outcome.workflow])
-        return outcome
+    def polls(self) -> Polls:
+        """Who polls which queue, and how many polls are parked there."""
+        parked = self.waiters.parked()
+        known = {key: Polled(last.worker_id, last.at_ms, parked.get(key, 0)) for key, last in self.poll_data}
+        return Polls(known, self.started_ms)
 
-    def _verdict(self, tx: Tx, report: Report) -> Outcome:
-        return self.queue.extend(tx, report) if report.extend_lease else self.queue.report(tx, report)
+    def judge(self, tx: Tx, reports: Sequence[Report]) -> list[Outcome]:
+        """The verdicts on reports and heartbeats that came together, then what follows from them.
 
-    async def report_and_poll(self, report: Report) -> tuple[Outcome, dict[str, Any] | None]:
-        """A report, and the next task of the queue its task came from: one transaction, one answer."""
-        return await self.store.write(lambda tx: self._report_and_poll(tx, report))
-
-    def _report_and_poll(self, tx: Tx, report: Report) -> tuple[Outcome, dict[str, Any] | None]:
-        outcome = self.judge(tx, report)
-        if outcome.status >= 400 or outcome.ended_queue is None or report.extend_lease:
-            return outcome, None
-        task_type, domain = tx.row("queue of", outcome.ended_queue) or ("", "")
-        found = self.poll_now(tx, Poll(task_type, domain, report.worker_id, 1, 0))
-        return outcome, found[0] if found else None
-
-    async def reports(self, reports: list[Report]) -> list[Outcome]:
-        """Many at once: each is judged for itself, all in one transaction."""
-        return await self.store.write(lambda tx: self.judge_all(tx, reports))
-
-    def judge_all(self, tx: Tx, reports: list[Report]) -> list[Outcome]:
-        """The verdicts on reports that came together, then what follows from them, once for each workflow."""
-        outcomes = [self._one_of_many(tx, report) for report in reports]
-        self.executions.advance(tx, [one.workflow for one in outcomes if one.workflow is not None])
+        Each is judged for itself; each workflow is decided on once.
+        """
+        if len(reports) > 1:
+            pks = [tx.ids.workflow_pk(report.workflow_instance_id) for report in reports]
+            tx.live.load(tx, [pk for pk in pks if pk is not None])
+        outcomes = [self._verdict(tx, report) for report in reports]
+        moved: list[int] = []
+        for outcome in outcomes:
+            if outcome.expired is not None:
+                moved += self.deadlines.timed_out(tx, outcome.expired)
+            if outcome.workflow is not None:
+                moved.append(outcome.workflow)
+        self.executions.advance(tx, moved)
         return outcomes
 
-    def _one_of_many(self, tx: Tx, report: Report) -> Outcome:
+    def _verdict(self, tx: Tx, report: Report) -> Outcome:
         try:
-            with tx.savepoint():
-                return self._verdict(tx, report)
-        except ApiError as error:
-            return Outcome(report.task_id or "", error.verdict or Verdict.REJECTED, error.status, error.message)
+            found = self.queue.extend(tx, report) if report.extend_lease else self.queue.report(tx, report)
+        except ApiError as error:  # nothing was changed: a report is judged before it has an effect
+            found = Outcome(report.task_id or "", error.verdict, error.status, error.message, error=error)
+        counted = HEARTBEATS_TOTAL if report.extend_lease else REPORTS_TOTAL
+        tx.notes.count((counted.name, found.verdict or NO_VERDICT))
+        return found
+
+    def judge_and_poll(self, tx: Tx, report: Report) -> tuple[Outcome, dict[str, Any] | None]:
+        """A report, and the next task of the queue its task came from: one transaction, one answer."""
+        (outcome,) = self.judge(tx, [report])
+        if outcome.status >= 400 or outcome.ended_queue is None or report.extend_lease:
+            return outcome, None
+        task_type, domain = tx.fact("queue of", outcome.ended_queue) or ("", "")
+        found = self.poll_now(tx, Poll(task_type, domain, report.worker_id, 1, 0))
+        return outcome, found[0] if found else None
 
     async def wait_for(self, workflow: int, look: Callable[[Tx], set[int]], timeout_s: float) -> bool:
         """Park until `look` names no workflow to wait for any more. Whether it was in time.
@@ -211,7 +293,7 @@ class Core:
         self._watchers.setdefault(workflow, set()).add(moved)
         ends = self.clock.monotonic() + timeout_s
         try:
-            while wanted := await self.store.write(look):
+            while wanted := await self.write(look):
                 if new := wanted - watched:
                     watched |= new
                     for one in new:
@@ -230,13 +312,3 @@ class Core:
         self._watchers[workflow].discard(moved)
         if not self._watchers[workflow]:
             del self._watchers[workflow]
-
-    # -- everything else ------------------------------------------------------------------------------------------
-
-    async def write(self, fn: Callable[[Tx], T]) -> T:
-        """Run one change of the rules' modules."""
-        return await self.store.write(fn)
-
-    async def read(self, fn: Callable[[Tx], T]) -> T:
-        """Run one query beside the writer."""
-        return await self.store.read(fn)

@@ -36,6 +36,10 @@ class ApiError(Exception):
         #: what is left of the request is not read: the connection ends with the answer
         self.closes = closes
 
+    def in_one_line(self) -> str:
+        """All that is wrong, for a log or the reason of a failure."""
+        return "; ".join(f"{path}: {message}" for path, message in self.problems) or self.message
+
     def body(self) -> dict[str, Any]:
         """Conductor's ErrorResponse, without what is absent."""
         body: dict[str, Any] = {"status": self.status, "message": self.message, "retryable": self.retryable}

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import os
+import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Self
 
-import uvicorn
-
+from conductor import tracing
 from conductor.clock import SYSTEM_CLOCK, Clock
-from conductor.coordinator.app import App
-from conductor.coordinator.auth import Auth
 from conductor.coordinator.core import Core
-from conductor.coordinator.protocol import Protocol
-from conductor.coordinator.retention import Limits
-from conductor.coordinator.routes import ROUTES
-from conductor.coordinator.store import Store
+from conductor.coordinator.http.app import App
+from conductor.coordinator.http.auth import Auth
+from conductor.coordinator.http.connection import Connections
+from conductor.coordinator.http.origins import Origins, is_loopback
+from conductor.coordinator.http.page import PAGE_ROUTES
+from conductor.coordinator.http.routes import ROUTES
+from conductor.coordinator.store.retention import Limits
+from conductor.coordinator.store.store import Store
+from conductor.coordinator.system.addresses import Addresses
+from conductor.coordinator.system.workers import SystemWorkers
+from conductor.machine import run_on_loop
 
 logger = logging.getLogger(__name__)
 
-#: An idle kept-alive connection is closed after this.
-KEEP_ALIVE_S = 75
+#: Connections that wait to be accepted.
+BACKLOG = 2048
 #: What is still being answered this long after the drain began is cut.
 DRAIN_S = 10
 #: How long the thread may take to come up.
@@ -40,6 +44,14 @@ class Coordinator:
     `auth_key` and `auth_secret` turn authentication on; without them it listens on loopback only, unless
     `allow_remote` says otherwise. `keep_finished_s` and `keep_finished_count` limit how long and how many finished
     workflows are kept; without them, all are.
+
+    On loopback it answers only requests whose Host is a loopback name or address, or in `allowed_hosts` ("*": any), so
+    that no web page reaches it under a name of its own; beyond loopback the list counts if it is given. A page of
+    another origin may change nothing, unless its origin is in `allowed_origins`.
+
+    HTTP tasks call any address but link-local ones and those where clouds keep the keys of a machine. With
+    `http_task_hosts` they call only what is listed there: `api.example.com`, `*.example.com`, `10.1.0.0/16`,
+    `localhost:8081`.
 
     As a context manager it serves in a thread of its own; `serve()` serves in the foreground until SIGTERM or SIGINT.
 
@@ -55,15 +67,18 @@ class Coordinator:
         host: str = "127.0.0.1",
         port: int = 0,
         allow_remote: bool = False,
+        allowed_hosts: Iterable[str] = (),
+        allowed_origins: Iterable[str] = (),
         auth_key: str | None = None,
         auth_secret: str | None = None,
         keep_finished_s: float | None = None,
         keep_finished_count: int | None = None,
+        http_task_hosts: Iterable[str] = (),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         if bool(auth_key) != bool(auth_secret):
             raise ValueError("authentication needs both a key and a secret; only one of them was given")
-        if not allow_remote and not auth_key and not _is_loopback(host):
+        if not allow_remote and not auth_key and not is_loopback(host):
             raise ValueError(
                 f"refusing to listen on {host}: anybody who reaches it could run and read everything; "
                 "set a key and secret, or pass allow_remote=True"
@@ -71,10 +86,11 @@ class Coordinator:
         self.database = os.fspath(database)
         self.host = host
         self.port = port
+        self._origins = Origins(host, allowed_hosts, allowed_origins)
         self._auth = Auth(auth_key, auth_secret, clock) if auth_key and auth_secret else None
+        self._addresses = Addresses(http_task_hosts)
         self._keep = Limits(keep_finished_s, keep_finished_count)
         self._clock = clock
-        self._socket: socket.socket | None = None
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
         self._started = threading.Event()
@@ -82,6 +98,8 @@ class Coordinator:
         self._failure: BaseException | None = None
         #: The rules behind the routes, while serving.
         self.core: Core | None = None
+        #: Those who do HTTP tasks, scripts and the like, while serving.
+        self.workers: SystemWorkers | None = None
 
     @property
     def url(self) -> str:
@@ -93,8 +111,7 @@ class Coordinator:
 
     def start(self) -> Self:
         """Serve in a thread of its own; returns when requests are answered."""
-        self._bind()
-        self._thread = threading.Thread(target=self._run, name="coordinator", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(self._bind(),), name="coordinator", daemon=True)
         self._thread.start()
         if not self._started.wait(START_TIMEOUT_S):
             raise RuntimeError(f"the coordinator did not start within {START_TIMEOUT_S:.0f} s")
@@ -126,46 +143,51 @@ class Coordinator:
     def serve(self, ready: Callable[[], None] | None = None) -> None:
         """Serve until SIGTERM or SIGINT, then drain and return. `ready` is called when requests are answered."""
         self._on_ready = ready
-        self._bind()
+        bound = self._bind()
         logger.info("coordinator on %s, database %s", self.url, self.database)
-        self._run()
+        self._run(bound)
         if self._failure is not None:
             raise self._failure
 
     # -- both -----------------------------------------------------------------------------------------------------
 
-    def _bind(self) -> None:
+    def _bind(self) -> socket.socket:
         """Take the port now, so that a taken one is an error here and port 0 is a number afterwards."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        bound = socket.socket(family, socket.SOCK_STREAM)
+        # asyncio sends small answers at once only on a socket that says it is TCP.
+        bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bound.bind((self.host, self.port))
-            bound.listen(2048)
+            bound.listen(BACKLOG)
         except OSError as error:
             bound.close()
             raise OSError(error.errno, f"cannot listen on {self.host}:{self.port}: {error.strerror}") from error
-        self._socket = bound
         self.port = bound.getsockname()[1]
+        return bound
 
-    def _run(self) -> None:
+    def _run(self, bound: socket.socket) -> None:
         try:
-            _run_loop(self._serve())
+            run_on_loop(self._serve(bound))
         except (Exception, SystemExit) as error:  # handed to whoever started us
             self._failure = error
         finally:
             self._started.set()
-            if self._socket is not None:
-                self._socket.close()
+            bound.close()
 
-    async def _serve(self) -> None:
+    async def _serve(self, bound: socket.socket) -> None:
+        tracing.use_present()
         store = Store(self.database, clock=self._clock)
         try:
             self.core = Core(store, self._clock, self._keep)
             await self.core.start()
-            self._server = _Server(_config(self._app(self.core)), self.core, self._ready)
-            await self._server.serve(sockets=[self._socket] if self._socket else None)
+            self.workers = SystemWorkers(self.core, self._addresses)
+            await self.workers.start()
+            self._server = _Server(self.core, Connections(self._app(self.core)))
+            await self._server.serve(bound, self._ready)
         finally:
+            if self.workers is not None:
+                await self.workers.stop()
             if self.core is not None:
                 await self.core.stop()
             # Closing waits for the writer, whose answers go through this loop: not from the loop's own thread.
@@ -178,68 +200,54 @@ class Coordinator:
 
     def _app(self, core: Core) -> App:
         if self._auth is None:
-            return App(core, ROUTES)
-        return App(core, [*ROUTES, *self._auth.routes], self._auth.check)
+            return App(core, [*ROUTES, *PAGE_ROUTES], self._origins)
+        return App(core, [*ROUTES, *PAGE_ROUTES, *self._auth.routes], self._origins, self._auth.check)
 
 
-class _Server(uvicorn.Server):
-    """uvicorn without its ten wake-ups a second, and with a drain that begins at the signal."""
+class _Server:
+    """Accepts connections until it is told to stop; then those that are open get the answers they wait for."""
 
-    def __init__(self, config: uvicorn.Config, core: Core, ready: Callable[[], None]) -> None:
-        super().__init__(config)
+    def __init__(self, core: Core, connections: Connections) -> None:
         self._core = core
-        self._ready = ready
-        self._exit = asyncio.Event()
+        self._connections = connections
         self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        self._stop_now = asyncio.Event()
 
-    async def main_loop(self) -> None:
-        self._ready()
-        await self._exit.wait()
-        self.should_exit = True
-        self._core.drain()
+    async def serve(self, bound: socket.socket, ready: Callable[[], None]) -> None:
+        """Until `stop`, or until a signal if this is the main thread."""
+        with _signals_to(self._signalled):
+            listening = await self._loop.create_server(self._connections.connect, sock=bound, backlog=BACKLOG)
+            ready()
+            await self._stop.wait()
+            listening.close()
+            self._core.drain()
+            await self._connections.end(self._stop_now, DRAIN_S)
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        # The first asks for a drain, the second for an end. It is not raised again: stopping was what it asked for.
-        self.force_exit = self.should_exit
-        self.should_exit = True
-        self._loop.call_soon_threadsafe(self._exit.set)
+    def _signalled(self) -> None:
+        # The first asks for a drain, the second for an end.
+        (self._stop_now if self._stop.is_set() else self._stop).set()
 
     def stop(self) -> None:
         """From any thread."""
         with contextlib.suppress(RuntimeError):  # already closed
-            self._loop.call_soon_threadsafe(self._exit.set)
+            self._loop.call_soon_threadsafe(self._stop.set)
 
 
-def _config(app: Any) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http=Protocol,
-        ws="none",
-        lifespan="off",
-        access_log=False,
-        log_config=None,
-        log_level="warning",
-        server_header=False,
-        date_header=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=DRAIN_S,
-        backlog=2048,
-    )
+@contextlib.contextmanager
+def _signals_to(tell: Callable[[], None]) -> Iterator[None]:
+    """SIGTERM and SIGINT mean `tell`, on the event loop. Only the main thread hears signals; others have `stop`."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
 
+    def heard(_number: int, _frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(tell)
 
-def _run_loop(main: Any) -> None:
+    before = {number: signal.signal(number, heard) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        import uvloop
-    except ImportError:
-        asyncio.run(main)
-    else:
-        uvloop.run(main)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

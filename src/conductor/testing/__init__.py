@@ -1,9 +1,27 @@
 """The test kit: a clock that tests turn, and a scriptable server on real sockets.
 
-with ConductorStub() as server:
-    server.add_task("greet", {"name": "Ada"})
-    ...  # run a worker with Configuration(server.url)
-    server.wait_results(1)
+    with ConductorStub() as server:
+        server.add_task("greet", {"name": "Ada"})
+        ...  # run a worker with Configuration(server.url)
+        server.wait_results(1)
+
+In reading order:
+
+- `stub`: `ConductorStub`, all that a test sees of the server.
+- `request`: one request as the stub saw it, and the name of its route.
+- `script`: what a test tells the stub to do: behaviours, their order, requests that are held back.
+- `play`: a request answered as its behaviour says.
+- `router`: from a request to the function that answers it.
+- `task_routes`, `metadata_routes`, `workflow_routes`: those functions.
+- `queue`: the tasks in memory, and their leases.
+- `reports`: what the stub thinks of a report: Conductor's rules, a coordinator's verdicts.
+- `tokens`: access tokens: who gets one, and how long it is good for.
+- `errors`: refusals, in the shape that Conductor gives them.
+- `listener`, `http11`, `ports`: the socket and its thread, HTTP on it, a port that stays free.
+- `watch`: waiting for something to become true, without sleeping.
+- `fake_clock`: `FakeClock`, a clock that stands still until a test turns it.
+- `workflow_run`: a workflow under test, on a coordinator whose time a test turns.
+- `pytest_plugin`: all of it as fixtures.
 """
 
 from __future__ import annotations
@@ -13,33 +31,33 @@ from typing import TYPE_CHECKING
 from conductor.lazy import lazily
 
 if TYPE_CHECKING:
-    from conductor.testing.behaviours import Behaviour as Behaviour
-    from conductor.testing.behaviours import CloseAfter as CloseAfter
-    from conductor.testing.behaviours import Delay as Delay
-    from conductor.testing.behaviours import HalfOpen as HalfOpen
-    from conductor.testing.behaviours import Judge as Judge
-    from conductor.testing.behaviours import Malformed as Malformed
-    from conductor.testing.behaviours import Pass as Pass
-    from conductor.testing.behaviours import Reset as Reset
-    from conductor.testing.behaviours import Status as Status
     from conductor.testing.fake_clock import FakeClock as FakeClock
     from conductor.testing.request import Request as Request
+    from conductor.testing.script import Behaviour as Behaviour
+    from conductor.testing.script import CloseAfter as CloseAfter
+    from conductor.testing.script import Delay as Delay
+    from conductor.testing.script import HalfOpen as HalfOpen
+    from conductor.testing.script import Judge as Judge
+    from conductor.testing.script import Malformed as Malformed
+    from conductor.testing.script import Pass as Pass
+    from conductor.testing.script import Reset as Reset
+    from conductor.testing.script import Status as Status
     from conductor.testing.stub import ConductorStub as ConductorStub
 
 #: Name to the module that has it.
 _HOMES = {
-    "Behaviour": "behaviours",
-    "CloseAfter": "behaviours",
+    "Behaviour": "script",
+    "CloseAfter": "script",
     "ConductorStub": "stub",
-    "Delay": "behaviours",
+    "Delay": "script",
     "FakeClock": "fake_clock",
-    "HalfOpen": "behaviours",
-    "Judge": "behaviours",
-    "Malformed": "behaviours",
-    "Pass": "behaviours",
+    "HalfOpen": "script",
+    "Judge": "script",
+    "Malformed": "script",
+    "Pass": "script",
     "Request": "request",
-    "Reset": "behaviours",
-    "Status": "behaviours",
+    "Reset": "script",
+    "Status": "script",
 }
 __all__ = list(_HOMES)
 

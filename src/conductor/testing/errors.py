@@ -1,4 +1,4 @@
-"""Answers of the server that are not the wished-for ones, in the shape Conductor gives them."""
+"""The stub's error answers, in the shape that Conductor gives them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from conductor.testing.http11 import Answer
+from conductor.testing.http11 import StubAnswer
 from conductor.wire import VERDICT_FIELD, VERDICT_HEADER, Verdict
 
 
-class ApiError(Exception):
+class StubError(Exception):
     """Ends the handling of a request with an error answer."""
 
     def __init__(self, status: int, message: str, *, verdict: Verdict | None = None, **fields: Any) -> None:
@@ -27,15 +27,15 @@ class ApiError(Exception):
             body[VERDICT_FIELD] = str(self.verdict)
         return body
 
-    def answer(self) -> Answer:
+    def answer(self) -> StubAnswer:
         """The whole answer."""
         headers = {} if self.verdict is None else {VERDICT_HEADER: str(self.verdict)}
-        return Answer(self.status, msgspec.json.encode(self.to_dict()), headers=headers)
+        return StubAnswer(self.status, msgspec.json.encode(self.to_dict()), headers=headers)
 
 
-def blank_ids(**ids: str) -> ApiError:
+def blank_ids(**ids: str) -> StubError:
     """What Conductor says when a report names no task or no workflow."""
     errors = [
         {"path": f"updateTask.{name}", "message": f"{name} cannot be null or empty"} for name in ids if not ids[name]
     ]
-    return ApiError(400, "Validation failed, check below errors for detail.", validationErrors=errors)
+    return StubError(400, "Validation failed, check below errors for detail.", validationErrors=errors)

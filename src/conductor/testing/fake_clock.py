@@ -110,7 +110,7 @@ class _Sleeper:
 
 
 class _Time:
-    """The one time that twins share, and who is parked on it."""
+    """The time that twins share, and the sleepers that are parked on it."""
 
     def __init__(self) -> None:
         self.now_s = START_MONOTONIC_S

@@ -28,7 +28,7 @@ class RawRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StubAnswer:
     """What the server says to one request."""
 
     status: int = 200
@@ -55,7 +55,7 @@ def _phrase(status: int) -> str:
 
 
 class Connection(asyncio.Protocol):
-    """One client connection. Requests are served one by one; when the client leaves, the one in work is given up."""
+    """One client connection. Requests are served one by one; when the client leaves, the current one is given up."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Connection(asyncio.Protocol):
                 del self._received[:length]
                 self._pending.append(request)
         except BadRequest as error:
-            self.send(Answer(400, str(error).encode(), "text/plain"), close=True)
+            self.send(StubAnswer(400, str(error).encode(), "text/plain"), close=True)
             return
         if self._pending and self._working is None:
             self._working = asyncio.get_running_loop().create_task(self._work())
@@ -104,8 +104,8 @@ class Connection(asyncio.Protocol):
         finally:
             self._working = None
 
-    def send(self, answer: Answer, *, close: bool = False) -> None:
-        """Answer the request in work; with `close` say that this was the last, and end."""
+    def send(self, answer: StubAnswer, *, close: bool = False) -> None:
+        """Answer the request that is being served; with `close`, say that it was the last, and end."""
         self.send_raw(answer.encode(close=close), close=close)
 
     def send_raw(self, data: bytes, *, close: bool) -> None:
@@ -122,7 +122,7 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
     def reset(self) -> None:
-        """End the connection rudely (RST): the client reads 'connection reset by peer'. One that has ended is left."""
+        """End the connection rudely (RST): the client reads 'connection reset by peer'. Harmless once it has ended."""
         self._closing = True
         if self.lost.is_set():
             return

@@ -109,7 +109,7 @@ class Listener:
         await server.wait_closed()
 
     async def _end_connections(self, server: asyncio.Server) -> None:
-        """Also of those that are being accepted in this moment: a server that is closed would leave them half made."""
+        """Connections that are being accepted right now too: closing the server would leave those half made."""
         assert self._loop is not None  # noqa: S101
         for listening in server.sockets:
             self._loop.remove_reader(listening.fileno())

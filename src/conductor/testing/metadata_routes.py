@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor.testing.errors import ApiError
-from conductor.testing.http11 import Answer
+from conductor.testing.errors import StubError
+from conductor.testing.http11 import StubAnswer
 from conductor.testing.request import Request
-from conductor.testing.router import Route, body_array, body_object, json_answer
+from conductor.testing.router import StubRoute, body_array, body_object, json_answer
 
 
 class MetadataRoutes:
@@ -19,76 +19,76 @@ class MetadataRoutes:
         self.workflow_defs: dict[tuple[str, int], dict[str, Any]] = {}
         self.schemas: dict[tuple[str, int], dict[str, Any]] = {}
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[StubRoute]:
         """The endpoints. An open-source Conductor has none for schemas."""
         task_defs = [
-            Route("POST", "/metadata/taskdefs", self.register_task_defs),
-            Route("PUT", "/metadata/taskdefs", self.update_task_def),
-            Route("GET", "/metadata/taskdefs", self.all_task_defs),
-            Route("GET", "/metadata/taskdefs/*", self.read_task_def),
-            Route("DELETE", "/metadata/taskdefs/*", self.delete_task_def),
+            StubRoute("POST", "/metadata/taskdefs", self.register_task_defs),
+            StubRoute("PUT", "/metadata/taskdefs", self.update_task_def),
+            StubRoute("GET", "/metadata/taskdefs", self.all_task_defs),
+            StubRoute("GET", "/metadata/taskdefs/*", self.read_task_def),
+            StubRoute("DELETE", "/metadata/taskdefs/*", self.delete_task_def),
         ]
         workflow_defs = [
-            Route("POST", "/metadata/workflow", self.register_workflow_def),
-            Route("PUT", "/metadata/workflow", self.update_workflow_defs),
-            Route("GET", "/metadata/workflow", self.all_workflow_defs),
-            Route("GET", "/metadata/workflow/*", self.read_workflow_def),
-            Route("DELETE", "/metadata/workflow/*/*", self.delete_workflow_def),
+            StubRoute("POST", "/metadata/workflow", self.register_workflow_def),
+            StubRoute("PUT", "/metadata/workflow", self.update_workflow_defs),
+            StubRoute("GET", "/metadata/workflow", self.all_workflow_defs),
+            StubRoute("GET", "/metadata/workflow/*", self.read_workflow_def),
+            StubRoute("DELETE", "/metadata/workflow/*/*", self.delete_workflow_def),
         ]
         schemas = [
-            Route("POST", "/schema", self.register_schemas),
-            Route("GET", "/schema", self.all_schemas),
-            Route("GET", "/schema/*/*", self.read_schema),
-            Route("DELETE", "/schema/*/*", self.delete_schema),
+            StubRoute("POST", "/schema", self.register_schemas),
+            StubRoute("GET", "/schema", self.all_schemas),
+            StubRoute("GET", "/schema/*/*", self.read_schema),
+            StubRoute("DELETE", "/schema/*/*", self.delete_schema),
         ]
         return task_defs + workflow_defs + (schemas if self._with_schemas else [])
 
-    def register_task_defs(self, request: Request) -> Answer:
+    def register_task_defs(self, request: Request) -> StubAnswer:
         self.task_defs |= {_name(definition): definition for definition in body_array(request)}
-        return Answer()
+        return StubAnswer()
 
-    def update_task_def(self, request: Request) -> Answer:
+    def update_task_def(self, request: Request) -> StubAnswer:
         definition = body_object(request)
         name = _name(definition)
         if name not in self.task_defs:
-            raise ApiError(404, f"No such task by name {name}")
+            raise StubError(404, f"No such task by name {name}")
         self.task_defs[name] = definition
-        return Answer()
+        return StubAnswer()
 
-    def all_task_defs(self, request: Request) -> Answer:  # noqa: ARG002 - a handler's signature
+    def all_task_defs(self, request: Request) -> StubAnswer:  # noqa: ARG002 - a handler's signature
         return json_answer(list(self.task_defs.values()))
 
-    def read_task_def(self, request: Request, name: str) -> Answer:  # noqa: ARG002 - a handler's signature
+    def read_task_def(self, request: Request, name: str) -> StubAnswer:  # noqa: ARG002 - a handler's signature
         if name not in self.task_defs:
-            raise ApiError(404, f"No such taskType found by name: {name}")
+            raise StubError(404, f"No such taskType found by name: {name}")
         return json_answer(self.task_defs[name])
 
-    def delete_task_def(self, request: Request, name: str) -> Answer:  # noqa: ARG002 - a handler's signature
+    def delete_task_def(self, request: Request, name: str) -> StubAnswer:  # noqa: ARG002 - a handler's signature
         if self.task_defs.pop(name, None) is None:
-            raise ApiError(404, f"No such task definition: {name}")
-        return Answer()
+            raise StubError(404, f"No such task definition: {name}")
+        return StubAnswer()
 
-    def register_workflow_def(self, request: Request) -> Answer:
+    def register_workflow_def(self, request: Request) -> StubAnswer:
         definition = body_object(request)
         key = _versioned(definition)
         if key in self.workflow_defs and request.query.get("overwrite") != "true":
-            raise ApiError(409, f"Workflow with {key[0]}.{key[1]} already exists!")
+            raise StubError(409, f"Workflow with {key[0]}.{key[1]} already exists!")
         self.workflow_defs[key] = definition
-        return Answer()
+        return StubAnswer()
 
-    def update_workflow_defs(self, request: Request) -> Answer:
+    def update_workflow_defs(self, request: Request) -> StubAnswer:
         definitions = {_versioned(definition): definition for definition in body_array(request)}
         self.workflow_defs |= definitions
         return json_answer({"bulkErrorResults": {}, "bulkSuccessfulResults": [name for name, _ in definitions]})
 
-    def all_workflow_defs(self, request: Request) -> Answer:  # noqa: ARG002 - a handler's signature
+    def all_workflow_defs(self, request: Request) -> StubAnswer:  # noqa: ARG002 - a handler's signature
         return json_answer(list(self.workflow_defs.values()))
 
-    def read_workflow_def(self, request: Request, name: str) -> Answer:
+    def read_workflow_def(self, request: Request, name: str) -> StubAnswer:
         version = request.query.get("version")
         found = self.latest_workflow_def(name, int(version) if version else None)
         if found is None:
-            raise ApiError(404, f"No such workflow found by name: {name}, version: {version}")
+            raise StubError(404, f"No such workflow found by name: {name}, version: {version}")
         return json_answer(found)
 
     def latest_workflow_def(self, name: str, version: int | None) -> dict[str, Any] | None:
@@ -96,33 +96,33 @@ class MetadataRoutes:
         versions = [key for key in self.workflow_defs if key[0] == name and version in (None, key[1])]
         return self.workflow_defs[max(versions)] if versions else None
 
-    def delete_workflow_def(self, request: Request, name: str, version: str) -> Answer:  # noqa: ARG002
+    def delete_workflow_def(self, request: Request, name: str, version: str) -> StubAnswer:  # noqa: ARG002
         if self.workflow_defs.pop((name, int(version)), None) is None:
-            raise ApiError(404, f"No such workflow definition: {name} version: {version}")
-        return Answer()
+            raise StubError(404, f"No such workflow definition: {name} version: {version}")
+        return StubAnswer()
 
-    def register_schemas(self, request: Request) -> Answer:
+    def register_schemas(self, request: Request) -> StubAnswer:
         schemas = body_array(request) if isinstance(request.json, list) else [body_object(request)]
         self.schemas |= {_versioned(schema): schema for schema in schemas}
-        return Answer()
+        return StubAnswer()
 
-    def all_schemas(self, request: Request) -> Answer:  # noqa: ARG002 - a handler's signature
+    def all_schemas(self, request: Request) -> StubAnswer:  # noqa: ARG002 - a handler's signature
         return json_answer(list(self.schemas.values()))
 
-    def read_schema(self, request: Request, name: str, version: str) -> Answer:  # noqa: ARG002
+    def read_schema(self, request: Request, name: str, version: str) -> StubAnswer:  # noqa: ARG002
         if (name, int(version)) not in self.schemas:
-            raise ApiError(404, f"No such schema: {name}, version: {version}")
+            raise StubError(404, f"No such schema: {name}, version: {version}")
         return json_answer(self.schemas[name, int(version)])
 
-    def delete_schema(self, request: Request, name: str, version: str) -> Answer:  # noqa: ARG002
+    def delete_schema(self, request: Request, name: str, version: str) -> StubAnswer:  # noqa: ARG002
         if self.schemas.pop((name, int(version)), None) is None:
-            raise ApiError(404, f"No such schema: {name}, version: {version}")
-        return Answer()
+            raise StubError(404, f"No such schema: {name}, version: {version}")
+        return StubAnswer()
 
 
 def _name(definition: dict[str, Any]) -> str:
     if not definition.get("name"):
-        raise ApiError(400, "Validation failed, check below errors for detail.", validationErrors=_NAMELESS)
+        raise StubError(400, "Validation failed, check below errors for detail.", validationErrors=_NAMELESS)
     return str(definition["name"])
 
 

@@ -9,11 +9,18 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from conductor.client.http.models.task import Task
+from conductor.client.http.models.task_exec_log import TaskExecLog
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_result_status import TaskResultStatus
 from conductor.clock import Clock
 from conductor.testing.watch import call_on
-from conductor.wire import DEFAULT_RESPONSE_TIMEOUT_S, MAX_LOGS_PER_REPORT, MAX_REASON_CHARS, TERMINAL_TASK_STATUSES
+from conductor.wire import (
+    DEFAULT_RESPONSE_TIMEOUT_S,
+    MAX_LOGS_PER_REPORT,
+    MAX_REASON_CHARS,
+    TERMINAL_TASK_STATUSES,
+    Verdict,
+)
 
 
 class QueueKey(NamedTuple):
@@ -24,26 +31,26 @@ class QueueKey(NamedTuple):
 
 
 @dataclass(slots=True)
-class Lease:
+class StubLease:
     """The right to report on a task, from one poll to its report or its end."""
 
     id: str
     task_id: str
     ends_s: float
-    #: The report that consumed it.
-    report_id: str | None = None
-    consumed: bool = False
+    #: The report that ended it, and what was thought of that.
+    report: str | None = None
+    verdict: Verdict | None = None
 
 
-class TaskQueue:
+class StubQueue:
     """The tasks of the stub. Not safe by itself: whoever calls it holds the stub's lock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.tasks: dict[str, Task] = {}
         self.workflow_ids: set[str] = set()
-        self.leases: dict[str, Lease] = {}
-        self.logs: defaultdict[str, list[str]] = defaultdict(list)
+        self.leases: dict[str, StubLease] = {}
+        self.logs: defaultdict[str, list[TaskExecLog]] = defaultdict(list)
         self._ready: defaultdict[QueueKey, OrderedDict[str, Task]] = defaultdict(OrderedDict)
         self._later: defaultdict[QueueKey, dict[str, float]] = defaultdict(dict)
         self._parked: defaultdict[QueueKey, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = defaultdict(list)
@@ -55,7 +62,7 @@ class TaskQueue:
         self.make_ready(task)
 
     def make_ready(self, task: Task) -> None:
-        """Hand the task out to the next who asks."""
+        """Hand the task out to the next poll."""
         key = key_of(task)
         self._later[key].pop(task.task_id, None)
         task.status = "SCHEDULED"
@@ -63,7 +70,7 @@ class TaskQueue:
         self.ring(key)
 
     def ring(self, key: QueueKey) -> None:
-        """Wake everybody who waits here, to look again."""
+        """Wake every poll that waits here, to look again."""
         for loop, event in self._parked[key]:
             call_on(loop, event.set)
 
@@ -116,7 +123,7 @@ class TaskQueue:
         task.worker_id = worker_id
         if lease:
             task.lease_id = str(uuid4())
-            self.leases[task.lease_id] = Lease(task.lease_id, task.task_id, ends_s=0)
+            self.leases[task.lease_id] = StubLease(task.lease_id, task.task_id, ends_s=0)
             self.extend(task)
         return task
 
@@ -128,7 +135,13 @@ class TaskQueue:
             self.leases[task.lease_id].ends_s = self._clock.monotonic() + life_s
             task.lease_expires_at = task.update_time + life_s * 1000
 
-    def is_alive(self, lease: Lease) -> bool:
+    def keep_news(self, task: Task, result: TaskResult) -> None:
+        """What a heartbeat brings besides: log lines, and the output so far."""
+        self.logs[task.task_id] += result.logs
+        if result.output_data:
+            task.output_data = result.output_data
+
+    def is_alive(self, lease: StubLease) -> bool:
         """Whether the lease still gives its holder the right to report."""
         task = self.tasks[lease.task_id]
         in_time = self._clock.monotonic() < lease.ends_s
@@ -141,7 +154,7 @@ class TaskQueue:
         task.worker_id = result.worker_id
         task.reason_for_incompletion = (result.reason_for_incompletion or "")[:MAX_REASON_CHARS] or None
         task.callback_after_seconds = result.callback_after_seconds
-        self.logs[task.task_id] += [line.log for line in result.logs[:MAX_LOGS_PER_REPORT]]
+        self.logs[task.task_id] += result.logs[:MAX_LOGS_PER_REPORT]
         if result.status is TaskResultStatus.IN_PROGRESS:
             self.postpone(task, result.callback_after_seconds)
         else:

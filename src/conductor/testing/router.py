@@ -8,15 +8,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from conductor.testing.errors import ApiError
-from conductor.testing.http11 import Answer
+from conductor.testing.errors import StubError
+from conductor.testing.http11 import StubAnswer
 from conductor.testing.request import Request
 
 #: Gets the request and what stands in place of each `*` of the path.
-Handler: TypeAlias = Callable[..., Awaitable[Answer] | Answer]
+Handler: TypeAlias = Callable[..., Awaitable[StubAnswer] | StubAnswer]
 
 
-class Route(NamedTuple):
+class StubRoute(NamedTuple):
     """One endpoint. `*` in the path stands for one segment."""
 
     methods: str
@@ -27,46 +27,46 @@ class Route(NamedTuple):
 class Router:
     """All endpoints of the stub; the first that fits is taken."""
 
-    def __init__(self, *groups: list[Route]) -> None:
+    def __init__(self, *groups: list[StubRoute]) -> None:
         self._routes = [
             (route.methods.split(), re.compile(route.path.replace("*", "([^/]+)")), route.handler)
             for group in groups
             for route in group
         ]
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: Request) -> StubAnswer:
         """Call the handler; unknown paths and wrong methods are Conductor's 404 and 405."""
         known_path = False
         for methods, pattern, handler in self._routes:
             match = pattern.fullmatch(request.path)
             if match and request.method in methods:
                 answer = handler(request, *match.groups())
-                return answer if isinstance(answer, Answer) else await answer
+                return answer if isinstance(answer, StubAnswer) else await answer
             known_path = known_path or match is not None
         if known_path:
-            raise ApiError(405, f"Request method '{request.method}' is not supported")
-        raise ApiError(404, f"No static resource {request.path.lstrip('/')}.")
+            raise StubError(405, f"Request method '{request.method}' is not supported")
+        raise StubError(404, f"No static resource {request.path.lstrip('/')}.")
 
 
-def json_answer(value: Any, **headers: str) -> Answer:
+def json_answer(value: Any, **headers: str) -> StubAnswer:
     """The value as JSON."""
-    return Answer(body=msgspec.json.encode(value), headers=headers)
+    return StubAnswer(body=msgspec.json.encode(value), headers=headers)
 
 
-def text_answer(text: str, headers: dict[str, str] | None = None) -> Answer:
+def text_answer(text: str, headers: dict[str, str] | None = None) -> StubAnswer:
     """Plain text, as Conductor answers ids."""
-    return Answer(body=text.encode(), content_type="text/plain;charset=UTF-8", headers=headers or {})
+    return StubAnswer(body=text.encode(), content_type="text/plain;charset=UTF-8", headers=headers or {})
 
 
 def body_object(request: Request) -> dict[str, Any]:
     """The body, which must be a JSON object."""
     if not isinstance(request.json, dict):
-        raise ApiError(500, "Cannot deserialize the body: a JSON object is required")
+        raise StubError(500, "Cannot deserialize the body: a JSON object is required")
     return request.json
 
 
 def body_array(request: Request) -> list[dict[str, Any]]:
     """The body, which must be a JSON array of objects."""
     if not isinstance(request.json, list) or not all(isinstance(item, dict) for item in request.json):
-        raise ApiError(500, "Cannot deserialize the body: a JSON array of objects is required")
+        raise StubError(500, "Cannot deserialize the body: a JSON array of objects is required")
     return request.json

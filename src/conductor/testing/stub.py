@@ -13,18 +13,16 @@ from uuid import uuid4
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.workflow import Workflow
 from conductor.clock import SYSTEM_CLOCK, Clock
-from conductor.testing.behaviours import Behaviour
-from conductor.testing.conduct import Conduct
 from conductor.testing.fake_clock import FakeClock
-from conductor.testing.gates import Gates
 from conductor.testing.http11 import Connection, RawRequest
 from conductor.testing.listener import Listener
 from conductor.testing.metadata_routes import MetadataRoutes
-from conductor.testing.queue import TaskQueue
+from conductor.testing.play import Player
+from conductor.testing.queue import StubQueue
 from conductor.testing.reports import Reports
 from conductor.testing.request import Request
 from conductor.testing.router import Router
-from conductor.testing.script import Route, Script, fits
+from conductor.testing.script import Behaviour, Gates, RequestChoice, Script, fits
 from conductor.testing.task_routes import TaskRoutes
 from conductor.testing.tokens import Tokens
 from conductor.testing.watch import DEFAULT_TIMEOUT_S, Watch
@@ -66,7 +64,7 @@ class ConductorStub:
         self._script = Script()
         self._gates = Gates(self._watch)
         self._requests: list[Request] = []
-        self._queue = TaskQueue(self._clock)
+        self._queue = StubQueue(self._clock)
         self._reports = Reports(self._queue, leases=leases)
         self._metadata = MetadataRoutes(schemas=schemas)
         self._workflows = WorkflowRoutes(self._clock)
@@ -80,7 +78,7 @@ class ConductorStub:
             hold_partial_batches=hold_partial_batches,
         )
         router = Router(*(part.routes() for part in (self._tokens, tasks, self._metadata, self._workflows)))
-        self._conduct = Conduct(self._tokens, router, self._watch, self._clock)
+        self._player = Player(self._tokens, router, self._watch, self._clock)
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -164,11 +162,11 @@ class ConductorStub:
     def logs(self, task_id: str) -> list[str]:
         """The lines logged for a task."""
         with self._watch.held:
-            return list(self._queue.logs[task_id])
+            return [line.log for line in self._queue.logs[task_id]]
 
     # -- what it shall do wrong -----------------------------------------------------------------------------------
 
-    def script(self, route: Route, *behaviours: Behaviour, repeat: bool = False) -> None:
+    def script(self, route: RequestChoice, *behaviours: Behaviour, repeat: bool = False) -> None:
         """Play these behaviours, one a request, for the requests of a route; with `repeat` over and over.
 
         A route is "poll", "update", "heartbeat", "reports", "log", "task", "token", "taskdefs", "schema", "workflow",
@@ -177,20 +175,20 @@ class ConductorStub:
         with self._watch.held:
             self._script.add(route, behaviours, repeat=repeat)
 
-    def clear_script(self, route: Route | None = None) -> None:
+    def clear_script(self, route: RequestChoice | None = None) -> None:
         """Behave again, for one route or for all."""
         with self._watch.held:
             self._script.clear(route)
 
-    def hold(self, route: Route) -> None:
+    def hold(self, route: RequestChoice) -> None:
         """Let the requests of a route wait, before they have any effect, until `release`."""
         self._gates.close(route)
 
-    def release(self, route: Route | None = None) -> None:
+    def release(self, route: RequestChoice | None = None) -> None:
         """Let them go, of one route or of all."""
         self._gates.open(route)
 
-    def held(self, route: Route) -> int:
+    def held(self, route: RequestChoice) -> int:
         """How many requests of the route are waiting."""
         return self._gates.waiting(route)
 
@@ -206,7 +204,7 @@ class ConductorStub:
         with self._watch.held:
             return list(self._requests)
 
-    def requests_of(self, route: Route) -> list[Request]:
+    def requests_of(self, route: RequestChoice) -> list[Request]:
         """The requests of one route."""
         return [request for request in self.requests if fits(route, request)]
 
@@ -294,5 +292,5 @@ class ConductorStub:
         await self._gates.go_through(request)
         with self._watch.held:
             behaviour = self._script.play(request)
-        await self._conduct.behave(behaviour, connection, request, close=not raw.keep_alive)
+        await self._player.play(behaviour, connection, request, close=not raw.keep_alive)
         self._watch.notify()

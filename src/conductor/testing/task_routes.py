@@ -8,12 +8,12 @@ from collections.abc import Callable
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_exec_log import TaskExecLog
 from conductor.clock import Clock
-from conductor.testing.errors import ApiError
-from conductor.testing.http11 import Answer
-from conductor.testing.queue import QueueKey, TaskQueue
+from conductor.testing.errors import StubError
+from conductor.testing.http11 import StubAnswer
+from conductor.testing.queue import QueueKey, StubQueue
 from conductor.testing.reports import Reports
 from conductor.testing.request import Request
-from conductor.testing.router import Route, body_array, body_object, json_answer, text_answer
+from conductor.testing.router import StubRoute, body_object, json_answer, text_answer
 from conductor.testing.watch import Watch
 from conductor.wire import FEATURES, FEATURES_HEADER, MAX_POLL_TIMEOUT_MS
 
@@ -28,7 +28,7 @@ class TaskRoutes:
 
     def __init__(
         self,
-        queue: TaskQueue,
+        queue: StubQueue,
         reports: Reports,
         watch: Watch,
         clock: Clock,
@@ -44,34 +44,37 @@ class TaskRoutes:
         self._hold_partial_batches = hold_partial_batches
         #: How often a worker has recalled its polls of a queue.
         self._recalls: Counter[tuple[QueueKey, str | None]] = Counter()
+        #: Who polled last, as a server lists it.
+        self._polls: dict[QueueKey, dict[str, object]] = {}
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[StubRoute]:
         """The endpoints, the more special ones first."""
         return [
-            Route("GET POST", "/tasks/poll/batch/*", self.poll_batch),
-            Route("GET", "/tasks/poll/*", self.poll_one),
-            Route("POST", "/tasks", self.update),
-            *([Route("POST", "/tasks/reports", self.update_batch)] if self._leases else []),
-            Route("GET", "/tasks/queue/size", self.queue_size),
-            Route("GET", "/tasks/queue/all", self.queue_sizes),
-            Route("GET", "/tasks/*/log", self.read_log),
-            Route("POST", "/tasks/*/log", self.add_log),
-            Route("GET", "/tasks/*", self.read_task),
+            StubRoute("GET POST", "/tasks/poll/batch/*", self.poll_batch),
+            StubRoute("GET", "/tasks/poll/*", self.poll_one),
+            StubRoute("POST", "/tasks", self.update),
+            *([StubRoute("POST", "/tasks/reports", self.update_batch)] if self._leases else []),
+            StubRoute("GET", "/tasks/queue/size", self.queue_size),
+            StubRoute("GET", "/tasks/queue/all", self.queue_sizes),
+            StubRoute("GET", "/tasks/queue/polldata/all", self.poll_data),
+            StubRoute("GET", "/tasks/*/log", self.read_log),
+            StubRoute("POST", "/tasks/*/log", self.add_log),
+            StubRoute("GET", "/tasks/*", self.read_task),
         ]
 
-    async def poll_one(self, request: Request, task_type: str) -> Answer:
+    async def poll_one(self, request: Request, task_type: str) -> StubAnswer:
         tasks = await self._poll(request, task_type, 1, _DEFAULT_POLL_MS)
         if tasks:
-            return Answer(body=tasks[0], headers=self._features)
-        return Answer(204, headers=self._features)
+            return StubAnswer(body=tasks[0], headers=self._features)
+        return StubAnswer(204, headers=self._features)
 
-    async def poll_batch(self, request: Request, task_type: str) -> Answer:
+    async def poll_batch(self, request: Request, task_type: str) -> StubAnswer:
         count = _number(request, "count", 1)
         timeout_ms = _number(request, "timeout", _DEFAULT_POLL_MS)
         if timeout_ms > MAX_POLL_TIMEOUT_MS:
-            raise ApiError(400, "Long Poll Timeout value cannot be more than 5 seconds")
+            raise StubError(400, "Long Poll Timeout value cannot be more than 5 seconds")
         tasks = await self._poll(request, task_type, count, timeout_ms)
-        return Answer(body=b"[" + b",".join(tasks) + b"]", headers=self._features)
+        return StubAnswer(body=b"[" + b",".join(tasks) + b"]", headers=self._features)
 
     @property
     def _features(self) -> dict[str, str]:
@@ -81,6 +84,12 @@ class TaskRoutes:
         """The tasks as they travel: encoded before anybody can change them."""
         key = QueueKey(task_type, request.query.get("domain"))
         caller = (key, request.query.get("workerid"))
+        self._polls[key] = {
+            "queueName": task_type,
+            "domain": key.domain,
+            "workerId": caller[1],
+            "lastPollTime": self._clock.wall_ms(),
+        }
         if count <= 0:
             self._recall(*caller)
             return []
@@ -93,8 +102,8 @@ class TaskRoutes:
             return [task.encode() for task in tasks]
 
     def _recall(self, key: QueueKey, worker_id: str | None) -> None:
-        """A coordinator answers a worker's parked polls when that wants no more work."""
-        if self._leases:
+        """A coordinator answers a worker's parked polls when that wants no more work; whose those are, it must say."""
+        if self._leases and worker_id is not None:
             with self._watch.held:
                 self._recalls[key, worker_id] += 1
                 self._queue.ring(key)
@@ -117,41 +126,48 @@ class TaskRoutes:
                     self._queue.unpark(key, event)
                 self._watch.notify()
 
-    def update(self, request: Request) -> Answer:
+    def update(self, request: Request) -> StubAnswer:
+        if self._leases and not isinstance(request.json, dict):
+            raise self._reports.malformed("A report is a JSON object")
         with self._watch.held:
             return self._reports.take(body_object(request))
 
-    def update_batch(self, request: Request) -> Answer:
+    def update_batch(self, request: Request) -> StubAnswer:
+        if not isinstance(request.json, list):
+            raise StubError(400, "A JSON array of reports is required")
         with self._watch.held:
-            return json_answer(self._reports.take_batch(body_array(request)))
+            return json_answer(self._reports.take_batch(request.json))
 
-    def read_task(self, request: Request, task_id: str) -> Answer:  # noqa: ARG002 - a handler's signature
+    def read_task(self, request: Request, task_id: str) -> StubAnswer:  # noqa: ARG002 - a handler's signature
         with self._watch.held:
-            return Answer(body=self._find(task_id).encode())
+            return StubAnswer(body=self._find(task_id).encode())
 
     def _find(self, task_id: str) -> Task:
         if task_id not in self._queue.tasks:
-            raise ApiError(404, f"Task not found for taskId: {task_id}")
+            raise StubError(404, f"Task not found for taskId: {task_id}")
         return self._queue.tasks[task_id]
 
-    def add_log(self, request: Request, task_id: str) -> Answer:
+    def add_log(self, request: Request, task_id: str) -> StubAnswer:
         with self._watch.held:
-            self._queue.logs[task_id].append(request.body.decode())
-        return Answer()
+            self._queue.logs[task_id].append(TaskExecLog(log=request.body.decode(), task_id=task_id))
+        return StubAnswer()
 
-    def read_log(self, request: Request, task_id: str) -> Answer:  # noqa: ARG002 - a handler's signature
+    def read_log(self, request: Request, task_id: str) -> StubAnswer:  # noqa: ARG002 - a handler's signature
         with self._watch.held:
             lines = list(self._queue.logs[task_id])
-        return json_answer([TaskExecLog(log=line, task_id=task_id) for line in lines]) if lines else Answer(204)
+        return json_answer(lines) if lines else StubAnswer(204)
 
-    def queue_size(self, request: Request) -> Answer:
+    def queue_size(self, request: Request) -> StubAnswer:
         key = QueueKey(request.query.get("taskType", ""), request.query.get("domain") or None)
         with self._watch.held:
             return text_answer(str(self._queue.ready(key)))
 
-    def queue_sizes(self, request: Request) -> Answer:  # noqa: ARG002 - a handler's signature
+    def queue_sizes(self, request: Request) -> StubAnswer:  # noqa: ARG002 - a handler's signature
         with self._watch.held:
             return json_answer(self._queue.sizes())
+
+    def poll_data(self, request: Request) -> StubAnswer:  # noqa: ARG002 - a handler's signature
+        return json_answer([*self._polls.values()])
 
 
 def _number(request: Request, name: str, default: int) -> int:
@@ -159,4 +175,4 @@ def _number(request: Request, name: str, default: int) -> int:
     try:
         return int(value)
     except ValueError:
-        raise ApiError(500, f"Failed to convert {name}={value!r} to a number") from None
+        raise StubError(500, f"Failed to convert {name}={value!r} to a number") from None

@@ -1,19 +1,19 @@
-"""The stub's door: who may come in, and for how long."""
+"""Access tokens of the stub: who gets one, and how long it is good for."""
 
 from __future__ import annotations
 
 from uuid import uuid4
 
 from conductor.clock import Clock
-from conductor.testing.errors import ApiError
-from conductor.testing.http11 import Answer
+from conductor.testing.errors import StubError
+from conductor.testing.http11 import StubAnswer
 from conductor.testing.request import Request
-from conductor.testing.router import Route, body_object, json_answer
+from conductor.testing.router import StubRoute, body_object, json_answer
 from conductor.wire import AUTH_HEADER
 
 
 class Tokens:
-    """Gives tokens for the right key and secret and asks for one everywhere else. Without a pair there is no door."""
+    """Gives tokens for the right key and secret, and asks for one everywhere else; without such a pair, for none."""
 
     def __init__(self, auth: tuple[str, str] | None, ttl_s: float, clock: Clock) -> None:
         self._auth = auth
@@ -23,14 +23,14 @@ class Tokens:
         self.issued: list[str] = []
         self._ends_s: dict[str, float] = {}
 
-    def routes(self) -> list[Route]:
-        """The endpoint, where there is a door. (A plain Conductor answers 404.)"""
-        return [] if self._auth is None else [Route("POST", "/token", self.issue)]
+    def routes(self) -> list[StubRoute]:
+        """The endpoint, if tokens are asked for. (A plain Conductor has none and answers 404.)"""
+        return [] if self._auth is None else [StubRoute("POST", "/token", self.issue)]
 
-    def issue(self, request: Request) -> Answer:
+    def issue(self, request: Request) -> StubAnswer:
         asked = body_object(request)
         if (asked.get("keyId"), asked.get("keySecret")) != self._auth:
-            raise ApiError(401, "Invalid key or secret", error="INVALID_CREDENTIALS")
+            raise StubError(401, "Invalid key or secret", error="INVALID_CREDENTIALS")
         token = f"token-{len(self.issued) + 1}-{uuid4()}"
         self.issued.append(token)
         self._ends_s[token] = self._clock.monotonic() + self._ttl_s
@@ -46,6 +46,6 @@ class Tokens:
             return
         token = request.headers.get(AUTH_HEADER.lower(), "")
         if token not in self.issued:
-            raise ApiError(401, "No valid token", error="INVALID_TOKEN")
+            raise StubError(401, "No valid token", error="INVALID_TOKEN")
         if self._ends_s.get(token, 0.0) <= self._clock.monotonic():
-            raise ApiError(401, "Token cannot be null or empty or expired", error="EXPIRED_TOKEN")
+            raise StubError(401, "Token cannot be null or empty or expired", error="EXPIRED_TOKEN")

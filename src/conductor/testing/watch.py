@@ -11,7 +11,7 @@ from typing import NoReturn, TypeVar
 T = TypeVar("T")
 
 #: How long a waiting test is patient, in real seconds.
-DEFAULT_TIMEOUT_S = 10.0
+DEFAULT_TIMEOUT_S = 30.0
 
 
 class Watch:
@@ -29,7 +29,7 @@ class Watch:
         return self._condition
 
     def notify(self) -> None:
-        """Let everybody who waits look again."""
+        """Let all waiters look again."""
         with self._condition:
             self._condition.notify_all()
             wakers, self._wakers = self._wakers, []

@@ -57,12 +57,16 @@ def _any(text: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(text, pattern.replace("[", "[[]")) for pattern in patterns)
 
 
+def _expected(fields: dict[str, Any]) -> Expected:
+    return Expected(**fields)
+
+
 def read_expected(path: Path, target: str) -> list[Expected]:
     """The entries that apply to a target."""
-    entries = tomllib.loads(path.read_text())["difference"]
+    entries: list[dict[str, Any]] = tomllib.loads(path.read_text())["difference"]
     lists = ("answers", "fields", "targets")
     made = [
-        Expected(**{key: tuple(value) if key in lists else value for key, value in entry.items()}) for entry in entries
+        _expected({key: tuple(value) if key in lists else value for key, value in entry.items()}) for entry in entries
     ]
     for entry in made:
         assert entry.kind in KINDS, f"{entry.kind!r} is no reason to differ: {entry.reason}"

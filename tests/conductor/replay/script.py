@@ -112,7 +112,7 @@ LIFE_OF_A_TASK = [
     Ask("the workflow between two attempts", "GET", "/workflow/<workflow>"),
     report("fail it again", "FAILED", reasonForIncompletion="too late"),
     Ask("the second attempt", "GET", POLL, keep=FIRST_TASK),
-    Ask("write to its log", "POST", "/tasks/<task>/log", text="a line of log", content_type="text/plain"),
+    Ask("write to its log", "POST", "/tasks/<task>/log", text="a line of log", content_type="application/json"),
     report("complete", "COMPLETED", outputData={"deep": {"list": [1, "two", None, {"x": []}], "flag": True}}),
     report("complete it twice", "COMPLETED", outputData={"other": 1}),
     report("a heartbeat too late", "IN_PROGRESS", extendLease=True),

@@ -23,7 +23,7 @@ DOWNLOAD_TIMEOUT_S = 1800
 #: From this version on a JVM can write down what it loaded and compiled, and start from that in half the time.
 JAVA_WITH_AOT = 25
 #: For a start with little processor time: these servers live for minutes.
-FLAGS = ("-Xmx1g", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+FLAGS: tuple[str, ...] = ("-Xmx1g", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 @functools.cache
@@ -81,7 +81,7 @@ def server_jar() -> Path:
         with tempfile.TemporaryDirectory(dir=home.parent) as scratch:
             big = _download(Path(scratch))
             unpacked = Path(scratch) / "unpacked"
-            unpack = [java, "-Djarmode=tools", "-jar", big, "extract", "--destination", unpacked]
+            unpack = [str(java), "-Djarmode=tools", "-jar", str(big), "extract", "--destination", str(unpacked)]
             subprocess.run(unpack, check=True, capture_output=True, timeout=300)
             unpacked.rename(home)
     return jar

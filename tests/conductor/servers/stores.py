@@ -45,6 +45,7 @@ class Sqlite(Store):
             "conductor.queue.type": "sqlite",
             "conductor.indexing.type": "sqlite",
             "conductor.workflow-execution-lock.type": "local_only",
+            "conductor.scheduler.enabled": "true",
         }
 
 
@@ -90,7 +91,7 @@ class Postgres(Store):
             shutil.chown(self._data, self._user)
 
     def _answers(self, programs: Path) -> bool:
-        asked = [programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self._port), "-U", "conductor"]
+        asked = [str(programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self._port), "-U", "conductor"]
         return subprocess.run(asked, check=False).returncode == 0
 
     def _run(self, program: Path, *arguments: object) -> None:

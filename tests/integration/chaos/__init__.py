@@ -1,1 +1,26 @@
-"""Chaos: real processes behind a network that lies, and a ledger of what really happened."""
+"""Chaos: real processes on a bad network and bad disks, attacked for as long as they work, and judged afterwards.
+
+`make chaos` runs it (`ARGS="--tasks 50000"`, `--seed N`, `--kills 200`, `--help`); the tests run small versions.
+
+Everybody who takes part writes down what happened, at once, in the *ledger*: a file that many processes append to, and
+whose lines stay whatever happens to their writer. A worker writes that it began, what it did to the world and what it
+was told; a client writes what it was answered. Afterwards the ledger is compared with what the server has.
+
+| file | what |
+|---|---|
+| `__main__.py` | the command: reads its options, prints the figures and the broken promises |
+| `run.py` | a chaos run from beginning to end: its plan, and who is started when |
+| `attacks.py` | kills, stops, full disks, drains and terminated workflows, one after the other |
+| `processes.py` | the processes that are attacked: the coordinator and the worker programs |
+| `disks.py` | the disks that are filled |
+| `proxy.py`, `http_stream.py` | the bad network: delays, cuts, resets, duplicates and error pages |
+| `server.py` | the coordinator as a client sees it: definitions, starts, questions |
+| `workers.py`, `work.py` | the workers and what they do: planned endings, and one effect on the world |
+| `conductor_python_workers.py` | the same work under conductor-python, for `benchmarks/chaos_comparison.py` |
+| `ledger.py` | the ledger |
+| `checks.py` | what a run came to: figures, and every promise that was broken |
+| `kills.py` | the other run: nothing but kills of the coordinator, and everything it had answered looked up again |
+
+Chance comes from one seed: the same seed gives the same jobs, faults and attacks in the same order. When exactly each
+of them meets a process is up to the machine.
+"""

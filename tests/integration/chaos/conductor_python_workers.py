@@ -5,8 +5,8 @@ import logging
 import sys
 import time
 
-from deeds import Deed
 from ledger import Ledger
+from work import Work
 
 from conductor.client.automator.task_handler import TaskHandler
 from conductor.client.configuration.configuration import Configuration
@@ -20,35 +20,35 @@ ledger = Ledger(sys.argv[2])
 
 def begin(plan: dict) -> tuple:
     context = get_task_context()
-    deed = Deed(ledger, plan, task=context.get_task_id(), lease=None)
-    ending = deed.ending(context.get_retry_count(), context.get_poll_count())
+    work = Work(ledger, plan, task=context.get_task_id(), lease=None)
+    ending = work.ending(context.get_retry_count(), context.get_poll_count())
     if ending == "fail":
         raise RuntimeError("planned failure")
     if ending == "refuse":
         raise NonRetryableException("planned refusal")
-    return deed, ending
+    return work, ending
 
 
 @worker_task(task_definition_name="chaos_sync", thread_count=12, lease_extend_enabled=True)
 def work_in_a_thread(plan: dict) -> object:
-    deed, ending = begin(plan)
+    work, ending = begin(plan)
     if ending == "later":
         return TaskInProgress(callback_after_seconds=1)
-    time.sleep(deed.half_s)
-    deed.effect()
-    time.sleep(deed.half_s)
-    return deed.ended()
+    time.sleep(work.half_s)
+    work.effect()
+    time.sleep(work.half_s)
+    return work.ended()
 
 
 @worker_task(task_definition_name="chaos_async", thread_count=25, lease_extend_enabled=True)
 async def work_on_the_loop(plan: dict) -> object:
-    deed, ending = begin(plan)
+    work, ending = begin(plan)
     if ending == "later":
         return TaskInProgress(callback_after_seconds=0)
-    await asyncio.sleep(deed.half_s)
-    deed.effect()
-    await asyncio.sleep(deed.half_s)
-    return deed.ended()
+    await asyncio.sleep(work.half_s)
+    work.effect()
+    await asyncio.sleep(work.half_s)
+    return work.ended()
 
 
 class Told:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from typing import NamedTuple
 
 _HEAD_END = b"\r\n\r\n"
@@ -62,6 +64,12 @@ class Stream:
     def close(self) -> None:
         """Drop the connection with whatever is on its way."""
         self.writer.transport.abort()
+
+    def reset(self) -> None:
+        """Drop the connection with a reset, as a machine does that knows nothing of it any more."""
+        raw: socket.socket = self.writer.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()
 
     async def _body(self, head: Message, *, answer: bool) -> bytes | None:
         if answer and head.first_line.split(" ")[1] in ("204", "304"):

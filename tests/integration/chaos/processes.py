@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import IO
 
 import psutil
 
@@ -28,30 +32,45 @@ DRAIN_S = 20.0
 
 
 class CoordinatorProcess:
-    """A coordinator on one file. `on_port` learns where it listens each time it starts."""
+    """A coordinator on one file. `on_port` learns where it listens each time it starts. For a `with` block."""
 
-    def __init__(self, directory: Path, on_port: Callable[[int], None]) -> None:
-        self._database = directory / "coordinator.db"
-        self._log = directory / "coordinator.log"
+    def __init__(self, database: Path, log: Path, on_port: Callable[[int], None] = lambda _port: None) -> None:
+        self._database = database
+        self.log = log
         self._on_port = on_port
         self.port = 0
-        self.kills = 0
         self.start()
+
+    def __enter__(self) -> CoordinatorProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.kill()
+
+    @property
+    def pid(self) -> int:
+        """The process of the latest start."""
+        return self.process.pid
 
     def start(self) -> None:
         """Start it, and return when it answers."""
-        with self._log.open("ab") as log:
-            command = [sys.executable, "-c", _COORDINATOR, str(self._database)]
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+        command = [sys.executable, "-c", _COORDINATOR, str(self._database)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        # Its log goes through a pipe: a process that may write no file can still say so.
+        self._logging = threading.Thread(target=_append, args=(self.process.stderr, self.log), daemon=True)
+        self._logging.start()
         line = self.process.stdout.readline()
-        assert line, f"the coordinator did not start:\n{self._log.read_text()[-3000:]}"
+        if not line:
+            self._logging.join(END_S)
+            raise AssertionError(f"the coordinator did not start:\n{self.log.read_text()[-3000:]}")
         self.port = int(line)
         self._on_port(self.port)
 
     def kill(self) -> None:
         """-9: nothing it holds in memory survives."""
-        self.kills += 1
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
@@ -60,8 +79,17 @@ class CoordinatorProcess:
 
     def _end(self, number: int) -> int:
         self.process.send_signal(number)
-        self.process.communicate(timeout=END_S)
+        self.process.wait(timeout=END_S)
+        self._logging.join(END_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
         return self.process.returncode
+
+
+def _append(lines: IO[bytes], path: Path) -> None:
+    with lines, path.open("ab", buffering=0) as log:
+        for line in lines:
+            log.write(line)
 
 
 class WorkerProgram:
@@ -70,10 +98,8 @@ class WorkerProgram:
     def __init__(self, name: str, command: Sequence[str], directory: Path, environment: dict[str, str]) -> None:
         self.name = name
         self._command = list(command)
-        self._log = directory / f"{name}.log"
+        self.log = directory / f"{name}.log"
         self._environment = {**os.environ, **environment}
-        self.kills = 0
-        self.drains = 0
         #: Every process that was killed.
         self.killed_pids: set[int] = set()
         #: Drains that did not come to an end.
@@ -83,30 +109,32 @@ class WorkerProgram:
 
     def start(self) -> None:
         """Start it and return at once."""
-        with self._log.open("ab") as log:
+        with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self._command, env=self._environment, stdout=log, stderr=log, start_new_session=True
             )
         self._sessions.add(self.process.pid)
 
-    def kill_one(self, rng: random.Random) -> bool:
-        """-9 for the program or for one of its children. True: the program itself, which must be started again."""
-        self.kills += 1
-        processes = self._family()
-        victim = rng.choice(processes) if processes else self.process.pid
+    def kill_one(self, rng: random.Random) -> None:
+        """-9 for the program or for one of its children; the program itself is started again."""
+        victim = self._one(rng)
         self.killed_pids.add(victim)
-        try:
-            os.kill(victim, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        _signal(victim, signal.SIGKILL)
         if victim == self.process.pid:
             self.process.wait(timeout=END_S)
-            return True
-        return False
+            self.start()
+
+    def stop_one(self, rng: random.Random, seconds: float) -> None:
+        """SIGSTOP for the program or for one of its children, and SIGCONT so much later."""
+        victim = self._one(rng)
+        _signal(victim, signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            _signal(victim, signal.SIGCONT)
 
     def drain(self) -> None:
         """SIGTERM, and wait for the end; -9 for one that does not end."""
-        self.drains += 1
         self.process.send_signal(signal.SIGTERM)
         try:
             self.process.wait(timeout=DRAIN_S)
@@ -115,18 +143,35 @@ class WorkerProgram:
             self.process.kill()
             self.process.wait(timeout=END_S)
 
+    def wait_gone(self) -> list[str]:
+        """Wait until no process of any start is left; those that stay, by what they are."""
+        _, alive = psutil.wait_procs(self._left(), timeout=DRAIN_S)
+        return [f"{self.name}: {process}" for process in alive]
+
     def end(self) -> None:
         """Whatever is left of it, of every start."""
-        for session in self._sessions:
-            try:
-                os.killpg(session, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        for process in self._left():
+            _signal(process.pid, signal.SIGKILL)
         self.process.wait(timeout=END_S)
 
-    def _family(self) -> list[int]:
+    def _left(self) -> list[psutil.Process]:
+        left = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
+                if os.getsid(process.pid) in self._sessions and process.status() != psutil.STATUS_ZOMBIE:
+                    left.append(process)
+        return left
+
+    def _one(self, rng: random.Random) -> int:
+        """One of the living processes of the program. Sorted, so that the same draw is the same kind of process."""
         try:
             parent = psutil.Process(self.process.pid)
-            return [parent.pid, *(child.pid for child in parent.children(recursive=True))]
+            family = [parent.pid, *sorted(child.pid for child in parent.children(recursive=True))]
         except psutil.NoSuchProcess:
-            return []
+            family = [self.process.pid]
+        return family[int(rng.random() * len(family))]  # one draw, however many there are
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)

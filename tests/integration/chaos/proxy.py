@@ -1,4 +1,5 @@
-"""A network that lies: it delays, cuts, halves, duplicates and swallows requests, and writes down what it saw."""
+"""A bad network: it delays, cuts, halves, resets, duplicates and swallows requests, answers some with an error page of
+its own, and writes down what it saw."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from .http_stream import Message, Stream
 
 #: Put by the worker on every request: process id and monotonic nanoseconds at which it was sent.
 SENT_HEADER = "x-chaos-sent"
+_ERROR_PAGE = b"HTTP/1.1 %s\r\ncontent-type: text/html\r\ncontent-length: 11\r\nconnection: close\r\n\r\n<h1>no</h1>"
 _ABOUT_TASK = re.compile(r"^/api/tasks/(?!poll|queue|reports|update-v2)([^/?]+)")
 
 
@@ -31,6 +33,12 @@ class Faults:
     halve_answer: float = 0.01
     duplicate: float = 0.04
     blackhole: float = 0.003
+    #: The connection is reset before the request has gone on, or when its answer is there.
+    reset_request: float = 0.01
+    reset_answer: float = 0.01
+    #: 503 instead of passing the request on, or 502 instead of the answer to one that was passed on.
+    unavailable: float = 0.01
+    bad_gateway: float = 0.01
 
     def draw(self, rng: random.Random, request: Message) -> str:  # a test may go by the request instead
         """The fate of one request."""
@@ -48,7 +56,7 @@ class Fate(Protocol):
     def draw(self, rng: random.Random, request: Message) -> str: ...
 
 
-CALM = Faults(0, 0, 0, 0, 0, 0, 0)
+CALM = Faults(**dict.fromkeys(vars(Faults()), 0.0))
 #: Delays are up to this long; late duplicates come up to this much later.
 MAX_DELAY_S = 0.6
 MAX_DUPLICATE_S = 1.5
@@ -71,14 +79,14 @@ class Seen(NamedTuple):
 class Proxy:
     """Listens in a thread of its own. `upstream_port` may change while it runs: the server comes back elsewhere."""
 
-    def __init__(self, faults: Fate, seed: int = 0) -> None:
+    def __init__(self, faults: Fate, rng: random.Random | None = None) -> None:
         self.faults = faults
         self.upstream_port = 0
         self.port = 0
         self.fates: Counter[str] = Counter()
         self.requests: Counter[str] = Counter()
         self.seen: list[Seen] = []
-        self._rng = random.Random(seed)
+        self._rng = rng or random.Random(0)
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._stop = asyncio.Event()
@@ -128,6 +136,12 @@ class Proxy:
         self._note(request, fate)
         if fate == "cut_request":
             return False
+        if fate == "reset_request":
+            client.reset()
+            return False
+        if fate == "unavailable":
+            await client.send(_ERROR_PAGE % b"503 Service Unavailable")
+            return False
         if fate == "blackhole":
             await client.ended()
             return False
@@ -146,6 +160,12 @@ class Proxy:
     async def _return(self, fate: str, client: Stream, upstream: Stream) -> bool:
         answer = await self._answer(client, upstream)
         if answer is None or fate == "cut_answer":
+            return False
+        if fate == "reset_answer":
+            client.reset()
+            return False
+        if fate == "bad_gateway":
+            await client.send(_ERROR_PAGE % b"502 Bad Gateway")
             return False
         if fate == "halve_answer":
             await client.send(answer.raw[: self._rng.randrange(1, len(answer.raw))])

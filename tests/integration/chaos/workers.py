@@ -12,8 +12,8 @@ import sys
 import time
 from typing import Any
 
-from deeds import Deed
 from ledger import Ledger
+from work import Work
 
 from conductor.client.automator.task_handler import TaskHandler
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
@@ -25,7 +25,7 @@ from conductor.client.event.task_runner_events import (
     TaskUpdateCompleted,
     TaskUpdateFailure,
 )
-from conductor.client.http.async_rest import AsyncRESTClientObject, Response
+from conductor.client.http.async_rest import AsyncRESTClientObject, Call, Response
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.worker_task import worker_task
 
@@ -34,41 +34,41 @@ ledger = Ledger(sys.argv[2])
 in_hand: dict[str, dict[str, Any]] = {}
 
 
-def begin(plan: dict[str, Any]) -> tuple[Deed, str]:
+def begin(plan: dict[str, Any]) -> tuple[Work, str]:
     context = get_task_context()
     lease = context.task.lease_id
-    deed = Deed(ledger, plan, task=context.task_id, lease=lease)
-    in_hand[context.task_id] = {"lease": lease, "token": deed.token}
-    ending = deed.ending(context.retry_count, context.poll_count)
+    work = Work(ledger, plan, task=context.task_id, lease=lease)
+    in_hand[context.task_id] = {"lease": lease, "token": work.token}
+    ending = work.ending(context.retry_count, context.poll_count)
     if ending == "fail":
         raise RuntimeError("planned failure")
     if ending == "refuse":
         raise NonRetryableException("planned refusal")
-    return deed, ending
+    return work, ending
 
 
 @worker_task(task_definition_name="chaos_sync", thread_count=12)
 def work_in_a_thread(plan: dict[str, Any]) -> object:
     context = get_task_context()
-    deed, ending = begin(plan)
+    work, ending = begin(plan)
     if ending == "later":
         return TaskInProgress(callback_after_seconds=1)
-    context.wait_cancelled(deed.half_s)
+    context.wait_cancelled(work.half_s)
     context.raise_if_cancelled()
-    deed.effect()
-    context.wait_cancelled(deed.half_s)
-    return deed.ended()
+    work.effect()
+    context.wait_cancelled(work.half_s)
+    return work.ended()
 
 
 @worker_task(task_definition_name="chaos_async", thread_count=25)
 async def work_on_the_loop(plan: dict[str, Any]) -> object:
-    deed, ending = begin(plan)
+    work, ending = begin(plan)
     if ending == "later":
         return TaskInProgress(callback_after_seconds=0)
-    await asyncio.sleep(deed.half_s)
-    deed.effect()
-    await asyncio.sleep(deed.half_s)
-    return deed.ended()
+    await asyncio.sleep(work.half_s)
+    work.effect()
+    await asyncio.sleep(work.half_s)
+    return work.ended()
 
 
 class Told(TaskRunnerEventsListener):
@@ -88,13 +88,13 @@ class Told(TaskRunnerEventsListener):
 
 def stamp_requests() -> None:
     """Every request says who sent it and when, so that what was under way is told from what came after."""
-    request = AsyncRESTClientObject.request
+    send = AsyncRESTClientObject.send
 
-    async def stamped(self: AsyncRESTClientObject, *args: Any, headers: Any = None, **more: Any) -> Response:
+    async def stamped(self: AsyncRESTClientObject, call: Call) -> Response:
         stamp = {"x-chaos-sent": f"{os.getpid()}-{time.monotonic_ns()}"}
-        return await request(self, *args, headers={**(headers or {}), **stamp}, **more)
+        return await send(self, call._replace(headers={**(call.headers or {}), **stamp}))
 
-    AsyncRESTClientObject.request = stamped  # type: ignore[method-assign]
+    AsyncRESTClientObject.send = stamped  # type: ignore[method-assign]
 
 
 stamp_requests()

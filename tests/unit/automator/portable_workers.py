@@ -20,7 +20,7 @@ import psutil
 def ask_server(url: str) -> dict[str, int]:
     """Ask for this address and wait for the answer, in the thread."""
     try:
-        with urllib.request.urlopen(url, timeout=30) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return {"status": answer.status}
     except urllib.error.HTTPError as error:
         return {"status": error.code}

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from conductor.client.automator.journal import Entry, Journal
+import httpx
+import pytest
+
+from conductor.client.automator.journal import Entry, Journal, Taken
+from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.worker.worker import Worker
+from conductor.clock import SYSTEM_CLOCK
+from conductor.testing import ConductorStub
+
+
+def other() -> Worker:
+    """A worker for something else."""
+    return Worker("other", lambda: None, idle_poll_timeout=0, poll_timeout=0)
 
 
 def left_behind(directory: Path, *report_ids: str) -> None:
@@ -21,12 +35,68 @@ def test_a_result_with_its_verdict_is_not_adopted_again(tmp_path: Path) -> None:
     heir = Journal(tmp_path, "http://server/api", max_bytes=1 << 20)
     (file,) = heir.adopt()
     first, second, _ = file.entries
-    file.done(second)
+    file.strike(second)
     assert [entry.report_id for entry in file.entries] == ["a", "c"]
-    file.release()  # as the kernel does for a process that dies
+    file.let_go()  # as the kernel does for a process that dies
     (again,) = heir.adopt()
     assert [entry.report_id for entry in again.entries] == ["a", "c"]
-    again.done(first)
-    again.done(first)
+    again.strike(first)
+    again.strike(first)
     assert [entry.report_id for entry in again.entries] == ["c"]
-    again.release()
+    again.let_go()
+
+
+class TestGivingBack:
+    """N02: a process died with tasks in hand, and the next one finds its file."""
+
+    @pytest.fixture
+    def directory(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+        monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL_DIR", str(tmp_path))
+        return tmp_path
+
+    def _died_with(self, stub: ConductorStub, directory: Path, *tasks: Taken, finished: Entry | None = None) -> None:
+        journal = Journal(directory, Configuration(stub.url).host, max_bytes=1 << 20)
+        journal.open()
+        journal.take(list(tasks))
+        if finished is not None:
+            journal.put(finished)
+        journal.close()
+
+    def _held(self, stub: ConductorStub, *, worker_id: str = "dead", poll_count: int = 1, left_s: float = 60) -> Taken:
+        """A task that the server has given to this worker."""
+        task_id = stub.add_task("job")
+        httpx.get(f"{stub.url}/tasks/poll/batch/job", params={"workerid": "dead", "count": 1, "timeout": 0})
+        workflow_id = stub.task(task_id).workflow_instance_id
+        until_ms = SYSTEM_CLOCK.wall_ms() + int(left_s * 1000)
+        return Taken(task_id, workflow_id, "job", worker_id, poll_count, until_ms)
+
+    async def test_finished_results_first_then_the_tasks(self, conductor_stub: ConductorStub, directory: Path) -> None:
+        held, done = self._held(conductor_stub), self._held(conductor_stub)
+        about = {"taskId": done.task_id, "workflowInstanceId": done.workflow_instance_id, "workerId": "dead"}
+        body = json.dumps({**about, "status": "COMPLETED", "reportId": "r1"}).encode()
+        result = Entry(
+            "r1", done.task_id, "job", "COMPLETED", SYSTEM_CLOCK.wall_ms(), body, worker_id="dead", poll_count=1
+        )
+        self._died_with(conductor_stub, directory, held, done, finished=result)
+        async with TaskHandlerAsyncIO([other()], Configuration(conductor_stub.url)):
+            await conductor_stub.until_results(2)
+        first, second = conductor_stub.results
+        assert (first["taskId"], first["status"]) == (done.task_id, "COMPLETED")
+        assert (second["taskId"], second["status"]) == (held.task_id, "IN_PROGRESS")
+        assert (second["reasonForIncompletion"], second["workerId"]) == ("worker process died", "dead")
+        assert second.get("callbackAfterSeconds", 0) == 0
+
+    @pytest.mark.parametrize(
+        "not_ours", [{"worker_id": "another"}, {"poll_count": 2}, {"left_s": -1}], ids=["worker", "delivery", "time"]
+    )
+    async def test_what_was_not_its_own_any_more_is_not_touched(
+        self, conductor_stub: ConductorStub, directory: Path, not_ours: dict[str, object]
+    ) -> None:
+        held = self._held(conductor_stub, **not_ours)  # type: ignore[arg-type]
+        self._died_with(conductor_stub, directory, held)
+        async with TaskHandlerAsyncIO([other()], Configuration(conductor_stub.url)):
+            last = conductor_stub.add_task("other")
+            await conductor_stub.until(lambda: conductor_stub.results_for(last))
+            await conductor_stub.until(lambda: len(list(directory.iterdir())) == 1)
+        assert conductor_stub.results_for(held.task_id) == []
+        assert conductor_stub.task(held.task_id).status == "IN_PROGRESS"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import multiprocessing
 import os
 import resource
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -16,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductor.client.automator import journal as module
-from conductor.client.automator.journal import Entry, Journal, default_directory, read_entries
+from conductor.client.automator.journal import Entry, Journal, Taken, read_contents, read_entries
+from conductor.machine import state_directory
 
 URL = "http://127.0.0.1:1/api"
 
@@ -47,8 +51,28 @@ def kept(journal: Journal) -> list[Entry]:
 def test_a_result_is_there_until_it_is_struck_out(journal: Journal) -> None:
     assert journal.put(entry(1))
     assert journal.put(entry(2))
-    journal.done(entry(1))
+    journal.strike(entry(1))
     assert kept(journal) == [entry(2)]
+
+
+async def test_what_comes_in_one_tick_is_one_write(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes, write = [], os.write
+
+    def counted(file: int, data: bytes) -> int:
+        writes.append(len(data))
+        return write(file, data)
+
+    monkeypatch.setattr("os.write", counted)
+    for number in range(3):
+        journal.put_soon(entry(number))
+    assert kept(journal) == []
+    journal.flush()
+    assert kept(journal) == [entry(0), entry(1), entry(2)]
+    for number in range(2):
+        journal.strike_soon(entry(number))
+    await asyncio.sleep(0)  # the end of the tick
+    assert kept(journal) == [entry(2)]
+    assert len(writes) == 2
 
 
 def test_the_directory_and_the_file_are_for_their_owner_only(journal: Journal) -> None:
@@ -58,7 +82,7 @@ def test_the_directory_and_the_file_are_for_their_owner_only(journal: Journal) -
 
 def test_an_empty_journal_leaves_no_file(journal: Journal) -> None:
     journal.put(entry(1))
-    journal.done(entry(1))
+    journal.strike(entry(1))
     journal.close()
     assert list(journal.directory.iterdir()) == []
 
@@ -87,7 +111,7 @@ def _write_and_die(directory: Path) -> None:
     for number in range(100):
         journal.put(entry(number))
         if number % 2:
-            journal.done(entry(number))
+            journal.strike(entry(number))
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -98,7 +122,7 @@ def test_what_was_put_down_survives_the_death_of_the_process(tmp_path: Path) -> 
     assert child.exitcode == -signal.SIGKILL
     (adopted,) = Journal(tmp_path, URL, max_bytes=1 << 20).adopt()
     assert adopted.entries == [entry(number) for number in range(0, 100, 2)]
-    adopted.release()
+    adopted.let_go()
 
 
 def test_a_long_life_does_not_make_a_large_file(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +130,7 @@ def test_a_long_life_does_not_make_a_large_file(journal: Journal, monkeypatch: p
     journal.put(entry(0))
     for number in range(1, 2000):
         journal.put(entry(number))
-        journal.done(entry(number))
+        journal.strike(entry(number))
         assert journal.path.stat().st_size < 25_000
     assert kept(journal) == [entry(0)]
     assert len(list(journal.directory.iterdir())) == 1
@@ -124,7 +148,7 @@ def test_a_full_journal_keeps_what_it_has_and_says_so_once(tmp_path: Path, caplo
     assert len(loud) == 1
     assert "limit of 1000 bytes" in loud[0].getMessage()
     for number in range(held):
-        journal.done(entry(number, 200))
+        journal.strike(entry(number, 200))
     assert journal.put(entry(99)), "there is room again"
     journal.close()
 
@@ -135,7 +159,7 @@ def test_a_directory_that_cannot_be_written_stops_no_work(tmp_path: Path, caplog
     journal = Journal(blocked / "journal", URL, max_bytes=1 << 20)
     journal.open()
     assert not journal.put(entry(1))
-    journal.done(entry(1))
+    journal.strike(entry(1))
     journal.close()
     assert "work goes on" in caplog.text
 
@@ -146,7 +170,7 @@ def _fill_the_disk(directory: Path, answers: object) -> None:
     journal = Journal(directory, URL, max_bytes=1 << 20)
     journal.open()
     answers.send([journal.put(entry(number, 500)) for number in range(20)])  # type: ignore[attr-defined]
-    journal._kept.clear()
+    journal._contents = module.Contents()
     os._exit(0)
 
 
@@ -160,11 +184,37 @@ def test_a_full_disk_keeps_every_record_that_was_promised(tmp_path: Path) -> Non
     assert False in promised
     (adopted,) = Journal(tmp_path, URL, max_bytes=1 << 20).adopt()
     assert adopted.entries == [entry(number, 500) for number, kept in enumerate(promised) if kept]
-    adopted.release()
+    adopted.let_go()
+
+
+def _finish_on_a_full_disk(directory: Path, left: int) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, most))
+    journal = Journal(directory, URL, max_bytes=1 << 20)
+    journal.open()
+    numbers = [number for number in range(500) if journal.put(entry(number))]
+    for number in numbers[: len(numbers) - left]:
+        journal.strike(entry(number))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    if left:
+        journal.put(entry(1000))
+    os._exit(0)
+
+
+@pytest.mark.parametrize(("left", "there"), [(0, 0), (3, 4)])
+def test_what_has_its_verdict_while_the_disk_is_full_is_not_sent_again(left: int, there: int, tmp_path: Path) -> None:
+    """The process dies afterwards: with nothing left at once, else after the next result that can be written again."""
+    child = multiprocessing.get_context("forkserver").Process(target=_finish_on_a_full_disk, args=(tmp_path, left))
+    child.start()
+    child.join()
+    (adopted,) = Journal(tmp_path, URL, max_bytes=1 << 20).adopt()
+    assert len(adopted.entries) == there
+    adopted.let_go()
 
 
 def _file_of(count: int) -> tuple[bytes, list[int]]:
-    frames = [module._frame(module._Kept(entry(number))) for number in range(count)]
+    frames = [module._frame(module._ResultRecord(entry(number))) for number in range(count)]
     ends = [sum(map(len, frames[: index + 1])) for index in range(count)]
     return b"".join(frames), ends
 
@@ -205,7 +255,7 @@ def test_anything_may_stand_in_the_file(data: bytes) -> None:
     assert list(read_entries(data)) == []
 
 
-def test_a_user_without_a_name_or_a_home_has_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_name_or_a_home_has_a_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As containers run that are given any number for a user."""
 
     def nobody() -> Path:
@@ -213,4 +263,211 @@ def test_a_user_without_a_name_or_a_home_has_a_place(monkeypatch: pytest.MonkeyP
 
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", nobody)
-    assert default_directory().is_relative_to(tempfile.gettempdir())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert state_directory().is_relative_to(tmp_path)
+
+
+def taken(number: int, *, poll_count: int = 1) -> Taken:
+    return Taken(f"t{number}", f"w{number}", "job", "me", poll_count, until_ms=1_000)
+
+
+def in_hand(journal: Journal) -> list[Taken]:
+    return list(read_contents(journal.path.read_bytes()).in_hand.values())
+
+
+def _say_and_wait(pipe: Connection) -> None:
+    pipe.send(None)
+    pipe.recv()
+
+
+class TestTasksInHand:
+    """N02: what a process has polled is in its file until there is a result, or nothing more to say."""
+
+    def test_a_batch_is_one_record(self, journal: Journal) -> None:
+        journal.take([taken(1), taken(2)])
+        assert in_hand(journal) == [taken(1), taken(2)]
+        assert journal.path.read_bytes().count(module._MARK) == 1
+
+    def test_a_result_takes_the_place_of_its_task(self, journal: Journal) -> None:
+        journal.take([taken(1, poll_count=0), taken(2)])
+        journal.put(entry(1))
+        assert in_hand(journal) == [taken(2)]
+        assert kept(journal) == [entry(1)]
+        before = journal.path.stat().st_size
+        journal.put_down("t1", 0)
+        assert journal.path.stat().st_size == before, "its verdict costs no second word"
+
+    def test_one_that_ended_without_a_result_is_put_down(self, journal: Journal) -> None:
+        journal.take([taken(1)])
+        journal.put_down("t1", 1)
+        assert in_hand(journal) == []
+        journal.close()
+        assert list(journal.directory.iterdir()) == []
+
+    def test_the_end_of_an_earlier_delivery_is_not_the_end_of_this_one(self, journal: Journal) -> None:
+        journal.take([taken(1, poll_count=1)])
+        journal.take([taken(1, poll_count=2)])
+        journal.put_down("t1", 1)
+        assert in_hand(journal) == [taken(1, poll_count=2)]
+
+    def test_a_heartbeat_is_remembered(self, journal: Journal) -> None:
+        journal.take([taken(1)])
+        journal.extend("t1", 5_000)
+        journal.extend("another", 5_000)
+        assert [task.until_ms for task in in_hand(journal)] == [5_000]
+
+    def test_they_outlive_a_long_life(self, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "_TIDY_BYTES", 20_000)
+        journal.take([taken(0)])
+        for number in range(1, 1000):
+            journal.put(entry(number))
+            journal.strike(entry(number))
+        assert journal.path.stat().st_size < 25_000
+        assert in_hand(journal) == [taken(0)]
+
+    def test_a_process_with_work_in_hand_leaves_its_file(self, journal: Journal) -> None:
+        journal.take([taken(1)])
+        journal.close()
+        (adopted,) = Journal(journal.directory, URL, max_bytes=1 << 20).adopt()
+        assert adopted.in_hand == [taken(1)]
+        adopted.strike(taken(1).hand_back(0))
+        adopted.let_go()
+        (again,) = Journal(journal.directory, URL, max_bytes=1 << 20).adopt()
+        assert again.in_hand == []
+        again.let_go()
+
+    def test_whoever_gives_one_back_says_the_same(self) -> None:
+        assert taken(1).hand_back(1).body == taken(1).hand_back(2).body
+
+    def test_a_forked_child_does_not_keep_the_file_of_its_dead_parent(self, journal: Journal) -> None:
+        journal.take([taken(1)])
+        ours, theirs = multiprocessing.Pipe()
+        child = multiprocessing.get_context("fork").Process(target=_say_and_wait, args=(theirs,), daemon=True)
+        child.start()
+        ours.recv()
+        journal.close()
+        adopted = list(Journal(journal.directory, URL, max_bytes=1 << 20).adopt())
+        ours.send(None)
+        child.join()
+        assert [file.in_hand for file in adopted] == [[taken(1)]]
+        adopted[0].let_go()
+
+
+def _tidy_on_a_full_disk(directory: Path) -> None:
+    module._TIDY_BYTES = 1 << 20
+    journal = Journal(directory, URL, max_bytes=1 << 20)
+    journal.open()
+    for number in range(100):
+        journal.put(entry(number, 500))
+        if number >= 30:
+            journal.strike(entry(number, 500))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, 9_000))
+    module._TIDY_BYTES = 1
+    journal.put(entry(99))
+    os._exit(0)
+
+
+def test_x08_on_a_full_disk_the_old_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    child = multiprocessing.get_context("forkserver").Process(target=_tidy_on_a_full_disk, args=(tmp_path,))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    found = [entry.report_id for path in tmp_path.iterdir() for entry in read_entries(path.read_bytes())]
+    assert [f"r{number}" for number in range(30)] == found
+
+
+class TestRemoved:
+    """X14: somebody clears the directory while workers run."""
+
+    def test_what_was_kept_is_written_anew(self, journal: Journal, caplog: pytest.LogCaptureFixture) -> None:
+        journal.put(entry(1))
+        journal.take([taken(2)])
+        shutil.rmtree(journal.directory.parent)
+        assert journal.put(entry(3))
+        assert kept(journal) == [entry(1), entry(3)]
+        assert in_hand(journal) == [taken(2)]
+        assert "was removed" in caplog.text
+
+    def test_where_that_is_impossible_it_is_said_loudly(
+        self, journal: Journal, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        journal.put(entry(1))
+        shutil.rmtree(journal.directory.parent)
+        journal.directory.parent.write_text("not a directory")
+        assert not journal.put(entry(2))
+        assert [record.levelno for record in caplog.records] == [logging.CRITICAL]
+        journal.directory.parent.unlink()
+        assert journal.put(entry(3)), "there is a place again"
+        assert kept(journal) == [entry(1), entry(3)]
+
+
+class TestStrangers:
+    """X21: what is in a journal is sent with the worker's credentials."""
+
+    def _left(self, journal: Journal) -> Path:
+        journal.put(entry(1))
+        journal.close()
+        return journal.path
+
+    def _adopted(self, journal: Journal) -> list[module.AdoptedFile]:
+        return list(Journal(journal.directory, URL, max_bytes=1 << 20).adopt())
+
+    @pytest.mark.parametrize("mode", [0o620, 0o602])
+    def test_a_file_that_others_can_write_is_left_alone(
+        self, journal: Journal, mode: int, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        self._left(journal).chmod(mode)
+        assert self._adopted(journal) == []
+        assert self._adopted(journal) == []
+        assert caplog.text.count("is left alone") == 1
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+    def test_a_file_of_another_user_is_left_alone(self, journal: Journal) -> None:
+        os.chown(self._left(journal), 12345, -1)
+        assert self._adopted(journal) == []
+
+    def test_a_link_to_a_file_elsewhere_is_left_alone(self, journal: Journal, tmp_path: Path) -> None:
+        path = self._left(journal)
+        path.rename(tmp_path / "elsewhere")
+        path.symlink_to(tmp_path / "elsewhere")
+        assert self._adopted(journal) == []
+
+    def test_a_directory_that_others_can_write_is_worth_a_warning(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        tmp_path.chmod(0o777)
+        journal = Journal(tmp_path, URL, max_bytes=1 << 20)
+        assert journal.open()
+        journal.put(entry(1))
+        journal.put(entry(2))
+        journal.close()
+        assert caplog.text.count("Others can write to the journal directory") == 1
+
+    def test_without_a_home_a_directory_that_others_can_write_is_refused(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        self._without_home(monkeypatch, tmp_path)
+        (tmp_path / f"state-{os.getuid()}").mkdir()
+        (tmp_path / f"state-{os.getuid()}").chmod(0o777)
+        with pytest.raises(PermissionError, match="XDG_STATE_HOME"):
+            state_directory()
+
+    def test_without_a_home_a_link_is_refused(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        self._without_home(monkeypatch, tmp_path)
+        (tmp_path / "mine").mkdir()
+        (tmp_path / f"state-{os.getuid()}").symlink_to(tmp_path / "mine")
+        with pytest.raises(PermissionError, match="XDG_STATE_HOME"):
+            state_directory()
+
+    def test_without_a_home_it_is_made_for_us_alone(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        self._without_home(monkeypatch, tmp_path)
+        assert state_directory().parent.stat().st_mode & 0o777 == 0o700
+
+    def _without_home(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        def nobody() -> Path:
+            raise RuntimeError("Could not determine home directory.")
+
+        monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+        monkeypatch.setattr(Path, "home", nobody)
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from automator.workshop import KINDS, Events, lines, of_kind
+from automator.worker_fixture import KINDS, Events, lines, of_kind
 from conductor.client import automator
 from conductor.client.automator.async_task_runner import AsyncTaskRunner
 from conductor.client.configuration.configuration import Configuration

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
-from automator.workshop import KINDS, Events, Gate, lines, turn_loop, working
+from automator.worker_fixture import KINDS, Events, Gate, lines, turn_loop, working
+from conductor.backoff import Backoff
 from conductor.client.automator import poll
-from conductor.client.automator.poll import Backoff, Parking
+from conductor.client.automator.poll import Parking
 from conductor.client.automator.task_handler import TaskHandler
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.event.task_runner_events import (
@@ -18,6 +20,7 @@ from conductor.client.event.task_runner_events import (
     PollFailure,
     PollStarted,
     TaskExecutionCompleted,
+    TaskUpdateRetried,
     WorkerStarted,
 )
 from conductor.client.http.async_rest import AuthorizationException
@@ -25,7 +28,7 @@ from conductor.client.worker.worker import Worker
 from conductor.testing import ConductorStub, Delay, FakeClock, Malformed, Pass, Request, Reset, Status
 
 #: A worker that asks without waiting and never parks: every wait is its own.
-IMPATIENT = {"poll_timeout": 0, "idle_poll_timeout": 0}
+IMPATIENT: dict[str, Any] = {"poll_timeout": 0, "idle_poll_timeout": 0}
 
 
 def nothing() -> dict[str, str]:
@@ -46,6 +49,16 @@ async def take_waits(clock: FakeClock, count: int) -> list[float]:
         await clock.advance_to_next()
     await clock.until_sleeping()
     return clock.sleeps[:count]
+
+
+def hold_reports(server: ConductorStub) -> None:
+    """Let reports wait, alone or in arrays."""
+    server.hold("update")
+    server.hold("reports")
+
+
+def reports_held(server: ConductorStub) -> int:
+    return server.held("update") + server.held("reports")
 
 
 class TestBatchSize:
@@ -79,7 +92,7 @@ class TestBatchSize:
             gate.let_go()
 
     async def test_a_task_being_reported_takes_a_slot(self, conductor_stub: ConductorStub) -> None:
-        """Capacity is executing and reporting: a slot is free when the server has answered."""
+        """On a plain server capacity is executing and reporting: a slot is free when the server has answered."""
         conductor_stub.hold("update")
         for _ in range(3):
             conductor_stub.add_task("job")
@@ -89,6 +102,42 @@ class TestBatchSize:
             await conductor_stub.until(lambda: len(conductor_stub.polls()) > seen)
             assert counts(conductor_stub.polls())[-1] == 7
             conductor_stub.release()
+
+    async def test_on_a_coordinator_a_task_being_reported_leaves_its_slot_to_another(self) -> None:
+        with ConductorStub(leases=True) as server:
+            hold_reports(server)
+            for _ in range(3):
+                server.add_task("job")
+            async with working(server, Worker("job", nothing, thread_count=10)):
+                await server.until(lambda: reports_held(server))
+                await server.until(lambda: counts(server.polls())[1:].count(10) > 0)
+                server.release()
+
+    async def test_on_a_coordinator_a_report_that_failed_takes_a_slot(self) -> None:
+        events = Events()
+        with ConductorStub(leases=True) as server:
+            server.script("update", Status(503))
+            server.add_task("job")
+            worker = Worker("job", nothing, thread_count=10, update_retry_delay_seconds=3600, idle_poll_timeout=0)
+            async with working(server, worker, events=events):
+                await events.until(TaskUpdateRetried)
+                seen = len(server.polls())
+                await server.until(lambda: len(server.polls()) > seen)
+                assert counts(server.polls())[-1] == 9
+
+    async def test_a_coordinator_that_answers_no_reports_is_asked_for_twice_the_slots_at_most(self) -> None:
+        with ConductorStub(leases=True) as server:
+            hold_reports(server)
+            for _ in range(10):
+                server.add_task("job")
+            worker, other = Worker("job", nothing, thread_count=2), Worker("other", nothing)
+            async with working(server, worker, other):
+                await server.until(lambda: sum(counts(server.polls("job"))) >= 4 and reports_held(server))
+                seen = len(server.polls("other"))
+                await server.until(lambda: len(server.polls("other")) >= seen + 3)
+                assert sum(counts(server.polls("job"))) == 4
+                server.release()
+                await server.until_results(10)
 
     async def test_never_asks_for_more_than_a_hundred(self, conductor_stub: ConductorStub) -> None:
         async with working(conductor_stub, Worker("job", nothing, thread_count=500)):
@@ -128,7 +177,7 @@ class TestBatchSizeOfProcesses:
         worker = Worker("job", function, thread_count=10, idle_poll_timeout=0)
         with TaskHandler([worker], Configuration(stub.url), start_method="forkserver") as handler:
             handler.start_processes()
-            stub.wait_for(lambda: stub.held("workflow") == in_hand, timeout=30)
+            stub.wait_for(lambda: stub.held("workflow") == in_hand, timeout=60)
             needed = 2 if in_hand < 10 else 1
             stub.wait_for(lambda: len(stub.polls()) >= needed)
             assert expected(stub.polls()), counts(stub.polls())  # type: ignore[operator]
@@ -309,7 +358,7 @@ class TestFailedPolls:
             async with working(stub, Worker("job", nothing), clock=clock, events=events):
                 await clock.advance_to_next()
                 await stub.until_results(1)
-        assert not events.of(PollFailure)
+                assert not events.of(PollFailure)
 
     async def test_a_half_open_connection_does_not_hang_the_worker(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """P33: every poll has a read timeout, and the next poll works."""
@@ -595,7 +644,8 @@ class TestPaused:
             async with working(stub, *workers, clock=clock, events=events):
                 await take_waits(clock, 20)  # the other one works
         assert not stub.polls("quiet")
-        assert {event.task_type for event in events.of(PollStarted, PollCompleted, PollFailure)} == {"loud"}
+        polls: list[Any] = events.of(PollStarted, PollCompleted, PollFailure)
+        assert {event.task_type for event in polls} == {"loud"}
 
     async def test_a_paused_worker_has_no_timer(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("conductor.worker.job.paused", "true")

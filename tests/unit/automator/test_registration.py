@@ -15,8 +15,7 @@ from conductor.client.http.models.task_def import TaskDef
 from conductor.client.worker.worker import Worker
 from conductor.client.worker.worker_config import resolve_worker_config
 from conductor.client.worker.worker_interface import WorkerInterface
-from conductor.testing import ConductorStub
-from conductor.testing.behaviours import Malformed, Reset, Status
+from conductor.testing import ConductorStub, Malformed, Reset, Status
 
 LOGGER = "conductor.client.automator.registration"
 
@@ -180,11 +179,12 @@ async def test_the_template_is_copied_and_renamed(stub):
     assert definition["inputSchema"]["name"] == "mine"  # the function says nothing, so the template's stays
     assert (template.name, worker.task_def) == ("other", template)
     await registered(stub, Worker("process_order", process_order, task_def=template))
+    assert template.input_schema is not None
     assert template.input_schema.name == "mine"
 
 
 async def test_a_template_may_be_a_dict(stub):
-    await registered(stub, Worker("greet", lambda task: None, task_def={"retryCount": 2}))
+    await registered(stub, Worker("greet", lambda task: None, task_def={"retryCount": 2}))  # type: ignore[arg-type]
     assert stub.task_defs["greet"] == {"name": "greet", "retryCount": 2}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from automator.everywhere import BARE, CASES, FORMS, MISFIT, Case, EventFile, workers
+from automator.worker_forms import BARE, CASES, FORMS, MISFIT, Case, EventFile, workers
 from conductor.client.automator.task_handler import TaskHandler
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
@@ -52,7 +52,7 @@ def run_all(handler_kind: str, stub: ConductorStub, directory: Path) -> Outcome:
     if handler_kind == "processes":
         with TaskHandler(workers(), configuration, start_method="forkserver", **options) as handler:
             handler.start_processes()
-            stub.wait_results(len(ids), timeout=50)
+            stub.wait_results(len(ids), timeout=120)
     else:
         asyncio.run(on_one_loop(stub, configuration, len(ids), options))
     return Outcome(stub, ids, listener.read())
@@ -60,7 +60,7 @@ def run_all(handler_kind: str, stub: ConductorStub, directory: Path) -> Outcome:
 
 async def on_one_loop(stub: ConductorStub, configuration: Configuration, count: int, options: dict[str, Any]) -> None:
     async with TaskHandlerAsyncIO(workers(), configuration, **options):
-        await stub.until_results(count, timeout=50)
+        await stub.until_results(count, timeout=120)
 
 
 @pytest.fixture(scope="module", params=HANDLERS)

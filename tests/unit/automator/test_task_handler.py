@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,13 @@ import psutil
 import pytest
 
 from automator import portable_workers
-from automator.everywhere import EventFile
-from automator.workshop import lines
+from automator.worker_fixture import lines
+from automator.worker_forms import EventFile
 from conductor.client.automator import supervisor as supervisor_module
 from conductor.client.automator.child import ChildSpec
-from conductor.client.automator.supervisor import HEALTHY_S, Child, Supervisor
+from conductor.client.automator.supervisor import HEALTHY_S, Supervisor, WorkerProcess
 from conductor.client.automator.task_handler import TaskHandler
 from conductor.client.configuration.configuration import Configuration
-from conductor.client.worker import registry
 from conductor.client.worker.registry import DuplicateWorkerError
 from conductor.client.worker.worker import Worker
 from conductor.client.worker.worker_config import ConfigurationError
@@ -32,14 +30,7 @@ from conductor.testing import ConductorStub
 
 UNIT = Path(__file__).parents[1]
 #: Processes on a busy machine take their time.
-PATIENCE_S = 40.0
-
-
-@pytest.fixture(autouse=True)
-def _own_registry() -> Iterator[None]:
-    registry.clear()
-    yield
-    registry.clear()
+PATIENCE_S = 60.0
 
 
 def worker_of(name: str = "job", function: Any = portable_workers.about_process, **options: Any) -> Worker:
@@ -86,9 +77,11 @@ class TestConstruction:
         with pytest.raises(ConfigurationError, match="'job', thread_count: 0"):
             TaskHandler([worker_of(thread_count=0)])
 
-    def test_two_workers_for_one_type_are_refused(self) -> None:
+    def test_two_workers_for_one_type_are_refused_when_the_registry_is_strict(self) -> None:
+        two = [worker_of(), worker_of(function=portable_workers.about_process_async)]
+        assert TaskHandler(two).workers == [two[1]]
         with pytest.raises(DuplicateWorkerError, match="'job'"):
-            TaskHandler([worker_of(), worker_of(function=portable_workers.about_process_async)])
+            TaskHandler(two, strict_registry=True)
 
     def test_is_its_own_context(self) -> None:
         with TaskHandler([worker_of()]) as handler:
@@ -98,7 +91,6 @@ class TestConstruction:
         handler = TaskHandler([worker_of()])
         assert not handler.is_healthy()
         assert handler.get_worker_process_status() == {}
-        handler.join_processes()
         handler.stop_processes()
 
     def test_changes_no_start_method(self) -> None:
@@ -328,7 +320,7 @@ class TestRestarts:
 
     def test_waits_grow_and_decay_after_a_healthy_life(self, monkeypatch: pytest.MonkeyPatch) -> None:
         now = [1000.0]
-        monkeypatch.setattr(supervisor_module.time, "monotonic", lambda: now[0])
+        monkeypatch.setattr(supervisor_module.time, "monotonic", lambda: now[0])  # type: ignore[attr-defined]
         child = self._child()
         waits = [self._die(child, now, after_s=1.0) for _ in range(9)]
         for wait, longest in zip(waits, [0.5, 1, 2, 4, 8, 16, 30, 30, 30], strict=True):
@@ -354,11 +346,11 @@ class TestRestarts:
         assert len(tries) == 3
         assert child.restart_at is None
 
-    def _child(self) -> Child:
-        spec = ChildSpec("job", worker_of(), Configuration())
-        return Child(spec, multiprocessing.get_context("spawn"))
+    def _child(self) -> WorkerProcess:
+        spec = ChildSpec("job", (worker_of(),), Configuration())
+        return WorkerProcess(spec, multiprocessing.get_context("spawn"))
 
-    def _die(self, child: Child, now: list[float], *, after_s: float) -> float:
+    def _die(self, child: WorkerProcess, now: list[float], *, after_s: float) -> float:
         """One life of that length, without a real process; the wait before the next."""
 
         class Dead:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
-from automator.workshop import KINDS, Events, Gate, lines, of_kind, turn_loop
+from automator.worker_fixture import KINDS, Events, Gate, lines, of_kind, turn_loop
 from conductor.client.automator import task_handler_asyncio
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
@@ -21,6 +21,7 @@ from conductor.client.context.task_context import get_task_context
 from conductor.client.event.task_runner_events import (
     TaskExecutionCompleted,
     TaskExecutionStarted,
+    TaskUpdateCompleted,
     TaskUpdateFailure,
     TaskUpdateRetried,
     WorkerStarted,
@@ -28,19 +29,12 @@ from conductor.client.event.task_runner_events import (
     WorkerStopping,
 )
 from conductor.client.http.models.task import Task
-from conductor.client.worker import registry
+from conductor.client.http.models.task_def import TaskDef
 from conductor.client.worker.registry import DuplicateWorkerError
 from conductor.client.worker.worker import Worker
 from conductor.client.worker.worker_config import ConfigurationError
 from conductor.client.worker.worker_task import worker_task
 from conductor.testing import ConductorStub, FakeClock, Status
-
-
-@pytest.fixture(autouse=True)
-def _own_registry() -> Iterator[None]:
-    registry.clear()
-    yield
-    registry.clear()
 
 
 def nothing(task: Task) -> None:
@@ -72,9 +66,9 @@ class TestConstruction:
     def test_without_any_worker_it_still_constructs(self) -> None:
         assert TaskHandlerAsyncIO().workers == []
 
-    def test_two_workers_for_one_type_are_refused(self) -> None:
+    def test_two_workers_for_one_type_are_refused_when_the_registry_is_strict(self) -> None:
         with pytest.raises(DuplicateWorkerError, match="'job'"):
-            TaskHandlerAsyncIO([Worker("job", nothing), Worker("job", lambda: 1)])
+            TaskHandlerAsyncIO([Worker("job", nothing), Worker("job", lambda: 1)], strict_registry=True)
 
     def test_does_nothing_yet(self, conductor_stub: ConductorStub) -> None:
         before = threading.active_count()
@@ -129,9 +123,6 @@ class TestStarting:
             pass
         assert any("no workers" in line for line in lines(caplog))
 
-    async def test_wait_before_start_returns(self, conductor_stub: ConductorStub) -> None:
-        await handler_of(conductor_stub, prompt()).wait()
-
     async def test_wait_waits_for_the_end(self, conductor_stub: ConductorStub) -> None:
         handler = handler_of(conductor_stub, prompt())
         await handler.start()
@@ -139,18 +130,19 @@ class TestStarting:
         await conductor_stub.until(conductor_stub.polls)
         assert not waiting.done()
         await handler.stop()
-        await asyncio.wait_for(waiting, 10)
+        await asyncio.wait_for(waiting, 60)
 
     async def test_paused_it_takes_nothing_from_a_coordinator_at_once(self) -> None:
         """The poll that waits for work is taken back, and the server gives it nothing."""
         with ConductorStub(leases=True) as stub:
             async with handler_of(stub, Worker("job", nothing, idle_poll_timeout=5000)) as handler:
-                await stub.until(lambda: any(poll.query["timeout"] == "5000" for poll in stub.polls()))
+                await stub.until(lambda: stub.parked_polls and stub.polls()[-1].query["timeout"] == "5000")
                 handler.pause("job")
-                await asyncio.sleep(0.2)  # until the poll has been answered
-                task_id = stub.add_task("job")
-                await asyncio.sleep(0.2)
+                await stub.until(lambda: stub.polls()[-1].query["count"] == "0" and not stub.parked_polls)
+                task_id, polls = stub.add_task("job"), len(stub.polls())
+                await turn_loop()
                 assert stub.task(task_id).status == "SCHEDULED"
+                assert len(stub.polls()) == polls
                 handler.resume("job")
                 await stub.until_results(1)
 
@@ -188,7 +180,7 @@ class TestWorkersTogether:
         for n in range(100):
             conductor_stub.add_task(f"job{n}")
         async with handler_of(conductor_stub, *workers):
-            await conductor_stub.until_results(100, timeout=30)
+            await conductor_stub.until_results(100, timeout=60)
         assert {result["outputData"]["result"] for result in conductor_stub.results} == {f"job{n}" for n in range(100)}
 
     async def test_a_full_worker_does_not_hold_up_another(self, conductor_stub: ConductorStub) -> None:
@@ -367,7 +359,8 @@ class TestStopping:
         await events.until(WorkerStopping)
         gate.let_go()
         await stopping
-        started, stopping_event, stopped = events.of(WorkerStarted, WorkerStopping, WorkerStopped)
+        told: list[Any] = events.of(WorkerStarted, WorkerStopping, WorkerStopped)
+        started, stopping_event, stopped = told
         assert (started.task_type, started.worker_id, started.thread_count) == ("job", "me", 1)
         assert stopping_event.tasks_in_hand == 1
         assert stopped.handed_back == 0
@@ -383,7 +376,7 @@ class TestStopping:
             await conductor_stub.until_results(2)
         for thread in threading.enumerate():
             if thread.name.startswith(("worker-", "conductor-leases")):
-                thread.join(10)
+                thread.join(60)
         assert asyncio.all_tasks() == tasks
         assert not [t for t in threading.enumerate() if t.name.startswith(("worker-", "conductor-leases"))]
 
@@ -423,8 +416,8 @@ class TestStopping:
     async def test_broken_off_leaves_no_coroutine_behind(
         self, conductor_stub: ConductorStub, monkeypatch: pytest.MonkeyPatch, kind: str
     ) -> None:
-        """When even the drain has no time: nothing is said about the tasks, and they do not go on."""
-        monkeypatch.setattr(task_handler_asyncio, "STOP_LIMIT_S", 0.0)
+        """When even the drain has no time: the tasks are handed back, and they do not go on."""
+        monkeypatch.setattr(task_handler_asyncio, "STOP_LIMIT_S", task_handler_asyncio.END_S)
         gate, before = Gate(), asyncio.all_tasks()
         conductor_stub.add_task("job")
         handler = handler_of(conductor_stub, gate.worker(kind, idle_poll_timeout=0), shutdown_grace_seconds=600)
@@ -433,5 +426,59 @@ class TestStopping:
         await handler.stop()
         await turn_loop()
         assert asyncio.all_tasks() == before
-        assert not conductor_stub.requests_of("update")
+        assert [result["status"] for result in conductor_stub.results] == ["IN_PROGRESS"]
         gate.let_go()
+
+    async def test_n04_a_def_past_its_timeout_is_not_waited_for_nor_called_handed_back(
+        self, conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        gate, events, clock = Gate(), Events(), FakeClock()
+        definition = TaskDef(name="job", timeout_seconds=60, timeout_policy="RETRY")
+        conductor_stub.add_task("job", task_definition=definition)
+        worker = gate.worker("def", idle_poll_timeout=0, poll_timeout=0)
+        handler = handler_of(conductor_stub, worker, clock=clock, event_listeners=[events], shutdown_grace_seconds=0)
+        await handler.start()
+        await gate.until_entered(1)
+        clock.advance(61)
+        await events.until(TaskUpdateCompleted)
+        await handler.stop()  # the function is still at the gate
+        assert gate.passed == 0
+        gate.let_go()
+        (stopped,) = events.of(WorkerStopped)
+        assert stopped.handed_back == 0
+        gc.collect()
+        said = [record.getMessage() for record in caplog.records]
+        unwanted = ("handed back", "never retrieved", "Shutdown timeout")
+        assert not [line for line in said if any(words in line for words in unwanted)]
+        assert [result["status"] for result in conductor_stub.results] == ["FAILED"]
+
+    async def test_n38_a_parked_poll_is_not_waited_for_but_what_it_brings_is_handed_back(
+        self, conductor_stub: ConductorStub
+    ) -> None:
+        handler = handler_of(conductor_stub, Worker("job", nothing, idle_poll_timeout=5000))
+        await handler.start()
+        await conductor_stub.until(lambda: conductor_stub.parked_polls == 1 and _is_long(conductor_stub))
+        await handler.stop()
+        assert conductor_stub.parked_polls == 1, "it has not been waited out"
+        task_id = conductor_stub.add_task("job")
+        await conductor_stub.until(lambda: conductor_stub.results_for(task_id))
+        (result,) = conductor_stub.results_for(task_id)
+        assert (result["status"], result["reasonForIncompletion"]) == ("IN_PROGRESS", "worker shutting down")
+
+    def test_n38_a_program_that_ends_waits_for_what_the_poll_brings(self, conductor_stub: ConductorStub) -> None:
+        """The end of an event loop cancels everything on it, but a task that is handed out to nobody waits an hour."""
+
+        async def program() -> None:
+            handler = handler_of(conductor_stub, Worker("job", nothing, idle_poll_timeout=5000))
+            await handler.start()
+            await conductor_stub.until(lambda: conductor_stub.parked_polls == 1 and _is_long(conductor_stub))
+            await handler.stop()
+            asyncio.get_running_loop().call_later(0.05, conductor_stub.add_task, "job")
+
+        asyncio.run(program())
+        (result,) = conductor_stub.results
+        assert (result["status"], result["reasonForIncompletion"]) == ("IN_PROGRESS", "worker shutting down")
+
+
+def _is_long(stub: ConductorStub) -> bool:
+    return stub.polls()[-1].query["timeout"] == "5000"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 import pytest
 
-from automator.workshop import KINDS, Events, Gate, lines, of_kind, turn_loop
+from automator.worker_fixture import KINDS, Events, Gate, lines, of_kind, turn_loop
 from conductor.client.automator.async_task_runner import AsyncTaskRunner
 from conductor.client.automator.task_runner_asyncio import TaskRunnerAsyncIO
 from conductor.client.configuration.configuration import Configuration
@@ -28,18 +28,10 @@ from conductor.client.event.task_runner_events import (
 )
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_def import TaskDef
-from conductor.client.worker import registry
 from conductor.client.worker.worker import Worker
 from conductor.client.worker.worker_interface import WorkerInterface
 from conductor.client.worker.worker_task import worker_task
 from conductor.testing import ConductorStub, FakeClock, Status
-
-
-@pytest.fixture(autouse=True)
-def _own_registry() -> Iterator[None]:
-    registry.clear()
-    yield
-    registry.clear()
 
 
 def echo(task: Task) -> dict[str, Any]:
@@ -62,7 +54,7 @@ async def running(runner: AsyncTaskRunner) -> AsyncIterator[asyncio.Task[None]]:
         yield work
     finally:
         runner.stop()
-        await asyncio.wait_for(work, 20)
+        await asyncio.wait_for(work, 60)
 
 
 class TestConstruction:
@@ -151,7 +143,7 @@ class TestOneTask:
         """P05: class-based async workers work."""
 
         class Echo(WorkerInterface):
-            async def execute(self, task: Task) -> dict[str, Any]:  # type: ignore[override]
+            async def execute(self, task: Task) -> dict[str, Any]:
                 await asyncio.sleep(0)
                 return {"thread": threading.get_ident(), **task.input_data}
 
@@ -302,7 +294,7 @@ class TestTimeouts:
         clock = FakeClock()
 
         def patient() -> str:
-            assert get_task_context().wait_cancelled(10)
+            assert get_task_context().wait_cancelled(60)
             return get_task_context().cancel_reason or ""
 
         with ConductorStub(clock=clock) as stub:
@@ -329,7 +321,7 @@ class TestTimeouts:
                 events.wait_any((TaskLeaseLost, TaskExecutionFailure, TaskExecutionCompleted))
 
         def work() -> None:
-            get_task_context().wait_cancelled(10)
+            get_task_context().wait_cancelled(60)
             get_task_context().raise_if_cancelled()
 
         monkeypatch.setattr(TaskContext, "cancel", cancel_and_let_the_others_run)
@@ -395,7 +387,7 @@ class TestStopping:
         """P03: the server has given these tasks to us; nobody else will do them."""
         gate, events = Gate(), Events()
         gate.let_go()
-        runner = runner_of(conductor_stub, gate.worker(kind, idle_poll_timeout=0), events, max_concurrent_tasks=3)
+        runner = runner_of(conductor_stub, gate.worker(kind, idle_poll_timeout=0), events, max_concurrent_tasks=4)
         conductor_stub.add_task("job")
         async with running(runner):
             await conductor_stub.until_results(1)  # there is an idle thread now

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import pytest
 
 from conductor.cli import main
-from conductor.client.worker import registry
 
 GREETINGS = """
 from conductor import worker_task
@@ -57,7 +56,6 @@ def cli(
         return Ran(status, *capsys.readouterr())
 
     yield run
-    registry.clear()
     for name in set(sys.modules) - modules:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(place)):
             del sys.modules[name]

@@ -9,24 +9,24 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 #: The machine may be busy; nothing here waits that long unless something is wrong.
-DEADLINE_S = 60.0
+DEADLINE_S = 200.0
 
 CLI = (sys.executable, "-m", "conductor.cli")
 CONSOLE_SCRIPT = (str(Path(sys.executable).with_name("conductor-worker")),)
 
 
 class Program:
-    """A running program: its lines as they come, its end."""
+    """A running program: its lines as they come, its end. None in `env` takes a variable away."""
 
-    def __init__(self, command: Sequence[str], cwd: Path, env: dict[str, str] | None = None) -> None:
+    def __init__(self, command: Sequence[str], cwd: Path, env: Mapping[str, str | None] | None = None) -> None:
         self._process = subprocess.Popen(
             [*command],
             cwd=cwd,
-            env={**os.environ, **(env or {})},
+            env={name: value for name, value in {**os.environ, **(env or {})}.items() if value is not None},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

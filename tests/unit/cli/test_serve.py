@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -12,6 +17,12 @@ import pytest
 from cli.program import CLI, CONSOLE_SCRIPT, Program, url_in
 
 READY = "Coordinator at http://"
+HTTP_TASK = {
+    "name": "t",
+    "taskReferenceName": "t",
+    "type": "HTTP",
+    "inputParameters": {"http_request": {"uri": "http://127.0.0.1:1/", "method": "GET"}},
+}
 
 
 def ask(url: str, method: str = "GET", body: object = None, **headers: str) -> tuple[int, str]:
@@ -25,12 +36,12 @@ def ask(url: str, method: str = "GET", body: object = None, **headers: str) -> t
             return error.code, error.read().decode()
 
 
-def serve(place, *options: str, command=CLI, **env: str) -> Program:
+def serve(place: Any, *options: str, command: Any = CLI, **env: str) -> Program:
     return Program([*command, "serve", "--port", "0", *options], place, env)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_says_where_it_is_and_ends_with_0(place, number):
+def test_it_says_where_it_is_and_ends_with_0(place: Any, number: Any) -> None:
     with serve(place, "--database", "shop.db") as server:
         line = server.line_with(READY)
         assert "without authentication, database shop.db" in line
@@ -40,7 +51,7 @@ def test_it_says_where_it_is_and_ends_with_0(place, number):
     assert (place / "shop.db").exists()
 
 
-def test_the_database_is_in_the_state_directory_unless_named(place):
+def test_the_database_is_in_the_state_directory_unless_named(place: Any) -> None:
     with serve(place, command=CONSOLE_SCRIPT, XDG_STATE_HOME=str(place / "state")) as server:
         line = server.line_with(READY)
         assert f"database {place}/state/conductor-worker/coordinator.db" in line
@@ -48,7 +59,7 @@ def test_the_database_is_in_the_state_directory_unless_named(place):
         assert server.wait() == 0
 
 
-def test_what_was_registered_is_there_after_a_restart(place):
+def test_what_was_registered_is_there_after_a_restart(place: Any) -> None:
     definition = [{"name": "greet", "retryCount": 7, "ownerEmail": "ada@example.com"}]
     with serve(place, "--database", "shop.db") as server:
         url = url_in(server.line_with(READY))
@@ -61,7 +72,7 @@ def test_what_was_registered_is_there_after_a_restart(place):
         assert (status, json.loads(body)["retryCount"]) == (200, 7)
 
 
-def test_a_key_and_a_secret_turn_authentication_on(place):
+def test_a_key_and_a_secret_turn_authentication_on(place: Any) -> None:
     with serve(place, "--database", "shop.db", CONDUCTOR_AUTH_KEY="ada", CONDUCTOR_AUTH_SECRET="hush") as server:
         line = server.line_with(READY)
         url = url_in(line)
@@ -75,7 +86,7 @@ def test_a_key_and_a_secret_turn_authentication_on(place):
         assert ask(f"{url}/metadata/taskdefs", **token)[0] == 200
 
 
-def test_a_second_coordinator_on_the_same_file_is_refused(place):
+def test_a_second_coordinator_on_the_same_file_is_refused(place: Any) -> None:
     with serve(place, "--database", "shop.db") as first:
         first.line_with(READY)
         with serve(place, "--database", "shop.db") as second:
@@ -84,9 +95,80 @@ def test_a_second_coordinator_on_the_same_file_is_refused(place):
             assert "in use by another coordinator" in second.output
 
 
-def test_a_port_that_is_taken_is_refused(place):
+def test_a_port_that_is_taken_is_refused(place: Any) -> None:
     with serve(place, "--database", "shop.db") as first:
         port = url_in(first.line_with(READY)).split(":")[2].removesuffix("/api")
         with Program([*CLI, "serve", "--port", port, "--database", "other.db"], place) as second:
             assert second.wait() == 2
             assert second.output == f"conductor-worker: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+
+
+#: A user whom this machine does not know, as in a container that is told to run as a number.
+NOBODY = 12345
+SERVE_AS_NOBODY = f"""
+import os, sys
+import conductor.cli.app
+from conductor.coordinator import Coordinator
+with Coordinator(sys.argv[1], port=0):
+    pass  # everything is imported by now: that user may not be able to read where it is installed
+os.setgroups([])
+os.setgid({NOBODY})
+os.setuid({NOBODY})
+sys.exit(conductor.cli.main(["serve", "--port", "0"]))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become a user that does not exist")
+def test_a_user_without_a_name_and_a_home_has_a_database_in_the_temporary_directory(place: Any) -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        Path(temporary).chmod(0o777)
+        without_home = {"TMPDIR": temporary, "HOME": None, "XDG_STATE_HOME": None}
+        with Program(
+            [sys.executable, "-c", SERVE_AS_NOBODY, str(place / "x.db")], Path(temporary), without_home
+        ) as server:
+            line = server.line_with("Coordinator at http")
+            assert f"database {temporary}/state-{NOBODY}/conductor-worker/coordinator.db" in line
+            assert ask(url_in(line) + "/health")[0] == 200
+            server.send(signal.SIGTERM)
+            assert server.wait() == 0
+
+
+def test_x05_hosts_and_origins_are_given_as_options_or_variables(place: Any) -> None:
+    options = ("--database", "shop.db", "--allow-host", "shop.internal", "--allow-origin", "https://desk.example")
+    lists = {"CONDUCTOR_ALLOWED_HOSTS": "a.internal, b.internal", "CONDUCTOR_ALLOWED_ORIGINS": "http://c.example"}
+    with serve(place, *options, **lists) as server:
+        url = url_in(server.line_with(READY))
+        for host, status in [("shop.internal", 200), ("b.internal", 200), ("localhost", 200), ("c.internal", 403)]:
+            assert ask(f"{url}/version", Host=host)[0] == status
+        for origin, status in [("https://desk.example", 200), ("http://c.example", 200), ("http://d.example", 403)]:
+            assert ask(f"{url}/metadata/taskdefs", "POST", [{"name": "greet"}], Origin=origin)[0] == status
+
+
+def test_hosts_of_http_tasks_are_given_as_options_or_variables(place: Any) -> None:
+    options = ("--database", "shop.db", "--http-task-host", "api.example")
+    flow = {"name": "call", "tasks": [HTTP_TASK]}
+    with serve(place, *options, CONDUCTOR_HTTP_TASK_HOSTS="10.0.0.0/8") as server:
+        url = url_in(server.line_with(READY))
+        assert ask(f"{url}/metadata/workflow", "POST", flow)[0] == 200
+        found = ask(f"{url}/workflow/execute/call/1?waitForSeconds=60", "POST", {})[1]
+        assert "127.0.0.1:1 is not among the hosts that HTTP tasks may call" in found
+
+
+def test_a_host_of_http_tasks_that_cannot_be_meant_is_one_line(place: Any) -> None:
+    with serve(place, "--database", "shop.db", "--http-task-host", "shop.internal:http") as server:
+        assert server.wait() == 2
+        assert server.output.count("\n") == 1
+        assert "'shop.internal:http' is no host with a port" in server.output
+
+
+def test_a_host_that_cannot_be_meant_is_one_line(place: Any) -> None:
+    with serve(place, "--database", "shop.db", "--allow-host", "http://shop.internal") as server:
+        assert server.wait() == 2
+        assert server.output.count("\n") == 1
+        assert "without scheme and port" in server.output
+
+
+def test_a_key_for_secrets_that_cannot_be_used_is_one_line(place: Any) -> None:
+    with serve(place, "--database", "shop.db", CONDUCTOR_SECRETS_KEY="short") as server:
+        assert server.wait() == 2
+        assert "CONDUCTOR_SECRETS_KEY has fewer than 16 characters" in server.output

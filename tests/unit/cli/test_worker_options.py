@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 
-from conductor.cli.complaint import Complaint
+from conductor.cli.support import UserError
 from conductor.cli.worker_options import flag, set_for_all_workers
 from conductor.client.worker.worker_config import OPTIONS, resolve_worker_config
 
 
 @pytest.fixture(autouse=True)
-def _environment_of_its_own(monkeypatch):
+def _environment_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", os.environ.copy())
 
 
-def test_every_option_of_the_table_is_an_option_of_run(cli):
+def test_every_option_of_the_table_is_an_option_of_run(cli: Any) -> None:
     words = cli("run", "--help").out.split()
     assert [flag(row) for row in OPTIONS.values() if flag(row) not in words] == []
 
 
-def test_an_option_holds_for_all_workers_and_gives_way_to_a_worker_of_its_own(monkeypatch):
+def test_an_option_holds_for_all_workers_and_gives_way_to_a_worker_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONDUCTOR_WORKER_THREAD_COUNT", "2")
     monkeypatch.setenv("CONDUCTOR_WORKER_SPECIAL_THREAD_COUNT", "9")
     set_for_all_workers({"thread_count": "5", "domain": None, "paused": True})
@@ -33,13 +34,13 @@ def test_an_option_holds_for_all_workers_and_gives_way_to_a_worker_of_its_own(mo
 
 
 @pytest.mark.parametrize("row", [row for row in OPTIONS.values() if row.minimum is not None], ids=lambda row: row.name)
-def test_what_the_table_does_not_allow_is_refused_in_its_words(row):
-    with pytest.raises(Complaint, match="is not allowed") as refused:
+def test_what_the_table_does_not_allow_is_refused_in_its_words(row: Any) -> None:
+    with pytest.raises(UserError, match="is not allowed") as refused:
         set_for_all_workers({row.name: str(row.minimum - 1)})
     assert str(refused.value).startswith(flag(row) + ": ")
     assert row.allowed in str(refused.value)
 
 
-def test_a_boolean_has_a_no(cli):
+def test_a_boolean_has_a_no(cli: Any) -> None:
     out = cli("run", "--help").out
     assert all(f"--no-{flag(row)[2:]}" in out for row in OPTIONS.values() if row.kind is bool)

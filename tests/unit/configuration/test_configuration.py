@@ -5,11 +5,13 @@ import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from conductor.client.configuration.configuration import Configuration
-from conductor.client.configuration.options import OPTIONS
+from conductor.client.configuration.connection_options import CONNECTION_OPTIONS
 from conductor.client.configuration.settings.authentication_settings import AuthenticationSettings
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 
@@ -96,7 +98,9 @@ VALUES = [
 
 
 @pytest.mark.parametrize(("attribute", "variable", "text", "value"), VALUES)
-def test_the_environment_counts_and_code_counts_more(monkeypatch, attribute, variable, text, value) -> None:
+def test_the_environment_counts_and_code_counts_more(
+    monkeypatch: pytest.MonkeyPatch, attribute: Any, variable: Any, text: Any, value: Any
+) -> None:
     default = getattr(Configuration(), attribute)
     assert default != value
     monkeypatch.setenv(variable, text)
@@ -135,19 +139,34 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("variable", "value"), WRONG)
-def test_a_wrong_variable_stops_with_one_line_that_helps(monkeypatch, variable, value) -> None:
+def test_a_wrong_variable_stops_with_one_line_that_helps(
+    monkeypatch: pytest.MonkeyPatch, variable: Any, value: Any
+) -> None:
     monkeypatch.setenv(variable, value)
     with pytest.raises(ValueError) as raised:
         Configuration()
     message = str(raised.value)
     assert "\n" not in message
     assert variable in message
-    assert repr(value) in message
-    assert "allowed: " in message
+    assert value in message
+    assert "allowed" in message
 
 
-def test_a_wrong_value_in_code_is_named_too(tmp_path) -> None:
-    with pytest.raises(ValueError, match=r"Configuration\(timeout_s=…\) is -1; allowed: a number of seconds"):
+@pytest.mark.parametrize(
+    "wrong", ["ftp://ada:hush@proxy:3128", "ada:hush@proxy:3128", "http://ada:hush@proxy:port", "http://ada:hu@sh@:1"]
+)
+@pytest.mark.parametrize("variable", ["CONDUCTOR_PROXY", "CONDUCTOR_SERVER_URL"])
+def test_a_wrong_url_is_shown_without_its_password(monkeypatch: Any, variable: Any, wrong: Any) -> None:
+    monkeypatch.setenv(variable, wrong)
+    with pytest.raises(ValueError, match=r"ada:\*\*\*@") as raised:
+        Configuration()
+    assert "hu" not in str(raised.value)
+
+
+def test_a_wrong_value_in_code_is_named_too(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"Configuration\(timeout_s=…\): '-1' is not allowed .allowed: a number from 0.001 to 3600"
+    ):
         Configuration(timeout_s=-1)
     empty = tmp_path / "empty.pem"
     empty.touch()
@@ -160,10 +179,10 @@ def test_a_wrong_value_in_code_is_named_too(tmp_path) -> None:
 
 
 def test_every_option_tells_a_user_what_it_is() -> None:
-    for option in OPTIONS:
+    for option in CONNECTION_OPTIONS.values():
         assert option.help
-        assert option.parse.__doc__
-        assert option.env.startswith("CONDUCTOR_")
+        assert option.allowed
+        assert option.variable.startswith("CONDUCTOR_")
 
 
 def test_it_pickles_with_its_token() -> None:
@@ -178,14 +197,14 @@ def test_tokens_are_stamped() -> None:
     configuration = Configuration()
     assert (configuration.AUTH_TOKEN, configuration.token_update_time) == (None, 0)
     configuration.update_token("t")
-    assert configuration.AUTH_TOKEN == "t"
+    assert vars(configuration)["AUTH_TOKEN"] == "t"
     assert configuration.token_update_time > 1_600_000_000_000
     configuration.update_token(None)
     assert (configuration.AUTH_TOKEN, configuration.token_update_time) == (None, 0)
 
 
 def run_python(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=50)
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=200)
     return done.stdout + done.stderr
 
 
@@ -259,7 +278,7 @@ def test_a_password_in_the_url_is_used_and_not_printed(url: str, shown: str) -> 
     assert "secret" not in repr(configuration) + configuration.ui_host
 
 
-def test_metrics_settings_of_conductor_python_are_taken(caplog) -> None:
+def test_metrics_settings_of_conductor_python_are_taken(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     settings = MetricsSettings("/tmp/m", "metrics.log", 0.5, None, True, True)
     assert (settings.clean_directory, settings.clean_dead_pids, settings.host) == (True, True, "0.0.0.0")
@@ -267,7 +286,7 @@ def test_metrics_settings_of_conductor_python_are_taken(caplog) -> None:
     assert "needless" in caplog.messages[0]
 
 
-def test_metrics_settings_touch_nothing(tmp_path, monkeypatch) -> None:
+def test_metrics_settings_touch_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     settings = MetricsSettings(http_port=8000)
     assert (settings.directory, settings.file_name, settings.http_port) == (None, "metrics.log", 8000)
@@ -278,6 +297,6 @@ def test_metrics_settings_touch_nothing(tmp_path, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"update_interval": 0}, {"http_port": 70000}, {"http_port": -1}])
-def test_metrics_settings_refuse_nonsense(wrong) -> None:
+def test_metrics_settings_refuse_nonsense(wrong: Any) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         MetricsSettings(**wrong)

@@ -97,7 +97,7 @@ class TestTheCurrentOne:
 
         def work(name: str) -> bool:
             with task_context(TaskContext(a_task(name))):
-                everyone_in.wait(10)
+                everyone_in.wait(60)
                 return get_task_context().task_id == name
 
         with ThreadPoolExecutor(4) as pool:
@@ -163,7 +163,7 @@ class TestCancellation:
         waiting = threading.Thread(target=lambda: woken.append(context.wait_cancelled(10)))
         waiting.start()
         context.cancel("lease lost")
-        waiting.join(10)
+        waiting.join(60)
         assert woken == [True]
         assert context.wait_cancelled(10)
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from conductor.coordinator import definitions, queries
 from conductor.coordinator.core import Core, Poll
-from conductor.coordinator.definition_rules import check_workflow_def
-from conductor.coordinator.errors import ApiError
-from conductor.coordinator.executions import Start, find_workflow
-from conductor.coordinator.report import Outcome, Report
-from conductor.coordinator.store import Notes, Store
+from conductor.coordinator.definitions import task_defs, workflow_defs
+from conductor.coordinator.definitions.workflow_defs import check_workflow_def
+from conductor.coordinator.store.lookup import find_workflow
+from conductor.coordinator.store.store import Store
+from conductor.coordinator.store.transaction import Notes
+from conductor.coordinator.tasks.report import Outcome, Report
+from conductor.coordinator.views import tasks, workflows
+from conductor.coordinator.workflows.effects import Start
 from conductor.testing import FakeClock
 
 Task = dict[str, Any]
@@ -54,12 +57,12 @@ class House:
     # -- definitions
 
     def task_def(self, name: str, **fields: Any) -> None:
-        parsed = definitions.parse_task_def({"name": name, **fields})
-        self.store.call(lambda tx: definitions.register_task_defs(tx, [parsed]))
+        parsed = task_defs.parse_task_def({"name": name, **fields})
+        self.store.call(lambda tx: task_defs.register_task_defs(tx, [parsed]))
 
     def workflow_def(self, name: str, *tasks: dict[str, Any], **fields: Any) -> None:
         checked = check_workflow_def({"name": name, "tasks": list(tasks), **fields})
-        self.store.call(lambda tx: definitions.put_workflow_def(tx, checked, overwrite=True))
+        self.store.call(lambda tx: workflow_defs.put_workflow_def(tx, checked, overwrite=True))
 
     # -- workflows
 
@@ -75,22 +78,22 @@ class House:
         return self.start(f"one_{task}", **fields)
 
     def workflow(self, workflow_id: str) -> dict[str, Any]:
-        found = self.store.call(lambda tx: queries.workflow(tx, self.core.snapshots, workflow_id, with_tasks=True))
-        return msgspec.json.decode(msgspec.json.encode(found))
+        found = self.store.call(lambda tx: workflows.workflow(tx, self.core.snapshots, workflow_id, with_tasks=True))
+        return msgspec.json.decode(msgspec.json.encode(found), type=dict[str, Any])
 
-    def act(self, workflow_id: str, action: Any) -> None:
-        self.store.call(lambda tx: self.core.executions.act(tx, find_workflow(tx, workflow_id), action))
+    def act(self, workflow_id: str, action: Any, **asked: Any) -> None:
+        self.store.call(lambda tx: self.core.executions.act(tx, find_workflow(tx, workflow_id).pk, action, **asked))
 
     def task(self, task_id: str) -> Task:
-        found = self.store.call(lambda tx: queries.task(tx, self.core.snapshots, task_id))
-        return msgspec.json.decode(msgspec.json.encode(found))
+        found = self.store.call(lambda tx: tasks.task(tx, self.core.snapshots, task_id))
+        return msgspec.json.decode(msgspec.json.encode(found), type=Task)
 
     # -- what workers do
 
     def poll(self, task_type: str = "work", worker: str | None = "w1", count: int = 1, domain: str = "") -> list[Task]:
         poll = Poll(task_type, domain, worker, count, 0)
         found = self.store.call(lambda tx: self.core.poll_now(tx, poll))
-        return msgspec.json.decode(msgspec.json.encode(found))
+        return msgspec.json.decode(msgspec.json.encode(found), type=list[Task])
 
     def poll_one(self, task_type: str = "work", worker: str | None = "w1", domain: str = "") -> Task:
         (task,) = self.poll(task_type, worker, 1, domain)
@@ -110,10 +113,7 @@ class House:
     def send(self, said: dict[str, Any]) -> Outcome:
         """Judge a report as the routes do: what is refused is an outcome too."""
         report = msgspec.convert(said, Report)
-        try:
-            return self.store.call(lambda tx: self.core.judge(tx, report))
-        except ApiError as error:
-            return Outcome(report.task_id or "", error.verdict, error.status, error.message)
+        return self.store.call(lambda tx: self.core.judge(tx, [report]))[0]
 
     def heartbeat(self, task: Task, **fields: Any) -> Outcome:
         return self.report(task, None, extendLease=True, **fields)
@@ -122,6 +122,14 @@ class House:
 
     def tick(self) -> int | None:
         return self.store.call(self.core.tick)
+
+    def settle(self) -> int:
+        """Let everything happen that need not wait for a later time; in how many transactions."""
+        for count in itertools.count(1):
+            again = self.tick()
+            if again is None or again > self.clock.wall_ms():
+                return count
+        raise AssertionError
 
     def advance(self, seconds: float) -> None:
         """Let time pass and let the timer notice."""

@@ -10,9 +10,9 @@ import pytest
 from house import House, simple
 from workflow_run import fork, loop
 
-from conductor.coordinator import executions, workflow_actions
-from conductor.coordinator.store import StoreError
-from conductor.coordinator.task_queue import TaskQueue
+from conductor.coordinator.store.store import StoreError
+from conductor.coordinator.workflows import actions as workflow_actions
+from conductor.coordinator.workflows import deadlines, executions
 
 WAIT = {"name": "w", "taskReferenceName": "w", "type": "WAIT", "inputParameters": {"duration": "1 seconds"}}
 GIVEN = "${workflow.input.v}"
@@ -95,7 +95,7 @@ class Poison(RuntimeError):
 @pytest.fixture
 def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workflows with the input {"poison": ...} cannot be decided; with "unreadable" they cannot even be read."""
-    decide, load_state = executions.decide, executions.load_state
+    decide, load_state = executions.decide, executions.load_state  # type: ignore[attr-defined]
 
     def decide_or_die(state: Any, *args: Any, **more: Any) -> Any:
         if state.input.get("poison") and list(state.tasks.pending()):
@@ -173,7 +173,7 @@ class TestWhateverGoesWrong:
         bad = house.start("p", input={"unreadable": "x"})
         house.report(house.poll_one())
         monkeypatch.undo()
-        house.act(bad, lambda state, now_ms, new_id: workflow_actions.retry(state, now_ms, new_id=new_id))
+        house.act(bad, workflow_actions.retry)
         house.report(house.poll_one("after"))
         assert house.workflow(bad)["status"] == "COMPLETED"
 
@@ -196,21 +196,20 @@ class TestTheTimer:
         workflow = house.start_one()
         house.poll()
         house.clock.advance(2)
-        due, failures = TaskQueue.due, [StoreError("full"), KeyError("a bug of ours")]
+        expire, failures = deadlines.Deadlines.expire, [StoreError("full"), KeyError("a bug of ours")]
 
-        def failing(self: TaskQueue, tx: Any, limit: int) -> Any:
+        def failing(self: Any, tx: Any, limit: int) -> Any:
             if failures:
                 raise failures.pop()
-            return due(self, tx, limit)
+            return expire(self, tx, limit)
 
-        monkeypatch.setattr(TaskQueue, "due", failing)
+        monkeypatch.setattr(deadlines.Deadlines, "expire", failing)
 
         async def run() -> None:
             await house.core.start()
-            for _ in range(3):
-                await asyncio.sleep(0.05)
+            while failures or (await asyncio.to_thread(house.workflow, workflow))["status"] == "RUNNING":
                 house.clock.advance(2)
-            await asyncio.sleep(0.05)
+                await asyncio.sleep(0)
             await house.core.stop()
 
         asyncio.run(run())
@@ -251,7 +250,7 @@ class TestChains:
         found = house.workflow(top)
         assert found["status"] == "FAILED"
         assert "nested more than 100 deep" in found["reasonForIncompletion"]
-        assert house.store.call(lambda tx: tx.value("workflow exists", 101)) is None
+        assert house.store.call(lambda tx: tx.value("workflow", 101)) is None
 
     def test_a_deep_family_can_be_terminated(self, house: House) -> None:
         house.workflow_def("leaf", simple("work"))
@@ -262,7 +261,7 @@ class TestChains:
         top = house.start(below)
         while house.poll() == []:
             house.tick()
-        house.act(top, lambda state, now_ms, _: workflow_actions.terminate(state, now_ms, "enough"))
+        house.act(top, workflow_actions.terminate, reason="enough")
         leaf = house.store.call(lambda tx: tx.ids.workflow(100))
         assert house.workflow(leaf)["workflowName"] == "leaf"
         assert house.workflow(leaf)["status"] == "TERMINATED"
@@ -300,6 +299,7 @@ class TestSizes:
     """What a few expressions can build is more than any memory holds: it ends where a request's body would."""
 
     def failed(self, house: House, workflow: str) -> dict[str, Any]:
+        house.settle()
         found = house.workflow(workflow)
         assert found["status"] == "FAILED"
         assert "would be larger than 10485760 bytes" in found["reasonForIncompletion"]
@@ -355,7 +355,9 @@ class TestSizes:
 
     def test_what_a_condition_puts_together(self, house: House) -> None:
         house.workflow_def("grow", script("$.a + $.a + $.a"))
-        found = house.workflow(house.start("grow", input={"v": "x" * (5 * MB)}))
+        workflow = house.start("grow", input={"v": "x" * (5 * MB)})
+        house.settle()
+        found = house.workflow(workflow)
         assert found["status"] == "FAILED"
         assert "too large" in found["reasonForIncompletion"]
 

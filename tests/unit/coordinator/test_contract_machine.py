@@ -24,7 +24,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from conductor.coordinator import workflow_actions
+from conductor.coordinator.workflows import actions as workflow_actions
 from conductor.wire import TERMINAL_TASK_STATUSES, Verdict
 
 LEASE_S = 10
@@ -174,7 +174,7 @@ class Contract(RuleBasedStateMachine):
         running = [workflow for workflow, status in self.model.workflows.items() if status == "RUNNING"]
         if running:
             workflow = data.draw(st.sampled_from(running))
-            self.house.act(workflow, lambda state, now_ms, _: workflow_actions.terminate(state, now_ms, "why"))
+            self.house.act(workflow, workflow_actions.terminate, reason="why")
             self.model.workflows[workflow] = "TERMINATED"
             self.model.end_leases_of(workflow)
 

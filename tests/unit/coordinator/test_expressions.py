@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.coordinator.conditions import ConditionError, evaluate, evaluate_bool
-from conductor.coordinator.durations import parse_duration_ms, parse_until_ms
-from conductor.coordinator.expressions import ExpressionError, expressions, parse_path, resolve
+from conductor.coordinator.language.conditions import ConditionError, evaluate, is_true
+from conductor.coordinator.language.durations import parse_duration_ms, parse_until_ms
+from conductor.coordinator.language.expressions import ExpressionError, expressions, parse_path, resolve
 
 DATA: dict[str, Any] = {
     "workflow": {"input": {"name": "Ada", "count": 3, "deep": {"list": [{"id": 1}, {"id": 2}, {"other": 0}]}}},
@@ -35,6 +35,11 @@ def value(template: Any) -> Any:
         ("${ ref.output.flag }", True),
         ("${workflow.input.deep.list[*].id}", [1, 2]),
         ("${workflow.input.deep.list.length()}", 3),
+        ("${workflow.input..id}", [1, 2]),
+        ("${ref.output..z[0]}", [10]),
+        ("${ref.output..nothing}", []),
+        ("${ref.output.y[z]}", [10, 20]),
+        ("${workflow.input.deep.list[other]}", None),
         ("${ref.output.text.length()}", 3),
         ("${ref.output.nothing.at.all}", None),
         ("${unknown.output.x}", None),
@@ -72,7 +77,7 @@ def test_dicts_and_lists_are_walked_and_not_changed() -> None:
     assert json.dumps(template) == before
 
 
-@pytest.mark.parametrize("text", ["", ".x", "a..b", "a.b[", "a[?(@.x>1)]", "a[1:2]", "a.b()", "a b", "a['x"])
+@pytest.mark.parametrize("text", ["", ".x", "a..", "a...b", "a.b[", "a[?(@.x>1)]", "a[1:2]", "a.b()", "a b", "a['x"])
 def test_unknown_path_syntax_is_an_error(text: str) -> None:
     with pytest.raises(ExpressionError):
         parse_path(text)
@@ -152,7 +157,7 @@ CONDITION_DATA: dict[str, Any] = {
     ],
 )
 def test_condition(text: str, expected: bool) -> None:
-    assert evaluate_bool(text, CONDITION_DATA) is expected
+    assert is_true(evaluate(text, CONDITION_DATA)) is expected
 
 
 @pytest.mark.parametrize(
@@ -235,7 +240,7 @@ condition_words = st.lists(
 @given(condition_words, st.dictionaries(st.just("a"), json_values))
 def test_a_condition_is_understood_or_refused(text: str, data: dict[str, Any]) -> None:
     try:
-        assert isinstance(evaluate_bool(text, data), bool)
+        assert isinstance(is_true(evaluate(text, data)), bool)
     except ConditionError as error:
         assert str(error)
 

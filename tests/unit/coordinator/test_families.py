@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 from house import House, simple
-from workflow_run import fork
+from workflow_run import fork, loop
 
-from conductor.coordinator import executions, stored_tasks, workflow_actions
-from conductor.coordinator.report import Report
+from conductor.coordinator.tasks.report import Report
+from conductor.coordinator.workflows import actions as workflow_actions
+from conductor.coordinator.workflows import executions, stored_tasks
 
 
 def sub(name: str, ref: str = "s", **more: Any) -> dict[str, Any]:
@@ -18,7 +19,7 @@ def sub(name: str, ref: str = "s", **more: Any) -> dict[str, Any]:
 
 
 def retry(house: House, workflow: str) -> None:
-    house.act(workflow, lambda state, now_ms, new_id: workflow_actions.retry(state, now_ms, new_id=new_id))
+    house.act(workflow, workflow_actions.retry)
 
 
 class TestFamilies:
@@ -75,7 +76,7 @@ class TestFamilies:
         house.workflow_def("top", sub("child"))
         top = house.start("top")
         child = self.child_of(house, top)
-        house.act(top, lambda state, now_ms, _: workflow_actions.terminate(state, now_ms, said))
+        house.act(top, workflow_actions.terminate, reason=said)
         found = house.workflow(child)
         assert found["status"] == "TERMINATED"
         assert found["reasonForIncompletion"] == f"Parent workflow has been terminated with {told}"
@@ -97,7 +98,7 @@ def test_an_ended_workflow_that_is_terminated_again_has_no_deadline(house: House
     house.workflow_def("flow", simple("work"), timeoutSeconds=5, timeoutPolicy="TIME_OUT_WF")
     workflow = house.start("flow")
     for _ in range(2):
-        house.act(workflow, lambda state, now_ms, _: workflow_actions.terminate(state, now_ms, "enough"))
+        house.act(workflow, workflow_actions.terminate, reason="enough")
     house.clock.advance(10)
     assert house.tick() is None
     assert house.workflow(workflow)["status"] == "TERMINATED"
@@ -140,14 +141,14 @@ class TestWideForks:
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         workflow, tasks = self.wide(house)
-        decide, decided = executions.decide, []
+        decide, decided = executions.decide, []  # type: ignore[attr-defined]
 
         def counting(state: Any, *args: Any, **more: Any) -> Any:
             decided.append(state.workflow_id)
             return decide(state, *args, **more)
 
         monkeypatch.setattr(executions, "decide", counting)
-        outcomes = house.store.call(lambda tx: house.core.judge_all(tx, self.reports(tasks)))
+        outcomes = house.store.call(lambda tx: house.core.judge(tx, self.reports(tasks)))
         assert {outcome.verdict for outcome in outcomes} == {"COMMITTED"}
         assert decided == [workflow]
         assert house.workflow(workflow)["status"] == "COMPLETED"
@@ -162,7 +163,7 @@ class TestWideForks:
             *self.reports([second], status="FAILED"),
             *self.reports([third]),
         ]
-        outcomes = house.store.call(lambda tx: house.core.judge_all(tx, reports))
+        outcomes = house.store.call(lambda tx: house.core.judge(tx, reports))
         assert [outcome.status for outcome in outcomes] == [200, 404, 409, 404, 200, 200]
         found = house.workflow(workflow)
         assert found["status"] == "FAILED"
@@ -182,3 +183,86 @@ class TestWideForks:
         monkeypatch.setattr(stored_tasks, "_state", counting)
         house.report(tasks[0])
         assert len(read) <= 3
+
+
+class TestFields:
+    """What a SUB_WORKFLOW task and a definition may say, and is acted upon."""
+
+    def sub_task(self, house: House, workflow: str) -> dict[str, Any]:
+        (found,) = house.workflow(workflow)["tasks"]
+        return dict(found)
+
+    def test_f12_the_version_that_was_meant_is_shown(self, house: House) -> None:
+        for version in (1, 2):
+            house.workflow_def("child", simple("work"), version=version)
+        house.workflow_def("top", loop("l", "false", sub("child")))
+        workflow = house.workflow(house.start("top"))
+        found = workflow["tasks"][1]
+        assert found["workflowTask"]["subWorkflowParam"] == {"name": "child", "version": 2}
+        assert found["inputData"]["subWorkflowVersion"] == 2
+        assert workflow["workflowDefinition"]["tasks"][0]["loopOver"][0]["subWorkflowParam"]["version"] == 2
+        assert house.workflow(found["subWorkflowId"])["workflowVersion"] == 2
+
+    @pytest.mark.parametrize(("asked", "ran"), [(1, "one"), (None, "two"), (9, None)])
+    def test_f05_the_version_of_the_failure_workflow(self, house: House, asked: int | None, ran: str | None) -> None:
+        house.task_def("work", retryCount=0)
+        house.workflow_def("cleanup", simple("one"), version=1)
+        house.workflow_def("cleanup", simple("two"), version=2)
+        house.workflow_def("flow", simple("work"), failureWorkflow="cleanup", failureWorkflowVersion=asked)
+        workflow = house.start("flow")
+        house.report(house.poll_one(), "FAILED")
+        assert [name for name in ("one", "two") if house.poll(name)] == ([ran] if ran else [])
+        told = house.workflow(workflow)["output"]["conductor.failure_workflow"]
+        assert ran or "Error workflow cleanup failed to start.  reason: No such workflow defined." in told
+
+    def keyed(self, house: House, strategy: str | None = None, **more: Any) -> None:
+        house.task_def("work", retryCount=0)
+        house.workflow_def("child", simple("work"), outputParameters={"n": "${work.output.n}"})
+        parameters = {"name": "child", "idempotencyKey": "order-${workflow.input.n}", "idempotencyStrategy": strategy}
+        house.workflow_def("top", sub("child", subWorkflowParam=parameters, **more))
+
+    def test_f02_a_second_task_with_the_same_key_waits_for_the_same_sub_workflow(self, house: House) -> None:
+        self.keyed(house)
+        tops = [house.start("top", input={"n": n}) for n in (1, 1, 2)]
+        first, second, other = (self.sub_task(house, top) for top in tops)
+        assert first["inputData"]["idempotencyKey"] == "order-1"
+        assert first["subWorkflowId"] == second["subWorkflowId"] != other["subWorkflowId"]
+        assert house.workflow(first["subWorkflowId"])["idempotencyKey"] == "order-1"
+        held = house.poll(count=9)
+        assert len(held) == 2
+        for task in held:
+            house.report(task, outputData={"n": 5})
+        assert [house.workflow(top)["status"] for top in tops] == ["COMPLETED"] * 3
+        assert self.sub_task(house, tops[1])["outputData"]["n"] == 5
+        late = house.start("top", input={"n": 1})
+        assert house.workflow(late)["status"] == "COMPLETED", "its result is there already"
+        assert house.poll() == []
+
+    def test_who_shares_a_sub_workflow_does_not_end_it(self, house: House) -> None:
+        self.keyed(house)
+        owner, guest = house.start("top", input={"n": 1}), house.start("top", input={"n": 1})
+        house.act(guest, workflow_actions.terminate, reason="enough")
+        child = self.sub_task(house, owner)["subWorkflowId"]
+        assert house.workflow(child)["status"] == "RUNNING"
+        house.report(house.poll_one())
+        assert house.workflow(owner)["status"] == "COMPLETED"
+
+    @pytest.mark.parametrize(("strategy", "running", "ended"), [("FAIL", 1, 1), ("FAIL_ON_RUNNING", 1, 0)])
+    def test_a_strategy_that_refuses_fails_the_task(
+        self, house: House, strategy: str, running: int, ended: int
+    ) -> None:
+        self.keyed(house, strategy)
+        house.start("top", input={"n": 1})
+        refused = house.workflow(house.start("top", input={"n": 1}))
+        assert (refused["status"] == "FAILED") == bool(running)
+        assert "idempotency key order-1 exists already" in refused["tasks"][0]["reasonForIncompletion"]
+        house.report(house.poll_one())
+        assert (house.workflow(house.start("top", input={"n": 1}))["status"] == "FAILED") == bool(ended)
+
+    def test_a_new_attempt_is_one_although_its_key_is_the_same(self, house: House) -> None:
+        self.keyed(house, retryCount=1)
+        top = house.start("top", input={"n": 1})
+        house.report(house.poll_one(), "FAILED")
+        house.advance(60)
+        house.report(house.poll_one())
+        assert house.workflow(top)["status"] == "COMPLETED"

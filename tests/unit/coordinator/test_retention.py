@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from house import House
 
-from conductor.coordinator.retention import Limits, Retention
+from conductor.coordinator.store.retention import Limits, Retention
 
-TABLES = ("workflow", "workflow_data", "task", "task_data", "report", "task_log", "snapshot")
+TABLES = ("workflow", "workflow_data", "task", "task_data", "task_log", "snapshot")
 
 
 def counts(house: House) -> dict[str, int]:
     return {
-        table: house.store.call(lambda tx, table=table: tx.select(f"SELECT count(*) FROM {table}", ()))[0][0]
+        table: house.store.call(lambda tx, table=table: tx.select(f"SELECT count(*) FROM {table}", ()))[0][0]  # type: ignore[misc]
         for table in TABLES
     }
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 from house import House, simple
 
-from conductor.coordinator import workflow_actions
+from conductor.coordinator.workflows import actions as workflow_actions
 
 
 def attempts(house: House, workflow: str) -> list[str]:
@@ -24,7 +25,7 @@ class TestRetryDelay:
             ({"retryLogic": "EXPONENTIAL_BACKOFF", "maxRetryDelaySeconds": 7}, [5, 7, 7]),
         ],
     )
-    def test_each_policy_to_the_second(self, house: House, policy: dict, delays_s: list[int]) -> None:
+    def test_each_policy_to_the_second(self, house: House, policy: dict[str, Any], delays_s: list[int]) -> None:
         house.start_one(task_def={"retryCount": 3, "retryDelaySeconds": 5, **policy})
         for delay_s in delays_s:
             house.report(house.poll_one(), "FAILED")
@@ -157,7 +158,7 @@ class TestDeadlines:
         house.task_def("work", responseTimeoutSeconds=10, retryCount=0)
 
         def start_all(tx: object) -> None:
-            from conductor.coordinator.executions import Start
+            from conductor.coordinator.workflows.effects import Start
 
             for _ in range(10_000):
                 house.core.executions.start(tx, Start(name="flow"))  # type: ignore[arg-type]
@@ -168,10 +169,10 @@ class TestDeadlines:
         examined = 0
         expire = house.core.queue.expire
 
-        def counting(tx: object, row: object) -> object:
+        def counting(*args: Any) -> object:
             nonlocal examined
             examined += 1
-            return expire(tx, row)  # type: ignore[arg-type]
+            return expire(*args)
 
         house.core.queue.expire = counting  # type: ignore[method-assign, assignment]
         house.clock.advance(9.999)
@@ -182,7 +183,12 @@ class TestDeadlines:
             pass
         assert examined == 10_000
         assert again is None
-        assert house.store.call(lambda tx: tx.rows("running workflows", "flow", None, 0, 2**62)) == []
+        assert (
+            house.store.call(
+                lambda tx: tx.matching("running workflows", {"name": "flow", "version": None, "from": 0, "to": 2**62})
+            )
+            == []
+        )
 
 
 class TestLimits:
@@ -307,10 +313,10 @@ class TestPause:
         house.workflow_def("flow", simple("a"), simple("b"))
         workflow = house.start()
         task = house.poll_one("a")
-        house.act(workflow, lambda state, _now, _ids: workflow_actions.pause(state))
+        house.act(workflow, workflow_actions.pause)
         house.report(task)
         assert house.poll("b") == []
-        house.act(workflow, lambda state, now, ids: workflow_actions.resume(state, now, new_id=ids))
+        house.act(workflow, workflow_actions.resume)
         assert len(house.poll("b")) == 1
 
 
@@ -318,7 +324,7 @@ class TestRequeue:
     def test_every_open_task_becomes_pollable_and_old_leases_end(self, house: House) -> None:
         house.start_one()
         held = house.poll_one()
-        assert house.store.call(lambda tx: house.core.queue.requeue_all(tx, "work")) == 1
+        assert house.store.call(lambda tx: len(house.core.queue.requeue_some(tx, "work"))) == 1
         again = house.poll_one(worker="w2")
         assert again["taskId"] == held["taskId"]
         assert house.report(held).verdict == "CANCELLED"
@@ -327,7 +333,7 @@ class TestRequeue:
 
 def test_a_terminated_workflow_leaves_nothing_in_the_queue(house: House) -> None:
     workflow = house.start_one()
-    house.act(workflow, lambda state, now, _: workflow_actions.terminate(state, now, "why"))
+    house.act(workflow, workflow_actions.terminate, reason="why")
     assert house.poll() == []
     found = house.workflow(workflow)
     assert (found["status"], found["reasonForIncompletion"]) == ("TERMINATED", "why")
@@ -338,7 +344,7 @@ def test_retry_of_a_failed_workflow_makes_a_new_attempt(house: House) -> None:
     workflow = house.start_one(task_def={"retryCount": 0})
     house.report(house.poll_one(), "FAILED")
     assert house.workflow(workflow)["status"] == "FAILED"
-    house.act(workflow, lambda state, now, ids: workflow_actions.retry(state, now, new_id=ids))
+    house.act(workflow, workflow_actions.retry)
     house.report(house.poll_one())
     assert house.workflow(workflow)["status"] == "COMPLETED"
 
@@ -346,7 +352,7 @@ def test_retry_of_a_failed_workflow_makes_a_new_attempt(house: House) -> None:
 def test_restart_begins_again_under_the_same_id(house: House) -> None:
     workflow = house.start_one()
     house.report(house.poll_one())
-    house.act(workflow, lambda state, now, ids: workflow_actions.restart(state, now, new_id=ids))
+    house.act(workflow, workflow_actions.restart)
     assert attempts(house, workflow) == ["SCHEDULED"]
     house.report(house.poll_one())
     assert house.workflow(workflow)["status"] == "COMPLETED"
@@ -374,7 +380,7 @@ def test_terminating_a_parent_terminates_its_child(house: House) -> None:
     house.workflow_def("parent", sub)
     parent = house.start("parent")
     task = house.poll_one()
-    house.act(parent, lambda state, now, _: workflow_actions.terminate(state, now, "why"))
+    house.act(parent, workflow_actions.terminate, reason="why")
     assert house.workflow(task["workflowInstanceId"])["status"] == "TERMINATED"
     assert house.report(task).verdict == "CANCELLED"
 

@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from workflow_run import fork, loop, switch, task
 
-from conductor.coordinator.durations import parse_until_ms
+from conductor.coordinator.definitions.plan import TASK_TYPES, Plan
+from conductor.coordinator.definitions.validation import MAX_NESTING, validate_definition
 from conductor.coordinator.errors import ApiError
-from conductor.coordinator.plan import TASK_TYPES, Plan
-from conductor.coordinator.validation import MAX_NESTING, validate_definition
+from conductor.coordinator.language import engines
+from conductor.coordinator.language.durations import parse_until_ms
 
 
 def problems(*tasks: Any, **fields: Any) -> list[tuple[str, str]]:
-    return [tuple(one) for one in validate_definition({"name": "flow", "tasks": list(tasks), **fields})]
+    return [(one[0], one[1]) for one in validate_definition({"name": "flow", "tasks": list(tasks), **fields})]
 
 
 def only(*tasks: Any, **fields: Any) -> tuple[str, str]:
@@ -44,13 +45,41 @@ def test_a_definition_with_everything_in_it_is_good() -> None:
     Plan({"name": "flow", "tasks": [sent]})
 
 
-def test_an_unsupported_type_is_refused_by_name() -> None:
-    path, message = only(task("ok"), task("fetch", "HTTP"))
+def test_an_unsupported_type_is_refused_by_name_with_a_way_out() -> None:
+    path, message = only(task("ok"), task("send", "KAFKA_PUBLISH"))
     assert path == "tasks[1].type"
     assert message == (
-        "task type HTTP of 'fetch' is not supported by the coordinator; "
-        "supported: SIMPLE, SWITCH, DECISION, FORK_JOIN, JOIN, DO_WHILE, SUB_WORKFLOW, SET_VARIABLE, TERMINATE, WAIT"
+        "task type KAFKA_PUBLISH of 'send' is not supported by the coordinator: "
+        "use a SIMPLE task and a worker that does it"
     )
+
+
+@pytest.mark.parametrize("kind", ["HTTP_POLL", "JDBC", "LLM_CHAT_COMPLETE", "GENERATE_IMAGE", "AGENT", "CALL_MCP_TOOL"])
+def test_so_is_what_only_relatives_of_conductor_have(kind: str) -> None:
+    assert f"task type {kind} of 'it' is not supported" in only(task("it", kind))[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "package"),
+    [("INLINE", "quickjs-ng"), ("LAMBDA", "quickjs-ng"), ("JSON_JQ_TRANSFORM", "jq"), ("SWITCH", "quickjs-ng")],
+)
+def test_what_needs_a_package_that_is_not_there_is_refused_with_the_command(
+    kind: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "engine_files", dict)
+    given = {"expression": "f()", "queryExpression": ".", "scriptExpression": "return 1"}
+    fields = (
+        {"evaluatorType": "javascript", "expression": "f()", "decisionCases": {"a": []}} if kind == "SWITCH" else {}
+    )
+    message = only(task("it", kind, inputParameters=given, **fields))[1]
+    assert f"needs {package}, which is not installed: pip install 'conductor-worker[server]'" in message
+
+
+def test_a_type_that_somebody_made_up_is_for_workers_of_that_name() -> None:
+    made_up = task("u", "USER_TASK")
+    assert problems(made_up) == []
+    node = Plan({"name": "flow", "tasks": [made_up]}).nodes["u"]
+    assert (node.type, node.name) == ("SIMPLE", "USER_TASK")
 
 
 @pytest.mark.parametrize(
@@ -68,7 +97,28 @@ def test_an_unsupported_type_is_refused_by_name() -> None:
         ({"name": "x", "tasks": [task("a")], "timeoutPolicy": "RETRY"}, "timeoutPolicy", "'RETRY'"),
         ({"name": "x", "tasks": [task("a")], "outputParameters": []}, "outputParameters", "not a list"),
         ({"name": "x", "tasks": [task("a")], "failureWorkflow": 1}, "failureWorkflow", "name of a workflow"),
-        ({"name": "x", "tasks": [task("a")], "rateLimitConfig": {"x": 1}}, "rateLimitConfig", "not supported"),
+        ({"name": "x", "tasks": [task("a")], "rateLimitConfig": {"x": 1}}, "rateLimitConfig.x", "not supported"),
+        ({"name": "x", "tasks": [task("a")], "rateLimitConfig": 1}, "rateLimitConfig", "JSON object"),
+        (
+            {"name": "x", "tasks": [task("a")], "rateLimitConfig": {"concurrentExecLimit": -1}},
+            "rateLimitConfig.concurrentExecLimit",
+            "from 0 to",
+        ),
+        (
+            {"name": "x", "tasks": [task("a")], "rateLimitConfig": {"rateLimitKey": 5}},
+            "rateLimitConfig.rateLimitKey",
+            "is a text",
+        ),
+        (
+            {"name": "x", "tasks": [task("a")], "rateLimitConfig": {"rateLimitKey": "${a.output.key}"}},
+            "rateLimitConfig.rateLimitKey",
+            "not known when a workflow starts",
+        ),
+        (
+            {"name": "x", "tasks": [task("a")], "rateLimitConfig": {"policy": "WAIT"}},
+            "rateLimitConfig.policy",
+            "QUEUE or REJECT",
+        ),
         ({"name": "x", "tasks": ["a"]}, "tasks[0]", "not a string"),
     ],
 )
@@ -111,18 +161,51 @@ def test_the_workflow_itself(definition: Any, path: str, said: str) -> None:
             "evaluatorType python of SWITCH 's' is not supported by the coordinator; supported: value-param",
         ),
         (
-            task("s", "SWITCH", evaluatorType="javascript", expression="f($.x)", decisionCases={"a": []}),
+            task("s", "SWITCH", evaluatorType="javascript", expression=["f($.x)"], decisionCases={"a": []}),
             "tasks[0].expression",
-            "small part of JavaScript",
+            "written as a text",
         ),
-        (switch("s", "1", {"x": [task("a", "INLINE")]}), "tasks[0].decisionCases.x[0].type", "INLINE"),
+        (switch("s", "1", {"x": [task("a", "JDBC")]}), "tasks[0].decisionCases.x[0].type", "JDBC"),
+        (task("h", "HTTP"), "tasks[0].inputParameters", "http_request or inputParameters.uri field is required"),
+        (
+            task("h", "HTTP", inputParameters={"http_request": {"uri": "x", "vipAddress": "y"}}),
+            "tasks[0].inputParameters.vipAddress",
+            "write the address of the service into uri",
+        ),
+        (
+            task("h", "HTTP", inputParameters={"http_request": {"uri": "x", "hedgingConfig": {"maxAttempts": 2}}}),
+            "tasks[0].inputParameters.hedgingConfig",
+            "retryCount",
+        ),
+        (
+            task("i", "INLINE", inputParameters={"evaluatorType": "python", "expression": "1"}),
+            "tasks[0].inputParameters.evaluatorType",
+            "evaluatorType python of INLINE 'i' is not supported by the coordinator; supported: value-param",
+        ),
+        (task("j", "JSON_JQ_TRANSFORM"), "tasks[0].inputParameters", "queryExpression field is required"),
+        (task("e", "EVENT"), "tasks[0].sink", "sink field is required"),
+        (task("e", "EVENT", sink="${nope.output}"), "tasks[0].sink", "names 'nope'"),
         (switch("s", "1", {"x": 5}), "tasks[0].decisionCases.x", "list of tasks"),  # type: ignore[dict-item]
         (task("s", "DECISION", decisionCases={"a": []}), "tasks[0].caseValueParam", "is required"),
         # DO_WHILE
-        (task("l", "DO_WHILE", loopOver=[task("a")]), "tasks[0].loopCondition", "is required"),
         (task("l", "DO_WHILE", loopCondition="true"), "tasks[0].loopOver", "is required"),
-        (loop("l", "x.y()", task("a")), "tasks[0].loopCondition", "not understood"),
-        (loop("l", "true", loop("m", "true", task("a"))), "tasks[0].loopOver[0]", "loops in loops"),
+        (loop("l", "true", task("a"), items="${nobody.output.x}"), "tasks[0].items", "no task of this workflow"),
+        (loop("l", "true", task("a"), items=[1]), "tasks[0].items", "an expression such as"),
+        # JOIN, EXCLUSIVE_JOIN, FORK_JOIN_DYNAMIC, DYNAMIC
+        (task("j", "JOIN", joinMode="LATER"), "tasks[0].joinMode", "SYNC or ASYNC"),
+        (task("j", "EXCLUSIVE_JOIN"), "tasks[0].joinOn", "is required"),
+        (
+            task("j", "EXCLUSIVE_JOIN", joinOn=["a"], defaultExclusiveJoinTask=5),
+            "tasks[0].defaultExclusiveJoinTask",
+            "is a list",
+        ),
+        (
+            task("f", "FORK_JOIN_DYNAMIC", dynamicForkTasksParam="t"),
+            "tasks[0].dynamicForkTasksInputParamName",
+            "required",
+        ),
+        (task("f", "FORK_JOIN_DYNAMIC"), "tasks[0].dynamicForkJoinTasksParam", "is required"),
+        (task("d", "DYNAMIC"), "tasks[0].dynamicTaskNameParam", "is required"),
         # SUB_WORKFLOW
         (task("s", "SUB_WORKFLOW"), "tasks[0].subWorkflowParam", "is required"),
         (
@@ -134,10 +217,10 @@ def test_the_workflow_itself(definition: Any, path: str, said: str) -> None:
             task(
                 "s",
                 "SUB_WORKFLOW",
-                subWorkflowParam={"workflowDefinition": {"name": "x", "tasks": [task("a", "HTTP")]}},
+                subWorkflowParam={"workflowDefinition": {"name": "x", "tasks": [task("a", "JDBC")]}},
             ),
             "tasks[0].subWorkflowParam.workflowDefinition.tasks[0].type",
-            "HTTP",
+            "JDBC",
         ),
         # TERMINATE and WAIT
         (task("t", "TERMINATE"), "tasks[0].inputParameters.terminationStatus", "COMPLETED, FAILED, TERMINATED"),
@@ -167,17 +250,24 @@ def test_reference_names_are_unique_wherever_they_stand() -> None:
     assert message == "taskReferenceName: a should be unique across tasks for a given workflow"
 
 
+def test_an_output_may_name_a_task_that_nobody_knows_and_an_input_may_not() -> None:
+    assert problems(task("a"), outputParameters={"x": "${made_at_run_time.output.k}"}) == []
+    assert "is no task" in only(task("a", inputParameters={"x": "${made_at_run_time.output.k}"}))[1]
+
+
 def test_names_that_a_round_of_a_loop_will_have_are_taken() -> None:
     _, message = only(loop("l", "true", task("a")), task("a__2"))
     assert "'a__2' is what 'a' is called in a round" in message
     assert problems(task("a"), task("a__2")) == []
+    _, message = only(loop("l", "true", loop("m", "true", task("a"))), task("a__2__3"))
+    assert "'a__2__3' is what 'a' is called in a round" in message
 
 
-def test_a_fork_needs_its_join_and_a_join_its_fork() -> None:
+def test_a_join_may_stand_anywhere_and_its_list_is_a_list() -> None:
     branching, joining = fork("f", [task("a")], [task("b")])
-    assert "must be followed by a JOIN" in only(branching)[1]
-    assert "must stand directly behind its FORK_JOIN" in only(task("x"), joining)[1]
-    assert "'x', which is not in the branches" in only(task("x"), *fork("f", [task("a")], join_on=["x"]))[1]
+    assert problems(branching) == []
+    assert problems(task("x"), {**joining, "joinOn": ["x"]}) == []
+    assert problems(branching, task("x"), joining) == []
     assert "list of task reference names" in only(branching, {**joining, "joinOn": "a"})[1]
     assert "forkTasks field is required" in problems(task("f", "FORK_JOIN"), task("j", "JOIN"))[0][1]
     assert "list of lists" in problems(task("f", "FORK_JOIN", forkTasks=[[]]), task("j", "JOIN"))[0][1]

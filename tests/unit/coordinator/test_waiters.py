@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from house import House
+from house import House, simple
 
 from conductor.coordinator.core import Poll
-from conductor.coordinator.waiters import Waiter, Waiters
+from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.tasks.waiters import Waiter, Waiters
 from conductor.testing import FakeClock
 
 KEY = ("work", "")
@@ -30,8 +32,8 @@ class Shelf:
 
 async def park(waiters: Waiters, shelf: Shelf, count: int = 1) -> tuple[Waiter, asyncio.Task[list[int]]]:
     """A poll that has found nothing and waits."""
-    waiter, before = Waiter(), len(waiters)
-    task = asyncio.create_task(waiters.wait(KEY, 5, waiter, lambda: shelf.take(count), count))
+    waiter, before = Waiter(wanted=count), len(waiters)
+    task = asyncio.create_task(waiters.wait(KEY, 5, waiter, lambda: shelf.take(count)))
     while len(waiters) == before or waiter.rung.is_set():
         await asyncio.sleep(0)
     for _ in range(5):
@@ -110,6 +112,62 @@ async def test_closing_answers_everyone_at_once() -> None:
     assert await asyncio.gather(*tasks) == [[], [], []]
 
 
+async def test_nothing_is_granted_to_one_that_tries_for_itself() -> None:
+    waiters, tries, found = Waiters(FakeClock()), asyncio.Event(), asyncio.Event()
+
+    async def attempt() -> list[int]:
+        tries.set()
+        await found.wait()
+        return [1]
+
+    task = asyncio.create_task(waiters.wait(KEY, 5, Waiter(), attempt))
+    await tries.wait()
+    assert waiters.claim(KEY) is None
+    found.set()
+    assert await task == [1]
+
+
+async def test_one_that_is_rung_while_something_is_granted_to_it_takes_that_and_passes_the_ring_on() -> None:
+    waiters, shelf = Waiters(FakeClock()), Shelf()
+    first, task = await park(waiters, shelf, count=2)
+    _, other = await park(waiters, shelf)
+    assert waiters.claim(KEY) is first
+    shelf.items = [7]
+    first.rung.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not task.done()
+    first.give([1])
+    assert await task == [1]
+    assert await other == [7]
+
+
+async def test_one_that_has_found_something_or_whose_time_is_over_is_granted_nothing_more() -> None:
+    clock = FakeClock()
+    waiters, shelf = Waiters(clock), Shelf()
+    waiter, task = await park(waiters, shelf)
+    assert waiters.claim(KEY) is waiter
+    waiter.give([1])
+    assert waiters.claim(KEY) is None
+    assert await task == [1]
+    _, late = await park(waiters, shelf)
+    await clock.advance_to_next()
+    assert await late == []
+    assert waiters.claim(KEY) is None
+
+
+async def test_a_ring_for_one_that_was_just_served_goes_to_who_came_after_it() -> None:
+    waiters, shelf = Waiters(FakeClock()), Shelf()
+    first, task = await park(waiters, shelf, count=5)
+    assert waiters.claim(KEY) is first
+    first.give([1])
+    shelf.items = [2]
+    waiters.wake({KEY: 1})
+    other = asyncio.create_task(waiters.wait(KEY, 5, Waiter(), lambda: shelf.take(1)))
+    assert await task == [1]
+    assert await other == [2]
+
+
 class TestWithTheStore:
     @pytest.fixture
     async def house(self, tmp_path: Path) -> AsyncIterator[House]:
@@ -118,7 +176,7 @@ class TestWithTheStore:
             yield found
             await found.core.stop()
 
-    async def parked(self, house: House, worker: str, count: int = 1) -> asyncio.Task[list]:
+    async def parked(self, house: House, worker: str, count: int = 1) -> asyncio.Task[list[Any]]:
         before = len(house.core.waiters)
         task = asyncio.create_task(house.core.poll(Poll("work", "", worker, count, 5000)))
         # At rest: in line, and the clock knows how long it is going to wait.
@@ -131,6 +189,60 @@ class TestWithTheStore:
         (task,) = await poll
         assert task["workflowInstanceId"] == workflow
         assert house.clock.monotonic() == FakeClock().monotonic(), "no timer in between"
+
+    async def test_granted_by_the_transaction_that_brings_the_work(self, house: House) -> None:
+        statements: list[str] = []
+        await asyncio.to_thread(house.workflow_def, "one", simple("work"))
+        poll = await self.parked(house, "w1")
+        house.core.store._db.set_trace_callback(statements.append)
+        await asyncio.to_thread(house.start, "one")
+        (task,) = await poll
+        assert task["workerId"] == "w1"
+        assert statements.count("COMMIT") == 1
+
+    async def test_granted_in_the_moment_its_client_left_it_is_taken_back(self, house: House) -> None:
+        poll = await self.parked(house, "gone")
+        (line,) = house.core.waiters._lines.values()
+        real = house.core.poll_now
+
+        def leave_first(tx: Tx, asked: Poll) -> list[dict[str, Any]]:
+            line[0].gone = True
+            return real(tx, asked)
+
+        house.core.poll_now = leave_first  # type: ignore[assignment, method-assign]
+        await asyncio.to_thread(house.start_one)
+        assert await poll == []
+        house.core.poll_now = real  # type: ignore[method-assign]
+        (task,) = await house.core.poll(Poll("work", "", "w2", 1, 0))
+        assert task["workerId"] == "w2"
+
+    async def test_granted_in_the_moment_its_time_was_over_it_is_answered_with_it(self, house: House) -> None:
+        poll = await self.parked(house, "late")
+        loop, real = asyncio.get_running_loop(), house.core.poll_now
+
+        def let_time_pass(tx: Tx, asked: Poll) -> list[dict[str, Any]]:
+            asyncio.run_coroutine_threadsafe(house.clock.advance_to_next(), loop).result()
+            return real(tx, asked)
+
+        house.core.poll_now = let_time_pass  # type: ignore[assignment, method-assign]
+        await asyncio.to_thread(house.start_one)
+        (task,) = await poll
+        assert task["workerId"] == "late"
+
+    async def test_a_transaction_that_cannot_grant_leaves_the_work_to_the_next(
+        self, house: House, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        poll, real = await self.parked(house, "w1"), house.core.poll_now
+
+        def fail_once(_tx: Tx, _asked: Poll) -> list[dict[str, Any]]:
+            house.core.poll_now = real  # type: ignore[method-assign]
+            raise LookupError("on purpose")
+
+        house.core.poll_now = fail_once  # type: ignore[assignment, method-assign]
+        await asyncio.to_thread(house.start_one)
+        (task,) = await poll
+        assert task["workerId"] == "w1"
+        assert "parked polls could not be served" in caplog.text
 
     async def test_as_many_as_there_is_work(self, house: House) -> None:
         polls = [await self.parked(house, f"w{n}") for n in range(3)]
@@ -152,22 +264,18 @@ class TestWithTheStore:
 
     async def test_a_grant_that_nobody_received_is_taken_back(self, house: House) -> None:
         await asyncio.to_thread(house.start_one)
-        left: list = []
+        left: list[Any] = []
 
-        async def watch(gone: object) -> None:
-            left.append(gone)
-            await asyncio.Event().wait()
+        real = house.core.write
 
-        real = house.core.store.write
-
-        async def write(fn: object) -> object:
-            found = await real(fn)  # type: ignore[arg-type]
+        async def write(fn: Any) -> object:
+            found: Any = await real(fn)
             if left and isinstance(found, list) and found:
                 left.pop()()  # the client hangs up while its task is on the way
             return found
 
-        house.core.store.write = write  # type: ignore[method-assign, assignment]
-        assert await house.core.poll(Poll("work", "", "gone", 1, 5000), watch) == []
+        house.core.write = write  # type: ignore[assignment]
+        assert await house.core.poll(Poll("work", "", "gone", 1, 5000), left.append) == []
         (task,) = await house.core.poll(Poll("work", "", "w2", 1, 0))
         assert task["workerId"] == "w2"
 

@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from conductor.coordinator.draft import Decision
-from conductor.coordinator.plan import Plan
-from conductor.coordinator.validation import validate_definition
-from conductor.coordinator.workflow_state import TaskList, TaskState, WorkflowState
-from conductor.coordinator.workflows import apply, decide, first_variables, workflow_input
+from conductor.coordinator.definitions.plan import Plan
+from conductor.coordinator.definitions.validation import validate_definition
+from conductor.coordinator.workflows.decider import decide, first_variables, workflow_input
+from conductor.coordinator.workflows.decision import Decision
+from conductor.coordinator.workflows.state import TaskList, TaskState, WorkflowState
 
 START_MS = 1_700_000_000_000
 
@@ -44,23 +44,46 @@ def loop(ref: str, condition: str, *body: Any, **fields: Any) -> dict[str, Any]:
     return task(ref, "DO_WHILE", loopCondition=condition, loopOver=list(body), **fields)
 
 
+def dynamic_fork(ref: str, *tasks: Any) -> list[dict[str, Any]]:
+    """A FORK_JOIN_DYNAMIC whose branches are these tasks, and its JOIN `<ref>_join`."""
+    named = {"dynamicForkTasksParam": "tasks", "dynamicForkTasksInputParamName": "inputs"}
+    given = {"tasks": list(tasks), "inputs": {}}
+    return [task(ref, "FORK_JOIN_DYNAMIC", inputParameters=given, **named), task(f"{ref}_join", "JOIN")]
+
+
 @st.composite
-def sequences(draw: st.DrawFn, prefix: str = "t", depth: int = 2, *, in_loop: bool = False) -> list[dict[str, Any]]:
+def sequences(draw: st.DrawFn, prefix: str = "t", depth: int = 2) -> list[dict[str, Any]]:
     """A random sequence of tasks with unique names."""
-    kinds = ["SIMPLE", "OPTIONAL", "SET"] + (["SWITCH", "FORK", "LOOP"] if depth else [])
+    leaves = ["SIMPLE", "OPTIONAL", "SET", "DYNAMIC", "DYNAMIC_FORK"]
+    kinds = leaves + (["SWITCH", "FORK", "LOOP", "ITEMS", "EXCLUSIVE"] if depth else [])
     result: list[dict[str, Any]] = []
     for index in range(draw(st.integers(1, 3))):
         ref = f"{prefix}{index}"
         match draw(st.sampled_from(kinds)):
             case "SWITCH":
-                inner = {case: draw(sequences(f"{ref}{case}", depth - 1, in_loop=in_loop)) for case in "xy"}
+                inner = {case: draw(sequences(f"{ref}{case}", depth - 1)) for case in "xy"}
                 result.append(switch(ref, draw(st.sampled_from("xyz")), inner))
             case "FORK":
-                branches = [draw(sequences(f"{ref}{branch}", depth - 1, in_loop=in_loop)) for branch in "ab"]
-                result += fork(ref, *branches)
-            case "LOOP" if not in_loop:
-                body = draw(sequences(f"{ref}l", depth - 1, in_loop=True))
+                result += fork(ref, *[draw(sequences(f"{ref}{branch}", depth - 1)) for branch in "ab"])
+            case "LOOP":
+                body = draw(sequences(f"{ref}l", depth - 1))
                 result.append(loop(ref, f"$.{ref}.iteration < {draw(st.integers(1, 3))}", *body))
+            case "ITEMS":
+                body = draw(sequences(f"{ref}l", depth - 1))
+                result.append(
+                    loop(ref, "true", *body, items=draw(st.sampled_from(["${workflow.input.nothing}", "one"])))
+                )
+            case "EXCLUSIVE":
+                before, one, other = task(f"{ref}p"), task(f"{ref}x"), task(f"{ref}y")
+                result += [before, switch(ref, draw(st.sampled_from("xyz")), {"x": [one], "y": [other]})]
+                joined = {"joinOn": [f"{ref}x", f"{ref}y"], "defaultExclusiveJoinTask": [f"{ref}p"]}
+                result.append(task(f"{ref}e", "EXCLUSIVE_JOIN", **joined))
+            case "DYNAMIC_FORK":
+                width = draw(st.integers(0, 3))
+                result += dynamic_fork(ref, *[task(f"{ref}d{n}", retryCount=1) for n in range(width)])
+            case "DYNAMIC":
+                given = {"what": f"{ref}_chosen", "v": "${workflow.input}"}
+                result.append(task(ref, "DYNAMIC", dynamicTaskNameParam="what", inputParameters=given, retryCount=1))
             case "SET":
                 result.append(task(ref, "SET_VARIABLE", inputParameters={ref: "${workflow.input.x}"}))
             case kind:
@@ -70,13 +93,39 @@ def sequences(draw: st.DrawFn, prefix: str = "t", depth: int = 2, *, in_loop: bo
     return result
 
 
+def _with_definition(task: dict[str, Any], task_defs: dict[str, Any]) -> dict[str, Any]:
+    """A task as a snapshot has it: its definition is inside."""
+    known = task_defs.get(task["name"])
+    return task if known is None else {**task, "taskDefinition": known}
+
+
+def apply(state: WorkflowState, decision: Decision) -> WorkflowState:
+    """The state after a decision, as a store would have it."""
+    assert isinstance(state.tasks, TaskList)
+    tasks = {task.task_id: task for task in state.tasks}
+    tasks.update((task.task_id, task) for task in (*decision.update, *decision.schedule))
+    for task_id in decision.remove:
+        tasks.pop(task_id, None)
+    return replace(
+        state,
+        tasks=TaskList(tasks.values()),
+        variables=state.variables if decision.variables is None else decision.variables,
+        input=state.input if decision.input is None else decision.input,
+        status=decision.workflow_status or state.status,
+        output=state.output if decision.output is None else decision.output,
+        reason=decision.reason if decision.workflow_status else state.reason,
+        restless=decision.restless,
+    )
+
+
 class Run:
     """One execution. Deciding twice must give nothing the second time, and is done after every step."""
 
     def __init__(
         self, *tasks: Any, given: dict[str, Any] | None = None, task_defs: dict[str, Any] | None = None, **fields: Any
     ) -> None:
-        definition = {"name": "flow", "version": 1, "schemaVersion": 2, "tasks": list(tasks), **fields}
+        known = [_with_definition(one, task_defs or {}) for one in tasks]
+        definition = {"name": "flow", "version": 1, "schemaVersion": 2, "tasks": known, **fields}
         assert validate_definition(definition) == []
         self._ids = count(1)
         self.now_ms = START_MS
@@ -87,7 +136,6 @@ class Run:
             tasks=TaskList(),
             input=workflow_input(definition, given or {}),
             variables=first_variables(definition),
-            task_defs=task_defs or {},
             correlation_id="order-7",
         )
         self.decide()
@@ -96,7 +144,7 @@ class Run:
         return f"task-{next(self._ids)}"
 
     def decide(self, jitter: float = 0.0) -> Decision:
-        decision = decide(self.state, self.now_ms, new_id=self.new_id, jitter=jitter)
+        decision = decide(self.state, self.now_ms, self.new_id, jitter=jitter)
         return self.carry_out(decision)
 
     def carry_out(self, decision: Decision) -> Decision:
@@ -105,7 +153,9 @@ class Run:
         self.state = apply(self.state, decision)
         for start in decision.start_sub_workflows:
             self.put(start.task_id, sub_workflow_id=f"sub-of-{start.task_id}")
-        again = decide(self.state, self.now_ms, new_id=self.new_id)
+        again = decide(self.state, self.now_ms, self.new_id)
+        if decision.restless:
+            return self.carry_out(again)  # there is more to be decided, in steps of their own
         assert not again, again
         return decision
 

@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted(
-    [*ROOT.glob("docs/**/*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
+    [
+        *ROOT.glob("docs/**/*.md"),
+        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "deploy/README.md")),
+    ]
 )
 _FENCE = re.compile(r"^```(\w*)( run)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

@@ -19,16 +19,23 @@ from cli.program import CLI, DEADLINE_S, Program, url_in
 from typer.main import get_command
 
 from conductor.cli.app import app
-from conductor.client.configuration.options import OPTIONS as CONNECTION
+from conductor.client.configuration.connection_options import CONNECTION_OPTIONS
+from conductor.client.configuration.near_misses import OF_METRICS, OF_THE_COORDINATOR
+from conductor.client.configuration.option import global_variables, worker_variables
 from conductor.client.event.task_runner_events import EVENT_TYPES
-from conductor.client.telemetry.metrics import METRICS
-from conductor.client.worker.variables import global_variables, worker_variables
+from conductor.client.telemetry.metrics import CANONICAL, METRICS
 from conductor.client.worker.worker_config import OPTIONS
+from conductor.coordinator.metrics import METRICS as COORDINATOR_METRICS
 from docs.pages import PAGES, ROOT, Block, anchors, blocks, code_words, links, name_of, program, prose_of
 
 PYTHON = blocks("python")
 each_page = pytest.mark.parametrize("page", PAGES, ids=name_of)
-COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+#: Commands by their words, and the first words of those that have two.
+TOP: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+GROUPS = {name: group.commands for name, group in TOP.items() if hasattr(group, "commands")}
+COMMANDS: dict[str, Any] = {name: command for name, command in TOP.items() if name not in GROUPS} | {
+    f"{group} {name}": command for group, inner in GROUPS.items() for name, command in inner.items()
+}
 
 
 def shell_text() -> Iterator[tuple[Block, str]]:
@@ -41,7 +48,7 @@ def shell_text() -> Iterator[tuple[Block, str]]:
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=str)
-def test_python_compiles_and_imports_what_exists(block: Block):
+def test_python_compiles_and_imports_what_exists(block: Block) -> None:
     tree = ast.parse(block.code)
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "conductor":
@@ -50,7 +57,7 @@ def test_python_compiles_and_imports_what_exists(block: Block):
 
 
 @pytest.mark.parametrize("block", [block for block in PYTHON if block.runs], ids=str)
-def test_whole_programs_run(block: Block, tmp_path: Path):
+def test_whole_programs_run(block: Block, tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", block.code],
         cwd=tmp_path,
@@ -70,7 +77,7 @@ def test_whole_programs_run(block: Block, tmp_path: Path):
     ],
 )
 @pytest.mark.timeout(240)
-def test_the_first_steps_work_as_printed(page, workers, client, printed, tmp_path: Path):
+def test_the_first_steps_work_as_printed(page: Any, workers: Any, client: Any, printed: Any, tmp_path: Path) -> None:
     for name in (workers, client):
         (tmp_path / f"{name}.py").write_text(program(page, f"{name}.py"))
     assert printed in program(page, f"{client}.py")
@@ -91,6 +98,53 @@ def test_the_first_steps_work_as_printed(page, workers, client, printed, tmp_pat
             assert running.wait() == 0
 
 
+@pytest.mark.parametrize(
+    ("page", "files"),
+    [
+        ("docs/howto/test-a-workflow.md", ["test_orders.py"]),
+        ("docs/tutorial.md", ["reminders.py", "test_reminders.py"]),
+    ],
+)
+def test_tests_of_workflows_pass_as_printed(page: str, files: list[str], tmp_path: Path) -> None:
+    for name in files:
+        (tmp_path / name).write_text(program(page, name))
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", files[-1]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert "2 passed" in ran.stdout, ran.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_tutorial_works_as_printed(tmp_path: Path) -> None:
+    for name in ("reminders.py", "remind.py"):
+        (tmp_path / name).write_text(program("docs/tutorial.md", name))
+    with Program([*CLI, "serve", "--port", "0", "--database", "shop.db"], tmp_path) as server:
+        env = {**os.environ, "CONDUCTOR_SERVER_URL": url_in(server.line_with("Coordinator at"))}
+
+        def ran(*command: str) -> str:
+            done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=DEADLINE_S)
+            assert done.returncode == 0, done.stderr
+            return done.stdout.strip()
+
+        assert ran(sys.executable, "reminders.py").endswith("{'sent': True}")
+        ran(*CLI, "workflow", "register", "reminders.py")
+        given = '{"name": "grace", "text": "drink some water"}'
+        ran(*CLI, "schedule", "add", "every-minute", "reminder", "0 * * * * *", "--input", given)
+        assert "every-minute" in ran(*CLI, "schedule", "list")
+        with Program([*CLI, "run", "reminders"], tmp_path, env) as workers:
+            assert ran(sys.executable, "remind.py", "ada") == "COMPLETED {'sent': True}"
+            assert ran(sys.executable, "remind.py", "nobody").startswith("FAILED")
+            workers.line_with("to grace@example.com: drink some water")  # at the next full minute
+            workers.send(signal.SIGTERM)
+            assert workers.wait() == 0
+
+
 # -- names --------------------------------------------------------------------------------------------------------
 
 
@@ -98,17 +152,18 @@ def known_variables() -> set[str]:
     workers = ("process_order", "greet")
     per_worker = {name for row in OPTIONS.values() for worker in workers for name in worker_variables(worker, row)}
     for_all = {name for row in OPTIONS.values() for name in global_variables(row)}
-    return per_worker | for_all | {row.env for row in CONNECTION}
+    of_connections = {row.variable for row in CONNECTION_OPTIONS.values()}
+    return per_worker | for_all | of_connections | OF_THE_COORDINATOR | OF_METRICS
 
 
 @each_page
-def test_environment_variables_exist(page: Path):
+def test_environment_variables_exist(page: Path) -> None:
     named = set(re.findall(r"\bCONDUCTOR_[A-Z0-9_]*[A-Z0-9]\b", page.read_text()))
     families = {name for name in named if re.search(rf"{name}_?…", page.read_text())}
     assert named - families - known_variables() == set()
 
 
-def test_commands_and_their_options_exist():
+def test_commands_and_their_options_exist() -> None:
     found = 0
     for block, line in shell_text():
         words = line.replace('", "', " ").replace('["', " ").replace('"]', " ").split()
@@ -117,6 +172,8 @@ def test_commands_and_their_options_exist():
             if words[index - 1 : index] == ["install"] or index + 1 >= len(words):
                 continue
             name, rest = words[index + 1], words[index + 2 :]
+            if name in GROUPS and rest:
+                name, rest = f"{name} {rest[0]}", rest[1:]
             assert name in COMMANDS, f"{block}: {line}"
             flags = {flag for param in COMMANDS[name].params for flag in [*param.opts, *param.secondary_opts]}
             assert [word for word in rest if word.startswith("--") and word not in flags] == [], f"{block}: {line}"
@@ -125,19 +182,21 @@ def test_commands_and_their_options_exist():
 
 
 @each_page
-def test_flags_in_the_prose_exist(page: Path):
+def test_flags_in_the_prose_exist(page: Path) -> None:
     flags = {flag for command in COMMANDS.values() for p in command.params for flag in [*p.opts, *p.secondary_opts]}
-    foreign = {"--env", "--help"}
+    foreign = {"--env", "--help", *(flag for param in get_command(app).params for flag in param.opts)}
     named = {word.split()[0] for word in code_words(page) if word.startswith("--") and word != "---"}
     assert named - flags - foreign == set()
 
 
 @each_page
-def test_metrics_exist(page: Path):
-    known = {metric.name for metric in METRICS} | {f"{m.name}_{end}" for m in METRICS for end in ("sum", "count")}
+def test_metrics_exist(page: Path) -> None:
+    declared = {m.name for m in (*METRICS, *COORDINATOR_METRICS, *(one.metric for one in CANONICAL))}
+    known = declared | {f"{name}_{end}" for name in declared for end in ("sum", "count", "bucket")}
     named = set(
         re.findall(
-            r"\b(?:task|worker|http)_[a-z_]+_(?:total|seconds|bytes|count|sum|slots|in_use|tasks)\b", page.read_text()
+            r"\b(?:task|worker|http|coordinator)_[a-z_]+_(?:total|seconds|bytes|count|sum|bucket|slots|in_use|tasks)\b",
+            page.read_text(),
         )
     )
     options = {*OPTIONS, "http_port"}
@@ -145,14 +204,14 @@ def test_metrics_exist(page: Path):
 
 
 @each_page
-def test_events_exist(page: Path):
+def test_events_exist(page: Path) -> None:
     known = {event.__name__ for event in EVENT_TYPES}
     pattern = r"(?:Poll|TaskExecution|TaskUpdate|TaskLease|Worker)(?:Start|Complet|Fail|Retr|Extend|Lost|Stopp)\w*"
     assert {word for word in code_words(page) if re.fullmatch(pattern, word)} - known == set()
 
 
 @each_page
-def test_make_targets_exist(page: Path):
+def test_make_targets_exist(page: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     shell = "\n".join(block.code for block in blocks("sh") if block.page == page)
     named = re.findall(r"`make ([a-z-]+)`", prose_of(page)) + re.findall(r"^make ([a-z-]+)", shell, re.MULTILINE)
@@ -160,19 +219,19 @@ def test_make_targets_exist(page: Path):
 
 
 @each_page
-def test_options_in_the_prose_exist(page: Path):
+def test_options_in_the_prose_exist(page: Path) -> None:
     """A word like `poll_interval_millis=…`, or one that only an option could be."""
     looks_like_one = re.compile(r"(?:poll|update|journal|shutdown|lease_extend|idle_poll|verify|strict|overwrite)_\w+")
     named = {word.split("=")[0] for word in code_words(page) if looks_like_one.fullmatch(word.split("=")[0])}
     spellings = {spelling for row in OPTIONS.values() for spelling in row.spellings}
-    assert named - spellings - {"update_interval", "poll_count"} == set()
+    assert named - spellings - {"update_interval", "poll_count", "update_workflow_variables"} == set()
 
 
 # -- links and tables ---------------------------------------------------------------------------------------------
 
 
 @each_page
-def test_links_lead_somewhere(page: Path):
+def test_links_lead_somewhere(page: Path) -> None:
     for link in links(page):
         if link.startswith("https://"):
             continue
@@ -182,18 +241,34 @@ def test_links_lead_somewhere(page: Path):
         assert not anchor or anchor in anchors(target), link
 
 
-def test_every_page_can_be_reached_from_the_overview():
-    reached, todo = set(), [ROOT / "docs" / "index.md"]
-    while todo:
-        page = todo.pop()
-        if page.suffix == ".md" and page not in reached and page.exists():
-            reached.add(page)
-            todo += [(page.parent / link.partition("#")[0]).resolve() for link in links(page) if "://" not in link]
-    strays = {page for page in PAGES if page.is_relative_to(ROOT / "docs")} - reached
-    assert strays <= {ROOT / "docs" / "worker" / "README.md"}  # the other way round: it points here
+def test_every_page_is_two_clicks_from_the_overview() -> None:
+    reached = {ROOT / "docs" / "index.md"}
+    for _ in range(2):
+        reached |= {
+            (page.parent / link.partition("#")[0]).resolve()
+            for page in reached
+            if page.suffix == ".md" and page.is_file()
+            for link in links(page)
+            if "://" not in link
+        }
+    assert {page for page in PAGES if page.is_relative_to(ROOT / "docs")} - reached == set()
+
+
+def test_every_pitfall_is_listed_with_the_tests_that_hold_it() -> None:
+    rows = re.findall(r"^\| (P\d\d) \| .+ \| (.+) \|$", (ROOT / "docs" / "pitfalls.md").read_text(), re.MULTILINE)
+    listed = {(number, file) for number, files in rows for file in re.findall(r"`([^`]+)`", files)}
+    here = Path(__file__)
+    held = {
+        (number.upper(), name_of(file))
+        for file in (ROOT / "tests").rglob("test_*.py")
+        if file != here
+        for number in re.findall(r"(?:\b|_)([Pp]\d\d)(?:\b|_)", file.read_text())
+    }
+    assert listed - held == set(), "listed, but these files do not name the number"
+    assert {number for number, _ in held} - {number for number, _ in listed} == set(), "named, but not listed"
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "reference").glob("*.md")), ids=lambda page: page.stem)
-def test_generated_tables_are_current(page: Path):
+def test_generated_tables_are_current(page: Path) -> None:
     filled = runpy.run_path(str(ROOT / "docs" / "generate.py"))["filled"]
     assert filled(page.read_text()) == page.read_text(), "run: python docs/generate.py"

@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from conductor.client.event import listeners, sync_event_dispatcher, task_runner_events
+from conductor.client.event import listeners, task_runner_events
 from conductor.client.event.sync_event_dispatcher import EventDispatcher, SyncEventDispatcher
 from conductor.client.event.task_runner_events import (
     EVENT_TYPES,
@@ -74,9 +74,10 @@ class TestPublish:
         assert not completed.heard
 
     def test_is_synchronous_and_in_order(self) -> None:
-        dispatcher, order = SyncEventDispatcher(), []
+        dispatcher = SyncEventDispatcher()
+        order: list[str] = []
         for name in "abc":
-            dispatcher.register(PollStarted, lambda _event, name=name: order.append(name))
+            dispatcher.register(PollStarted, lambda _event, name=name: order.append(name))  # type: ignore[misc]
         dispatcher.publish(STARTED)
         order.append("after")
         assert order == ["a", "b", "c", "after"]
@@ -136,7 +137,7 @@ class TestBrokenListeners:
     def test_slow_ones_are_named(self, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
         dispatcher = SyncEventDispatcher()
         times = iter([0.0, 0.25])
-        monkeypatch.setattr(sync_event_dispatcher.time, "monotonic", lambda: next(times))
+        monkeypatch.setattr("conductor.client.event.sync_event_dispatcher.time.monotonic", lambda: next(times))
 
         def sluggish(_: object) -> None:
             """Takes a quarter of a second by the clock above."""
@@ -207,7 +208,7 @@ class TestEvents:
         assert dataclasses.is_dataclass(event_type)
         fields = {field.name: field for field in dataclasses.fields(event_type)}
         assert "timestamp" in fields
-        event = event_type(
+        event: Any = event_type(  # type: ignore[operator]
             *[
                 None
                 for field in fields.values()

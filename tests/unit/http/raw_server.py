@@ -7,6 +7,7 @@ import re
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -21,11 +22,11 @@ class Seen:
     nth: int
 
     @property
-    def json(self):
+    def json(self) -> Any:
         return json.loads(self.body)
 
 
-def answer(status: int = 200, body: bytes | str | dict | list = b"", **headers: str) -> bytes:
+def answer(status: int = 200, body: bytes | str | dict[str, Any] | list[Any] = b"", **headers: str) -> bytes:
     """A whole HTTP/1.1 answer."""
     if isinstance(body, dict | list):
         body, content_type = json.dumps(body).encode(), "application/json"
@@ -39,7 +40,7 @@ def answer(status: int = 200, body: bytes | str | dict | list = b"", **headers: 
 #: Instead of an answer: end the connection politely, end it with a reset, or say nothing for ever.
 CLOSE, RESET, SILENCE = object(), object(), object()
 
-Script = Callable[[Seen], object]
+Script = Callable[[Seen], Any]
 
 
 @dataclass
@@ -54,7 +55,7 @@ class RawServer:
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.ssl_context)
         self.port = self._server.sockets[0].getsockname()[1]
-        self._tasks: dict[asyncio.Task, asyncio.StreamWriter] = {}
+        self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def stop(self) -> None:
         self._server.close()
@@ -88,6 +89,7 @@ class RawServer:
         for nth in itertools.count(1):
             seen = await read_request(reader, connection, nth)
             self.requests.append(seen)
+            assert self.script is not None
             result = self.script(seen)
             if isinstance(result, Awaitable):
                 result = await result

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import threading
+from typing import Any
 
 import pytest
 from raw_server import answer
@@ -10,6 +11,7 @@ from raw_server import answer
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.api.task_resource_api import TaskResourceApi
 from conductor.client.http.api_client import ApiClient
+from conductor.client.http.async_rest import NotFoundException
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.rest import ApiException, AuthorizationException
@@ -29,7 +31,7 @@ PAIRS = [
 FOR_WORKERS = {"poll", "batch_poll", "poll_batch", "send_report", "send_reports", "log"}
 
 
-def script(seen):
+def script(seen: Any) -> Any:
     if seen.method == "POST":
         return answer(200, "an-id")
     if seen.target.endswith("/missing"):
@@ -38,17 +40,17 @@ def script(seen):
 
 
 @pytest.fixture
-async def server(serve):
+async def server(serve: Any) -> Any:
     return await serve(script)
 
 
-async def plainly(function, *args):
+async def plainly(function: Any, *args: Any) -> Any:
     """Call from a thread without an event loop, as a plain program would, while the test's server goes on."""
     return await asyncio.to_thread(function, *args)
 
 
 @pytest.mark.parametrize(("blocking", "asynchronous"), PAIRS)
-def test_every_operation_has_both_faces(blocking, asynchronous) -> None:
+def test_every_operation_has_both_faces(blocking: Any, asynchronous: Any) -> None:
     operations = {n for n, m in inspect.getmembers(asynchronous, inspect.iscoroutinefunction) if not n.startswith("_")}
     for name in operations - FOR_WORKERS:
         method, twin = getattr(blocking, name), getattr(asynchronous, name)
@@ -58,7 +60,7 @@ def test_every_operation_has_both_faces(blocking, asynchronous) -> None:
         assert method.__doc__
 
 
-async def test_plain_code_calls_and_waits(server) -> None:
+async def test_plain_code_calls_and_waits(server: Any) -> None:
     def program() -> tuple[str, str]:
         with TaskClient(Configuration(server.url)) as tasks:
             return tasks.get_task("t1").task_id, tasks.update_task(TaskResult(task_id="t1", workflow_instance_id="w"))
@@ -66,7 +68,7 @@ async def test_plain_code_calls_and_waits(server) -> None:
     assert await plainly(program) == ("t1", "an-id")
 
 
-async def test_errors_reach_the_caller(server) -> None:
+async def test_errors_reach_the_caller(server: Any) -> None:
     def program() -> None:
         with TaskClient(Configuration(server.url)) as tasks:
             tasks.get_task("missing")
@@ -76,7 +78,7 @@ async def test_errors_reach_the_caller(server) -> None:
     assert issubclass(AuthorizationException, ApiException)
 
 
-async def test_many_threads_may_share_a_client(server) -> None:
+async def test_many_threads_may_share_a_client(server: Any) -> None:
     got: list[str] = []
 
     def program() -> None:
@@ -93,7 +95,7 @@ async def test_many_threads_may_share_a_client(server) -> None:
     assert sorted(got) == [f"t{n}" for n in range(8)]
 
 
-async def test_orkes_clients_hand_out_clients_on_shared_connections(server) -> None:
+async def test_orkes_clients_hand_out_clients_on_shared_connections(server: Any) -> None:
     clients = OrkesClients(Configuration(server.url))
 
     def program() -> list[object]:
@@ -111,7 +113,7 @@ async def test_orkes_clients_hand_out_clients_on_shared_connections(server) -> N
     await plainly(clients.get_task_client().close)
 
 
-async def test_the_task_resource_as_the_design_shows_it(server) -> None:
+async def test_the_task_resource_as_the_design_shows_it(server: Any) -> None:
     def program() -> list[str]:
         seen = []
         for api in (TaskResourceApi(Configuration(server.url)), TaskResourceApi(ApiClient(Configuration(server.url)))):
@@ -127,7 +129,15 @@ async def test_api_client_reads_and_writes_models() -> None:
     assert client.deserialize_model({"taskId": "t"}, Task).task_id == "t"
 
 
-def test_clients_stand_on_the_environment_without_a_configuration(monkeypatch) -> None:
+def test_clients_stand_on_the_environment_without_a_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONDUCTOR_SERVER_URL", "https://conductor.example")
     assert OrkesClients().configuration.host == "https://conductor.example/api"
     assert TaskClient().asynchronous.api_client.configuration.host == "https://conductor.example/api"
+
+
+async def test_an_update_by_a_wrong_reference_says_which(serve: Any) -> None:
+    """N14: a server answers 200 with nothing when it finds no open task of that name."""
+    server = await serve(lambda seen: answer(200, ""))
+    async with AsyncTaskClient(Configuration(server.url)) as tasks:
+        with pytest.raises(NotFoundException, match="workflow 'w1' has no open task with the reference name 'wrong'"):
+            await tasks.update_task_by_ref_name("w1", "wrong", "COMPLETED", {})

@@ -1,6 +1,8 @@
 """A user's own `httpx.AsyncClient` does the work when it is given."""
 
+import gzip
 import socket
+from typing import Any
 
 import httpx
 import pytest
@@ -9,22 +11,25 @@ from raw_server import CLOSE, RESET, SILENCE, answer
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import (
+    AnswerTooLarge,
     AsyncRESTClientObject,
     ConnectError,
     ConnectionLost,
+    MalformedAnswer,
     RequestTimeout,
     TransportError,
 )
+from conductor.client.http.call import Call
 from conductor.client.http.models.task import Task
 
 
 @pytest.fixture
-async def http_client():
+async def http_client() -> Any:
     async with httpx.AsyncClient(headers={"X-Mine": "yes"}) as client:
         yield client
 
 
-async def test_it_is_used_as_it_is(serve, http_client) -> None:
+async def test_it_is_used_as_it_is(serve: Any, http_client: Any) -> None:
     server = await serve(lambda seen: answer(200, {"taskId": "t"}, X_Thing="v"))
     client = AsyncApiClient(Configuration(server.url), http_client=http_client)
     assert (await client.call_for(Task, "GET", "/tasks/t")).task_id == "t"
@@ -35,40 +40,51 @@ async def test_it_is_used_as_it_is(serve, http_client) -> None:
     assert server.connections == 1
 
 
-async def test_it_is_not_ours_to_close(serve, http_client) -> None:
+async def test_it_is_not_ours_to_close(serve: Any, http_client: Any) -> None:
     server = await serve(lambda seen: answer())
     client = AsyncRESTClientObject(Configuration(server.url), http_client=http_client)
     await client.close()
     assert not http_client.is_closed
 
 
-async def test_its_errors_become_ours(serve, http_client) -> None:
+async def test_its_errors_become_ours(serve: Any, http_client: Any) -> None:
     server = await serve(lambda seen: SILENCE if seen.target == "/silence" else RESET)
     client = AsyncRESTClientObject(Configuration(server.url), http_client=http_client)
-    with pytest.raises(RequestTimeout, match="no answer within 0.1 s"):
-        await client.request("GET", server.url + "/silence", timeout_s=0.1)
+    with pytest.raises(RequestTimeout, match="no answer within 1 s"):
+        await client.send(Call("GET", server.url + "/silence", timeout_s=1))
     with pytest.raises(ConnectionLost):
-        await client.request("GET", server.url + "/reset")
+        await client.send(Call("GET", server.url + "/reset"))
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         with pytest.raises(ConnectError):
-            await client.request("GET", f"http://127.0.0.1:{bound.getsockname()[1]}")
+            await client.send(Call("GET", f"http://127.0.0.1:{bound.getsockname()[1]}"))
     await http_client.aclose()
     with pytest.raises(TransportError, match="closed"):
-        await client.request("GET", server.url)
+        await client.send(Call("GET", server.url))
 
 
 @pytest.mark.parametrize("ending", [CLOSE, RESET])
-async def test_p35_holds_for_it_too(serve, http_client, ending) -> None:
+async def test_p35_holds_for_it_too(serve: Any, http_client: Any, ending: Any) -> None:
     server = await serve(lambda seen: ending if seen.nth == 2 else answer(body="ok"))
     client = AsyncRESTClientObject(Configuration(server.url), http_client=http_client)
     for _ in range(4):
-        assert (await client.request("GET", server.url)).body == b"ok"
+        assert (await client.send(Call("GET", server.url))).body == b"ok"
 
 
-async def test_timeouts_are_ours_not_its_default(serve) -> None:
+async def test_timeouts_are_ours_not_its_default(serve: Any) -> None:
     server = await serve(lambda seen: SILENCE)
     async with httpx.AsyncClient(timeout=None) as http_client:
         client = AsyncRESTClientObject(Configuration(server.url, timeout_s=0.1), http_client=http_client)
         with pytest.raises(RequestTimeout):
-            await client.request("GET", server.url)
+            await client.send(Call("GET", server.url))
+
+
+async def test_its_answers_have_the_same_limit_and_need_not_be_what_they_say(serve: Any, http_client: Any) -> None:
+    """X15: after decompression."""
+    bodies = {"/bomb": gzip.compress(bytes(10_000_000)), "/broken": b"this is no gzip"}
+    server = await serve(lambda seen: answer(200, bodies[seen.target], Content_Encoding="gzip"))
+    client = AsyncRESTClientObject(Configuration(server.url, max_answer_bytes=100_000), http_client=http_client)
+    with pytest.raises(AnswerTooLarge, match="max_answer_bytes=100000"):
+        await client.send(Call("GET", server.url + "/bomb"))
+    with pytest.raises(MalformedAnswer):
+        await client.send(Call("GET", server.url + "/broken"))

@@ -40,6 +40,31 @@ ALL_MODELS = sorted(
     key=lambda model: model.__name__,
 )
 
+#: Small ones, which programs for conductor-python make without keywords, as they do TaskResult and TaskExecLog.
+WITHOUT_KEYWORDS = [
+    "AuthorizationRequest",
+    "ConductorApplication",
+    "ConductorUser",
+    "CorrelationIdsSearchRequest",
+    "CreateOrUpdateApplicationRequest",
+    "ExternalStorageLocation",
+    "GenerateTokenRequest",
+    "Group",
+    "Permission",
+    "Role",
+    "StateChangeConfig",
+    "StateChangeEvent",
+    "SubjectRef",
+    "TagObject",
+    "TagString",
+    "TargetRef",
+    "TaskMock",
+    "Token",
+    "UpsertGroupRequest",
+    "UpsertUserRequest",
+    "WorkflowStateUpdate",
+]
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
@@ -60,6 +85,8 @@ def values_of(type_: types.Type, depth: int) -> st.SearchStrategy[Any]:
             return st.booleans()
         case types.IntType():
             return st.integers(-(2**53), 2**53)
+        case types.FloatType():
+            return st.floats(allow_nan=False, allow_infinity=False)
         case types.EnumType(cls=cls):
             return st.sampled_from([str(member) for member in cls])
         case types.ListType(item_type=item):
@@ -74,7 +101,7 @@ def values_of(type_: types.Type, depth: int) -> st.SearchStrategy[Any]:
 
 
 def wire_dicts(type_: types.StructType, depth: int) -> st.SearchStrategy[dict[str, Any]]:
-    fields = {field.encode_name: field for field in type_.fields}
+    fields = {field.encode_name: field for field in type_.fields if not field.encode_name.endswith("in Python only")}
     some_names = st.sets(st.sampled_from(sorted(fields)), max_size=6)
     return some_names.flatmap(
         lambda names: st.fixed_dictionaries({n: values_of(fields[n].type, depth) for n in sorted(names)})
@@ -89,7 +116,7 @@ def struct_info(model: type[Model]) -> types.StructType:
 
 @pytest.mark.parametrize("model", ALL_MODELS, ids=lambda model: model.__name__)
 def test_whatever_is_read_is_written_and_read_again_the_same(model: type[Model]) -> None:
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=8, deadline=None)
     @given(wire=wire_dicts(struct_info(model), 2), unknown=json_values)
     def round_trip(wire: dict[str, Any], unknown: Any) -> None:
         read = model.decode(json.dumps(wire | {"unknownField": unknown}))
@@ -106,7 +133,7 @@ def test_whatever_is_read_is_written_and_read_again_the_same(model: type[Model])
 def test_every_field_may_be_null_and_then_reads_as_its_default(model: type[Model]) -> None:
     nulls = {field.encode_name: None for field in msgspec.structs.fields(model)}
     read, empty = model.decode(json.dumps(nulls)), model.decode(b"{}")
-    if model is TaskExecLog:
+    if isinstance(read, TaskExecLog):
         assert (read.log, read.task_id) == ("", None)
         assert read.created_time > 0
     else:
@@ -124,11 +151,11 @@ def test_a_dict_may_spell_its_keys_either_way(model: type[Model]) -> None:
 
 @pytest.mark.parametrize("model", ALL_MODELS, ids=lambda model: model.__name__)
 def test_models_are_made_with_keywords_only(model: type[Model]) -> None:
-    if model not in (TaskResult, TaskExecLog):  # which programs for conductor-python make without
+    if model not in (TaskResult, TaskExecLog) and model.__name__ not in WITHOUT_KEYWORDS:
         with pytest.raises(TypeError):
-            model("x")  # type: ignore[call-arg]
+            model("x")
     with pytest.raises(TypeError, match="nonsense"):
-        model(nonsense=1)  # type: ignore[call-arg]
+        model(nonsense=1)
 
 
 def test_defaults_are_not_shared() -> None:
@@ -284,3 +311,12 @@ def test_loading_one_model_leaves_the_others_alone() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
         _ = models.Nonsense
+
+
+def test_a_task_result_takes_output_by_its_short_name() -> None:
+    """N39"""
+    result = TaskResult(status="COMPLETED", output={"result": 1})  # type: ignore[arg-type]
+    assert result.output_data == {"result": 1}
+    assert result.to_dict() == TaskResult(output_data={"result": 1}).to_dict()
+    with pytest.raises(ValueError, match="output_data or output"):
+        TaskResult(output={"a": 1}, output_data={"b": 2})

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -11,6 +12,7 @@ from raw_server import RawServer, Seen, answer, read_request
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import AsyncRESTClientObject, ConnectError
+from conductor.client.http.call import Call
 
 
 class Proxy(RawServer):
@@ -45,7 +47,7 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 @pytest.fixture
-async def proxy():
+async def proxy() -> Any:
     server = Proxy()
     await server.start()
     yield server
@@ -55,12 +57,12 @@ async def proxy():
 async def send(configuration: Configuration, url: str) -> bytes:
     client = AsyncRESTClientObject(configuration)
     try:
-        return (await client.request("POST", url, body=b"hello", timeout_s=10)).body
+        return (await client.send(Call("POST", url, body=b"hello", timeout_s=60))).body
     finally:
         await client.close()
 
 
-async def test_plain_requests_are_forwarded(serve, proxy: Proxy) -> None:
+async def test_plain_requests_are_forwarded(serve: Any, proxy: Proxy) -> None:
     server = await serve(lambda seen: answer(body=seen.body))
     configuration = Configuration(server.url, proxy=proxy.url)
     assert await send(configuration, server.url + "/tasks") == b"hello"
@@ -68,7 +70,7 @@ async def test_plain_requests_are_forwarded(serve, proxy: Proxy) -> None:
     assert server.requests[0].headers["via"] == "proxy"
 
 
-async def test_tls_goes_through_connect(serve, proxy: Proxy, tmp_path: Path) -> None:
+async def test_tls_goes_through_connect(serve: Any, proxy: Proxy, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     server = await serve(lambda seen: answer(body=seen.body), authority.server_context())
     configuration = Configuration(server.url, proxy=proxy.url, ssl_ca_cert=str(authority.file))
@@ -76,7 +78,7 @@ async def test_tls_goes_through_connect(serve, proxy: Proxy, tmp_path: Path) -> 
     assert [(seen.method, seen.target) for seen in proxy.requests] == [("CONNECT", f"127.0.0.1:{server.port}")]
 
 
-async def test_credentials_and_headers_are_for_the_proxy_alone(serve, proxy: Proxy, tmp_path: Path) -> None:
+async def test_credentials_and_headers_are_for_the_proxy_alone(serve: Any, proxy: Proxy, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     server = await serve(lambda seen: answer(body=seen.body), authority.server_context())
     configuration = Configuration(
@@ -93,7 +95,9 @@ async def test_credentials_and_headers_are_for_the_proxy_alone(serve, proxy: Pro
     assert "x-department" not in seen.headers
 
 
-async def test_the_proxy_comes_from_our_environment_variable(serve, proxy: Proxy, monkeypatch) -> None:
+async def test_the_proxy_comes_from_our_environment_variable(
+    serve: Any, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = await serve(lambda seen: answer(body=seen.body))
     monkeypatch.setenv("CONDUCTOR_PROXY", proxy.url)
     assert await send(Configuration(server.url), server.url) == b"hello"
@@ -101,7 +105,7 @@ async def test_the_proxy_comes_from_our_environment_variable(serve, proxy: Proxy
 
 
 async def test_the_machines_proxy_variables_do_not_count_for_a_server_on_this_machine(
-    serve, proxy: Proxy, monkeypatch
+    serve: Any, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = await serve(lambda seen: answer(body=seen.body))
     monkeypatch.setenv("HTTP_PROXY", proxy.url)
@@ -110,7 +114,9 @@ async def test_the_machines_proxy_variables_do_not_count_for_a_server_on_this_ma
     assert proxy.requests == []
 
 
-async def test_the_machines_proxy_variables_count_for_other_servers(serve, proxy: Proxy, monkeypatch) -> None:
+async def test_the_machines_proxy_variables_count_for_other_servers(
+    serve: Any, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = await serve(lambda seen: answer(body=seen.body))
     monkeypatch.setenv("HTTP_PROXY", proxy.url)
     monkeypatch.setenv("http_proxy", proxy.url)
@@ -119,7 +125,7 @@ async def test_the_machines_proxy_variables_count_for_other_servers(serve, proxy
     assert len(proxy.requests) == 1
 
 
-async def test_a_proxy_that_is_not_there_is_a_connect_error(serve, proxy: Proxy) -> None:
+async def test_a_proxy_that_is_not_there_is_a_connect_error(serve: Any, proxy: Proxy) -> None:
     server = await serve(lambda seen: answer(body=seen.body))
     await proxy.stop()
     with pytest.raises(ConnectError):

@@ -1,7 +1,10 @@
 """Every typed call: what it puts on the wire, and what it makes of the answer."""
 
+from typing import Any
+
 import pytest
 from raw_server import RESET, SILENCE, answer
+from test_optional_resources import OPERATIONS
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi, Polled
@@ -18,6 +21,8 @@ from conductor.client.schema_client import AsyncSchemaClient
 from conductor.client.task_client import AsyncTaskClient
 from conductor.client.workflow_client import AsyncWorkflowClient
 
+#: Their cases are in the other file.
+OPTIONAL = OPERATIONS | {"update_state", "getWorkflowRateLimit", "setWorkflowRateLimit", "removeWorkflowRateLimit"}
 RESULT = TaskResult(task_id="t", workflow_instance_id="w")
 START = StartWorkflowRequest(name="wf", input={"a": 1})
 
@@ -357,7 +362,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-async def test_a_call_on_the_wire(serve, case) -> None:
+async def test_a_call_on_the_wire(serve: Any, case: Any) -> None:
     client_class, call, (method, target, body), (reply, is_right) = case
     server = await serve(lambda seen: reply)
     async with client_class(Configuration(server.url)) as client:
@@ -372,7 +377,7 @@ async def test_a_call_on_the_wire(serve, case) -> None:
 
 
 def test_no_operation_is_without_a_case() -> None:
-    called = {name.partition(",")[0] for name in CASES} | {"search", "close"}
+    called = {name.partition(",")[0] for name in CASES} | {"search", "close", "had_by"} | OPTIONAL
     not_for_users = {"poll", "batch_poll", "poll_batch", "send_report", "send_reports", "log", "register_task_defs"}
     for client in (AsyncTaskClient, AsyncMetadataClient, AsyncSchemaClient, AsyncWorkflowClient):
         operations = {name for name in dir(client) if not name.startswith("_")}
@@ -380,10 +385,10 @@ def test_no_operation_is_without_a_case() -> None:
 
 
 @pytest.fixture
-async def tasks_of(serve):
+async def tasks_of(serve: Any) -> Any:
     opened = []
 
-    async def make(script):
+    async def make(script: Any) -> Any:
         server = await serve(script)
         opened.append(AsyncTaskResourceApi(AsyncApiClient(Configuration(server.url))))
         return opened[-1], server
@@ -393,7 +398,7 @@ async def tasks_of(serve):
         await api.close()
 
 
-async def test_a_poll_tells_what_the_server_can_do(tasks_of) -> None:
+async def test_a_poll_tells_what_the_server_can_do(tasks_of: Any) -> None:
     headers = {"Conductor_Features": "leases, batch-reports"}
     tasks, _ = await tasks_of(lambda seen: answer(200, [{"taskId": "t", "leaseId": "l"}], **headers))
     polled = await tasks.poll_batch("a", worker_id=None, domain=None, count=1, timeout_ms=0)
@@ -401,26 +406,26 @@ async def test_a_poll_tells_what_the_server_can_do(tasks_of) -> None:
     assert polled.features == {"leases", "batch-reports"}
 
 
-async def test_a_plain_server_announces_nothing(tasks_of) -> None:
+async def test_a_plain_server_announces_nothing(tasks_of: Any) -> None:
     tasks, _ = await tasks_of(lambda seen: answer(200, []))
     assert await tasks.poll_batch("a", worker_id=None, domain=None, count=1, timeout_ms=0) == Polled([], frozenset())
 
 
 @pytest.mark.parametrize("body", ["nonsense", '{"a":1}', '[{"taskId":5}]'])
-async def test_a_malformed_poll_is_said_so(tasks_of, body) -> None:
+async def test_a_malformed_poll_is_said_so(tasks_of: Any, body: Any) -> None:
     tasks, _ = await tasks_of(lambda seen: answer(200, body))
     with pytest.raises(MalformedAnswer, match="GET /tasks/poll/batch/a answered 200 with what is no list"):
         await tasks.batch_poll("a")
 
 
-async def test_a_poll_waits_as_long_as_it_asked_and_a_little(tasks_of, monkeypatch) -> None:
+async def test_a_poll_waits_as_long_as_it_asked_and_a_little(tasks_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("conductor.client.http.api.async_task_resource_api.POLL_GRACE_S", 0.1)
     tasks, _ = await tasks_of(lambda seen: SILENCE)
     with pytest.raises(RequestTimeout, match=r"no answer within 0.3 s"):
         await tasks.batch_poll("a", timeout=200)
 
 
-async def test_a_large_batch_is_waited_for_longer(tasks_of, monkeypatch) -> None:
+async def test_a_large_batch_is_waited_for_longer(tasks_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a plain server a poll that is given up takes its tasks along."""
     monkeypatch.setattr("conductor.client.http.api.async_task_resource_api.POLL_GRACE_S", 0.1)
     monkeypatch.setattr("conductor.client.http.api.async_task_resource_api.GRACE_PER_TASK_S", 0.01)
@@ -429,7 +434,7 @@ async def test_a_large_batch_is_waited_for_longer(tasks_of, monkeypatch) -> None
         await tasks.batch_poll("a", count=50, timeout=100)
 
 
-async def test_reports_are_sent_as_they_are_and_their_answer_is_handed_up(tasks_of) -> None:
+async def test_reports_are_sent_as_they_are_and_their_answer_is_handed_up(tasks_of: Any) -> None:
     tasks, server = await tasks_of(lambda seen: answer(409, {"verdict": "CANCELLED"}, Conductor_Verdict="CANCELLED"))
     response = await tasks.send_report(b'{"taskId":"t"}')
     assert (response.status, response.headers["conductor-verdict"]) == (409, "CANCELLED")
@@ -440,21 +445,21 @@ async def test_reports_are_sent_as_they_are_and_their_answer_is_handed_up(tasks_
     ]
 
 
-async def test_an_update_that_failed_inside_a_success_is_an_error(serve) -> None:
+async def test_an_update_that_failed_inside_a_success_is_an_error(serve: Any) -> None:
     server = await serve(lambda seen: answer(200, {"bulkErrorResults": {"w": "disk full"}}))
     async with AsyncMetadataClient(Configuration(server.url)) as metadata:
         with pytest.raises(ApiException, match="PUT /metadata/workflow answered 200: w: disk full"):
             await metadata.update_workflow_def(WorkflowDef(name="w"))
 
 
-async def test_a_server_without_schemas_is_a_not_found(serve) -> None:
+async def test_a_server_without_schemas_is_a_not_found(serve: Any) -> None:
     server = await serve(lambda seen: answer(404, {"message": "No static resource api/schema."}))
     async with AsyncSchemaClient(Configuration(server.url)) as schemas:
         with pytest.raises(NotFoundException):
             await schemas.register_schema(SchemaDef(name="s"))
 
 
-async def test_a_workflow_is_never_started_twice(serve) -> None:
+async def test_a_workflow_is_never_started_twice(serve: Any) -> None:
     server = await serve(lambda seen: answer(200, {"workflowId": "w"}) if seen.nth == 1 else RESET)
     async with AsyncWorkflowClient(Configuration(server.url)) as workflows:
         await workflows.get_workflow("w")

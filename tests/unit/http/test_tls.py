@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from pathlib import Path
+from typing import Any
 
 import h2.config
 import h2.connection
@@ -13,6 +14,7 @@ from raw_server import RawServer, answer
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import AsyncRESTClientObject, ConnectError, TransportError
+from conductor.client.http.call import Call
 
 
 @pytest.fixture
@@ -20,27 +22,29 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path)
 
 
-async def get(url: str, **options: object) -> bytes:
+async def get(url: str, **options: Any) -> bytes:
     options = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
     client = AsyncRESTClientObject(Configuration(url, **options))
     try:
-        return (await client.request("GET", url + "/x", timeout_s=10)).body
+        return (await client.send(Call("GET", url + "/x", timeout_s=60))).body
     finally:
         await client.close()
 
 
-async def test_a_private_authority_is_trusted_when_configured(serve, authority: Authority) -> None:
+async def test_a_private_authority_is_trusted_when_configured(serve: Any, authority: Authority) -> None:
     server = await serve(lambda seen: answer(body="ok"), authority.server_context())
     assert await get(server.url, ssl_ca_cert=authority.file) == b"ok"
 
 
-async def test_the_environment_configures_it_too(serve, authority: Authority, monkeypatch) -> None:
+async def test_the_environment_configures_it_too(
+    serve: Any, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = await serve(lambda seen: answer(body="ok"), authority.server_context())
     monkeypatch.setenv("CONDUCTOR_TLS_CA_FILE", str(authority.file))
     assert await get(server.url) == b"ok"
 
 
-async def test_an_unknown_authority_is_refused(serve, authority: Authority, tmp_path: Path) -> None:
+async def test_an_unknown_authority_is_refused(serve: Any, authority: Authority, tmp_path: Path) -> None:
     server = await serve(lambda seen: answer(body="ok"), authority.server_context())
     with pytest.raises(ConnectError, match="certificate"):
         await get(server.url)
@@ -60,12 +64,12 @@ async def test_a_port_without_tls_is_told_as_such() -> None:
             await get(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
 
 
-async def test_verification_can_be_turned_off(serve, authority: Authority) -> None:
+async def test_verification_can_be_turned_off(serve: Any, authority: Authority) -> None:
     server = await serve(lambda seen: answer(body="ok"), authority.server_context())
     assert await get(server.url, verify_ssl=False) == b"ok"
 
 
-async def test_every_authority_of_a_bundle_counts(serve, authority: Authority, tmp_path: Path) -> None:
+async def test_every_authority_of_a_bundle_counts(serve: Any, authority: Authority, tmp_path: Path) -> None:
     server = await serve(lambda seen: answer(body="ok"), authority.server_context())
     bundle = tmp_path / "bundle.pem"
     bundle.write_bytes(Authority(tmp_path, "stranger").file.read_bytes() + b"\n# ours\n" + authority.file.read_bytes())
@@ -73,7 +77,7 @@ async def test_every_authority_of_a_bundle_counts(serve, authority: Authority, t
 
 
 @pytest.mark.parametrize("files", ["two", "one"])
-async def test_a_client_certificate_is_shown(serve, authority: Authority, tmp_path: Path, files: str) -> None:
+async def test_a_client_certificate_is_shown(serve: Any, authority: Authority, tmp_path: Path, files: str) -> None:
     server = await serve(lambda seen: answer(body="ok"), authority.server_context(clients=authority.file))
     certificate, key = authority.issue("client")
     if files == "one":
@@ -87,7 +91,7 @@ async def test_a_client_certificate_is_shown(serve, authority: Authority, tmp_pa
         await get(server.url, ssl_ca_cert=authority.file, cert_file=stranger, key_file=stranger_key)
 
 
-async def test_a_broken_file_is_named(serve, authority: Authority, tmp_path: Path) -> None:
+async def test_a_broken_file_is_named(serve: Any, authority: Authority, tmp_path: Path) -> None:
     server = await serve(lambda seen: answer(body="ok"), authority.server_context())
     certificate, key = authority.issue("client")
     broken = tmp_path / "broken.pem"
@@ -122,29 +126,31 @@ async def test_http2_is_spoken_where_the_server_offers_it(authority: Authority) 
     server = Http2Server(ssl_context=authority.server_context(alpn=["h2"]))
     await server.start()
     client = AsyncRESTClientObject(Configuration(server.url, ssl_ca_cert=str(authority.file)))
-    answers = [await client.request("GET", server.url)]
-    answers += await asyncio.gather(*(client.request("POST", server.url + "/tasks", body=b"{}") for _ in range(20)))
+    answers = [await client.send(Call("GET", server.url))]
+    answers += await asyncio.gather(*(client.send(Call("POST", server.url + "/tasks", body=b"{}")) for _ in range(20)))
     assert {(a.status, a.headers["x-protocol"], a.body) for a in answers} == {(200, "h2", b"two")}
     assert server.connections == 1  # streams share a connection
     await client.close()
     await server.stop()
 
 
-async def test_p33_a_dead_http2_connection_is_noticed_and_replaced(authority: Authority, monkeypatch) -> None:
+async def test_p33_a_dead_http2_connection_is_noticed_and_replaced(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("conductor.client.http.async_rest.HTTP2_PING_S", 0.1)
     server = Http2Server(ssl_context=authority.server_context(alpn=["h2"]))
     server.hears = 1
     await server.start()
-    options = {"ssl_ca_cert": str(authority.file), "connect_timeout_s": 0.5}
+    options: dict[str, Any] = {"ssl_ca_cert": str(authority.file), "connect_timeout_s": 3}
     client = AsyncRESTClientObject(Configuration(server.url, **options))
     for _ in range(3):  # no request waits for its own timeout of 30 s
-        assert (await client.request("GET", server.url)).body == b"two"
+        assert (await client.send(Call("GET", server.url))).body == b"two"
     assert server.connections > 1
     await client.close()
     await server.stop()
 
 
-async def test_http2_can_be_turned_off(serve, authority: Authority) -> None:
+async def test_http2_can_be_turned_off(serve: Any, authority: Authority) -> None:
     offered: list[str | None] = []
     context = authority.server_context(alpn=["h2", "http/1.1"])
 

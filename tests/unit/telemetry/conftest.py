@@ -80,7 +80,7 @@ class Child:
     def end(self) -> int:
         """Let it come to its end."""
         self.tell()
-        return self.process.wait(30)
+        return self.process.wait(60)
 
     def close(self) -> None:
         """Nothing is left behind, whatever the test did."""

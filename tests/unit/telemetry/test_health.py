@@ -239,10 +239,6 @@ def test_stopping_is_well(world: World) -> None:
     world.publish(WorkerStopped("t", "worker-1", 0))
     world.clock.advance(100)
     world.assert_well()
-    world.health.forget("t")
-    assert world.child is not None
-    world.child.close()
-    assert world.health.report().workers == []
 
 
 def test_many_workers_in_one_process_are_told_apart(tmp_path: Path) -> None:

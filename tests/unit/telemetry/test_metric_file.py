@@ -10,13 +10,12 @@ import pytest
 from conductor.client.telemetry.metric_file import (
     CHUNK_BYTES,
     LABEL_CHARS,
-    WINDOW_S,
-    WINDOWS,
     MetricFile,
     Payload,
     Record,
     read_records,
 )
+from conductor.client.telemetry.numbers import WINDOW_S, WINDOWS
 
 
 def records(file: MetricFile) -> dict[tuple[str, ...], Record]:

@@ -30,8 +30,8 @@ from conductor.client.event.task_runner_events import (
 )
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.telemetry import metrics
-from conductor.client.telemetry.exposition import MetricsUnavailable
 from conductor.client.telemetry.metrics_collector import MAX_LABEL_VALUES, OTHER, MetricsCollector
+from conductor.exposition import MetricsUnavailable
 from conductor.wire import Verdict
 
 from .conftest import samples_of, value
@@ -134,6 +134,7 @@ def test_types_and_labels_are_as_declared(collector: MetricsCollector, dispatche
             labels = set(metric.labels)
             labels |= {"quantile"} if sample.name == metric.name and family.type == "summary" else set()
             labels |= set(metric.tally_labels) if sample.name != metric.name else set()
+            labels |= {"le"} if sample.name.endswith("_bucket") else set()
             assert set(sample.labels) == labels, sample
             assert "pid" not in sample.labels
 

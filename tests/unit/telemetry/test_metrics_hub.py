@@ -13,14 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from conductor.client.configuration.settings.metrics_settings import MetricsSettings
+from conductor.client.configuration.settings.metrics_settings import MetricsPortError, MetricsSettings
 from conductor.client.event.task_runner_events import PollCompleted, PollStarted
-from conductor.client.telemetry import metrics_writer
-from conductor.client.telemetry.exposition import MetricsUnavailable
+from conductor.client.telemetry import metrics_hub
 from conductor.client.telemetry.metrics import QUANTILES
 from conductor.client.telemetry.metrics_collector import MetricsCollector
-from conductor.client.telemetry.metrics_hub import MetricsHub
-from conductor.client.telemetry.metrics_writer import MetricsWriter
+from conductor.client.telemetry.metrics_hub import MetricsHub, MetricsWriter
+from conductor.exposition import MetricsUnavailable
 
 from .conftest import Child, samples_of, value
 
@@ -38,7 +37,7 @@ told()
 
 def get(hub: MetricsHub, path: str, method: str = "GET") -> tuple[int, str, bytes]:
     assert hub.port is not None
-    connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=60)
     try:
         connection.request(method, path)
         answer = connection.getresponse()
@@ -79,7 +78,7 @@ def test_four_processes_one_killed_and_started_again(hub: MetricsHub, child: Cal
         assert one.end() == 0
     text = get(hub, "/metrics")[2]
     assert value(text, "task_execute_time_seconds_count", taskType="t", status="SUCCESS") == 12_500
-    assert not re.search(rb"pid|" + str(again.process.pid).encode(), text)
+    assert not re.search(rb'pid|"%d"' % again.process.pid, text), "no process is a label; a count may be any number"
 
 
 def test_a_scrape_under_load_always_parses_and_never_goes_back(hub: MetricsHub, child: Callable[..., Child]) -> None:
@@ -145,10 +144,21 @@ def test_a_silent_client_holds_nobody_up(hub: MetricsHub) -> None:
         assert get(hub, "/health")[0] == 200
 
 
-def test_port_in_use_is_one_line_and_the_work_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_port_in_use_fails_the_start_and_leaves_nothing_behind_n20(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         hub = MetricsHub(MetricsSettings(directory=str(tmp_path), http_port=port, host="127.0.0.1"))
+        with pytest.raises(MetricsPortError, match=f"127.0.0.1:{port} cannot be listened on.*optional=True"):
+            hub.start()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_optional_port_in_use_is_one_line_and_the_work_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        hub = MetricsHub(MetricsSettings(directory=str(tmp_path), http_port=port, host="127.0.0.1", optional=True))
         hub.start()
     assert hub.port is None
     errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
@@ -187,7 +197,7 @@ def test_the_file_is_written_again_and_again(tmp_path: Path) -> None:
 
     writer = MetricsWriter(tmp_path / "m", 0.001, scrape)
     writer.start()
-    assert third.wait(10)
+    assert third.wait(60)
     writer.stop()
     assert scrapes[:3] == [b"", b"1", b"2"]
     assert (tmp_path / "m").read_bytes() == str(len(scrapes)).encode()
@@ -220,7 +230,7 @@ def test_a_file_that_cannot_be_written_is_told_of_once(tmp_path: Path, caplog: p
     (tmp_path / "gone").mkdir()
     writer.write()
     assert writer.path.read_bytes() == b"x"
-    assert metrics_writer.MAX_SHARE <= 0.1
+    assert metrics_hub.MAX_SHARE <= 0.1
 
 
 def test_without_the_library_the_hub_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

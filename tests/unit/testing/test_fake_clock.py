@@ -145,7 +145,7 @@ def test_a_test_without_a_loop_can_wait_too() -> None:
     thread.start()
     clock.wait_sleeping()
     clock.advance(60)
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
 
 

@@ -11,7 +11,7 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -320,7 +320,7 @@ def test_tokens(fake_clock: FakeClock) -> None:
         assert server.tokens == [first, second]
 
 
-# -- a coordinator --------------------------------------------------------------------------------------------------
+# -- a coordinator: what it must do as the real one does is in tests/contract ---------------------------------------
 
 
 @pytest.fixture
@@ -332,105 +332,24 @@ def coordinator(fake_clock: FakeClock) -> Iterator[tuple[ConductorStub, httpx.Cl
         yield server, client
 
 
-def test_a_lease_is_granted_extended_and_consumed(
-    coordinator: tuple[ConductorStub, httpx.Client], fake_clock: FakeClock
-) -> None:
-    server, client = coordinator
-    server.add_task("greet", response_timeout_seconds=10)
-    polled = client.get("/tasks/poll/batch/greet")
-    assert polled.headers["conductor-features"] == "leases, batch-reports"
-    (task,) = Task.decode_list(polled.content)
-    assert task.lease_expires_at == fake_clock.wall_ms() + 10_000
-    fake_clock.advance(9)
-    beat = report(client, task, extendLease=True)
-    assert (beat.status_code, beat.headers["conductor-verdict"]) == (200, "COMMITTED")
-    assert int(beat.headers["conductor-lease-expires-at"]) == fake_clock.wall_ms() + 10_000
-    fake_clock.advance(9)
-
-    first = report(client, task, reportId="r1")
-    again = report(client, task, reportId="r1")
-    assert [a.headers["conductor-verdict"] for a in (first, again)] == ["COMMITTED", "COMMITTED"]
-    assert len(server.results) == 1, "the same report twice is one result"
-    different = report(client, task, "FAILED", reportId="r2")
-    assert (different.status_code, different.json()["verdict"]) == (409, "REJECTED")
-
-
-def end_in_time(server: ConductorStub, clock: FakeClock, task: Task, client: httpx.Client) -> None:
-    clock.advance(task.response_timeout_seconds)
-
-
-def end_by_cancelling(server: ConductorStub, clock: FakeClock, task: Task, client: httpx.Client) -> None:
-    server.set_status(task.task_id, "CANCELED")
-
-
-def end_by_superseding(server: ConductorStub, clock: FakeClock, task: Task, client: httpx.Client) -> None:
-    server.requeue(task.task_id)
-    (newer,) = poll(client)
-    assert newer.lease_id != task.lease_id
-
-
-@pytest.mark.parametrize("end", [end_in_time, end_by_cancelling, end_by_superseding])
-def test_an_ended_lease_is_cancelled(
-    coordinator: tuple[ConductorStub, httpx.Client], fake_clock: FakeClock, end: Callable[..., None]
-) -> None:
+def test_a_report_is_one_result_however_often_it_is_sent(coordinator: tuple[ConductorStub, httpx.Client]) -> None:
     server, client = coordinator
     server.add_task("greet")
     (task,) = poll(client)
-    end(server, fake_clock, task, client)
+    assert {report(client, task, reportId="r1").headers["conductor-verdict"] for _ in range(3)} == {"COMMITTED"}
+    assert len(server.results) == 1
+
+
+def test_a_task_can_be_taken_from_its_holder(coordinator: tuple[ConductorStub, httpx.Client]) -> None:
+    server, client = coordinator
+    task_id = server.add_task("greet")
+    (task,) = poll(client)
+    server.requeue(task_id)
+    (newer,) = poll(client)
     for answer in (report(client, task), report(client, task, extendLease=True)):
         assert (answer.status_code, answer.headers["conductor-verdict"]) == (409, "CANCELLED")
-        assert answer.json()["verdict"] == "CANCELLED"
     assert server.results == []
-
-
-def test_reports_that_make_no_sense_are_rejected(coordinator: tuple[ConductorStub, httpx.Client]) -> None:
-    server, client = coordinator
-    server.add_task("greet")
-    (task,) = poll(client)
-    answers = [
-        report(client, task, leaseId="made up"),
-        report(client, task, taskId="unknown"),
-        report(client, task, status=None),
-    ]
-    assert [answer.headers["conductor-verdict"] for answer in answers] == ["REJECTED"] * 3
-    assert report(client, task).headers["conductor-verdict"] == "COMMITTED", "a malformed report consumes nothing"
-
-
-def test_a_heartbeat_behind_its_own_report_hears_what_became_of_it(
-    coordinator: tuple[ConductorStub, httpx.Client],
-) -> None:
-    server, client = coordinator
-    server.add_task("greet")
-    (task,) = poll(client)
-    assert report(client, task, reportId="r").status_code == 200
-    beat = report(client, task, extendLease=True)
-    assert (beat.status_code, beat.headers["conductor-verdict"]) == (200, "COMMITTED")
-    assert "conductor-lease-expires-at" not in beat.headers
-
-
-def test_a_client_without_a_lease_is_judged_as_by_a_plain_server(
-    coordinator: tuple[ConductorStub, httpx.Client],
-) -> None:
-    server, client = coordinator
-    server.add_task("greet")
-    (task,) = poll(client)
-    answer = report(client, task, leaseId=None)
-    assert answer.status_code == 200
-    assert "conductor-verdict" not in answer.headers
-
-
-def test_batches_of_reports_are_judged_one_by_one(coordinator: tuple[ConductorStub, httpx.Client]) -> None:
-    server, client = coordinator
-    for _ in range(3):
-        server.add_task("greet")
-    tasks = poll(client)
-    server.set_status(tasks[1].task_id, "CANCELED")
-    reports = [task.to_task_result().to_dict() for task in tasks] + [{"nonsense": 1}]
-    verdicts = client.post("/tasks/reports", json=reports).json()
-    assert [v["verdict"] for v in verdicts] == ["COMMITTED", "CANCELLED", "COMMITTED", "REJECTED"]
-    assert [v["taskId"] for v in verdicts[:3]] == [task.task_id for task in tasks]
-    assert len(server.results) == 2
-    assert client.post("/tasks/reports", json={"no": "array"}).status_code == 500
+    assert report(client, newer).headers["conductor-verdict"] == "COMMITTED"
 
 
 def test_verdicts_can_be_scripted(coordinator: tuple[ConductorStub, httpx.Client]) -> None:
@@ -750,7 +669,7 @@ import urllib.request, json
 with ConductorStub() as server:
     print(json.load(urllib.request.urlopen(server.url + "/tasks/poll/batch/x?timeout=0")))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 

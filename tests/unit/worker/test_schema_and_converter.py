@@ -1,5 +1,9 @@
 """A schema and its converter mean the same: strict, they accept the same; lenient, what the schema accepts converts."""
 
+import json
+import re
+from datetime import date
+
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -13,7 +17,7 @@ ANNOTATIONS = sorted({case.annotation for case in CASES})
 #: Types for which no schema can say what is accepted.
 WITHOUT_SCHEMA = {"ModelLink", "ModelList", "Pair", "Rights", "complex"}
 #: Types whose own code refuses more than a schema can say.
-WITH_CODE = {"Picky"}
+WITH_CODE = {"Picky"} | {a for a in ANNOTATIONS if "datetime.date" in a}  # which days a month has
 DESCRIBED = [a for a in ANNOTATIONS if a not in WITHOUT_SCHEMA]
 
 
@@ -40,20 +44,29 @@ def test_a_schema_is_valid_draft_07_or_absent(annotation, strict):
         check_schema(schema)
 
 
-#: Many different inputs, or few that are the same every time.
+#: Few inputs, or many.
 EFFORTS = [pytest.param(None, id="few"), pytest.param(300, marks=pytest.mark.slow, id="many")]
 
 
 def for_inputs_near(schema, check, examples=None):
     """Call the check with inputs that fit the schema or just do not."""
     effort = settings(
-        max_examples=examples or 25,
-        derandomize=examples is None,
+        max_examples=examples or 10,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate],
         database=None,
     )
     effort(given(inputs_near(schema))(check))()
+
+
+def names_no_day(given_input):
+    """Whether a time in it is written as one, but there is no such day: 31 April. A schema cannot tell."""
+    for text in re.findall(r"\d{4}-\d\d-\d\d(?=T)", json.dumps(given_input, default=str)):
+        try:
+            date.fromisoformat(text)
+        except ValueError:
+            return True
+    return False
 
 
 @pytest.mark.parametrize("examples", EFFORTS)
@@ -64,7 +77,8 @@ def test_strict_the_schema_accepts_exactly_what_converts(annotation, examples):
     accepts = validator(schema).is_valid
 
     def check(given_input):
-        assert accepts(given_input) == converts(signature, given_input, strict=True), given_input
+        if not names_no_day(given_input):
+            assert accepts(given_input) == converts(signature, given_input, strict=True), given_input
 
     for_inputs_near(schema, check, examples)
 
@@ -77,7 +91,8 @@ def test_lenient_what_the_schema_accepts_converts(annotation, examples):
     accepts = validator(schema).is_valid
 
     def check(given_input):
-        assert not accepts(given_input) or converts(signature, given_input, strict=False), given_input
+        if not names_no_day(given_input):
+            assert not accepts(given_input) or converts(signature, given_input, strict=False), given_input
 
     for_inputs_near(schema, check, examples)
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import pickle
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from conductor.client.automator.roster import choose_workers
 from conductor.client.context.task_context import TaskInProgress, get_task_context
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_def import TaskDef
@@ -20,6 +19,7 @@ from conductor.client.worker import registry
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.registry import DuplicateWorkerError
 from conductor.client.worker.worker import Worker, calls_coroutine, given_options
+from conductor.client.worker.worker_choice import choose_workers
 from conductor.client.worker.worker_config import ConfigurationError, resolve_worker_config
 from conductor.client.worker.worker_interface import WorkerInterface
 from conductor.client.worker.worker_task import WorkerTask, worker_task
@@ -34,13 +34,6 @@ def add(x: int, y: int) -> dict[str, int]:
 async def add_async(x: int, y: int) -> dict[str, int]:
     await asyncio.sleep(0)
     return add(x, y)
-
-
-@pytest.fixture(autouse=True)
-def _own_registry() -> Iterator[None]:
-    registry.clear()
-    yield
-    registry.clear()
 
 
 class TestConstruction:
@@ -78,12 +71,17 @@ class TestConstruction:
         assert worker.task_def.retry_count == 9
 
     def test_a_wrong_option_is_named_with_the_right_ones(self) -> None:
-        with pytest.raises(TypeError, match=r"no option 'thread_cuont'.*thread_count"):
-            Worker("job", add, thread_cuont=3)
+        with pytest.raises(TypeError, match=r"no option 'thread_cuont'.*'thread_count'"):
+            Worker("job", add, thread_cuont=3)  # type: ignore[call-arg]
+
+    @pytest.mark.parametrize("take", [lambda **o: Worker("job", add, **o), lambda **o: worker_task("job", **o)])
+    def test_n27_a_mistyped_option_is_told_the_nearest_one(self, take: Any) -> None:
+        with pytest.raises(TypeError, match=r"no option 'thread_cont'; did you mean 'thread_count'\?"):
+            take(thread_cont=3)
 
     def test_an_unknown_attribute_is_an_attribute_error(self) -> None:
         with pytest.raises(AttributeError, match="nonsense"):
-            Worker("job").nonsense  # noqa: B018
+            getattr(Worker("job"), "nonsense")  # noqa: B009
 
     @pytest.mark.parametrize("options", [{"poll_interval": 250}, {"poll_interval_millis": 250}])
     def test_the_interval_has_an_older_spelling(self, options: dict[str, int]) -> None:
@@ -290,7 +288,7 @@ class TestKindOfFunction:
                 return x
 
         class AsyncClass(WorkerInterface):
-            async def execute(self, task: Task) -> dict[str, int]:  # type: ignore[override]
+            async def execute(self, task: Task) -> dict[str, int]:
                 return {}
 
         for worker in (
@@ -307,14 +305,15 @@ class TestKindOfFunction:
 
 
 class TestDecorator:
-    def test_leaves_the_function_as_it_was(self) -> None:
-        assert worker_task(task_definition_name="job")(add) is add
-        assert add(1, 2) == {"sum": 3}
+    def test_leaves_calls_of_the_function_as_they_were(self) -> None:
+        decorated = worker_task(task_definition_name="job")(add)
+        assert decorated(2, 3) == add(2, 3)
+        assert inspect.signature(decorated) == inspect.signature(add)
 
     def test_registers_the_worker_with_its_options(self) -> None:
-        worker_task("job", thread_count=4, domain="vip", poll_interval=250, poll_timeout=50)(add)
+        job = worker_task("job", thread_count=4, domain="vip", poll_interval=250, poll_timeout=50)(add)
         (worker,) = registry.registered()
-        assert worker.execute_function is add
+        assert worker.execute_function is job
         assert (worker.thread_count, worker.domain) == (4, "vip")
         assert (worker.poll_interval_millis, worker.poll_timeout) == (250, 50)
 
@@ -329,7 +328,7 @@ class TestDecorator:
 
     def test_a_wrong_option_is_an_error_at_once(self) -> None:
         with pytest.raises(TypeError, match="treads"):
-            worker_task("job", treads=4)(add)
+            worker_task("job", treads=4)(add)  # type: ignore[call-arg]
 
     def test_arguments_may_come_in_the_order_of_conductor_python(self) -> None:
         worker_task("job", 250, "vip", "me", 3, True, 50, True, TaskDef(retry_count=1), False, True, False)(add)
@@ -356,7 +355,7 @@ class TestDecorator:
 
     def test_paused_is_not_an_option_of_it(self) -> None:
         with pytest.raises(TypeError, match="paused"):
-            worker_task("job", paused=True)(add)
+            worker_task("job", paused=True)(add)  # type: ignore[call-arg]
 
     def test_methods_keep_their_type(self) -> None:
         @worker_task("job")
@@ -382,11 +381,33 @@ class TestRegistry:
         (worker,) = registry.registered()
         assert worker.execute_function is newer
 
-    def test_two_functions_for_one_type_are_an_error_at_start(self) -> None:
+    def test_of_two_functions_for_one_type_the_last_one_runs_and_a_warning_names_both(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
         worker_task("job")(add)
         worker_task("job")(add_async)
+        (worker,) = choose_workers(None, None, None)
+        assert worker is registry.worker_of(add_async)
+        (warning,) = caplog.messages
+        both = f"{add.__module__}.add and {add.__module__}.add_async"
+        assert warning.startswith(f"task type 'job' has 2 workers: {both}; the last one runs")
+
+    def test_with_strict_registry_they_are_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        worker_task("job")(add)
+        worker_task("job")(add_async)
+        monkeypatch.setenv("CONDUCTOR_WORKER_STRICT_REGISTRY", "true")
         with pytest.raises(DuplicateWorkerError, match="'job'.*add.*add_async"):
-            registry.registered()
+            choose_workers(None, None, None)
+
+    def test_one_that_is_given_is_run_rather_than_a_decorated_one(self) -> None:
+        worker_task("job")(add)
+        mine = Worker("job", add_async)
+        assert choose_workers([mine], True, None) == [mine]
+
+    def test_a_child_process_finds_the_one_that_it_is_to_run(self) -> None:
+        worker_task("job")(add)
+        assert registry.worker_from(add.__module__, "job", None) is registry.worker_of(add)
+        assert registry.worker_from("elsewhere", "job", None) is None
 
     def test_domains_tell_them_apart(self) -> None:
         worker_task("job")(add)
@@ -438,6 +459,8 @@ class TestChoosingWorkers:
         with pytest.raises(TypeError, match="42"):
             choose_workers([42], None, None)  # type: ignore[list-item]
 
-    def test_one_task_type_cannot_have_two_workers(self) -> None:
-        with pytest.raises(DuplicateWorkerError, match="two workers"):
-            choose_workers([Worker("job", add), Worker("job", add_async)], None, None)
+    def test_one_task_type_has_one_worker(self) -> None:
+        two = [Worker("job", add), Worker("job", add_async)]
+        assert choose_workers(two, None, None) == [two[1]]
+        with pytest.raises(DuplicateWorkerError, match="2 workers"):
+            choose_workers(two, None, None, strict_registry=True)

@@ -1,15 +1,18 @@
-"""Every option × every spelling × precedence; values not allowed; names that were meant; the reference page."""
+"""Every option × every spelling × precedence; values not allowed; names that were meant; the two signatures."""
 
+import inspect
 import itertools
 import multiprocessing
 import os
 import pickle
-from pathlib import Path
 
 import pytest
 
-from conductor.client.worker.options_reference import options_markdown
-from conductor.client.worker.variables import global_variables, variables_of, worker_variables
+from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.configuration.connection_options import CONNECTION_OPTIONS
+from conductor.client.configuration.option import global_variables, variables_of, worker_variables
+from conductor.client.worker.worker import CODE_OPTIONS, Worker
 from conductor.client.worker.worker_config import (
     OPTIONS,
     ConfigurationError,
@@ -18,6 +21,7 @@ from conductor.client.worker.worker_config import (
     start_line,
     unknown_variables,
 )
+from conductor.client.worker.worker_task import worker_task
 
 NAME = "process-order"
 PER_WORKER = [row.name for row in OPTIONS.values() if row.per_worker]
@@ -66,6 +70,8 @@ def test_the_documented_order_of_spellings():
     assert list(variables_of(OPTIONS["thread_count"], "process_order")) == [
         "conductor.worker.process_order.thread_count",
         "CONDUCTOR_WORKER_PROCESS_ORDER_THREAD_COUNT",
+        "CONDUCTOR_WORKER_process_order_THREAD_COUNT",
+        "conductor_worker_process_order_thread_count",
         "conductor.worker.all.thread_count",
         "CONDUCTOR_WORKER_ALL_THREAD_COUNT",
         "CONDUCTOR_WORKER_THREAD_COUNT",
@@ -91,10 +97,29 @@ def test_every_spelling_beats_code_and_the_spellings_after_it(name, variable):
     assert resolve_worker_config(NAME, code, env=env)[name] == value
 
 
-@pytest.mark.parametrize(("name", "variable"), PAIRS)
+#: Options for which nothing is a value.
+CLEARABLE = ["domain", "worker_id", "task_log_level", "process_name", "journal_dir"]
+
+
+@pytest.mark.parametrize(("name", "variable"), [pair for pair in PAIRS if pair[0] not in CLEARABLE])
 def test_an_empty_variable_counts_as_unset(name, variable):
-    config = resolve_worker_config(NAME, env={variable: ""})
-    assert config.source(name) == "default"
+    _, value = sample(name)
+    config = resolve_worker_config(NAME, {name: value}, env={variable: ""})
+    assert (config[name], config.source(name)) == (value, "code")
+
+
+@pytest.mark.parametrize(("name", "variable"), [pair for pair in PAIRS if pair[0] in CLEARABLE])
+def test_a_variable_set_to_nothing_clears_what_the_code_gave_where_nothing_is_a_value(name, variable):
+    _, value = sample(name)
+    config = resolve_worker_config(NAME, {name: value}, env={variable: ""})
+    assert config[name] == resolve_worker_config(NAME, env={})[name] != value
+    assert config.source(name) == f"env {variable}"
+
+
+def test_a_worker_can_leave_the_domain_of_all_the_others():
+    env = {"CONDUCTOR_WORKER_ALL_DOMAIN": "production", "conductor.worker.shy.domain": ""}
+    assert resolve_worker_config("shy", {"domain": "dev"}, env=env).domain is None
+    assert resolve_worker_config("other", {"domain": "dev"}, env=env).domain == "production"
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -129,7 +154,7 @@ def test_the_printed_example_of_the_hierarchy():
     assert (config.domain, config.thread_count) == ("production", 50)
     assert start_line(config, "process_order", 12345) == (
         "Conductor Worker[name=process_order, pid=12345, status=active, poll_interval=1000ms, domain=production, "
-        "thread_count=50, poll_timeout=100ms, lease_extend=false]"
+        "thread_count=50, poll_timeout=100ms, lease_extend=auto]"
     )
 
 
@@ -161,14 +186,80 @@ def test_a_worker_does_not_take_the_variable_of_another_option_for_its_own():
     assert (config.idle_poll_timeout, config.poll_timeout) == (3000, 100)
 
 
-@pytest.mark.parametrize("text", ["true", "TRUE", "1", "yes", "Yes", " true "])
-def test_true(text):
-    assert resolve_worker_config("x", env={"CONDUCTOR_WORKER_PAUSED": text}).paused is True
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "conductor_worker_{name}_{option}",
+        "CONDUCTOR_WORKER_{name}_{OPTION}",
+        "CONDUCTOR_WORKER_{NAME}_{OPTION}",
+    ],
+)
+@pytest.mark.parametrize("name", ["process_order", "my-task", "charge.Card"])
+def test_the_variables_of_one_worker_as_programs_for_conductor_python_spell_them(name, variable):
+    env = {
+        variable.format(name=name, NAME=name.upper(), option=option, OPTION=option.upper()): text
+        for option, text in [("domain", "vip"), ("polling_interval", "1000.0"), ("lease_extend_enabled", "true")]
+    }
+    config = resolve_worker_config(name, {"domain": "dev"}, env=env)
+    assert (config.domain, config.poll_interval_millis, config.lease_extend_enabled) == ("vip", 1000, True)
+    assert unknown_variables(env, [name]) == []
 
 
-@pytest.mark.parametrize("text", ["false", "False", "0", "no", "NO"])
-def test_false(text):
-    assert resolve_worker_config("x", env={"CONDUCTOR_WORKER_OVERWRITE_TASK_DEF": text}).overwrite_task_def is False
+BOOLEANS = {True: ["true", "1", "yes", "on"], False: ["false", "0", "no", "off"]}
+SPELLED = [
+    (meant, case(text))
+    for meant, texts in BOOLEANS.items()
+    for text in texts
+    for case in (str.lower, str.upper, str.title, " {} ".format)
+]
+
+
+def read_option(row, text, monkeypatch):
+    """The value of an option of either table, read from the environment as a program reads it."""
+    monkeypatch.setenv(row.variable or f"CONDUCTOR_WORKER_{row.name.upper()}", text)
+    return getattr(Configuration(), row.name) if row.variable else resolve_worker_config("x")[row.name]
+
+
+EVERY_BOOLEAN = [row for row in [*OPTIONS.values(), *CONNECTION_OPTIONS.values()] if row.kind is bool]
+each_boolean = pytest.mark.parametrize("row", EVERY_BOOLEAN, ids=[row.variable or row.name for row in EVERY_BOOLEAN])
+
+
+@pytest.mark.parametrize(("meant", "text"), SPELLED)
+@each_boolean
+def test_every_boolean_option_of_workers_and_connections_takes_every_spelling(row, meant, text, monkeypatch):
+    assert read_option(row, text, monkeypatch) is meant
+
+
+@pytest.mark.parametrize("text", ["ture", "2", "enabled", "y", "t", "-"])
+@each_boolean
+def test_every_boolean_option_refuses_everything_else_by_name(row, text, monkeypatch):
+    with pytest.raises(ConfigurationError) as refused:
+        read_option(row, text, monkeypatch)
+    message = str(refused.value)
+    assert (row.variable or f"CONDUCTOR_WORKER_{row.name.upper()}") in message
+    assert f"Invalid boolean value: {text} " in message
+    assert "(allowed: true, 1, yes, on, false, 0, no, off)" in message
+
+
+@pytest.mark.parametrize("row", [row for row in EVERY_BOOLEAN if row.per_worker and not row.variable])
+def test_a_boolean_in_code_may_be_a_text_of_the_same_spellings(row):
+    for meant, text in SPELLED:
+        assert resolve_worker_config("x", {row.name: text}, env={})[row.name] is meant
+
+
+@pytest.mark.parametrize("text", ["5.0", "5", " 5 ", "5e0"])
+def test_whole_floats_are_integers(text, monkeypatch):
+    assert resolve_worker_config("x", env={"CONDUCTOR_WORKER_THREAD_COUNT": text}).thread_count == 5
+    monkeypatch.setenv("CONDUCTOR_HTTP_POOL_SIZE", text)
+    assert Configuration().pool_size == 5
+
+
+def test_both_signatures_have_every_option_of_a_worker():
+    """The decorator and Worker name the options for editors: the only places besides the table."""
+    assert CODE_OPTIONS - set(inspect.signature(Worker).parameters) == set()
+    assert CODE_OPTIONS - set(inspect.signature(worker_task).parameters) == {"paused"}
+    further = {"task_definition_name", "poll_interval", "task_def"}
+    assert set(inspect.signature(worker_task).parameters) - CODE_OPTIONS == further
 
 
 @pytest.mark.parametrize("variable", [v for n, v in PAIRS if n == "paused"])
@@ -178,7 +269,7 @@ def test_p29_a_misspelled_boolean_is_an_error(variable):
     message = str(caught.value)
     assert "Invalid boolean value: ture" in message
     assert variable in message
-    assert "true, 1, yes, false, 0, no" in message
+    assert "true, 1, yes, on, false, 0, no, off" in message
     assert "\n" not in message
 
 
@@ -254,7 +345,7 @@ def test_two_spellings_in_code_must_agree():
 
 
 def test_an_option_that_does_not_exist():
-    with pytest.raises(ConfigurationError, match="'treads' is not an option"):
+    with pytest.raises(ConfigurationError, match="no option 'treads'"):
         resolve_worker_config("w", treads=5, env={})
 
 
@@ -311,17 +402,32 @@ def test_no_two_options_share_a_variable():
     assert len(everything) == len(set(everything))
 
 
-def test_the_reference_page_is_current():
-    page = Path(__file__).parents[3] / "docs" / "reference" / "options.md"
-    assert page.read_text(encoding="utf-8") == options_markdown(), (
-        "run: python -m conductor.client.worker.options_reference > docs/reference/options.md"
-    )
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("CONDUCTOR_SERVER_ULR", "CONDUCTOR_SERVER_URL"),
+        ("conductor_server_url", "CONDUCTOR_SERVER_URL"),
+        ("CONDUCTOR_AUTH_SECRT", "CONDUCTOR_AUTH_SECRET"),
+        ("CONDUCTOR_HTTP_2", "CONDUCTOR_HTTP2"),
+        ("CONDUCTOR_LOGLEVEL", "CONDUCTOR_LOG_LEVEL"),
+        ("CONDUCTOR_JOURNAL_DIR", "CONDUCTOR_WORKER_JOURNAL_DIR"),
+    ],
+)
+def test_n08_a_near_miss_of_every_variable_is_told_the_nearest_real_name(variable, meant):
+    (warning,) = unknown_variables({variable: "1", "PATH": "/bin"}, ["process_order"])
+    assert f"environment variable {variable} sets nothing" in warning
+    assert f"did you mean {meant}?" in warning
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_the_reference_page_has_every_option_with_its_default_and_bounds(name):
-    (line,) = [line for line in options_markdown().splitlines() if line.startswith(f"| `{name}` |")]
-    row = OPTIONS[name]
-    assert row.help in line
-    assert row.default_text or str(row.default if row.default is not None else "none") in line
-    assert all(str(bound) in line for bound in (row.minimum, row.maximum) if bound is not None)
+def test_n08_a_handler_warns_of_a_mistyped_server(monkeypatch, caplog):
+    monkeypatch.setenv("CONDUCTOR_SERVER_ULR", "http://conductor:8080/api")
+    TaskHandlerAsyncIO(workers=[])
+    (warning,) = caplog.messages
+    assert "CONDUCTOR_SERVER_ULR sets nothing: did you mean CONDUCTOR_SERVER_URL?" in warning
+
+
+def test_variables_that_kubernetes_sets_for_a_service_are_not_warned_about():
+    """In a cluster with a service `conductor-server` every container has these."""
+    ends = ["SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_HTTP", "PORT", "PORT_8080_TCP", "PORT_8080_TCP_ADDR"]
+    env = {f"{service}_{end}": "1" for service in ("CONDUCTOR", "CONDUCTOR_SERVER") for end in ends}
+    assert unknown_variables(env, []) == []

@@ -14,12 +14,6 @@ from conductor.client.worker.worker_loader import (
 )
 
 
-@pytest.fixture(autouse=True)
-def _clean_registry(monkeypatch):
-    monkeypatch.setattr(registry, "_workers", {})
-    monkeypatch.setattr(registry, "_by_function", {})
-
-
 @pytest.fixture
 def write(tmp_path, monkeypatch):
     """Write modules into a directory on the import path; they are forgotten after the test."""
@@ -217,12 +211,36 @@ def test_no_summary_unless_asked_and_paths_are_scanned(write, tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_two_functions_for_one_task_type_do_not_hide_an_import_error(write, caplog):
+def test_of_two_functions_for_one_task_type_the_last_one_is_found(write, caplog):
     write("two/__init__.py")
     write("two/a.py", worker("same"))
     write("two/b.py", worker("same"))
     write("two/c.py", "1 / 0")
     loader = scan_for_workers("two")
     assert "Cannot import two.c" in caplog.text
-    with pytest.raises(registry.DuplicateWorkerError, match="same"):
-        loader.get_workers()
+    (found,) = loader.get_workers()
+    assert found.execute_function.__module__ == "two.b"
+    assert registry.contested() == [
+        "task type 'same' has 2 workers: two.a.same and two.b.same; the last one runs. Rename one, or give it a domain"
+    ]
+
+
+def test_n34_folders_without_init_are_found_as_python_finds_them(write):
+    """The layout of the documentation as it is printed: only `workers` has an `__init__.py`."""
+    write("shop/workers/__init__.py")
+    write("shop/workers/order/process.py", worker("process"))
+    write("shop/workers/order/late/validate.py", worker("validate"))
+    write("shop/workers/payment/charge.py", worker("charge"))
+    write("shop/workers/pictures/logo.txt", "no Python in here")
+    write("shop/workers/.hidden/secret.py", worker("hidden"))
+    write("shop/workers/not-a-name/script.py", worker("script"))
+    loader = scan_for_workers("shop.workers")
+    assert names(loader) == ["charge", "process", "validate"]
+    assert loader.failures == []
+    assert "shop.workers.pictures" not in sys.modules
+    assert names(scan_for_workers("shop.workers", recursive=False)) == []
+
+
+def test_n34_a_scanned_package_may_itself_be_without_init(write):
+    write("bare/order/process.py", worker("process"))
+    assert names(scan_for_workers("bare")) == ["process"]

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from conductor.client.automator.crew import Crew
+from conductor.client.automator.worker_group import WorkerGroup
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.worker.worker_interface import WorkerInterface
@@ -39,28 +39,28 @@ class AsyncTaskRunner:
         self._listeners = tuple(event_listeners or ())
         self._options = options
         self._clock = clock
-        self._crew: Crew | None = None
+        self._group: WorkerGroup | None = None
 
     async def run(self) -> None:
         """Poll, execute and report until `stop()`."""
-        self._crew = self._new_crew()
-        await self._crew.run()
+        self._group = self._new_group()
+        await self._group.run()
 
     async def run_once(self) -> int:
         """One poll, its tasks carried to their verdicts. Returns how many there were; never raises."""
         try:
-            return await self._new_crew().run_once()
+            return await self._new_group().run_once()
         except Exception as error:
             logger.error("Error in run_once: %s", error)
             return 0
 
     def stop(self) -> None:
         """Drain and let `run()` return."""
-        if self._crew is not None:
-            self._crew.drain()
+        if self._group is not None:
+            self._group.drain()
 
-    def _new_crew(self) -> Crew:
-        return Crew(
+    def _new_group(self) -> WorkerGroup:
+        return WorkerGroup(
             [self.worker],
             self.configuration,
             options=self._options,

@@ -1,96 +1,282 @@
-"""Carrying reports to the server: alone, or together with those of the same tick where the server takes arrays."""
+"""Carrying reports to the server, alone or together with those of the same tick, and reading what it says to them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from conductor.client.automator.answer import Answer, read_answer, read_answers
-from conductor.client.http.async_rest import ConductorError
+import msgspec
+
+from conductor.client.http.api.async_task_resource_api import max_body_of
+from conductor.client.http.async_rest import ConductorError, ConnectionLost, MalformedAnswer, Response
+from conductor.client.http.errors import UNREADABLE, not_conductor
+from conductor.wire import TERMINAL_TASK_STATUSES, VERDICT_HEADER, Verdict, shown
 
 if TYPE_CHECKING:
+    from conductor.client.automator.journal import Entry
     from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
+    from conductor.client.http.models.task import Task
 
 #: Reports in one request, at most, and their bytes.
 MAX_BATCH = 100
 MAX_BATCH_BYTES = 1_000_000
 
+#: Answers after which a report is sent again; everything else below 500 is final.
+_RETRIED = frozenset({408, 429})
+#: The server did not read the report, for it is too large. It says nothing about the task.
+_TOO_LARGE = 413
+#: Refusals: the token has been renewed once already, so waiting a few seconds changes nothing.
+_REFUSED = frozenset({401, 403})
+
+#: Of what a server says about a report, this much is kept.
+MAX_MESSAGE = 500
+
+_VERDICT = VERDICT_HEADER.lower()
+_VERDICTS: dict[str | None, Verdict] = {verdict.value: verdict for verdict in Verdict}
+
+
+class ReportAnswer(NamedTuple):
+    """What a server said to a report. No verdict of its own: a plain server, or none that understood."""
+
+    status: int
+    verdict: Verdict | None
+    message: str
+    retry_after_s: float | None = None
+    #: The answer is none that a server gives to a report: a word that is no verdict, a web page.
+    nonsense: bool = False
+    #: The largest body the server takes, where it says so.
+    max_body: int | None = None
+
+    @property
+    def judgement(self) -> Verdict | None:
+        """The verdict, or what a plain server's status means for the report; None: it is to be sent again."""
+        if self.verdict is not None:
+            return self.verdict
+        if self.nonsense or self.status >= 500 or self.status in _RETRIED or self.refused:
+            return None
+        return Verdict.COMMITTED if self.status < 300 else Verdict.REJECTED
+
+    @property
+    def too_large(self) -> bool:
+        """Whether nothing was read because the report is too large."""
+        return self.status == _TOO_LARGE and self.verdict is None
+
+    @property
+    def refused(self) -> bool:
+        """Whether the server did not accept our credentials."""
+        return self.status in _REFUSED
+
+
+class NoVerdict(ConductorError):
+    """The server answered, but said nothing about the report."""
+
+    def __init__(self, answer: ReportAnswer) -> None:
+        super().__init__(f"the server answered {answer.status}: {answer.message}")
+        self.answer = answer
+
 
 class Delivery:
     """Sends encoded reports, each once; what to do with the answer is the caller's business."""
 
-    def __init__(self, api: AsyncTaskResourceApi) -> None:
+    def __init__(self, api: AsyncTaskResourceApi, before: Callable[[], None] = lambda: None) -> None:
         self._api = api
+        #: Called before anything is sent: what is to be on disk by then is written there.
+        self._before = before
         #: Whether the server takes arrays of reports; set when it says so.
         self.batches = False
-        self._tick: list[_Sent] = []
+        #: The largest body the server takes, in bytes; None while it has not said.
+        self.max_body: int | None = None
+        self._tick: list[_Parcel] = []
         self._under_way: set[asyncio.Task[None]] = set()
 
-    async def deliver(self, body: bytes) -> Answer:
-        """Send one report, together with those of the same tick where the server takes arrays."""
+    async def deliver(self, body: bytes, wanted: Callable[[], bool] | None = None) -> ReportAnswer:
+        """Send one report, together with those of the same tick where the server takes arrays.
+
+        A report that the server would not read, for its size, is not sent. `wanted` is asked before it is sent again
+        on a new connection.
+        """
+        if self.max_body is not None and len(body) > self.max_body:
+            return ReportAnswer(_TOO_LARGE, None, "not sent", max_body=self.max_body)
         if not self.batches:
-            return read_answer(await self._api.send_report(body))
+            return await self._send_alone(body, wanted)
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Answer] = loop.create_future()
+        future: asyncio.Future[ReportAnswer] = loop.create_future()
         if not self._tick:
             loop.call_soon(self._send_tick)
-        self._tick.append(_Sent(body, future))
+        self._tick.append(_Parcel(body, future, wanted))
         return await future
 
+    async def _send_alone(self, body: bytes, wanted: Callable[[], bool] | None) -> ReportAnswer:
+        self._before()
+        answer = read_answer(await self._api.send_report(body, wanted=wanted))
+        if answer.max_body is not None:
+            self.max_body = answer.max_body
+        return answer
+
     def _send_tick(self) -> None:
+        self._before()
         tick, self._tick = self._tick, []
-        for batch in _batches_of(tick):
+        for batch in _batches_of(
+            tick, MAX_BATCH_BYTES if self.max_body is None else min(MAX_BATCH_BYTES, self.max_body)
+        ):
             sending = asyncio.ensure_future(self._send_batch(batch))
             self._under_way.add(sending)
             sending.add_done_callback(self._under_way.discard)
 
-    async def _send_batch(self, batch: list[_Sent]) -> None:
+    async def _send_batch(self, batch: list[_Parcel]) -> None:
         """One request for many reports. Each gets its own answer; a failure of the request is a failure of each."""
+        failure: Exception = ConnectionLost("the reports were not sent to their end")
         try:
-            answers = await self._answers_to([sent.body for sent in batch])
-        except (ConductorError, OSError) as error:
-            for sent in batch:
-                sent.fail(error)
-            return
-        for sent, answer in zip(batch, answers, strict=True):
-            sent.settle(answer)
+            for parcel, answer in zip(batch, await self._answers_to(batch), strict=True):
+                if not parcel.answer.done():
+                    parcel.answer.set_result(answer)
+        except Exception as error:  # whatever it is: those who wait here hold a slot each
+            failure = error
+        finally:
+            for parcel in batch:
+                if not parcel.answer.done():
+                    parcel.answer.set_exception(failure)
 
-    async def _answers_to(self, bodies: list[bytes]) -> list[Answer]:
-        if len(bodies) > 1:
-            response = await self._api.send_reports(b"[" + b",".join(bodies) + b"]")
+    async def _answers_to(self, batch: list[_Parcel]) -> list[ReportAnswer]:
+        if len(batch) > 1:
+            body = b"[" + b",".join([parcel.body for parcel in batch]) + b"]"
+            response = await self._api.send_reports(body, wanted=lambda: all(parcel.is_wanted() for parcel in batch))
             if response.status == 200:
-                return read_answers(response, len(bodies))
+                return read_answers(response, len(batch))
             whole = read_answer(response)
-            if not whole.final:
-                return [whole] * len(bodies)
+            if whole.judgement is None:
+                return [whole] * len(batch)
             # Refused as a whole (too large, or one report spoiled it): let each speak for itself.
-        return [read_answer(await self._api.send_report(body)) for body in bodies]
+        return [await self._send_alone(parcel.body, parcel.wanted) for parcel in batch]
 
 
-class _Sent(NamedTuple):
-    """A report on its way in a batch, and who waits for its answer."""
+class _Parcel(NamedTuple):
+    """A report on its way in a batch, and what its sender waits for."""
 
     body: bytes
-    answer: asyncio.Future[Answer]
+    answer: asyncio.Future[ReportAnswer]
+    wanted: Callable[[], bool] | None
 
-    def settle(self, answer: Answer) -> None:
-        if not self.answer.done():
-            self.answer.set_result(answer)
-
-    def fail(self, error: Exception) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(error)
+    def is_wanted(self) -> bool:
+        """Whether its sender still has something to say about the task."""
+        return self.wanted is None or self.wanted()
 
 
-def _batches_of(tick: list[_Sent]) -> Iterator[list[_Sent]]:
-    """Cut what finished in one tick into requests of a size that every server takes."""
-    batch: list[_Sent] = []
-    size = 0
-    for sent in tick:
-        if batch and (len(batch) >= MAX_BATCH or size + len(sent.body) > MAX_BATCH_BYTES):
+def _batches_of(tick: list[_Parcel], max_bytes: int) -> Iterator[list[_Parcel]]:
+    """Cut what ended in one tick into requests of a size that the server takes."""
+    batch: list[_Parcel] = []
+    size = 1  # the brackets and commas count, too
+    for parcel in tick:
+        if batch and (len(batch) >= MAX_BATCH or size + len(parcel.body) + 1 > max_bytes):
             yield batch
-            batch, size = [], 0
-        batch.append(sent)
-        size += len(sent.body)
+            batch, size = [], 1
+        batch.append(parcel)
+        size += len(parcel.body) + 1
     yield batch
+
+
+class _AnswerBody(msgspec.Struct):
+    """An error body, or one verdict of a batch."""
+
+    status: int = 0
+    verdict: str | None = None
+    message: str | None = None
+
+
+_one_body = msgspec.json.Decoder(_AnswerBody)
+_bodies = msgspec.json.Decoder(list[_AnswerBody])
+_raw_bodies = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def read_answer(response: Response) -> ReportAnswer:
+    """The answer to one report."""
+    status = response.status
+    word = response.headers.get(_VERDICT)
+    verdict = _verdict_named(word)
+    if word and verdict is None:
+        return ReportAnswer(status, None, f"{VERDICT_HEADER}: {_quoted(word)}", nonsense=True)
+    if status < 300:
+        page = not_conductor(response) if verdict is None and response.body else None
+        return ReportAnswer(status, verdict, page or "", nonsense=page is not None)
+    message = response.body[:MAX_MESSAGE].decode("utf-8", "replace") or f"status {status}, and not a word"
+    try:
+        body = _one_body.decode(response.body)
+        message, verdict = body.message or message, verdict or _verdict_named(body.verdict)
+    except UNREADABLE:
+        pass
+    retry_after_s, max_body = _retry_after_s(response.headers), max_body_of(response)
+    return ReportAnswer(status, verdict, _quoted(message), retry_after_s, max_body=max_body)
+
+
+def read_answers(response: Response, expected: int) -> list[ReportAnswer]:
+    """The answers to a batch, in its order. One without a verdict that we know is none, and spoils no other."""
+    try:
+        answers = [_read_part(body) for body in _bodies.decode(response.body)]
+    except UNREADABLE:
+        answers = _read_each(response)
+    if len(answers) != expected:
+        raise MalformedAnswer(f"{expected} reports were sent and {len(answers)} were answered")
+    return answers
+
+
+def _read_each(response: Response) -> list[ReportAnswer]:
+    try:
+        return [_read_raw(body) for body in _raw_bodies.decode(response.body)]
+    except UNREADABLE as error:
+        raise MalformedAnswer(f"the answer to a batch of reports cannot be read: {shown(str(error))}") from None
+
+
+def _read_raw(raw: msgspec.Raw) -> ReportAnswer:
+    try:
+        return _read_part(_one_body.decode(raw))
+    except UNREADABLE as error:
+        return ReportAnswer(200, None, f"the verdict cannot be read: {shown(str(error))}", nonsense=True)
+
+
+def _read_part(body: _AnswerBody) -> ReportAnswer:
+    verdict, message = _verdict_named(body.verdict), _quoted(body.message or "")
+    if verdict is None:
+        return ReportAnswer(body.status, None, message or f"no verdict: {_quoted(str(body.verdict))}", nonsense=True)
+    return ReportAnswer(body.status or 200, verdict, message)
+
+
+def _verdict_named(word: str | None) -> Verdict | None:
+    return _VERDICTS.get(word) or (_VERDICTS.get(word.strip().upper()) if word else None)
+
+
+def _quoted(text: str) -> str:
+    return shown(text[:MAX_MESSAGE])
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    text = headers.get("retry-after", "")
+    return float(text) if text.isascii() and text.isdigit() else None
+
+
+def loss_of(task: Task, *, worker_id: str | None, poll_count: int, reported_as: str | None) -> str | None:
+    """Why a task, as a plain server has it, is not ours any more; None: it is. We never guess in our own favour.
+
+    `reported_as` is the status that our own report gives it; None while there is no report.
+    """
+    # A server that delivers a task makes it IN_PROGRESS. One that is SCHEDULED waits for the next poll, whoever sends
+    # it: another will run it, so work on it here must stop. Only our own report may have put it back.
+    not_running = task.status in TERMINAL_TASK_STATUSES or task.status == "SCHEDULED"
+    if not_running and task.status != _status_after(reported_as):
+        return f"the server has the task as {_quoted(task.status)}"
+    if task.worker_id and task.worker_id != worker_id:
+        return f"the task is held by worker {_quoted(task.worker_id)}"
+    return "the task was delivered again" if task.poll_count != poll_count else None
+
+
+def verdict_on(entry: Entry, task: Task) -> Verdict | None:
+    """What a plain server's task says about a report of ours; None: the task is still open, and ours."""
+    loss = loss_of(task, worker_id=entry.worker_id, poll_count=entry.poll_count, reported_as=entry.status)
+    if loss is not None:
+        return Verdict.CANCELLED
+    return Verdict.COMMITTED if task.status == _status_after(entry.status) else None
+
+
+def _status_after(reported_as: str | None) -> str | None:
+    """How a plain server has a task after a report: one that is handed back waits for its next delivery."""
+    return "SCHEDULED" if reported_as == "IN_PROGRESS" else reported_as

@@ -1,4 +1,4 @@
-"""Calling a worker's function: on the loop or in a thread. Every ending becomes one value; nothing is raised."""
+"""Calling a worker's function: on the loop or in a thread. However it ends is one value; nothing is raised."""
 
 from __future__ import annotations
 
@@ -6,21 +6,31 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from conductor.client.automator.lease import Lease, Stop
-from conductor.client.automator.thread_pool import Given, ThreadPool
+from conductor.client.automator.running_task import RunningTask, Stop
+from conductor.client.automator.thread_pool import CallResult, ThreadPool
 from conductor.client.context.task_context import task_context
 from conductor.client.event.task_runner_events import TaskExecutionCompleted, TaskExecutionFailure, TaskExecutionStarted
 from conductor.client.worker.exception import NonRetryableException
-from conductor.client.worker.outcome import Ending, call_of, ending_of_error, ending_of_value, handed_back, reason_of
-from conductor.client.worker.worker import calls_coroutine
+from conductor.client.worker.outcome import (
+    TaskOutcome,
+    came_from_user,
+    hand_back,
+    outcome_of_error,
+    outcome_of_timeout,
+    outcome_of_value,
+    reason_of,
+    trace_of,
+)
+from conductor.client.worker.worker import call_of, calls_coroutine
 
 if TYPE_CHECKING:
-    from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
+    from conductor.client.automator.session import Session
+    from conductor.client.automator.task_trace import TaskTrace
     from conductor.client.worker.worker_config import ResolvedConfig
     from conductor.client.worker.worker_interface import WorkerInterface
-    from conductor.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -29,129 +39,100 @@ CLEAN_UP_S = 1.0
 
 
 class Executor:
-    """Runs the tasks of one worker: an `async def` on the event loop, a `def` in a thread of its own pool."""
+    """Runs the tasks of one worker: an `async def` where it is carried, a `def` in a thread of its own pool."""
 
-    def __init__(
-        self, worker: WorkerInterface, config: ResolvedConfig, events: SyncEventDispatcher, clock: Clock
-    ) -> None:
-        self._name = worker.get_task_definition_name()
-        self._call = call_of(worker, strict=config.strict_schema)
-        self._pool = None if calls_coroutine(worker) else ThreadPool(config.thread_count, f"worker-{self._name}")
-        self._worker_id = config.worker_id
-        self._events = events
-        self._clock = clock
+    def __init__(self, worker: WorkerInterface, config: ResolvedConfig, session: Session) -> None:
+        name = worker.get_task_definition_name()
+        self._call = call_of(worker, strict=config.strict_schema, resources=session.resources)
+        self._pool = None if calls_coroutine(worker) else ThreadPool(config.thread_count, f"worker-{name}")
+        self._session = session
+        self._events = session.events
+        self._clock = session.clock
 
-    async def run(self, lease: Lease) -> Execution:
-        """Run the task to its end, or until it must be stopped."""
-        if lease.stopped is not None:  # before it has begun
-            return await Execution(lease, _nothing_to_run()).settled()
-        task = lease.task
-        about = (self._name, task.task_id, self._worker_id, task.workflow_instance_id)
-        self._events.emit(TaskExecutionStarted, *about)
-        started = self._clock.monotonic()
-        with task_context(lease.context):
-            execution = await self._work(lease)
-        ending = execution.ending
-        took_ms = (self._clock.monotonic() - started) * 1000
-        if ending is None or lease.stopped is Stop.SHUTDOWN:
-            return execution
-        if ending.cause is None:
-            self._events.emit(TaskExecutionCompleted, *about, took_ms, len(ending.output))
-        else:
-            _log_failure(lease, ending.cause)
-            self._events.emit(TaskExecutionFailure, *about, ending.cause, took_ms)
-        return execution
+    async def run(self, running: RunningTask) -> TaskOutcome | None:
+        """Run the task's function until it has really returned. None: it was stopped meanwhile."""
+        self._events.emit(TaskExecutionStarted, *running.about)
+        running.began = self._clock.monotonic()
+        with task_context(running.context):
+            if running.trace is None:
+                value, error = await self._result(running)
+            else:
+                value, error = await self._traced(running.trace, running)
+        if running.stopped is not None:
+            return None
+        running.on_stop = None
+        if running.news.close():
+            await running.news.answered()
+        context = running.context
+        outcome = outcome_of_value(value, context) if error is None else outcome_of_error(error, context)
+        self._tell(running, outcome)
+        return outcome
+
+    async def stopped(self, running: RunningTask) -> TaskOutcome | None:
+        """What is to be said about a task that was stopped, whether its function goes on or not; if lost, nothing."""
+        if running.stopped is Stop.LOST:
+            return None
+        if running.stopped is Stop.SHUTDOWN and running.on_loop:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLEAN_UP_S):
+                    await running.returned.wait()
+        if running.news.close():
+            await running.news.answered()
+        if running.stopped is Stop.SHUTDOWN:
+            return hand_back(running.context, reason=Stop.SHUTDOWN.value, callback_after_seconds=1)
+        outcome = outcome_of_timeout(running.stop_reason, running.context)
+        self._tell(running, outcome)
+        return outcome
 
     def close(self) -> None:
         """Let the threads end."""
         if self._pool is not None:
             self._pool.close()
 
-    async def _work(self, lease: Lease) -> Execution:
+    async def _traced(self, trace: TaskTrace, running: RunningTask) -> CallResult:
+        with trace.execution() as span:
+            value, error = await self._result(running)
+            if error is not None:
+                trace.failed(span, error)
+        return value, error
+
+    async def _result(self, running: RunningTask) -> CallResult:
         if self._pool is None:
-            execution = Execution(lease, asyncio.ensure_future(_awaited(self._call, lease.task)))
+            value, error = await self._awaited(self._call, running.task, running)
         else:
-            execution = Execution(lease, self._pool.submit(lambda: self._call(lease.task)))
-        await execution.ended()
-        if execution.given is not None and inspect.isawaitable(execution.given[0]):
-            # A `def` that returned an awaitable: the rest of it belongs on the loop.
-            execution = Execution(lease, asyncio.ensure_future(_awaited(_same, execution.given[0])))
-            await execution.ended()
-        return await execution.settled()
+            value, error = await self._pool.submit(self._call, running.task)
+        if error is None and inspect.isawaitable(value) and running.stopped is None:
+            # A function that returned an awaitable: the rest of it belongs on the loop.
+            return await self._awaited(_same, value, running)
+        return value, error
 
-
-class Execution:
-    """A function at work for a lease: until it returns, or is told to stop, whichever comes first."""
-
-    def __init__(self, lease: Lease, running: asyncio.Future[Given]) -> None:
-        self._lease = lease
-        self._running = running
-        self._over: asyncio.Future[None] = running.get_loop().create_future()
-        #: What the function gave, when it came to its own end.
-        self.given: Given | None = None
-        #: What is to be reported; None when there is nothing to say.
-        self.ending: Ending | None = None
-
-    @property
-    def returned(self) -> bool:
-        """Whether the function is really over; a `def` cannot be stopped and may go on."""
-        return self._running.done()
-
-    async def ended(self) -> None:
-        """Wait for the function, or for the order to stop it."""
-        self._running.add_done_callback(self._finish)
-        self._lease.on_stop(self._stop)
+    async def _awaited(self, call: Callable[[Any], Awaitable[Any]], argument: Any, running: RunningTask) -> CallResult:
+        """Await it, and never raise: SystemExit from a task would end the event loop."""
+        running.on_loop = True
         try:
-            await self._over
+            return await call(argument), None
+        except BaseException as error:
+            if self._is_the_end(error, running):
+                raise
+            return None, error
         finally:
-            self._lease.on_stop(None)
-        if self._lease.stopped is None and not self._running.cancelled():
-            self.given = self._running.result()
+            running.on_loop = False
 
-    async def settled(self) -> Execution:
-        """Turn what happened into what is reported."""
-        lease, context = self._lease, self._lease.context
-        if lease.stopped is None and self.given is not None:
-            value, error = self.given
-            self.ending = ending_of_value(value, context) if error is None else ending_of_error(error, context)
-        elif lease.stopped is Stop.TIMED_OUT:
-            self.ending = ending_of_error(TimeoutError(lease.stop_reason), context)
-        elif lease.stopped is Stop.SHUTDOWN:
-            if isinstance(self._running, asyncio.Task):
-                await asyncio.wait({self._running}, timeout=CLEAN_UP_S)
-            self.ending = handed_back(context, reason=Stop.SHUTDOWN.value, callback_after_seconds=1)
-        return self
+    def _is_the_end(self, error: BaseException, running: RunningTask) -> bool:
+        """Whether it did not come from the function: everything on the loop is cancelled, or thrown away."""
+        carrying = running.carried_by
+        if isinstance(error, GeneratorExit):
+            return _current_task() is not carrying
+        cancelled = isinstance(error, asyncio.CancelledError) and carrying is not None and carrying.cancelling() > 0
+        return cancelled and running.stopped is None and self._session.is_cancelled
 
-    async def function_over(self) -> None:
-        """Wait until the function has really returned, and not for its outcome."""
-        if not self._running.done():
-            await asyncio.wait({self._running})
-
-    def _stop(self) -> None:
-        if isinstance(self._running, asyncio.Task):
-            self._running.cancel()
-        self._finish(None)
-
-    def _finish(self, _: object) -> None:
-        if not self._over.done():
-            self._over.set_result(None)
-
-
-def _nothing_to_run() -> asyncio.Future[Given]:
-    over: asyncio.Future[Given] = asyncio.get_running_loop().create_future()
-    over.set_result((None, None))
-    return over
-
-
-async def _awaited(call: Callable[[Any], Awaitable[Any]], argument: Any) -> Given:
-    """Await it, and never raise: SystemExit from a task would end the event loop."""
-    working = asyncio.current_task()
-    try:
-        return await call(argument), None
-    except BaseException as error:
-        if isinstance(error, GeneratorExit) and _current_task() is not working:
-            raise  # not the function's own: this coroutine is being thrown away
-        return None, error
+    def _tell(self, running: RunningTask, outcome: TaskOutcome) -> None:
+        took_ms = (self._clock.monotonic() - running.began) * 1000
+        if outcome.cause is None:
+            self._events.emit(TaskExecutionCompleted, *running.about, took_ms, len(outcome.output))
+        else:
+            _log_failure(running, outcome.cause)
+            self._events.emit(TaskExecutionFailure, *running.about, outcome.cause, took_ms)
 
 
 def _current_task() -> asyncio.Task[Any] | None:
@@ -165,9 +146,12 @@ def _same(value: Awaitable[Any]) -> Awaitable[Any]:
     return value
 
 
-def _log_failure(lease: Lease, error: BaseException) -> None:
-    reason = reason_of(error)  # not the error itself: an exception may fail to give its message
+def _log_failure(running: RunningTask, error: BaseException) -> None:
+    # Texts, not the error itself: an exception may fail to give its message, or give one that no file can hold.
+    reason = reason_of(error)
+    trace = f"\n{trace_of(error).rstrip()}" if running.config.log_tracebacks and came_from_user(error) else ""
     if isinstance(error, NonRetryableException):
-        logger.error("Task failed with terminal error (no retry): %s", reason)
+        logger.error("Task failed with terminal error (no retry): %s %s%s", reason, running.label, trace)
     else:
-        logger.warning("Task %s of '%s' failed: %s", lease.task.task_id, lease.context.task_def_name, reason)
+        text = "Task %s of '%s' failed: %s %s%s"
+        logger.warning(text, running.task.task_id, running.about[0], reason, running.label, trace)

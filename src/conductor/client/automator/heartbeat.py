@@ -1,17 +1,30 @@
-"""One heartbeat: what is sent, and what the answer says about the lease."""
+"""One heartbeat: what is sent, and what the answer says about the lease and about the news that went with it."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from conductor.client.automator.lease import Lease
+from conductor.client.automator.delivery import NoVerdict, loss_of, read_answer
 from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
-from conductor.client.http.async_api_client import AsyncApiClient
-from conductor.client.http.async_rest import ApiException, NotFoundException
-from conductor.wire import TERMINAL_TASK_STATUSES, VERDICT_HEADER, Verdict
+from conductor.client.http.async_rest import ConductorError, ConnectError, NotFoundException
+from conductor.client.http.models.task_result import TaskResult
+from conductor.client.http.models.task_result_status import TaskResultStatus
+from conductor.wire import Verdict
+
+if TYPE_CHECKING:
+    from conductor.client.automator.progress import Said
+    from conductor.client.automator.running_task import RunningTask
+    from conductor.client.http.async_api_client import AsyncApiClient
 
 #: No heartbeat waits longer for its answer, however long the lease still is.
 MAX_TIMEOUT_S = 10.0
+
+#: Answers that may be due to the news in a heartbeat: nothing of it was read, so they say nothing about the lease.
+_REFUSED = frozenset({400, 413, 422})
+
+_UNKNOWN = "the server does not know the task any more"
 
 
 class Heartbeat:
@@ -21,47 +34,83 @@ class Heartbeat:
         self._client = client
         self._api = AsyncTaskResourceApi(client)
 
-    async def send(self, lease: Lease, *, timeout_s: float) -> str | None:
+    async def send(self, running: RunningTask, *, timeout_s: float) -> str | None:
         """Extend the lease. None: it holds. A text: it is lost, and why. Raises when the server does not say."""
-        answer = await self._api.send_report(_body(lease), timeout_s=min(timeout_s, MAX_TIMEOUT_S))
-        verdict = answer.headers.get(VERDICT_HEADER.lower())
-        if verdict is not None and verdict != Verdict.COMMITTED:
-            return f"the server answered {verdict} to a heartbeat"
+        timeout_s = min(timeout_s, MAX_TIMEOUT_S)
+        wanted = lambda: not running.is_over()  # noqa: E731
+        said, body = await self._news_of(running, timeout_s)
+        try:
+            answer = read_answer(await self._api.send_report(body, timeout_s=timeout_s, wanted=wanted))
+            if said is not None and answer.status in _REFUSED:
+                running.news.refused(answer.message)
+                said = None
+                answer = read_answer(await self._api.send_report(_body(running), timeout_s=timeout_s, wanted=wanted))
+            if said is not None:
+                (running.news.heard if answer.status < 300 else running.news.unanswered)(said)
+        except (ConductorError, OSError) as error:
+            if said is not None and not isinstance(error, ConnectError):
+                running.news.unanswered(said)
+            raise
+        finally:
+            running.news.end()
+        if answer.verdict not in (None, Verdict.COMMITTED):
+            return f"the server answered {answer.verdict} to a heartbeat"
         if answer.status == 404:
-            return "the server does not know the task any more"
-        if answer.status >= 400:
-            raise ApiException.of(answer, "POST /tasks (heartbeat)")
-        if lease.task.lease_id is None:
-            return await self._read_back(lease, timeout_s=timeout_s)
-        return None
+            return _UNKNOWN
+        if answer.status >= 300 or answer.nonsense:
+            raise NoVerdict(answer)
+        return await self._read_back(running, timeout_s) if running.task.lease_id is None else None
+
+    async def log(self, running: RunningTask, text: str) -> None:
+        """Add a line to the log of a task on a plain server."""
+        await self._api.log(running.task.task_id, text)
+
+    async def _news_of(self, running: RunningTask, timeout_s: float) -> tuple[Said | None, bytes]:
+        """What the task has said and a coordinator does not have yet; and the heartbeat with that."""
+        news = running.news
+        if running.task.lease_id is None or not news.begin():
+            return None, _body(running)
+        if news.doubtful:
+            try:
+                news.settle(await self._api.get_task_logs(running.task.task_id, timeout_s=timeout_s))
+            except (ConductorError, OSError):
+                pass  # another time: the lease comes first
+        try:
+            said = news.next()
+            return said, _body(running, said)
+        except Exception as error:  # whatever a user's code has put into the list of logs
+            news.refused(f"{type(error).__name__}: {error}")
+            return None, _body(running)
 
     async def close(self) -> None:
         """Close the connection."""
         await self._client.close()
 
-    async def _read_back(self, lease: Lease, *, timeout_s: float) -> str | None:
+    async def _read_back(self, running: RunningTask, timeout_s: float) -> str | None:
         """A plain server accepts heartbeats for tasks that have ended, so the task itself is asked."""
         try:
-            task = await self._api.get_task(lease.task.task_id, timeout_s=min(timeout_s, MAX_TIMEOUT_S))
+            task = await self._api.get_task(running.task.task_id, timeout_s=timeout_s)
         except NotFoundException:
-            return "the server does not know the task any more"
-        if task.status in TERMINAL_TASK_STATUSES and task.status != lease.reported_as:
-            return f"the server has the task as {task.status}"
-        if task.worker_id and task.worker_id != lease.config.worker_id:
-            return f"the task is held by worker {task.worker_id}"
-        if task.poll_count != lease.task.poll_count:
-            return "the task was delivered again"
-        return None
+            return _UNKNOWN
+        return loss_of(
+            task,
+            worker_id=running.config.worker_id,
+            poll_count=running.task.poll_count,
+            reported_as=running.reported_as,
+        )
 
 
-def _body(lease: Lease) -> bytes:
-    beat = {
-        "taskId": lease.task.task_id,
-        "workflowInstanceId": lease.task.workflow_instance_id,
-        "workerId": lease.config.worker_id,
-        "status": "IN_PROGRESS",
-        "extendLease": True,
-    }
-    if lease.task.lease_id is not None:
-        beat["leaseId"] = lease.task.lease_id
-    return msgspec.json.encode(beat)
+def _body(running: RunningTask, said: Said | None = None) -> bytes:
+    beat = TaskResult(
+        task_id=running.task.task_id,
+        workflow_instance_id=running.task.workflow_instance_id,
+        worker_id=running.config.worker_id,
+        status=TaskResultStatus.IN_PROGRESS,
+        extend_lease=True,
+        lease_id=running.task.lease_id,
+    )
+    if said is not None:
+        beat.logs = said.logs
+        if said.output is not None:
+            beat.output_data = msgspec.Raw(said.output)  # type: ignore[assignment]
+    return beat.encode()

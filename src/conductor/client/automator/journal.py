@@ -1,34 +1,42 @@
-"""Results on disk until their verdict.
+"""Tasks in hand and results on disk until their verdict.
 
 A file belongs to one server and one process, which holds a lock on it. Records are framed (mark, length, checksum):
-a result is put down with one `write`, which survives the death of the process, and struck out by a second record
-when its verdict is there. A file without an owner is adopted by the next process of the same server.
+the tasks of a poll are noted with one `write`, which survives the death of the process; a result takes the place of
+its task, and is struck out when its verdict is there. Results and verdicts of one tick of the event loop are one
+`write` as well. A file without an owner is adopted by the next process of the same server: it sends the results, and
+gives the tasks back.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
+import contextlib
 import hashlib
 import logging
 import os
+import stat
 import struct
-import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from weakref import WeakSet
 
 import msgspec
 
+from conductor.client.http.models.task_result import TaskResult
+from conductor.client.http.models.task_result_status import TaskResultStatus
+from conductor.machine import try_lock, writable_by_others
 from conductor.wire import TERMINAL_TASK_STATUSES
 
 logger = logging.getLogger(__name__)
 
-#: Begins every record. No JSON text contains a byte 0xFF, so a report cannot be taken for a record.
+#: Begins every record. A report is JSON, and no JSON text contains a byte 0xFF: it cannot be taken for a record.
 _MARK = b"\xffCWJ"
 _FRAME = struct.Struct("<4sII")  # mark, length, CRC-32 of the payload
 #: A file of this size is emptied or rewritten without what is struck out.
 _TIDY_BYTES = 8 << 20
+#: Why a task is given back that a dead process had in hand.
+PROCESS_DIED = "worker process died"
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -45,6 +53,8 @@ class Entry(msgspec.Struct, frozen=True):
     #: Whether the server gave a lease: then it judges late reports itself.
     leased: bool = False
     workflow_instance_id: str = ""
+    #: After this it is of no use to anybody, in epoch milliseconds; None: as long as results are kept.
+    until_ms: int | None = None
 
     @property
     def terminal(self) -> bool:
@@ -52,25 +62,112 @@ class Entry(msgspec.Struct, frozen=True):
         return self.status in TERMINAL_TASK_STATUSES
 
 
-class _Struck(msgspec.Struct, frozen=True, tag="struck"):
+class Taken(msgspec.Struct, frozen=True):
+    """A task in hand, and what must be known to give it back."""
+
+    task_id: str
+    workflow_instance_id: str
+    task_type: str
+    worker_id: str | None
+    poll_count: int
+    #: When its lease is over, in epoch milliseconds.
+    until_ms: int
+    lease_id: str | None = None
+
+    def hand_back(self, now_ms: int, reason: str = PROCESS_DIED) -> Entry:
+        """The report that gives it back. Whoever makes it makes the same one: sent twice, it counts once."""
+        report_id = f"died-{self.task_id}-{self.poll_count}"
+        result = TaskResult(
+            task_id=self.task_id,
+            workflow_instance_id=self.workflow_instance_id,
+            worker_id=self.worker_id,
+            status=TaskResultStatus.IN_PROGRESS,
+            reason_for_incompletion=reason,
+            callback_after_seconds=0,
+            lease_id=self.lease_id,
+            report_id=report_id,
+        )
+        return Entry(
+            report_id=report_id,
+            task_id=self.task_id,
+            task_type=self.task_type,
+            status=str(TaskResultStatus.IN_PROGRESS),
+            written_ms=now_ms,
+            body=result.encode(),
+            worker_id=self.worker_id,
+            poll_count=self.poll_count,
+            leased=self.lease_id is not None,
+            workflow_instance_id=self.workflow_instance_id,
+            until_ms=self.until_ms,
+        )
+
+
+class _StrikeRecord(msgspec.Struct, frozen=True, tag="struck"):
     report_id: str
 
 
-class _Kept(msgspec.Struct, frozen=True, tag="kept"):
+class _ResultRecord(msgspec.Struct, frozen=True, tag="kept"):
     entry: Entry
 
 
+class _TakenRecord(msgspec.Struct, frozen=True, tag="taken"):
+    tasks: list[Taken]
+
+
+class _ExtendedRecord(msgspec.Struct, frozen=True, tag="extended"):
+    task_id: str
+    until_ms: int
+
+
+class _PutDownRecord(msgspec.Struct, frozen=True, tag="put_down"):
+    task_id: str
+    poll_count: int
+
+
+_Record = _StrikeRecord | _ResultRecord | _TakenRecord | _ExtendedRecord | _PutDownRecord
+
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(_Struck | _Kept)
+_decoder = msgspec.msgpack.Decoder(_Record)
 
 
-def default_directory() -> Path:
-    """Where journals live unless told otherwise: the user's state directory."""
-    try:
-        base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    except RuntimeError:  # a container that runs as a number nobody has a name for
-        base = str(Path(tempfile.gettempdir()) / f"state-{os.getuid()}")
-    return Path(base) / "conductor-worker" / "journal"
+class Contents:
+    """What a file says: the results without a verdict, by report id, and the tasks in hand, by task id."""
+
+    def __init__(self) -> None:
+        self.results: dict[str, Entry] = {}
+        self.in_hand: dict[str, Taken] = {}
+
+    def apply(self, record: _Record) -> None:
+        """Go on by one record."""
+        if isinstance(record, _ResultRecord):
+            self.results[record.entry.report_id] = record.entry
+            self.put_down(record.entry.task_id, record.entry.poll_count)
+        elif isinstance(record, _StrikeRecord):
+            self.results.pop(record.report_id, None)
+        elif isinstance(record, _TakenRecord):
+            self.in_hand.update((task.task_id, task) for task in record.tasks)
+        elif isinstance(record, _PutDownRecord):
+            self.put_down(record.task_id, record.poll_count)
+        elif (task := self.in_hand.get(record.task_id)) is not None:
+            self.in_hand[record.task_id] = msgspec.structs.replace(task, until_ms=record.until_ms)
+
+    def put_down(self, task_id: str, poll_count: int) -> bool:
+        """The task is not in hand any more; False: it was not, or it has been delivered again since."""
+        task = self.in_hand.get(task_id)
+        if task is None or task.poll_count != poll_count:
+            return False
+        del self.in_hand[task_id]
+        return True
+
+    def frames(self) -> bytes:
+        """The shortest file that says the same."""
+        records: list[_Record] = [_ResultRecord(entry) for entry in self.results.values()]
+        if self.in_hand:
+            records.append(_TakenRecord(list(self.in_hand.values())))
+        return b"".join(map(_frame, records))
+
+    def __bool__(self) -> bool:
+        return bool(self.results or self.in_hand)
 
 
 class Journal:
@@ -82,8 +179,14 @@ class Journal:
         self._max_bytes = max_bytes
         self.path = self._new_path()
         self._file: int | None = None
-        self._kept: dict[str, Entry] = {}
+        self._contents = Contents()
+        #: Results that the next write puts down, and results with a verdict that it strikes out.
+        self._unwritten: list[Entry] = []
+        self._unstruck: list[_StrikeRecord] = []
+        self._flushing = False
         self._size = 0
+        #: A file that could not be made smaller is left alone up to this size.
+        self._tidy_after = 0
         self._broken = False
         #: Results that were given up by their report, to be sent again in the background.
         self.waiting: asyncio.Queue[Entry] = asyncio.Queue()
@@ -92,41 +195,93 @@ class Journal:
         """Make the file and lock it. False: the directory cannot be written, which is said once, loudly."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if writable_by_others(self.directory.stat()):
+                logger.warning(
+                    "Others can write to the journal directory %s, and remove results there. Make it yours alone "
+                    "(chmod 700), or name another with CONDUCTOR_WORKER_JOURNAL_DIR",
+                    self.directory,
+                )
             self._file = _create(self.path)
+            _open_files.add(self)
         except OSError as error:
             self._break(error)
         return self._file is not None
 
     def put(self, entry: Entry) -> bool:
-        """Keep the result. False: it could not be kept, and lives in memory only."""
-        if self._file is None:
+        """Keep the result, in place of its task. False: it could not be kept, and lives in memory only."""
+        self.put_soon(entry)
+        self.flush()
+        return self.keeps(entry)
+
+    def put_soon(self, entry: Entry) -> None:
+        """As `put`, with the next `flush`: before it is sent."""
+        self._unwritten.append(entry)
+
+    def keeps(self, entry: Entry) -> bool:
+        """Whether the result is on disk."""
+        return entry.report_id in self._contents.results
+
+    def flush(self) -> None:
+        """Write what waits to be written, all at once; if that is too much, one by one."""
+        self._flushing = False
+        entries, self._unwritten = self._unwritten, []
+        if entries and not self._put_all(entries) and len(entries) > 1:
+            for entry in entries:
+                self._put_all([entry])
+        if self._unstruck and not self._append():
+            self._empty_if_nothing_is_left()
+
+    def _put_all(self, entries: list[Entry]) -> bool:
+        if not self._append(*map(_ResultRecord, entries)):
             return False
-        frame = _frame(_Kept(entry))
-        try:
-            if self._size + len(frame) > min(self._max_bytes, _TIDY_BYTES):
-                self._tidy()
-            if self._size + len(frame) > self._max_bytes:
-                raise OSError(27, f"it has reached its limit of {self._max_bytes} bytes")
-            self._write(frame)
-        except OSError as error:
-            self._break(error)
-            return False
-        self._kept[entry.report_id] = entry
         self._mend()
         return True
 
-    def done(self, entry: Entry) -> None:
-        """Strike the result out: it has its verdict."""
-        if self._file is None or self._kept.pop(entry.report_id, None) is None:
+    def take(self, tasks: list[Taken]) -> None:
+        """Note the tasks that a poll has brought, so that whoever finds this file gives them back."""
+        if tasks:
+            self._append(_TakenRecord(tasks))
+
+    def extend(self, task_id: str, until_ms: int) -> None:
+        """A heartbeat was accepted."""
+        if task_id in self._contents.in_hand:
+            self._append(_ExtendedRecord(task_id, until_ms))
+
+    def put_down(self, task_id: str, poll_count: int) -> None:
+        """The task has ended without a result of ours: there is nothing to give back."""
+        task = self._contents.in_hand.get(task_id)
+        if task is not None and task.poll_count == poll_count:
+            self._append(_PutDownRecord(task_id, poll_count))
+
+    @property
+    def in_hand(self) -> list[Taken]:
+        """The tasks that were taken and have no result."""
+        self.flush()
+        return list(self._contents.in_hand.values())
+
+    def strike(self, entry: Entry) -> None:
+        """Strike the result, or the task that it gives back, out: it has its verdict."""
+        self.flush()
+        if not self.keeps(entry):
+            self.put_down(entry.task_id, entry.poll_count)
             return
-        try:
-            if self._kept or self._size < _TIDY_BYTES:
-                self._write(_frame(_Struck(entry.report_id)))
-            else:
-                os.ftruncate(self._file, 0)
-                self._size = 0
-        except OSError as error:
-            self._break(error)
+        self._forget(entry)
+        self.flush()
+
+    def strike_soon(self, entry: Entry) -> None:
+        """As `strike`, at the end of this tick: should the process die before, the server knows the report already."""
+        if not self.keeps(entry):
+            self.strike(entry)
+            return
+        self._forget(entry)
+        if not self._flushing:
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self.flush)
+
+    def _forget(self, entry: Entry) -> None:
+        record = _StrikeRecord(entry.report_id)
+        self._contents.apply(record)  # what has its verdict is not written anew either
+        self._unstruck.append(record)
 
     async def sync(self) -> None:
         """Make sure that what was put down survives the machine, too."""
@@ -151,16 +306,53 @@ class Journal:
                 yield adopted
 
     def close(self) -> None:
-        """Let go of the file: removed when it is empty of results, else left for the next process."""
+        """Let go of the file: removed when nothing is left in it, else left for the next process."""
         if self._file is None:
             return
-        if not self._kept:
+        self.flush()
+        if not self._contents:
             self.path.unlink(missing_ok=True)
-        os.close(self._file)
-        self._file = None
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Close the file, and leave it as it is."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+            _open_files.discard(self)
 
     def _new_path(self) -> Path:
         return self.directory / f"{self._server}-{os.getpid()}-{os.urandom(4).hex()}.journal"
+
+    def _append(self, *records: _Record) -> bool:
+        """These records, after the verdicts that wait, with one write. False: not on disk, and that has been said."""
+        if self._file is None:
+            return False
+        frame = b"".join(map(_frame, [*self._unstruck, *records]))
+        try:
+            if not self._in_place():
+                self._go_on_elsewhere()
+            if self._size + len(frame) > min(self._max_bytes, max(_TIDY_BYTES, self._tidy_after)):
+                self._tidy()
+            if self._size + len(frame) > self._max_bytes and any(map(_takes_room, records)):
+                raise OSError(27, f"it has reached its limit of {self._max_bytes} bytes")
+            self._write(frame)
+        except OSError as error:
+            self._break(error)
+            return False
+        self._unstruck.clear()
+        for record in records:
+            self._contents.apply(record)
+        return True
+
+    def _empty_if_nothing_is_left(self) -> None:
+        """That takes no room on a full disk."""
+        if self._file is None or self._contents:
+            return
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._file, 0)
+            self._size = 0
+            self._unstruck.clear()
 
     def _write(self, data: bytes) -> None:
         assert self._file is not None  # noqa: S101
@@ -170,17 +362,47 @@ class Journal:
             raise OSError(28, "No space left on device")
         self._size += written
 
+    def _in_place(self) -> bool:
+        """Whether our file is still where others look for it."""
+        assert self._file is not None  # noqa: S101
+        ours = os.fstat(self._file)
+        try:
+            there = self.path.stat()
+        except FileNotFoundError:
+            return False
+        return (there.st_ino, there.st_dev) == (ours.st_ino, ours.st_dev)
+
+    def _go_on_elsewhere(self) -> None:
+        """Somebody has removed the file, or its whole directory: what is in it is written anew."""
+        lost = self.path
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._replace()
+        logger.warning("The result journal %s was removed; what was in it is now in %s", lost, self.path)
+
     def _tidy(self) -> None:
-        """Go on in a new file without what is struck out. The old one goes last: nothing is ever in neither."""
-        live = b"".join(_frame(_Kept(entry)) for entry in self._kept.values())
-        if self._file is None or len(live) > self._size // 2:
-            return
+        """Go on in a new file without what is struck out, if that is worth it; if it fails, in the old one."""
+        if len(self._contents.frames()) <= self._size // 2:
+            try:
+                self._replace()
+            except OSError as error:
+                logger.debug("The result journal %s stays as large as it is: %s", self.path, error)
+        self._tidy_after = self._size + _TIDY_BYTES // 4
+
+    def _replace(self) -> None:
+        """A new file that says the same. The old one goes last, when the new one is whole and safe."""
         path = self._new_path()
         file = _create(path)
-        os.write(file, live)
+        try:
+            size = _write_all(file, self._contents.frames())
+            os.fsync(file)
+        except OSError:
+            path.unlink(missing_ok=True)
+            os.close(file)
+            raise
         self.path.unlink(missing_ok=True)
-        os.close(self._file)
-        self.path, self._file, self._size = path, file, len(live)
+        if self._file is not None:
+            os.close(self._file)
+        self.path, self._file, self._size = path, file, size
 
     def _break(self, error: OSError) -> None:
         if not self._broken:
@@ -200,73 +422,126 @@ class Journal:
 
 def _create(path: Path) -> int:
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try_lock(file)  # nobody else knows it yet
     return file
+
+
+def _write_all(file: int, data: bytes) -> int:
+    """Write all of it, or raise: a full disk may take a part of it without a word."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+    return len(data)
 
 
 class AdoptedFile:
     """A dead process's journal, under our lock."""
 
-    def __init__(self, path: Path, file: int, entries: list[Entry]) -> None:
+    def __init__(self, path: Path, file: int, contents: Contents) -> None:
         self.path = path
-        self._entries = {entry.report_id: entry for entry in entries}
+        self._contents = contents
         self._file: int | None = file
+        _open_files.add(self)
 
     @property
     def entries(self) -> list[Entry]:
         """The results in it that have no verdict yet."""
-        return list(self._entries.values())
+        return list(self._contents.results.values())
 
-    def done(self, entry: Entry) -> None:
-        """Strike the result out: it has its verdict, also if we die before the rest have theirs."""
-        if self._file is None or self._entries.pop(entry.report_id, None) is None:
+    @property
+    def in_hand(self) -> list[Taken]:
+        """The tasks that the process had in hand when it died."""
+        return list(self._contents.in_hand.values())
+
+    def strike(self, entry: Entry) -> None:
+        """Strike the result or the task out: it has its verdict, also if we die before the rest have theirs."""
+        if entry.report_id in self._contents.results:
+            self._append(_StrikeRecord(entry.report_id))
+        elif self._contents.put_down(entry.task_id, entry.poll_count):
+            self._append(_PutDownRecord(entry.task_id, entry.poll_count))
+
+    def _append(self, record: _Record) -> None:
+        self._contents.apply(record)
+        if self._file is None:
             return
         try:
-            os.write(self._file, _frame(_Struck(entry.report_id)))
+            _write_all(self._file, _frame(record))
         except OSError as error:
-            logger.warning("%s cannot be written (%s): its results may be sent again", self.path, error)
+            logger.warning("%s cannot be written (%s): what is in it may be sent again", self.path, error)
 
     @classmethod
     def take(cls, path: Path) -> AdoptedFile | None:
-        """Lock and read it. None: it has an owner, or is gone."""
+        """Lock and read it. None: it has an owner, is gone, or others may have written it."""
         try:
-            file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
             return None
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(file).st_nlink == 0:  # removed between our open and our lock
-                raise OSError(2, "removed")
-            return cls(path, file, list(read_entries(path.read_bytes())))
+            # Without a link it was removed between our open and our lock.
+            if try_lock(file) and (found := os.fstat(file)).st_nlink > 0 and _is_ours(path, found):
+                with open(file, "rb", closefd=False) as reader:
+                    return cls(path, file, read_contents(reader.read()))
         except OSError:
-            os.close(file)
-            return None
+            pass
+        os.close(file)
+        return None
 
     def remove(self) -> None:
-        """All its results have their verdict."""
+        """All that was in it has its verdict."""
         self.path.unlink(missing_ok=True)
-        self.release()
+        self.let_go()
 
-    def release(self) -> None:
-        """Let go of it; what is still there is the next process's."""
+    def let_go(self) -> None:
+        """Close it; what is still there is the next process's."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
+            _open_files.discard(self)
+
+
+#: What holds a lock in this process. The lock would outlive it in the children that it forks.
+_open_files: WeakSet[Journal | AdoptedFile] = WeakSet()
+
+
+def _let_go_of_all() -> None:
+    for held in list(_open_files):
+        held.let_go()
+
+
+os.register_at_fork(after_in_child=_let_go_of_all)
+
+#: Files that are not taken, and have been complained about.
+_suspicious: set[Path] = set()
+
+
+def _is_ours(path: Path, found: os.stat_result) -> bool:
+    """Whether nobody else can have written the file: what is in it is sent with our credentials."""
+    if stat.S_ISREG(found.st_mode) and not writable_by_others(found):
+        return True
+    if path not in _suspicious:
+        _suspicious.add(path)
+        logger.warning(
+            "The journal %s is left alone: it belongs to another user, or others can write it. If it is yours, "
+            "`chown` it to you and `chmod 600` it",
+            path,
+        )
+    return False
+
+
+def read_contents(data: bytes) -> Contents:
+    """What a file says. Torn tails and damaged records are left out, nothing else."""
+    contents = Contents()
+    for payload in _payloads(data):
+        try:
+            contents.apply(_decoder.decode(payload))
+        except msgspec.DecodeError:
+            continue  # whole by its checksum, but not ours: a newer version's
+    return contents
 
 
 def read_entries(data: bytes) -> Iterator[Entry]:
-    """The results in a file that are not struck out. Torn tails and damaged records are left out, nothing else."""
-    kept: dict[str, Entry] = {}
-    for payload in _payloads(data):
-        try:
-            record = _decoder.decode(payload)
-        except msgspec.DecodeError:
-            continue  # whole by its checksum, but not ours: a newer version's
-        if isinstance(record, _Kept):
-            kept[record.entry.report_id] = record.entry
-        else:
-            kept.pop(record.report_id, None)
-    yield from kept.values()
+    """The results in a file that are not struck out."""
+    yield from read_contents(data).results.values()
 
 
 def _payloads(data: bytes) -> Iterator[bytes]:
@@ -281,6 +556,11 @@ def _payloads(data: bytes) -> Iterator[bytes]:
         at = data.find(_MARK, begin + length if whole else at + 1)
 
 
-def _frame(record: _Kept | _Struck) -> bytes:
+def _takes_room(record: _Record) -> bool:
+    """Whether it may be refused for want of room; one that makes room is not."""
+    return not isinstance(record, _StrikeRecord | _PutDownRecord)
+
+
+def _frame(record: _Record) -> bytes:
     payload = _encoder.encode(record)
     return _FRAME.pack(_MARK, len(payload), zlib.crc32(payload)) + payload

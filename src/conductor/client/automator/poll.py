@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import logging
-import random
-from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from conductor.backoff import Backoff
+from conductor.client.automator.grant import Grant, grants_of
 from conductor.client.event.task_runner_events import PollCompleted, PollFailure, PollStarted
-from conductor.client.http.async_rest import AuthorizationException, ConductorError
+from conductor.client.http.async_rest import (
+    AnswerTooLarge,
+    AuthorizationException,
+    ConductorError,
+    MalformedAnswer,
+)
 from conductor.wire import MAX_POLL_COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
+    from conductor.client.automator.session import Session
     from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
-    from conductor.client.http.models.task import Task
     from conductor.client.worker.worker_config import ResolvedConfig
-    from conductor.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -38,42 +40,13 @@ TOO_SLOW_S = 5.0
 MAX_PARKED_POLLS = 32
 
 
-class Backoff:
-    """How long to wait after the n-th mishap of one kind in a row."""
-
-    def __init__(self, first_s: float, cap_s: float, *, jitter: float = 0.0, rng: Callable[[], float] = random.random):
-        self.count = 0
-        self._first_s = first_s
-        self._cap_s = cap_s
-        self._jitter = jitter
-        self._rng = rng
-
-    @property
-    def at_cap(self) -> bool:
-        """Whether the last wait was as long as waits get."""
-        return self.count > 0 and self._delay() >= self._cap_s
-
-    def next(self) -> float:
-        """One more mishap: the seconds to wait now."""
-        self.count += 1
-        return self._delay() * (1 - self._jitter * self._rng())
-
-    def reset(self) -> int:
-        """A success: back to the beginning. Returns how many mishaps there were."""
-        count, self.count = self.count, 0
-        return count
-
-    def _delay(self) -> float:
-        # The exponent is bounded: 2 ** 64 ms is past every cap, and floats stay floats.
-        return float(min(self._first_s * 2 ** min(self.count - 1, 64), self._cap_s))
-
-
 class Parking:
     """The places for long polls of idle workers that one process may hold open at once."""
 
     def __init__(self, places: int = MAX_PARKED_POLLS) -> None:
         self._free = places
-        self.unlimited = False  # a coordinator parks polls without a thread for each
+        #: Set for a coordinator, which parks polls without a thread for each.
+        self.unlimited = False
 
     @contextmanager
     def place(self) -> Iterator[bool]:
@@ -91,63 +64,48 @@ class Parking:
             self._free += 1
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """A task and the moment from which its lease counts: when the poll was sent, never later than the server's."""
-
-    task: Task
-    sent_at: float
-
-
 class Poller:
     """Polls for one worker. `poll(free)` asks once; `wait_s` then says how long to wait before asking again."""
 
-    def __init__(
-        self,
-        task_type: str,
-        config: ResolvedConfig,
-        *,
-        api: AsyncTaskResourceApi,
-        parked_api: AsyncTaskResourceApi,
-        parking: Parking,
-        on_features: Callable[[frozenset[str]], None],
-        events: SyncEventDispatcher,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, task_type: str, config: ResolvedConfig, session: Session) -> None:
         self._task_type = task_type
         self._config = config
-        self._api = api
-        self._parked_api = parked_api
-        self._parking = parking
-        self._on_features = on_features
-        self._events = events
-        self._clock = clock
+        self._session = session
+        self._events = session.events
+        self._clock = session.clock
         self._empty = Backoff(FIRST_EMPTY_WAIT_S, config.poll_interval_millis / 1000)
         self._refused = Backoff(2.0, REFUSED_CAP_S, jitter=JITTER)
         self._failed = Backoff(2.0, FAILED_CAP_S, jitter=JITTER)
+        #: Tasks in one answer at most: fewer after one that was too large to be read.
+        self._most = MAX_POLL_COUNT
         #: Seconds to wait before the next poll.
         self.wait_s = 0.0
         #: Whether the poll under way is a long one that holds no task but may bring one.
         self.parked = False
-        #: Set by who wants no more tasks for now: the poll under way is then the last.
+        #: Set while no more tasks are wanted: the poll under way is then the last.
         self.quiet = False
 
     async def poll(self, free: int) -> list[Grant]:
         """Ask for up to `free` tasks. Never raises for anything a server or a network may do."""
-        if self._config.idle_poll_timeout and self._empty.at_cap and not (self._failed.count or self._refused.count):
-            with self._parking.place() as place:
+        if (
+            self._config.idle_poll_timeout
+            and self._empty.count
+            and self._empty.at_cap
+            and not self._failed.count + self._refused.count
+        ):
+            with self._session.parking.place() as place:
                 if place:
                     return await self._wait_for_work(free)
-        return await self._ask(min(free, MAX_POLL_COUNT), self._config.poll_timeout)
+        return await self._ask(min(free, self._most), self._config.poll_timeout)
 
     async def recall(self) -> None:
-        """Have the server answer the parked poll now, with nothing. A coordinator does; it may fail, and then it waits.
+        """Ask the server to answer the parked poll now, with nothing. Should that fail, the poll ends by itself, later.
 
         Not cancelled: the HTTP library goes on with a request that nobody waits for, and a task it brings is lost.
         """
         about = {"worker_id": self._config.worker_id, "domain": self._config.domain}
         try:
-            await self._api.poll_batch(self._task_type, **about, count=0, timeout_ms=0)
+            await self._session.api.poll_batch(self._task_type, **about, count=0, timeout_ms=0)
         except (ConductorError, OSError) as error:
             logger.debug("The parked poll for '%s' could not be recalled: %s", self._task_type, error)
 
@@ -156,7 +114,7 @@ class Poller:
         started = self._clock.monotonic()
         self.parked = True
         try:
-            first = await self._ask(1, self._config.idle_poll_timeout, api=self._parked_api)
+            first = await self._ask(1, self._config.idle_poll_timeout, api=self._session.parked_api)
         finally:
             self.parked = False
         if not first:
@@ -166,14 +124,14 @@ class Poller:
                 self.wait_s = max(0.0, self._config.poll_interval_millis / 1000 - took)
             return first
         if free > 1 and not self.quiet:
-            return first + await self._ask(min(free - 1, MAX_POLL_COUNT), 0)
+            return first + await self._ask(min(free - 1, self._most), 0)
         return first
 
     async def _ask(self, count: int, timeout_ms: int, *, api: AsyncTaskResourceApi | None = None) -> list[Grant]:
         self._events.emit(PollStarted, self._task_type, self._config.worker_id, count)
         sent_at = self._clock.monotonic()
         try:
-            polled = await (api or self._api).poll_batch(
+            polled = await (api or self._session.api).poll_batch(
                 self._task_type,
                 worker_id=self._config.worker_id,
                 domain=self._config.domain,
@@ -183,27 +141,38 @@ class Poller:
         except AuthorizationException as error:
             self._on_refused(error, self._clock.monotonic() - sent_at)
             return []
-        except (ConductorError, OSError) as error:
+        except Exception as error:  # whatever it is: a worker does not end because of what a server says
+            if isinstance(error, AnswerTooLarge):
+                self._most = max(1, count // 2)
             self._on_failed(error, self._clock.monotonic() - sent_at)
             return []
         took = self._clock.monotonic() - sent_at
         if not polled.tasks and took > timeout_ms / 1000 + TOO_SLOW_S:
             self._on_failed(ConductorError(f"an empty answer took {took:.1f} s, {timeout_ms} ms were asked for"), took)
             return []
-        self._on_answer(len(polled.tasks), took)
-        self._on_features(polled.features)
-        return [Grant(task, sent_at) for task in polled.tasks]
+        if polled.features != self._session.features or polled.max_body != self._session.max_body:
+            self._session.learn(polled.features, polled.max_body)
+        grants, refused = grants_of(polled, self._task_type, count, sent_at)
+        if refused and not grants:
+            self._on_failed(MalformedAnswer(refused), took)
+            return []
+        if refused:
+            logger.warning("Poll for '%s' brought %s", self._task_type, refused)
+        self._on_answer(len(grants), took)
+        return grants
 
     def _on_answer(self, received: int, took_s: float) -> None:
         self._events.emit(PollCompleted, self._task_type, took_s * 1000, received)
-        troubles = self._failed.reset() + self._refused.reset()
-        if troubles:
+        if self._failed.count or self._refused.count:
+            troubles = self._failed.reset() + self._refused.reset()
             logger.info("Polling for '%s' works again after %d failed polls", self._task_type, troubles)
-        if received:
-            self._empty.reset()
-            self.wait_s = 0.0
-        else:
+        if not received:
             self.wait_s = self._empty.next()
+            return
+        self.wait_s = 0.0
+        self._most = min(self._most * 2, MAX_POLL_COUNT)
+        if self._empty.count:
+            self._empty.reset()
 
     def _on_refused(self, error: AuthorizationException, took_s: float) -> None:
         self._events.emit(PollFailure, self._task_type, took_s * 1000, error)

@@ -1,4 +1,7 @@
-"""Sending again what no attempt could deliver: this process's own results, and those of processes that died."""
+"""Sending again what no attempt could deliver: this process's own results, and those of processes that died.
+
+What a dead process had finished is sent first; then what it had in hand is given back, so that others run it at once.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,13 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
-from conductor.client.automator.answer import fate_of
+from conductor.backoff import Backoff
+from conductor.client.automator.delivery import NoVerdict, verdict_on
 from conductor.client.automator.journal import AdoptedFile, Entry, Journal
-from conductor.client.automator.poll import Backoff
+from conductor.client.automator.report import too_large
 from conductor.client.event.task_runner_events import TaskUpdateCompleted
-from conductor.client.http.async_rest import ConductorError, NotFoundException
+from conductor.client.http.async_rest import NotFoundException
+from conductor.log_lines import TaskLabel
 from conductor.wire import Verdict
 
 if TYPE_CHECKING:
@@ -49,21 +54,34 @@ class Redelivery:
 
     async def run(self) -> None:
         """Adopt what dead processes left, then serve what reports give up, for ever."""
-        self._adopted = list(self._journal.adopt())
-        try:
-            for file in self._adopted:
-                await self._take_over(file)
-            while True:
-                await self._work_off(deque([await self._journal.waiting.get()]))
-        finally:
-            for file in self._adopted:
-                file.release()
+        await self.take_over(list(self._journal.adopt()))
+        while True:
+            await self._work_off(deque([await self._journal.waiting.get()]))
 
-    async def _take_over(self, file: AdoptedFile) -> None:
-        if file.entries:
-            logger.info("Found %d unsent results of an ended process in %s", len(file.entries), file.path)
-        await self._work_off(deque(file.entries))
-        file.remove()
+    async def take_over(self, files: list[AdoptedFile]) -> None:
+        """Send what dead processes had finished, and give back what they had in hand, until all has its verdict."""
+        self._adopted = files
+        now_ms = self._clock.wall_ms()
+        for file in files:
+            if file.entries:
+                logger.info("Found %d unsent results of an ended process in %s", len(file.entries), file.path)
+            if file.in_hand:
+                logger.warning("A worker process died with %d tasks in hand: they are given back", len(file.in_hand))
+        results = [entry for file in files for entry in file.entries]
+        try:
+            await self._work_off(
+                deque([*results, *(task.hand_back(now_ms) for file in files for task in file.in_hand)])
+            )
+            for file in files:
+                file.remove()
+        finally:
+            for file in files:
+                file.let_go()
+
+    async def give_back(self, reason: str) -> None:
+        """Give back what this process itself has in hand: it will not finish it."""
+        now_ms = self._clock.wall_ms()
+        await self._work_off(deque(task.hand_back(now_ms, reason) for task in self._journal.in_hand))
 
     async def _work_off(self, entries: deque[Entry]) -> None:
         """Until none is left. One that the server cannot take yet goes to the end of the line."""
@@ -77,19 +95,23 @@ class Redelivery:
             sent_at = self._clock.monotonic()
             try:
                 verdict = await self._deliver(entry)
-            except (ConductorError, OSError) as error:
+            except Exception as error:  # whatever it is: the others wait behind this one
                 entries.append(entry)
                 wait_s = self._backoff.next()
-                logger.debug("Result of task %s still waits: %s; next try in %.1f s", entry.task_id, error, wait_s)
+                text = "Result of task %s still waits: %s; next try in %.1f s %s"
+                logger.debug(text, entry.task_id, error, wait_s, _label_of(entry))
                 await self._clock.sleep(wait_s)
                 continue
-            self._concluded(entry, verdict, took_ms=(self._clock.monotonic() - sent_at) * 1000)
+            self._judged(entry, verdict, took_ms=(self._clock.monotonic() - sent_at) * 1000)
 
-    def _concluded(self, entry: Entry, verdict: Verdict, *, took_ms: float) -> None:
+    def _judged(self, entry: Entry, verdict: Verdict, *, took_ms: float) -> None:
         tries = self._backoff.reset() + 1
         self._strike(entry)
-        level = logging.INFO if verdict is Verdict.COMMITTED else logging.WARNING
-        logger.log(level, "Kept result of task %s has its verdict: %s", entry.task_id, verdict)
+        if entry.until_ms is not None:
+            logger.info("Unfinished task %s is given back: %s %s", entry.task_id, verdict, _label_of(entry))
+        else:
+            level = logging.INFO if verdict is Verdict.COMMITTED else logging.WARNING
+            logger.log(level, "Kept result of task %s has its verdict: %s %s", entry.task_id, verdict, _label_of(entry))
         self._events.emit(
             TaskUpdateCompleted,
             entry.task_type,
@@ -103,36 +125,48 @@ class Redelivery:
         )
 
     def _strike(self, entry: Entry) -> None:
-        self._journal.done(entry)
+        self._journal.strike(entry)
         for file in self._adopted:
-            file.done(entry)
+            file.strike(entry)
 
     def _give_up(self, entry: Entry) -> None:
         self._strike(entry)
+        if entry.until_ms is not None:
+            logger.info("Task %s of a dead process need not be given back: its lease is over", entry.task_id)
+            return
         logger.critical(
-            "Result of task %s is older than %.0f s and is given up. Task result LOST for task_id=%s",
+            "Result of task %s is older than %.0f s and is given up. Task result LOST for task_id=%s %s",
             entry.task_id,
             self._max_age_s,
             entry.task_id,
+            _label_of(entry),
         )
 
     async def _deliver(self, entry: Entry) -> Verdict:
         """One try. A plain server cannot tell a late result from a fresh one, so the task is looked at first."""
-        fate = None if entry.leased else await self._fate(entry)
-        if fate is not None:
-            return fate
+        verdict = None if entry.leased else await self._look(entry)
+        if verdict is not None:
+            return verdict
         answer = await self._delivery.deliver(entry.body)
-        if answer.verdict is not None:
-            return answer.verdict
-        if not answer.final:
-            raise ConductorError(f"the server answered {answer.status}: {answer.message}")
-        return Verdict.COMMITTED if answer.status < 300 else Verdict.REJECTED
+        if answer.too_large:
+            answer = await self._delivery.deliver(too_large(entry, answer).body)
+        verdict = answer.judgement
+        if verdict is None:
+            raise NoVerdict(answer)
+        return verdict
 
-    async def _fate(self, entry: Entry) -> Verdict | None:
+    async def _look(self, entry: Entry) -> Verdict | None:
         try:
-            return fate_of(entry, await self._api.get_task(entry.task_id))
+            return verdict_on(entry, await self._api.get_task(entry.task_id))
         except NotFoundException:
             return None  # perhaps a proxy's word: what the server says to the report itself counts
 
     def _too_old(self, entry: Entry) -> bool:
-        return self._clock.wall_ms() - entry.written_ms > self._max_age_s * 1000
+        now_ms = self._clock.wall_ms()
+        if entry.until_ms is not None:
+            return now_ms >= entry.until_ms
+        return now_ms - entry.written_ms > self._max_age_s * 1000
+
+
+def _label_of(entry: Entry) -> str:
+    return TaskLabel.of(entry.task_type, entry.task_id, entry.workflow_instance_id)

@@ -1,4 +1,4 @@
-"""Reporting a result until there is a verdict, and never after."""
+"""Reporting how a task ended until there is a verdict, and never after."""
 
 from __future__ import annotations
 
@@ -12,19 +12,24 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from conductor.client.automator.answer import Answer, NoVerdict, fate_of
-from conductor.client.automator.delivery import Delivery
-from conductor.client.automator.journal import Entry, Journal
-from conductor.client.automator.lease import Lease, Stop
+from conductor.client.automator.delivery import NoVerdict, ReportAnswer, verdict_on
+from conductor.client.automator.journal import Entry
+from conductor.client.automator.running_task import Stop
 from conductor.client.event.task_runner_events import TaskUpdateCompleted, TaskUpdateFailure, TaskUpdateRetried
 from conductor.client.http.async_rest import ConductorError, NotFoundException
-from conductor.client.http.models.task_exec_log import TaskExecLog
-from conductor.wire import MAX_LOGS_PER_REPORT, Verdict, printable
+from conductor.client.http.models.task_result import TaskResult
+from conductor.client.http.models.task_result_status import TaskResultStatus
+from conductor.log_lines import TaskLabel
+from conductor.wire import MAX_LOGS_PER_REPORT, MAX_REASON_CHARS, Verdict, printable
 
 if TYPE_CHECKING:
+    from conductor.client.automator.delivery import Delivery
+    from conductor.client.automator.journal import Journal
+    from conductor.client.automator.running_task import RunningTask
     from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
     from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
-    from conductor.client.worker.outcome import Ending
+    from conductor.client.http.models.task_exec_log import TaskExecLog
+    from conductor.client.worker.outcome import TaskOutcome
     from conductor.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -40,28 +45,8 @@ os.register_at_fork(after_in_child=lambda: globals().update(_process_part=secret
 _numbers = itertools.count(1)
 
 
-class _Wire(msgspec.Struct, rename="camel", omit_defaults=True):
-    """A report as it travels; the output was encoded when the function returned, and is not encoded again."""
-
-    task_id: str
-    workflow_instance_id: str
-    status: str
-    output_data: msgspec.Raw
-    report_id: str
-    worker_id: str | None = None
-    reason_for_incompletion: str | None = None
-    callback_after_seconds: int = 0
-    logs: list[TaskExecLog] = []
-    lease_id: str | None = None
-    sub_workflow_id: str | None = None
-    external_output_payload_storage_path: str | None = None
-
-
-_encoder = msgspec.json.Encoder()
-
-
 class Reporter:
-    """Sends the results of one process. `send` returns when there is a verdict, or when the journal has taken over."""
+    """Sends the reports of one process."""
 
     def __init__(
         self,
@@ -82,152 +67,173 @@ class Reporter:
         """The process is ending: no more waits between attempts; what cannot be sent now is left to the journal."""
         self._hurry.set()
 
-    async def send(self, ending: Ending, lease: Lease) -> Verdict | None:
-        """Report until a verdict. None: all attempts failed, and the event says whether the result is on disk."""
-        if lease.lost:
-            return None
-        long_logs = _cut_logs(ending, lease)
-        report = _Report(ending, lease, self._events, self._clock)
-        report.journaled = self._journal is not None and self._journal.put(report.entry)
-        lease.reported_as = report.entry.status
-        lease.on_stop(lambda: self._strike_if_lost(report, lease))
-        await self._send_logs(long_logs, lease)
-        if lease.is_over():  # meanwhile
-            return self._concluded(report, Verdict.CANCELLED, True, lease.stop_reason)
-        failure: Exception
-        for attempt in range(1, lease.config.update_attempts + 1):
+    async def send(self, outcome: TaskOutcome, running: RunningTask) -> None:
+        """Report until a verdict, or until all attempts have failed: then the journal takes over."""
+        if running.lost:
+            return
+        further_logs = _cut_logs(outcome.result) if running.task.lease_id is None else []
+        report = _Report(outcome, running, self._journal, self._events, self._clock)
+        running.reported_as = report.entry.status
+        running.call_on_stop(report.strike_if_lost)
+        if further_logs:
+            report.write()
+            await self._send_logs(further_logs, running)
+            if running.is_over():  # meanwhile
+                report.judged(Verdict.CANCELLED, running.stop_reason)
+                return
+        for attempt in range(1, running.config.update_attempts + 1):
+            failure: Exception
             try:
-                answer = await self._delivery.deliver(report.entry.body)
-                if answer.final:
-                    return self._concluded(report, *await self._judge(answer, report.entry, lease), answer.message)
+                answer = await self._delivery.deliver(report.entry.body, lambda: not running.lost)
+                if answer.too_large and not (report.shrunk or running.lost):
+                    report.shrink(answer)
+                    answer = await self._delivery.deliver(report.entry.body, lambda: not running.lost)
+                verdict = answer.judgement
+                if verdict is not None:
+                    if answer.verdict is None and verdict is Verdict.COMMITTED and self._unsure(report.entry, running):
+                        verdict = await self._read_back(report.entry)
+                    report.judged(verdict, answer.message, inferred=answer.verdict is None)
+                    return
                 failure = NoVerdict(answer)
-            except (ConductorError, OSError) as error:
+            except Exception as error:  # whatever it is: what the task has done must not be lost
                 failure = error
-            delay_s = self._delay_s(attempt, failure, lease)
+            running.awaits_verdict = False
+            delay_s = self._delay_s(attempt, failure, running)
             report.failed(failure, attempt, delay_s)
-            await self._make_safe(report, attempt)
-            over = delay_s is None or await self._clock.wait(self._hurry, delay_s)
-            if lease.stopped is Stop.LOST:  # meanwhile
-                return self._concluded(report, Verdict.CANCELLED, True, lease.stop_reason)
-            if over:
+            if attempt == 1:
+                await report.make_safe()
+            last = delay_s is None or await self._clock.wait(self._hurry, delay_s)
+            if running.stopped is Stop.LOST:  # meanwhile
+                report.judged(Verdict.CANCELLED, running.stop_reason)
+                return
+            if last:
                 break
-        report.given_up(self._journal.path if self._journal else None)
-        if report.journaled and self._journal is not None:
-            self._journal.wait_for_redelivery(report.entry)
-        return None
+        report.given_up()
 
-    def _concluded(self, report: _Report, verdict: Verdict, inferred: bool, message: str) -> Verdict:
-        if self._journal is not None:
-            self._journal.done(report.entry)
-        report.concluded(verdict, inferred=inferred, message=message)
-        return verdict
-
-    def _strike_if_lost(self, report: _Report, lease: Lease) -> None:
-        """Lost for good while an attempt is under way: should this process die now, nobody shall send it again."""
-        if lease.lost and self._journal is not None:
-            self._journal.done(report.entry)
-
-    async def _make_safe(self, report: _Report, attempt: int) -> None:
-        """An attempt has failed: from now on the result must survive the machine, not only the process."""
-        if attempt == 1 and report.journaled and self._journal is not None:
-            await self._journal.sync()
-
-    def _delay_s(self, attempt: int, failure: Exception, lease: Lease) -> float | None:
+    def _delay_s(self, attempt: int, failure: Exception, running: RunningTask) -> float | None:
         """Seconds until the next attempt; None: there is none."""
-        refused = isinstance(failure, NoVerdict) and failure.answer.refused
-        if refused or attempt >= lease.config.update_attempts or self._hurry.is_set():
+        answer: ReportAnswer | None = failure.answer if isinstance(failure, NoVerdict) else None
+        refused = answer is not None and answer.refused
+        if refused or attempt >= running.config.update_attempts or self._hurry.is_set():
             return None
-        if isinstance(failure, NoVerdict) and failure.answer.retry_after_s:
-            return min(failure.answer.retry_after_s, MAX_RETRY_AFTER_S)
-        return lease.config.update_retry_delay_seconds * attempt * random.uniform(1.0, 1.0 + JITTER)
+        if answer is not None and answer.retry_after_s:
+            return min(answer.retry_after_s, MAX_RETRY_AFTER_S)
+        return running.config.update_retry_delay_seconds * attempt * random.uniform(1.0, 1.0 + JITTER)
 
-    async def _judge(self, answer: Answer, entry: Entry, lease: Lease) -> tuple[Verdict, bool]:
-        """The verdict, and whether we had to infer it."""
-        if answer.verdict is not None:
-            return answer.verdict, False
-        if answer.status >= 300:
-            return Verdict.REJECTED, True
-        unsure = lease.config.verify_reports or self._clock.monotonic() >= lease.deadline
-        if unsure and entry.terminal:
-            return await self.read_back(entry), True
-        return Verdict.COMMITTED, True
+    def _unsure(self, entry: Entry, running: RunningTask) -> bool:
+        """A plain server says yes to late reports, too: one that may have been late is looked at again."""
+        late = self._clock.monotonic() >= running.deadline
+        return entry.terminal and (late or running.config.verify_reports)
 
-    async def read_back(self, entry: Entry) -> Verdict:
+    async def _read_back(self, entry: Entry) -> Verdict:
         """Ask a plain server what became of a report: is the task as we left it, or somebody else's?"""
         try:
             task = await self._api.get_task(entry.task_id)
         except NotFoundException:
             return Verdict.CANCELLED
         except (ConductorError, OSError) as error:
-            logger.warning("Task %s could not be read back: %s", entry.task_id, error)
+            logger.warning("Task %s could not be read back: %s %s", entry.task_id, error, _label_of(entry))
             return Verdict.COMMITTED
-        return fate_of(entry, task) or Verdict.COMMITTED
+        return verdict_on(entry, task) or Verdict.COMMITTED
 
-    async def _send_logs(self, logs: list[TaskExecLog], lease: Lease) -> None:
+    async def _send_logs(self, logs: list[TaskExecLog], running: RunningTask) -> None:
         """One by one, before the report. They are worth a try, not more."""
-        for entry in logs:
+        for line in logs:
             try:
-                await self._api.log(lease.task.task_id, printable(entry.log or ""))
+                await self._api.log(running.task.task_id, printable(line.log or ""))
             except (ConductorError, OSError) as error:
-                logger.warning("Logs of task %s could not be sent: %s", lease.task.task_id, error)
+                text = "Logs of task %s could not be sent: %s %s"
+                logger.warning(text, running.task.task_id, error, running.label)
                 return
 
 
-def _cut_logs(ending: Ending, lease: Lease) -> list[TaskExecLog]:
+def _cut_logs(result: TaskResult) -> list[TaskExecLog]:
     """A plain server keeps the first ten logs of a report: leave them in it, and return the others."""
-    result = ending.result
-    if lease.task.lease_id is not None or len(result.logs) <= MAX_LOGS_PER_REPORT:
-        return []
-    result.logs, rest = result.logs[:MAX_LOGS_PER_REPORT], result.logs[MAX_LOGS_PER_REPORT:]
-    return rest
+    result.logs, further = result.logs[:MAX_LOGS_PER_REPORT], result.logs[MAX_LOGS_PER_REPORT:]
+    return further
 
 
 class _Report:
-    """One report: how it travels, how often it was sent, and its words to the world."""
+    """One report: how it travels, where it is kept, how often it was sent, and its words to the world."""
 
-    def __init__(self, ending: Ending, lease: Lease, events: SyncEventDispatcher, clock: Clock) -> None:
-        self._result = ending.result
+    def __init__(
+        self,
+        outcome: TaskOutcome,
+        running: RunningTask,
+        journal: Journal | None,
+        events: SyncEventDispatcher,
+        clock: Clock,
+    ) -> None:
+        self._running = running
+        self._result = outcome.result
         self._events = events
         self._clock = clock
         self._started = clock.monotonic()
-        self._attempts = lease.config.update_attempts
-        task = lease.task
-        self._about = (lease.context.task_def_name, task.task_id, lease.config.worker_id, task.workflow_instance_id)
-        self.entry = _entry(ending, lease, clock.wall_ms())
-        self.journaled = False
+        self.entry = _entry(outcome, running, clock.wall_ms())
+        #: Where it is kept until its verdict, from before it is sent; None: in memory only.
+        self._journal = journal
+        if journal is not None:
+            journal.put_soon(self.entry)
+        #: Whether it stands in for one that was too large.
+        self.shrunk = False
         self._failures = 0
         self._cause: Exception = ConductorError("no attempt was made")
+
+    def strike_if_lost(self) -> None:
+        """Lost for good while an attempt is under way: should this process die now, nobody shall send it again."""
+        if self._running.lost and self._journal is not None:
+            self._journal.strike_soon(self.entry)
+
+    def write(self) -> None:
+        """Have it on disk now, and not only before it is sent."""
+        if self._journal is not None:
+            self._journal.flush()
+
+    def shrink(self, answer: ReportAnswer) -> None:
+        """It is too large for the server, which has read nothing of it: say that, in its place."""
+        large, self.entry, self.shrunk = self.entry, too_large(self.entry, answer), True
+        self._running.reported_as = self.entry.status
+        self._result = TaskResult.decode(self.entry.body)
+        logger.error("Task %s: %s", self.entry.task_id, self._result.reason_for_incompletion)
+        if self._journal is not None:
+            self._journal.put_soon(self.entry)
+            self._journal.strike(large)
+
+    async def make_safe(self) -> None:
+        """An attempt has failed: from now on the result must survive the machine, not only the process."""
+        if self._journal is not None:
+            await self._journal.sync()
 
     def failed(self, cause: Exception, attempt: int, delay_s: float | None) -> None:
         """An attempt failed."""
         self._failures, self._cause = attempt, cause
-        logger.error("Failed to update task (attempt %d/%d): %s", attempt, self._attempts, cause)
-        self._events.emit(TaskUpdateRetried, *self._about, cause, attempt, delay_s)
+        text = "Failed to update task (attempt %d/%d): %s %s"
+        logger.error(text, attempt, self._running.config.update_attempts, cause, self._running.label)
+        self._events.emit(TaskUpdateRetried, *self._running.about, cause, attempt, delay_s)
 
-    def given_up(self, place: object) -> None:
-        """All attempts failed."""
-        task_id, attempts = self._about[1], self._failures
-        if self.journaled:
-            text = "Task update failed after %d attempts; the result of task_id=%s waits in %s and is sent again"
-            logger.error(text, attempts, task_id, place)
+    def given_up(self) -> None:
+        """All attempts failed: what is in the journal is sent again in the background."""
+        task_id, attempts, label = self.entry.task_id, self._failures, self._running.label
+        kept = self._journal is not None and self._journal.keeps(self.entry)
+        if self._journal is not None and kept:
+            text = "Task update failed after %d attempts; the result of task_id=%s waits in %s and is sent again %s"
+            logger.error(text, attempts, task_id, self._journal.path, label)
         else:
-            logger.critical("Task update failed after %d attempts. Task result LOST for task_id=%s", attempts, task_id)
-        self._events.emit(
-            TaskUpdateFailure, *self._about, self._cause, attempts, self._result, journaled=self.journaled
-        )
+            text = "Task update failed after %d attempts. Task result LOST for task_id=%s %s"
+            logger.critical(text, attempts, task_id, label)
+        self._events.emit(TaskUpdateFailure, *self._running.about, self._cause, attempts, self._result, journaled=kept)
+        if self._journal is not None and kept:
+            self._journal.wait_for_redelivery(self.entry)
 
-    def concluded(self, verdict: Verdict, *, inferred: bool, message: str) -> None:
+    def judged(self, verdict: Verdict, message: str, *, inferred: bool = True) -> None:
         """There is a verdict: the worker's last word on the task, too."""
-        task_id = self._about[1]
-        if verdict is Verdict.COMMITTED:
-            logger.debug("Updated task %s successfully", task_id)
-        elif verdict is Verdict.CANCELLED:
-            logger.warning("Result of task %s was discarded (CANCELLED): %s", task_id, message)
-        else:
-            logger.error("Report of task %s was REJECTED and is not sent again: %s", task_id, message)
+        if self._journal is not None:
+            self._journal.strike_soon(self.entry)
+        if verdict is not Verdict.COMMITTED or logger.isEnabledFor(logging.DEBUG):
+            self._log(verdict, message)
         self._events.emit(
             TaskUpdateCompleted,
-            *self._about,
+            *self._running.about,
             verdict,
             inferred=inferred,
             attempts=self._failures + 1,
@@ -235,46 +241,87 @@ class _Report:
             reason=None if verdict is Verdict.COMMITTED else message,
         )
 
+    def _log(self, verdict: Verdict, message: str) -> None:
+        task_id, label = self.entry.task_id, self._running.label
+        if verdict is Verdict.COMMITTED:
+            logger.debug("Updated task %s successfully %s", task_id, label)
+        elif verdict is Verdict.CANCELLED:
+            logger.warning("Result of task %s was discarded (CANCELLED): %s %s", task_id, message, label)
+        else:
+            logger.error("Report of task %s was REJECTED and is not sent again: %s %s", task_id, message, label)
 
-def _entry(ending: Ending, lease: Lease, now_ms: int) -> Entry:
+
+def _label_of(entry: Entry) -> str:
+    return TaskLabel.of(entry.task_type, entry.task_id, entry.workflow_instance_id)
+
+
+def _entry(outcome: TaskOutcome, running: RunningTask, now_ms: int) -> Entry:
     """The report as it travels and as it is kept."""
-    result, task = ending.result, lease.task
-    report_id = f"{_process_part}-{next(_numbers)}"
-    wire = _Wire(
-        task_id=result.task_id,
-        workflow_instance_id=result.workflow_instance_id,
-        status=result.status,
-        output_data=msgspec.Raw(ending.output),
-        report_id=report_id,
-        worker_id=result.worker_id,
-        reason_for_incompletion=result.reason_for_incompletion,
-        callback_after_seconds=int(result.callback_after_seconds or 0),
-        logs=result.logs,
-        lease_id=task.lease_id,
-        sub_workflow_id=result.sub_workflow_id,
-        external_output_payload_storage_path=result.external_output_payload_storage_path,
-    )
+    task, result = running.task, outcome.result
+    result.report_id = _new_report_id()
+    result.lease_id = task.lease_id
+    result.extend_lease = False  # what a function returns is a result, never a heartbeat
     return Entry(
-        report_id=report_id,
+        report_id=result.report_id,
         task_id=result.task_id,
         workflow_instance_id=result.workflow_instance_id,
-        task_type=lease.context.task_def_name,
+        task_type=running.about[0],
         worker_id=result.worker_id,
-        poll_count=task.poll_count or 0,
+        poll_count=task.poll_count,
         status=str(result.status),
         leased=task.lease_id is not None,
         written_ms=now_ms,
-        body=_encoded(wire),
+        body=_encoded(result, outcome.output),
     )
 
 
-def _encoded(wire: _Wire) -> bytes:
+def too_large(entry: Entry, answer: ReportAnswer) -> Entry:
+    """The report in place of one that the server does not take for its size: the task has failed, for good."""
+    head = _head.decode(entry.body)
+    limit = "" if answer.max_body is None else f" of {answer.max_body} bytes"
+    said = "" if answer.max_body is not None else f" (413: {answer.message})"
+    report = TaskResult(
+        task_id=entry.task_id,
+        workflow_instance_id=entry.workflow_instance_id,
+        worker_id=entry.worker_id,
+        status=TaskResultStatus.FAILED_WITH_TERMINAL_ERROR,
+        reason_for_incompletion=f"the result of {len(entry.body)} bytes is over the server's limit{limit}{said}: "
+        "keep large data elsewhere and return where it is"[:MAX_REASON_CHARS],
+        lease_id=head.lease_id,
+        report_id=_new_report_id(),
+    )
+    return msgspec.structs.replace(
+        entry, report_id=report.report_id, status=str(report.status), body=_encoder.encode(report)
+    )
+
+
+class _Head(msgspec.Struct, rename="camel"):
+    """Of an encoded report, what its replacement needs; the rest is skipped."""
+
+    lease_id: str | None = None
+
+
+_head = msgspec.json.Decoder(_Head)
+
+
+def _new_report_id() -> str:
+    return f"{_process_part}-{next(_numbers)}"
+
+
+def _encoded(result: TaskResult, output: bytes) -> bytes:
+    """The output was encoded when the function returned, and is not encoded again."""
+    output_data, result.output_data = result.output_data, msgspec.Raw(output)  # type: ignore[assignment]
     try:
-        return _encoder.encode(wire)
+        return _encoder.encode(result)
     except UnicodeEncodeError:
         # Half a surrogate pair in a reason or a log line, as from undecodable file names: shown as an escape.
-        for field, value in msgspec.structs.asdict(wire).items():
+        for field, value in msgspec.structs.asdict(result).items():
             if isinstance(value, str):
-                setattr(wire, field, printable(value))
-        wire.logs = [msgspec.structs.replace(line, log=printable(line.log or "")) for line in wire.logs]
-        return _encoder.encode(wire)
+                setattr(result, field, printable(value))
+        result.logs = [msgspec.structs.replace(line, log=printable(line.log or "")) for line in result.logs]
+        return _encoder.encode(result)
+    finally:
+        result.output_data = output_data
+
+
+_encoder = msgspec.json.Encoder()

@@ -5,25 +5,37 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.util import Finalize
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from conductor.client.automator.child import PAUSE, RESUME, ChildSpec
-from conductor.client.automator.roster import WorkerLike, choose_workers, worker_names
-from conductor.client.automator.supervisor import Child, Restarts, Supervisor, loading_main, portable, start_context
+from conductor.client.automator.child import ChildSpec
+from conductor.client.automator.recovery import Recovery
+from conductor.client.automator.supervisor import (
+    END_NOW_S,
+    RECOVERY_S,
+    Restarts,
+    Supervisor,
+    WorkerProcess,
+    loading_main,
+    portable,
+    start_context,
+)
+from conductor.client.automator.worker_group import config_of, longest_grace_s
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
-from conductor.client.worker.outcome import call_of
 
 # Programs for conductor-python look for these here.
 from conductor.client.worker.registry import get_registered_worker_names as get_registered_worker_names
 from conductor.client.worker.registry import register_decorated_fn as register_decorated_fn
 from conductor.client.worker.registry import registered as get_registered_workers  # noqa: F401
-from conductor.client.worker.worker import calls_coroutine, given_options
-from conductor.client.worker.worker_config import resolve_worker_config
-from conductor.signals import QUIET, borrowed, on_stop
+from conductor.client.worker.registry import registered_lifespans
+from conductor.client.worker.resources import Resources, StartError
+from conductor.client.worker.worker import call_of, calls_coroutine
+from conductor.client.worker.worker_choice import NO_WORKERS, WorkerLike, choose_workers, no_such_worker, worker_names
+from conductor.client.worker.worker_interface import WorkerInterface
+from conductor.signals import FINISHING, QUIET, borrowed, on_stop
 
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
@@ -34,7 +46,8 @@ logger = logging.getLogger(__name__)
 
 
 class TaskHandler:
-    """One process per worker: one that crashes is started again, and disturbs no other.
+    """One process per worker: one that crashes is started again, and disturbs no other. Workers that name the same
+    `process_name` share one.
 
         with TaskHandler(configuration=Configuration(), scan_for_annotated_workers=True) as handler:
             handler.start_processes()
@@ -77,7 +90,9 @@ class TaskHandler:
         start_method: str | None = None,
         **options: Any,
     ) -> None:
-        self.workers = choose_workers(workers, scan_for_annotated_workers, import_modules)
+        self.workers = choose_workers(
+            workers, scan_for_annotated_workers, import_modules, options.get("strict_registry")
+        )
         self.configuration = configuration or Configuration()
         self.metrics_settings = metrics_settings
         self._listeners = tuple(event_listeners or ())
@@ -95,10 +110,8 @@ class TaskHandler:
         self._supervisor: Supervisor | None = None
         self._at_exit: Finalize | None = None
         # Resolved here too, so that a bad value is an error of this line and not of a child.
-        self._configs = [
-            resolve_worker_config(worker.get_task_definition_name(), {**options, **given_options(worker)})
-            for worker in self.workers
-        ]
+        self._configs = [config_of(worker, options) for worker in self.workers]
+        self._grace_s = longest_grace_s(self._configs)
 
     def __enter__(self) -> Self:
         return self
@@ -114,79 +127,124 @@ class TaskHandler:
         return [child.process for child in self._children]
 
     def start_processes(self) -> None:
-        """Start one process per worker and return. No signal handler is installed."""
+        """Start one process per worker, or per `process_name`, and return. No signal handler is installed."""
         if loading_main():
             # This is a child that loads the script it came from: the script's handlers must do nothing here.
             return
         if self._supervisor is not None and not self._supervisor.wait(0):
             raise RuntimeError("the worker processes run already")
         if not self.workers:
-            logger.warning("There are no workers to start: decorate functions with @worker_task, or pass workers=[...]")
+            logger.warning(NO_WORKERS)
         self._start_metrics()
         context = start_context(self._start_method)
         place = self._hub.child_settings() if self._hub else None
-        names = worker_names(self.workers)
-        children = [self._child(number, name, place, context) for number, name in enumerate(names)]
+        lifespans = tuple(registered_lifespans())
+        Resources(lifespans)  # one that depends on itself is an error of this line
+        children = [
+            self._worker_process(name, numbers, lifespans, place, context) for name, numbers in self._grouped().items()
+        ]
         self._supervisor = Supervisor(
             children,
             grace_s=self._grace_s,
             on_started=self._hub.process_started if self._hub else None,
             on_ended=self._hub.process_exited if self._hub else None,
+            on_retired=self._hub.process_retired if self._hub else None,
         )
         self._supervisor.start()
         # Not atexit: that knows nothing of the end of a process that multiprocessing has started.
         self._at_exit = Finalize(None, self._end_with_program, exitpriority=1)
 
-    def _child(self, number: int, name: str, place: MetricsPlace | None, context: BaseContext) -> Child:
-        worker, paused = self.workers[number], self._configs[number].paused
-        call_of(worker)  # a worker with nothing to run is an error of this line, and not of its process
-        kind = ("AsyncTaskRunner", "async") if calls_coroutine(worker) else ("TaskRunner", "sync")
-        created = "Created {} for {} worker: {}".format(*kind, worker.get_task_definition_name())
+    def _grouped(self) -> dict[str, list[int]]:
+        """The processes by name, each with its workers by their places in the list."""
+        processes: dict[str, list[int]] = {}
+        for number, (name, config) in enumerate(zip(worker_names(self.workers), self._configs, strict=True)):
+            # A process that has a name is not mistaken for one of a single worker of that name.
+            key = name if config.process_name is None else f"process {config.process_name}"
+            processes.setdefault(key, []).append(number)
+        return processes
+
+    def _worker_process(
+        self,
+        name: str,
+        numbers: Sequence[int],
+        lifespans: tuple[Callable[..., Any], ...],
+        place: MetricsPlace | None,
+        context: BaseContext,
+    ) -> WorkerProcess:
+        workers = tuple(self.workers[number] for number in numbers)
+        names = tuple(worker_names(self.workers)[number] for number in numbers)
+        created = "\n".join(map(_created, workers))
         logger.info("%s", created)
         # A program that shows no logs of its own still shows those of its worker processes.
         heard = logger.hasHandlers() and logger.isEnabledFor(logging.INFO)
-        first_line = None if heard else created
-        spec = ChildSpec(name, worker, self.configuration, self._options, self._listeners, place, first_line)
-        return Child(
-            spec if context.get_start_method() == "fork" else portable(spec), context, self._restarts, paused=paused
+        spec = ChildSpec(
+            name,
+            workers,
+            self.configuration,
+            self._options,
+            self._listeners,
+            place,
+            names,
+            lifespans,
+            None if heard else created,
+        )
+        return WorkerProcess(
+            spec if context.get_start_method() == "fork" else portable(spec),
+            context,
+            self._restarts,
+            paused=[one for one, number in zip(names, numbers, strict=True) if self._configs[number].paused],
+            recovery=Recovery(self.configuration, self._configs[numbers[0]]),
         )
 
     def join_processes(self) -> None:
-        """Wait until the workers end. Meanwhile SIGTERM drains them, and a second SIGTERM stops them at once.
+        """Wait until the workers end. Meanwhile SIGTERM drains them; a second one makes them hand back what they have.
 
         SIGUSR1 makes them quiet: they take no new tasks, finish what is in hand, and stay. Ctrl-C comes out of here
-        as KeyboardInterrupt; the `with` block, or `stop_processes()`, then drains.
+        as KeyboardInterrupt; the `with` block, or `stop_processes()`, then drains. Raises StartError if something that
+        the workers need could not be set up.
         """
         supervisor = self._supervisor
         if supervisor is None:
-            return
+            if loading_main():
+                return
+            raise RuntimeError("there are no worker processes to wait for: call start_processes() before this")
 
         def on_signal(again: bool) -> None:
             if again:
-                supervisor.kill()
+                supervisor.end_now()
             else:
-                logger.info("SIGTERM: finishing what is in hand, up to %.0f s", self._grace_s)
+                logger.info(FINISHING, self._grace_s)
                 supervisor.drain(self._grace_s)
 
         with on_stop(on_signal), borrowed(self._be_quiet, signal.SIGUSR1):
             supervisor.wait()
         self._stop_metrics()
+        if supervisor.start_error is not None:
+            raise StartError(supervisor.start_error)
 
     def stop_processes(self) -> None:
-        """Stop polling at once, finish what is in hand within the grace, hand back the rest; return when it is over."""
+        """Stop polling at once, finish what is in hand within the grace, hand back the rest; return when it is over.
+
+        Ctrl-C meanwhile makes the workers hand back all they have, and comes out of here.
+        """
         if self._supervisor is not None:
-            self._supervisor.stop(self._grace_s)
+            try:
+                self._supervisor.stop(self._grace_s)
+            except KeyboardInterrupt:  # a second Ctrl-C
+                self._supervisor.end_now()
+                self._supervisor.wait(END_NOW_S + RECOVERY_S + 5)
+                raise
         self._stop_metrics()
         if self._at_exit is not None:
             self._at_exit.cancel()
 
     def pause(self, name: str | None = None) -> None:
         """Let the worker for this task type, or every worker, take no new tasks."""
-        self._tell(PAUSE, name)
+        self._tell(name, paused=True)
 
     def resume(self, name: str | None = None) -> None:
         """Undo `pause`."""
-        self._tell(RESUME, name)
+        self._tell(name, paused=False)
 
     def is_healthy(self) -> bool:
         """Whether every worker process runs."""
@@ -195,23 +253,20 @@ class TaskHandler:
     def get_worker_process_status(self) -> dict[str, dict[str, Any]]:
         """By task type: `alive`, `pid`, `exitcode`, `restart_count`, `paused`."""
         return {
-            child.name: {
+            name: {
                 "alive": child.alive,
                 "pid": child.process.pid if child.process else None,
                 "exitcode": child.process.exitcode if child.process else None,
                 "restart_count": child.restarts,
-                "paused": child.paused,
+                "paused": name in child.paused,
             }
             for child in self._children
+            for name in child.names
         }
 
     @property
-    def _children(self) -> list[Child]:
+    def _children(self) -> list[WorkerProcess]:
         return self._supervisor.children if self._supervisor else []
-
-    @property
-    def _grace_s(self) -> float:
-        return max((config.shutdown_grace_seconds for config in self._configs), default=0.0)
 
     def _end_with_program(self) -> None:
         """A program that Ctrl-C or an error ended takes its workers along: its exit would wait for them for ever.
@@ -222,7 +277,7 @@ class TaskHandler:
         try:
             if not failed:
                 self.join_processes()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, StartError):
             failed = True
         if failed:
             self.stop_processes()
@@ -231,16 +286,13 @@ class TaskHandler:
         logger.info(QUIET)
         self.pause()
 
-    def _tell(self, order: str, name: str | None) -> None:
-        known = [child.name for child in self._children]
-        if name is not None and name not in known:
-            raise KeyError(
-                f"there is no running worker for task type '{name}'; there are: {', '.join(known) or 'none'}"
-            )
-        for child in self._children:
-            if name in (None, child.name):
-                child.paused = order == PAUSE
-                child.order(order)
+    def _tell(self, name: str | None, *, paused: bool) -> None:
+        known = [(child, one) for child in self._children for one in child.names]
+        if name is not None and name not in [one for _, one in known]:
+            raise no_such_worker(name, [one for _, one in known])
+        for child, one in known:
+            if name in (None, one):
+                child.pause(one, paused)
 
     def _start_metrics(self) -> None:
         if self.metrics_settings is not None:
@@ -253,3 +305,9 @@ class TaskHandler:
         hub, self._hub = self._hub, None
         if hub is not None:
             hub.stop()
+
+
+def _created(worker: WorkerInterface) -> str:
+    call_of(worker)  # a worker with nothing to run is an error of this line, and not of its process
+    kind = ("AsyncTaskRunner", "async") if calls_coroutine(worker) else ("TaskRunner", "sync")
+    return "Created {} for {} worker: {}".format(*kind, worker.get_task_definition_name())

@@ -12,19 +12,25 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from conductor.client.automator.crew import Crew
-from conductor.client.automator.roster import WorkerLike, choose_workers
-from conductor.client.automator.supervisor import loading_main
+from conductor.client.automator.supervisor import loading_main, runs_workers
+from conductor.client.automator.worker_group import WorkerGroup
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
+from conductor.client.worker.worker_choice import NO_WORKERS, WorkerLike, choose_workers
 from conductor.client.worker.worker_interface import WorkerInterface
 from conductor.clock import SYSTEM_CLOCK, Clock
-from conductor.signals import QUIET, borrowed, on_stop
+from conductor.signals import FINISHING, QUIET, borrowed, on_stop, overheard
 
 logger = logging.getLogger(__name__)
 
 #: `stop()` never takes longer.
 STOP_LIMIT_S = 30.0
+#: Of that, so much is kept for handing back what has not ended.
+END_S = 4.0
+
+
+class Interrupted(KeyboardInterrupt, asyncio.CancelledError):
+    """Ctrl-C while a program waits for its workers: caught as either, and to asyncio the cancellation that it is."""
 
 
 class TaskHandlerAsyncIO:
@@ -49,20 +55,22 @@ class TaskHandlerAsyncIO:
         clock: Clock = SYSTEM_CLOCK,
         **options: Any,
     ) -> None:
-        self.workers: list[WorkerInterface] = choose_workers(workers, scan_for_annotated_workers, import_modules)
+        self.workers: list[WorkerInterface] = choose_workers(
+            workers, scan_for_annotated_workers, import_modules, options.get("strict_registry")
+        )
         self.configuration = configuration or Configuration()
         self.metrics_settings = metrics_settings
         self.http_client = http_client
         self._listeners = tuple(event_listeners or ())
         self._options = options
         self._clock = clock
-        self._crew: Crew | None = None
+        self._group: WorkerGroup | None = None
         self._running: asyncio.Task[None] | None = None
 
     @property
     def task_runners(self) -> list[Any]:
         """The engines at work, one per worker; empty before `start()`."""
-        return list(self._crew.engines) if self._crew else []
+        return list(self._group.engines) if self._group else []
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -80,8 +88,8 @@ class TaskHandlerAsyncIO:
         if self._running is not None and not self._running.done():
             raise RuntimeError("the workers run already")
         if not self.workers:
-            logger.warning("There are no workers to start: decorate functions with @worker_task, or pass workers=[...]")
-        self._crew = Crew(
+            logger.warning(NO_WORKERS)
+        self._group = WorkerGroup(
             self.workers,
             self.configuration,
             options=self._options,
@@ -91,7 +99,7 @@ class TaskHandlerAsyncIO:
             clock=self._clock,
         )
         started = asyncio.Event()
-        self._running = asyncio.create_task(self._crew.run(started.set))
+        self._running = asyncio.create_task(self._group.run(started.set))
         waiting = asyncio.create_task(started.wait())
         try:
             await asyncio.wait({self._running, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -104,48 +112,58 @@ class TaskHandlerAsyncIO:
             await self._running
 
     async def wait(self) -> None:
-        """Wait until the workers end. Meanwhile SIGTERM drains them, and a second SIGTERM stops them at once.
+        """Wait until the workers end. Meanwhile SIGTERM drains them; a second one makes them hand back what they have.
 
-        SIGUSR1 makes them quiet: they take no new tasks, finish what is in hand, and stay.
+        SIGUSR1 makes them quiet: they take no new tasks, finish what is in hand, and stay. Ctrl-C ends the wait with an
+        exception that is a `KeyboardInterrupt` and a `CancelledError`, whichever the program expects.
         """
-        if self._running is None or self._crew is None:
-            return
-        loop, crew, running = asyncio.get_running_loop(), self._crew, self._running
+        if self._running is None or self._group is None:
+            if loading_main():
+                return
+            raise RuntimeError("there are no workers to wait for: call start() before this, or use `async with`")
+        loop, group, running = asyncio.get_running_loop(), self._group, self._running
 
         def on_signal(again: bool) -> None:
-            loop.call_soon_threadsafe(crew.abandon if again else crew.drain)
+            if not again:
+                logger.info(FINISHING, group.grace_s)
+            loop.call_soon_threadsafe(group.abandon if again else group.drain)
             atexit.register(_end_with_program)
 
         def be_quiet(_signal: int) -> None:
             logger.info(QUIET)
-            loop.call_soon_threadsafe(crew.pause)
+            loop.call_soon_threadsafe(group.pause)
 
-        with on_stop(on_signal), borrowed(be_quiet, signal.SIGUSR1):
-            await asyncio.wait({running})
+        with on_stop(on_signal), borrowed(be_quiet, signal.SIGUSR1), overheard(signal.SIGINT) as heard:
+            try:
+                await asyncio.wait({running})
+            except asyncio.CancelledError:
+                if heard:  # asyncio cancels what waits; the program may well wait for the interrupt itself
+                    raise Interrupted from None
+                raise
         if not running.cancelled():
             running.result()
 
     async def stop(self) -> None:
         """Stop polling at once, finish what is in hand within the grace, hand back the rest; 30 s at most."""
-        crew, running = self._crew, self._running
-        if crew is None or running is None:
+        group, running = self._group, self._running
+        if group is None or running is None:
             return
-        crew.drain()
-        await asyncio.wait({running}, timeout=STOP_LIMIT_S)
+        group.drain()
+        await asyncio.wait({running}, timeout=STOP_LIMIT_S - END_S)
         if not running.done():
             logger.warning("Shutdown timeout")
-            crew.abandon()
+            group.abandon()
         await asyncio.gather(running, return_exceptions=True)
 
     def pause(self, name: str | None = None) -> None:
         """Let the worker for this task type, or every worker, take no new tasks."""
-        if self._crew is not None:
-            self._crew.pause(name)
+        if self._group is not None:
+            self._group.pause(name)
 
     def resume(self, name: str | None = None) -> None:
         """Undo `pause`."""
-        if self._crew is not None:
-            self._crew.resume(name)
+        if self._group is not None:
+            self._group.resume(name)
 
     def is_healthy(self) -> bool:
         """Whether the workers run."""
@@ -153,12 +171,13 @@ class TaskHandlerAsyncIO:
 
 
 def _end_with_program() -> None:
-    """A program that was told to terminate, and has come to its end, does not wait for ever for other processes it has
-    started: they are told, too.
+    """A program that was told to terminate, and has come to its end, does not wait for ever for processes of its own
+    that run workers of ours: they are told, too. Its other processes are not our business.
     """
     atexit.unregister(_end_with_program)
     for process in multiprocessing.active_children():
-        process.terminate()
+        if process.pid is not None and runs_workers(process.pid):
+            process.terminate()
 
 
 if __name__ == "__main__":

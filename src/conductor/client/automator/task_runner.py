@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from conductor.client.automator.child import run_on_loop
-from conductor.client.automator.crew import Crew
+from conductor.client.automator.worker_group import WorkerGroup
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.worker.worker_interface import WorkerInterface
 from conductor.clock import SYSTEM_CLOCK, Clock
+from conductor.machine import run_on_loop
 
 
 class TaskRunner:
@@ -37,7 +37,7 @@ class TaskRunner:
         self._listeners = tuple(event_listeners or ())
         self._options = options
         self._clock = clock
-        self._crew: Crew | None = None
+        self._group: WorkerGroup | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -53,22 +53,22 @@ class TaskRunner:
 
     def run_once(self) -> int:
         """One poll, its tasks carried to their verdicts. Returns how many there were."""
-        return int(run_on_loop(self._new_crew().run_once()))
+        return run_on_loop(self._new_group().run_once())
 
     def stop(self) -> None:
         """Drain and let `run()` return; from any thread."""
-        loop, crew = self._loop, self._crew
-        if loop is not None and crew is not None:
+        loop, group = self._loop, self._group
+        if loop is not None and group is not None:
             with suppress(RuntimeError):  # the loop is closed: it has stopped already
-                loop.call_soon_threadsafe(crew.drain)
+                loop.call_soon_threadsafe(group.drain)
 
     async def _run(self) -> None:
-        self._crew = self._new_crew()
+        self._group = self._new_group()
         self._loop = asyncio.get_running_loop()
-        await self._crew.run()
+        await self._group.run()
 
-    def _new_crew(self) -> Crew:
-        return Crew(
+    def _new_group(self) -> WorkerGroup:
+        return WorkerGroup(
             [self.worker],
             self.configuration,
             options=self._options,

@@ -6,8 +6,8 @@ import copy
 from typing import Any
 
 from conductor.client.automator.async_task_runner import AsyncTaskRunner
-from conductor.client.automator.roster import WorkerLike, choose_workers
 from conductor.client.configuration.configuration import Configuration
+from conductor.client.worker.worker_choice import WorkerLike, choose_workers
 
 
 class TaskRunnerAsyncIO(AsyncTaskRunner):
@@ -32,5 +32,5 @@ class TaskRunnerAsyncIO(AsyncTaskRunner):
         (chosen,) = choose_workers(worker, False, None)
         if max_concurrent_tasks is not None:
             chosen = copy.copy(chosen)  # the worker may be run elsewhere, too
-            chosen.thread_count = max_concurrent_tasks  # type: ignore[attr-defined]
+            chosen.thread_count = max_concurrent_tasks
         super().__init__(chosen, configuration, http_client=http_client, **options)

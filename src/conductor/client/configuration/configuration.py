@@ -8,13 +8,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from conductor.client.configuration.options import OPTIONS, without_password
+from conductor.client.configuration.connection_options import CONNECTION_OPTIONS
+from conductor.client.configuration.option import without_password
 from conductor.client.configuration.settings.authentication_settings import AuthenticationSettings
+from conductor.log_lines import TEXT_FORMAT, set_up_logging
 
 API_PATH = "/api"
-LOGGER_FORMAT = "%(asctime)s %(levelname)-8s %(name)s: %(message)s"
-
-_OPTIONS = {option.name: option for option in OPTIONS}
+LOGGER_FORMAT = TEXT_FORMAT
 
 
 class Configuration:
@@ -34,6 +34,7 @@ class Configuration:
         verify_ssl: `False` accepts any server certificate (`CONDUCTOR_TLS_VERIFY`).
         timeout_s: Seconds a request may take (`CONDUCTOR_HTTP_TIMEOUT`, 30).
         connect_timeout_s: Seconds to make a connection (`CONDUCTOR_HTTP_CONNECT_TIMEOUT`, 10).
+        max_answer_bytes: Bytes of an answer at most, after decompression (`CONDUCTOR_HTTP_MAX_ANSWER_BYTES`, 64 MiB).
         pool_size: Connections at most (`CONDUCTOR_HTTP_POOL_SIZE`, 100).
         keepalive_connections: Idle connections kept (`CONDUCTOR_HTTP_KEEPALIVE_CONNECTIONS`, 50).
         http2: HTTP/2 where a TLS server offers it (`CONDUCTOR_HTTP2`, on).
@@ -41,7 +42,10 @@ class Configuration:
         register_schema: Whether workers that register their task definition register schemas too, where they do not
             say so themselves (`CONDUCTOR_REGISTER_SCHEMAS`, on).
         log_level: Log level of worker processes (`CONDUCTOR_LOG_LEVEL`).
-        logger_format: Log format of worker processes.
+        log_format: `text`, or `json`: one object a line, with the task's ids as fields (`CONDUCTOR_LOG_FORMAT`).
+        tracing: `auto` (what the program or the OTEL_ variables have set up), `off`, or the `module:function` that sets
+            OpenTelemetry up in each worker process (`CONDUCTOR_TRACING`).
+        logger_format: Log format of worker processes, as Python's `logging` writes formats; for `text` alone.
 
     Raises:
         ValueError: A value is not allowed; the message names it, where it came from and what is allowed.
@@ -66,12 +70,15 @@ class Configuration:
         verify_ssl: bool | None = None,
         timeout_s: float | None = None,
         connect_timeout_s: float | None = None,
+        max_answer_bytes: int | None = None,
         pool_size: int | None = None,
         keepalive_connections: int | None = None,
         http2: bool | None = None,
         ui_host: str | None = None,
         register_schema: bool | None = None,
         log_level: str | int | None = None,
+        log_format: str | None = None,
+        tracing: str | None = None,
         logger_format: str | None = None,
     ) -> None:
         self._debug = debug
@@ -87,12 +94,15 @@ class Configuration:
         self.verify_ssl: bool = _resolve("verify_ssl", verify_ssl)
         self.timeout_s: float = _resolve("timeout_s", timeout_s)
         self.connect_timeout_s: float = _resolve("connect_timeout_s", connect_timeout_s)
+        self.max_answer_bytes: int = _resolve("max_answer_bytes", max_answer_bytes)
         self.pool_size: int = _resolve("pool_size", pool_size)
         self.keepalive_connections: int = _resolve("keepalive_connections", keepalive_connections)
         self.http2: bool = _resolve("http2", http2)
         self.register_schema: bool = _resolve("register_schema", register_schema)
         self._level_without_debug = _log_level(log_level, False)
         self.log_level: int = _log_level(log_level, debug)
+        self.tracing: str = _resolve("tracing", tracing)
+        self.log_format: str = _resolve("log_format", log_format)
         self.logger_format: str = logger_format or LOGGER_FORMAT
         self.AUTH_TOKEN = None
         #: When `AUTH_TOKEN` was set, epoch milliseconds; 0 = never.
@@ -133,14 +143,24 @@ class Configuration:
         Worker processes call it when they start. A root logger that has a handler is left as it is, and the process
         that made the Configuration is never touched unless it calls this itself.
         """
-        logging.basicConfig(format=log_format or self.logger_format, level=self.log_level if level is None else level)
+        text_format = log_format or self.logger_format
+        set_up_logging(
+            self.log_level if level is None else level,
+            self.log_format,
+            None if text_format == LOGGER_FORMAT else text_format,
+        )
 
     def __repr__(self) -> str:
         return f"Configuration({self.shown_host!r}, authentication_settings={self.authentication_settings!r})"
 
 
 def _resolve(name: str, code_value: object) -> Any:
-    return _OPTIONS[name].resolve(code_value)
+    """The value in code if there is one, else the environment's, else the default."""
+    row = CONNECTION_OPTIONS[name]
+    if code_value is not None:
+        return row.parse(str(code_value), f"Configuration({name}=…)")
+    text = os.environ.get(row.variable)
+    return row.parse(text, f"environment variable {row.variable}") if text else row.default
 
 
 def _api_url(url: str) -> str:

@@ -8,6 +8,9 @@ from conductor.lazy import lazily
 
 if TYPE_CHECKING:
     from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher as SyncEventDispatcher
+    from conductor.client.event.sync_listener_register import (
+        register_task_runner_listener as register_task_runner_listener,
+    )
     from conductor.client.event.task_runner_events import PollCompleted as PollCompleted
     from conductor.client.event.task_runner_events import PollFailure as PollFailure
     from conductor.client.event.task_runner_events import PollStarted as PollStarted
@@ -43,6 +46,7 @@ _HOMES = {
     "WorkerStarted": "task_runner_events",
     "WorkerStopped": "task_runner_events",
     "WorkerStopping": "task_runner_events",
+    "register_task_runner_listener": "sync_listener_register",
 }
 __all__ = list(_HOMES)
 __getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -1,4 +1,4 @@
-"""Hands events to listeners, synchronously and in order. A listener can be slow or broken; a worker never is for it."""
+"""Hands events to listeners, synchronously and in order. A slow or broken listener never slows or breaks a worker."""
 
 from __future__ import annotations
 

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar, get_origin
+from typing import Any, TypedDict, TypeVar, Unpack, get_origin
 from urllib.parse import urlencode
 
 import msgspec
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import AsyncRESTClientObject
-from conductor.client.http.errors import ApiException, AuthorizationException, MalformedAnswer
+from conductor.client.http.call import Call
+from conductor.client.http.errors import (
+    UNREADABLE,
+    ApiException,
+    AuthorizationException,
+    MalformedAnswer,
+    TransportError,
+    not_conductor,
+)
+from conductor.client.http.models.model import plain_text
 from conductor.client.http.response import Response
 from conductor.client.http.token import token_keeper
 from conductor.clock import SYSTEM_CLOCK, Clock
-from conductor.wire import AUTH_HEADER
+from conductor.tracing import TRACEPARENT, current_traceparent
+from conductor.wire import AUTH_HEADER, shown
 
 T = TypeVar("T")
 
@@ -30,6 +40,18 @@ OnRequest = Callable[[str, str, int, float], None]
 TOKEN_TIMEOUT_S = 10.0
 
 
+class CallOptions(TypedDict, total=False):
+    """What `AsyncApiClient.call` takes by name."""
+
+    query: Mapping[str, QueryValue] | None
+    body: bytes | None
+    timeout_s: float | None
+    content_type: str
+    template: str | None
+    resend: bool
+    wanted: Callable[[], bool] | None
+
+
 class _TokenAnswer(msgspec.Struct):
     token: str
 
@@ -42,6 +64,7 @@ class AsyncApiClient:
         rest: The connections to use; made from the Configuration when absent.
         http_client: Your own `httpx.AsyncClient` in place of `rest`.
         clock: For tests.
+        metrics_collector: A `MetricsCollector` that shall count the requests.
     """
 
     def __init__(
@@ -51,10 +74,11 @@ class AsyncApiClient:
         rest: AsyncRESTClientObject | None = None,
         http_client: Any | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        metrics_collector: Any | None = None,
     ) -> None:
         self.configuration = configuration
         self.rest = rest if rest is not None else AsyncRESTClientObject(configuration, http_client=http_client)
-        self.on_request: OnRequest | None = None
+        self.on_request: OnRequest | None = getattr(metrics_collector, "on_request", None)
         self._clock = clock
         self._tokens = token_keeper(configuration, clock)
 
@@ -69,6 +93,7 @@ class AsyncApiClient:
         content_type: str = JSON,
         template: str | None = None,
         resend: bool = True,
+        wanted: Callable[[], bool] | None = None,
     ) -> Response:
         """Make one call and return the answer, whatever its status. 401 and 403 are tried once more with a new token.
 
@@ -81,37 +106,31 @@ class AsyncApiClient:
             content_type: Of the body.
             template: The path without its values, for metrics.
             resend: False for a call that must not reach the server twice, not even when its connection was lost.
+            wanted: Asked before the call is sent a second time, which then happens only if it is still wanted.
 
         Raises:
             TransportError: No answer came.
+            AnswerTooLarge: It is larger than the Configuration allows.
         """
-        url = self.configuration.host + path + _query_string(query)
-        send = _Send(self, method, url, body, content_type, timeout_s, template or path, resend)
-        tokens = self._tokens
-        token = await tokens.current(self.configuration, self._fetch_token)
+        configuration, tokens = self.configuration, self._tokens
+        if tokens.needed:
+            await tokens.refresh(configuration, self._fetch_token)
         generation = tokens.generation
-        response = await send(token)
+        url = configuration.host + path + (_query_string(query) if query else "")
+        body_type = None if body is None else content_type
+        traceparent = current_traceparent()
+        headers = _headers(configuration.AUTH_TOKEN, body_type, traceparent)
+        call = Call(method, url, headers, body, timeout_s, resend, template or path, wanted)
+        response = await self._send(call)
         if response.status not in (401, 403):
             return response
-        if not await tokens.after_refusal(self.configuration, generation, self._fetch_token):
+        if not await tokens.after_refusal(configuration, generation, self._fetch_token) or not call.is_wanted():
             return response
-        response = await send(self.configuration.AUTH_TOKEN)
+        response = await self._send(call._replace(headers=_headers(configuration.AUTH_TOKEN, body_type, traceparent)))
         tokens.repeated(refused=response.status in (401, 403))
         return response
 
-    async def call_for(
-        self,
-        type_: type[T],
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, QueryValue] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-        content_type: str = JSON,
-        template: str | None = None,
-        resend: bool = True,
-    ) -> T:
+    async def call_for(self, type_: type[T], method: str, path: str, **options: Unpack[CallOptions]) -> T:
         """As `call`, and read the answer as a `type_`.
 
         Raises:
@@ -119,17 +138,7 @@ class AsyncApiClient:
             MalformedAnswer: The body is not a `type_`.
             TransportError: No answer came.
         """
-        response = await self.call(
-            method,
-            path,
-            query=query,
-            body=body,
-            timeout_s=timeout_s,
-            content_type=content_type,
-            template=template,
-            resend=resend,
-        )
-        return self.read(response, type_, f"{method} {path}")
+        return self.read(await self.call(method, path, **options), type_, f"{method} {path}")
 
     def read(self, response: Response, type_: type[T], request: str) -> T:
         """The body of a successful answer as a `type_`; an empty one is an empty list, map or text."""
@@ -137,10 +146,9 @@ class AsyncApiClient:
             raise self.error(response, request)
         try:
             return _decode(response, type_)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise MalformedAnswer(
-                f"{request} answered {response.status} with what is no {_name(type_)}: {error}"
-            ) from error
+        except UNREADABLE as error:
+            said = not_conductor(response) or f"what is no {_name(type_)}: {shown(str(error))}"
+            raise MalformedAnswer(f"{request} answered {response.status} with {said}") from error
 
     def error(self, response: Response, request: str) -> ApiException:
         """The exception for an answer that is not a success."""
@@ -157,7 +165,7 @@ class AsyncApiClient:
 
     def sanitize_for_serialization(self, obj: Any) -> Any:
         """The same as plain dicts, lists and scalars, with the names of the wire: ready for any JSON encoder."""
-        return msgspec.to_builtins(obj, str_keys=True)
+        return msgspec.to_builtins(obj, str_keys=True, enc_hook=plain_text)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -167,60 +175,26 @@ class AsyncApiClient:
         settings = self.configuration.authentication_settings
         assert settings is not None  # noqa: S101 (the keeper asks only then)
         body = encode({"keyId": settings.key_id, "keySecret": settings.key_secret})
-        send = _Send(self, "POST", self.configuration.host + "/token", body, JSON, TOKEN_TIMEOUT_S, "/token", True)
-        response = await send(None)
+        url = self.configuration.host + "/token"
+        response = await self._send(Call("POST", url, _headers(None, JSON), body, TOKEN_TIMEOUT_S, template="/token"))
         if response.status == 404:
             return None
-        return self.read(response, _TokenAnswer, "POST /token").token
+        token = self.read(response, _TokenAnswer, "POST /token").token
+        if not _is_sendable(token):
+            raise MalformedAnswer("POST /token answered with a token that no header can carry")
+        return token
 
-
-class _Send:
-    """One request, ready to be sent and, with another token, sent again."""
-
-    __slots__ = ("body", "client", "content_type", "method", "resend", "template", "timeout_s", "url")
-
-    def __init__(
-        self,
-        client: AsyncApiClient,
-        method: str,
-        url: str,
-        body: bytes | None,
-        content_type: str,
-        timeout_s: float | None,
-        template: str,
-        resend: bool,
-    ) -> None:
-        self.client = client
-        self.method = method
-        self.url = url
-        self.body = body
-        self.content_type = content_type
-        self.timeout_s = timeout_s
-        self.template = template
-        self.resend = resend
-
-    async def __call__(self, token: str | None) -> Response:
-        request = self.client.rest.request(
-            self.method,
-            self.url,
-            headers=_headers(token, self.content_type if self.body is not None else None),
-            body=self.body,
-            timeout_s=self.timeout_s,
-            resend=self.resend,
-        )
-        on_request = self.client.on_request
-        return await (request if on_request is None else self._watched(request, on_request))
-
-    async def _watched(self, request: Any, on_request: OnRequest) -> Response:
-        clock = self.client._clock
-        started_s = clock.monotonic()
+    async def _send(self, call: Call) -> Response:
+        if self.on_request is None:
+            return await self.rest.send(call)
+        started_s = self._clock.monotonic()
         status = 0
         try:
-            response: Response = await request
+            response = await self.rest.send(call)
             status = response.status
             return response
         finally:
-            on_request(self.method, self.template, status, clock.monotonic() - started_s)
+            self.on_request(call.method, call.template, status, self._clock.monotonic() - started_s)
 
 
 def encode(obj: Any) -> bytes:
@@ -228,7 +202,7 @@ def encode(obj: Any) -> bytes:
     return _ENCODER.encode(obj)
 
 
-_ENCODER = msgspec.json.Encoder()
+_ENCODER = msgspec.json.Encoder(enc_hook=plain_text)
 
 
 @cache
@@ -256,23 +230,28 @@ def _text(response: Response) -> str:
 _HEADERS: dict[tuple[str | None, str | None], dict[str, str]] = {}
 
 
-def _headers(token: str | None, content_type: str | None) -> dict[str, str]:
+def _headers(token: str | None, content_type: str | None, traceparent: str | None = None) -> dict[str, str]:
     """The same few dicts again and again: one for each token and content type in use."""
     headers = _HEADERS.get((token, content_type))
     if headers is None:
         if len(_HEADERS) > 16:  # tokens come and go
             _HEADERS.clear()
-        headers = _HEADERS[token, content_type] = {}
+        headers = {}
         if token is not None:
+            if not _is_sendable(token):
+                raise TransportError("the access token cannot be sent: it has characters that no header can carry")
             headers[AUTH_HEADER] = token
         if content_type is not None:
             headers["Content-Type"] = content_type
-    return headers
+        _HEADERS[token, content_type] = headers
+    return headers if traceparent is None else {**headers, TRACEPARENT: traceparent}
 
 
-def _query_string(query: Mapping[str, QueryValue] | None) -> str:
-    if not query:
-        return ""
+def _is_sendable(token: str) -> bool:
+    return token.isascii() and token.isprintable()
+
+
+def _query_string(query: Mapping[str, QueryValue]) -> str:
     pairs = [(name, _query_value(value)) for name, value in query.items() if value is not None]
     return "?" + urlencode(pairs, doseq=True) if pairs else ""
 

@@ -10,19 +10,20 @@ import atexit
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from conductor.client.configuration.configuration import Configuration
-from conductor.client.configuration.options import without_password
+from conductor.client.configuration.option import without_password
+from conductor.client.http.call import Call
 from conductor.client.http.errors import (
+    AnswerTooLarge,
     ApiException,
     AuthorizationException,
     ConductorError,
@@ -33,17 +34,22 @@ from conductor.client.http.errors import (
     RequestTimeout,
     TransportError,
 )
-from conductor.client.http.response import Response
+from conductor.client.http.response import UNREADABLE_VALUE, Response
+from conductor.machine import is_loopback
 from conductor.version import __version__
 
 if TYPE_CHECKING:
     from pyreqwest.client import Client, ClientBuilder
+    from pyreqwest.http import HeaderMap
     from pyreqwest.proxy import ProxyBuilder
+    from pyreqwest.response import Response as Answer
 
 __all__ = [
+    "AnswerTooLarge",
     "ApiException",
     "AsyncRESTClientObject",
     "AuthorizationException",
+    "Call",
     "ConductorError",
     "ConnectError",
     "ConnectionLost",
@@ -75,43 +81,38 @@ class AsyncRESTClientObject:
     ) -> None:
         self._timeout_s = configuration.timeout_s
         self._transport: _Transport = (
-            _HttpxTransport(http_client) if http_client is not None else _Pool(configuration, pool_size)
+            _HttpxTransport(http_client, configuration.max_answer_bytes)
+            if http_client is not None
+            else _Pool(configuration, pool_size)
         )
-        # An upper bound of the idle connections: who finds none has a new one, and losing that is a real failure.
+        # An upper bound of the idle connections. At 0 a request gets a new one, and losing that is a real failure.
         self._max_idle = configuration.keepalive_connections
         self._idle = 0
         self._returned = 0
 
-    async def request(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-        resend: bool = True,
-    ) -> Response:
+    async def send(self, call: Call) -> Response:
         """Send one request and read the whole answer, whatever its status.
 
         A server may close a kept-alive connection in the moment it is used again. That is nobody's failure, so the
-        request is sent once more on a new connection; `resend=False` is for requests that must not arrive twice.
+        request is sent once more on a new connection, unless it says `resend=False` or is not wanted any more.
 
         Raises:
             TransportError: No answer came (`ConnectError`, `RequestTimeout`, `ConnectionLost`).
+            AnswerTooLarge: It is larger than the Configuration allows.
         """
-        timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        if call.timeout_s is None:
+            call = call._replace(timeout_s=self._timeout_s)
         returned = self._returned
         reused = self._idle > 0
         if reused:
             self._idle -= 1
         try:
-            response = await self._transport.send(method, url, headers, body, timeout_s, fresh=False)
+            response = await self._transport.send(call, fresh=False)
         except ConnectionLost:
             # A connection given back meanwhile may also have been taken.
-            if not resend or not (reused or returned != self._returned):
+            if not call.resend or not (reused or returned != self._returned) or not call.is_wanted():
                 raise
-            response = await self._transport.send(method, url, headers, body, timeout_s, fresh=True)
+            response = await self._transport.send(call, fresh=True)
         self._returned += 1
         if self._idle < self._max_idle and response.headers.get("connection") != "close":
             self._idle += 1
@@ -123,16 +124,7 @@ class AsyncRESTClientObject:
 
 
 class _Transport(Protocol):
-    async def send(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str] | None,
-        body: bytes | None,
-        timeout_s: float,
-        *,
-        fresh: bool,
-    ) -> Response: ...
+    async def send(self, call: Call, *, fresh: bool) -> Response: ...
 
     async def close(self) -> None: ...
 
@@ -143,22 +135,14 @@ class _Pool:
     def __init__(self, configuration: Configuration, pool_size: int | None) -> None:
         self._configuration = configuration
         self._pool_size = pool_size or configuration.pool_size
+        self._max_bytes = configuration.max_answer_bytes
         self._pid = 0
         self._client: Client | None = None
         self._poolless: Client | None = None
         self._closed = False
         self._in_flight = 0
 
-    async def send(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str] | None,
-        body: bytes | None,
-        timeout_s: float,
-        *,
-        fresh: bool,
-    ) -> Response:
+    async def send(self, call: Call, *, fresh: bool) -> Response:
         client = self._client
         if fresh or client is None or self._pid != os.getpid():
             client = self._open(fresh=fresh)
@@ -166,22 +150,35 @@ class _Pool:
         cancels = task.cancelling() if task is not None else 0
         self._in_flight += 1
         try:
-            builder = client.request(method, url).timeout(_duration(timeout_s))
-            if headers:
-                builder = builder.headers(headers)
-            if body is not None:
-                builder = builder.body_bytes(body)
-            answer = await builder.build().send()
-            content = await answer.bytes()
+            builder = client.request(call.method, call.url)
+            if call.timeout_s is not None:
+                builder = builder.timeout(_duration(call.timeout_s))
+            if call.headers:
+                builder = builder.headers(call.headers)
+            if call.body is not None:
+                builder = builder.body_bytes(call.body)
+            async with builder.build_streamed() as answer:
+                content = await self._read(answer, call)
         except Exception as error:
-            raise _translate(error, method, url, timeout_s) from error
+            raise _translate(error, call) from error
         finally:
             self._in_flight -= 1
             if task is not None and task.cancelling() > cancels:
                 # The library drops a cancellation that arrives together with the answer, or with the failure;
                 # whoever asked for it relies on it.
                 raise asyncio.CancelledError
-        return Response(answer.status, answer.headers, content.to_bytes())
+        return Response(answer.status, _Headers(answer.headers), content)
+
+    async def _read(self, answer: Answer, call: Call) -> bytes:
+        """The body, decompressed, up to the limit: a few kilobytes can be packed so that they become gigabytes."""
+        reader = answer.body_reader
+        chunks, size = [], 0
+        while (chunk := await reader.read_chunk()) is not None:
+            size += len(chunk)
+            if size > self._max_bytes:
+                raise _too_large(call, self._max_bytes)
+            chunks.append(chunk.to_bytes())
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def _open(self, *, fresh: bool) -> Client:
         if self._closed:
@@ -219,6 +216,34 @@ class _Pool:
     @property
     def is_busy(self) -> bool:
         return self._pid == os.getpid() and self._in_flight > 0
+
+
+class _Headers(Mapping[str, str]):
+    """The headers of an answer. The library refuses to read a value that is not ASCII; a proxy may well send one."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: HeaderMap) -> None:
+        self._raw = raw
+
+    def __getitem__(self, name: str) -> str:
+        try:
+            return self._raw[name]
+        except ValueError:
+            return UNREADABLE_VALUE
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As a dict's: the mixin's own would cost an exception for each header that is not there."""
+        try:
+            return self._raw.get(name, default)
+        except ValueError:
+            return UNREADABLE_VALUE
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
 
 
 _CLOSED = "the HTTP client is closed"
@@ -322,7 +347,7 @@ def _with_proxy(builder: ClientBuilder, configuration: Configuration) -> ClientB
     if configuration.proxy:
         return builder.proxy(_proxy(configuration.proxy, configuration.proxy_headers))
     # HTTP_PROXY and its kin are the library's default, but nobody means them for a server on this machine.
-    return builder.no_proxy() if _is_loopback(configuration.host) else builder
+    return builder.no_proxy() if is_loopback(urlsplit(configuration.host).hostname or "") else builder
 
 
 def _proxy(url: str, headers: Mapping[str, str]) -> ProxyBuilder:
@@ -330,14 +355,6 @@ def _proxy(url: str, headers: Mapping[str, str]) -> ProxyBuilder:
 
     proxy = ProxyBuilder.all(url)
     return proxy.headers(headers) if headers else proxy
-
-
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 @lru_cache(maxsize=256)
@@ -350,7 +367,7 @@ _NOT_TLS = " (the port does not speak TLS: is it http:// rather than https://?)"
 _TIMED_OUT = ("operation timed out", "deadline has elapsed")
 
 
-def _translate(error: Exception, method: str, url: str, timeout_s: float) -> Exception:
+def _translate(error: Exception, call: Call) -> Exception:
     """The library's errors become ours; what is not about the network (a bug, an impossible URL) stays what it is."""
     from pyreqwest import exceptions
 
@@ -359,54 +376,71 @@ def _translate(error: Exception, method: str, url: str, timeout_s: float) -> Exc
     if isinstance(error, exceptions.ClientClosedError):
         return TransportError(_CLOSED)
     causes = [cause["message"] for cause in error.details["causes"] or ()]
-    what, last = f"{method} {without_password(url)}", causes[-1] if causes else error.message
+    what, last = _name(call), causes[-1] if causes else error.message
     connecting = "client error (Connect)" in causes
     # The library names its errors by the words in their text, and the URL of a poll has "timeout" in it. What counts
     # is the last cause; a dead HTTP/2 connection is told by its pings, not by the time this request took.
     if last in _TIMED_OUT and "keep-alive timed out" not in causes:
-        return ConnectError(f"{what}: no connection in time") if connecting else _timeout(what, timeout_s)
+        return ConnectError(f"{what}: no connection in time") if connecting else _timeout(call)
     if connecting:
         hint = _NOT_TLS if "InvalidContentType" in last else ""
         return ConnectError(f"{what}: no connection: {last}{hint}")
     return ConnectionLost(f"{what}: {last}")
 
 
-def _timeout(what: str, timeout_s: float) -> RequestTimeout:
-    return RequestTimeout(f"{what}: no answer within {timeout_s:g} s")
+def _name(call: Call) -> str:
+    return f"{call.method} {without_password(call.url)}"
+
+
+def _timeout(call: Call) -> RequestTimeout:
+    return RequestTimeout(f"{_name(call)}: no answer within {call.timeout_s:g} s")
+
+
+def _too_large(call: Call, limit_bytes: int) -> AnswerTooLarge:
+    return AnswerTooLarge(
+        f"{_name(call)}: the answer is larger than max_answer_bytes={limit_bytes} (CONDUCTOR_HTTP_MAX_ANSWER_BYTES)"
+    )
 
 
 class _HttpxTransport:
     """A user's `httpx.AsyncClient`. Its module is taken from the client; we neither need nor import it."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, max_bytes: int) -> None:
         self._client = client
+        self._max_bytes = max_bytes
         self._httpx: Any = sys.modules.get("httpx")
 
-    async def send(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str] | None,
-        body: bytes | None,
-        timeout_s: float,
-        *,
-        fresh: bool,  # noqa: ARG002 (its pool is its own)
-    ) -> Response:
+    async def send(self, call: Call, *, fresh: bool) -> Response:  # noqa: ARG002 (its pool is its own)
         try:
-            answer = await self._client.request(method, url, headers=headers, content=body, timeout=timeout_s)
+            async with self._client.stream(
+                call.method, call.url, headers=call.headers, content=call.body, timeout=call.timeout_s
+            ) as answer:
+                content = await self._read(answer, call)
         except Exception as error:
-            raise self._translated(error, f"{method} {without_password(url)}", timeout_s) from error
-        return Response(answer.status_code, answer.headers, answer.content)
+            raise self._translated(error, call) from error
+        return Response(answer.status_code, answer.headers, content)
 
-    def _translated(self, error: Exception, what: str, timeout_s: float) -> Exception:
-        httpx = self._httpx
+    async def _read(self, answer: Any, call: Call) -> bytes:
+        content = bytearray()
+        async for chunk in answer.aiter_bytes():
+            content += chunk
+            if len(content) > self._max_bytes:
+                raise _too_large(call, self._max_bytes)
+        return bytes(content)
+
+    def _translated(self, error: Exception, call: Call) -> Exception:
+        httpx, what = self._httpx, _name(call)
+        if isinstance(error, ConductorError):
+            return error
+        if httpx is not None and isinstance(error, httpx.DecodingError | httpx.TooManyRedirects):
+            return MalformedAnswer(f"{what}: {error}")
         if httpx is None or not isinstance(error, httpx.TransportError):
             closed = getattr(self._client, "is_closed", False)
             return TransportError(f"{what}: the http_client is closed") if closed else error
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
             return ConnectError(f"{what}: no connection: {error}")
         if isinstance(error, httpx.TimeoutException):
-            return _timeout(what, timeout_s)
+            return _timeout(call)
         return ConnectionLost(f"{what}: {error or type(error).__name__}")
 
     async def close(self) -> None:

@@ -1,16 +1,16 @@
-"""The access token: fetched once, renewed before its end, by one caller for all who share a Configuration (P17)."""
+"""The access token: fetched once, renewed before its end, by one caller for all who share a Configuration."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
-import random
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from weakref import WeakKeyDictionary
 
+from conductor.backoff import Backoff
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.errors import ConductorError
 from conductor.clock import SYSTEM_CLOCK, Clock
@@ -44,6 +44,8 @@ class TokenKeeper:
         # The keeper is found by its Configuration, so it must not keep it alive through the registry's value.
         self._clock = clock
         self._settings = configuration.authentication_settings
+        #: Whether calls need a token that is fetched with an access key.
+        self.needed = self._settings is not None
         self._life_s = configuration.auth_token_ttl_min * 60.0
         #: Counts the tokens fetched; a call remembers it to know whether somebody renewed meanwhile.
         self.generation = 0
@@ -59,14 +61,12 @@ class TokenKeeper:
         self._renew_at_s = 0.0
         self._without_auth = False
         self._told = False
-        self._fetches = _Patience(self._clock)
-        self._refusals = _Patience(self._clock)
+        self._fetches = _Pause(self._clock)
+        self._refusals = _Pause(self._clock)
 
-    async def current(self, configuration: Configuration, fetch: Fetch) -> str | None:
-        """The token to send now. Fetches the first one; renews one that is near its end while others go on with it."""
+    async def refresh(self, configuration: Configuration, fetch: Fetch) -> None:
+        """Before a call: fetch the first token, or renew one that is near its end while others go on with it."""
         token = configuration.AUTH_TOKEN
-        if self._settings is None:
-            return token
         if self._pid != os.getpid():  # a forked child: the fetch under way, if any, is its parent's
             self._start_over()
         if token is None:
@@ -74,7 +74,6 @@ class TokenKeeper:
                 await self._renew(configuration, fetch)
         elif self._is_due(configuration, token) and self._flight is None:
             await self._renew(configuration, fetch)
-        return configuration.AUTH_TOKEN
 
     async def after_refusal(self, configuration: Configuration, generation: int, fetch: Fetch) -> bool:
         """A call made at that generation was refused. True: there is a newer token, so repeat it once."""
@@ -87,7 +86,7 @@ class TokenKeeper:
         return self.generation != generation
 
     def _tell_once(self, configuration: Configuration) -> None:
-        """Who refuses us, and what to do about it: the calls that fail by it say neither."""
+        """Say which server refuses us and what to do about it: the calls that fail because of it do not."""
         if self._told:
             return
         self._told = True
@@ -158,23 +157,22 @@ class TokenKeeper:
         self.generation += 1
 
 
-class _Patience:
-    """Waits of 2, 4, … 60 s between attempts that keep failing."""
+class _Pause:
+    """No further attempt before the time that a Backoff asks for: 2, 4, … 60 s while attempts keep failing."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._failures = 0
+        self._backoff = Backoff(2.0, MAX_WAIT_S, jitter=0.2)
         self._not_before_s = 0.0
 
     def is_over(self) -> bool:
         return self._clock.monotonic() >= self._not_before_s
 
     def failed(self) -> float:
-        self._failures += 1
-        wait_s = min(2.0 ** min(self._failures, 10), MAX_WAIT_S) * random.uniform(0.8, 1.0)
+        wait_s = self._backoff.next()
         self._not_before_s = self._clock.monotonic() + wait_s
         return wait_s
 
     def succeeded(self) -> None:
-        self._failures = 0
+        self._backoff.reset()
         self._not_before_s = 0.0

@@ -1,5 +1,13 @@
 """`MetadataClient` under its name in conductor-python."""
 
-from conductor.client.metadata_client import MetadataClient as OrkesMetadataClient
+from __future__ import annotations
 
-__all__ = ["OrkesMetadataClient"]
+from conductor.client.metadata_client import MetadataClient
+
+
+class OrkesMetadataClient(MetadataClient):
+    """Definitions on a server."""
+
+    def unregister_workflow_def(self, name: str, version: int) -> None:  # the name it has there
+        """Delete one version of a workflow definition."""
+        super().unregister_workflow_def(name, version)

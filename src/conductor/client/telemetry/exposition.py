@@ -1,89 +1,93 @@
-"""Totals as Prometheus reads them. The only file that knows prometheus-client."""
+"""The totals of all processes as Prometheus reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
-from conductor.client.telemetry import sketch
-from conductor.client.telemetry.metric_file import WINDOWS, Key
-from conductor.client.telemetry.metrics import METRICS, QUANTILES, Kind, Metric
-from conductor.client.telemetry.totals import Totals
+from conductor.client.telemetry.metric_file import Key
+from conductor.client.telemetry.metrics import CANONICAL, FAILED, FAILURE, HISTOGRAMS, METRICS, QUANTILES, Canonical
+from conductor.client.telemetry.metrics_directory import Totals
+from conductor.client.telemetry.numbers import WINDOWS, quantiles
+from conductor.exposition import DEFAULT_BUCKETS, Buckets, Kind, Metric, Sample, histogram_samples, scrape
 
-if TYPE_CHECKING:
-    from prometheus_client import Metric as Family
-
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+NO_LABELS: Mapping[str, str] = {}
+_SUMMARY_OF = {histogram: summary for summary, histogram in HISTOGRAMS.items()}
 
 
-class MetricsUnavailable(ImportError):
-    """Metrics were asked for and their library is not installed."""
+def render(
+    totals: Totals, minute: int, accept: str = "", *, buckets: Buckets = DEFAULT_BUCKETS, canonical: bool = False
+) -> tuple[bytes, str]:
+    """The text of a scrape and its content type; `minute` is the current one (quantiles look back from it)."""
+    return scrape(families(totals, minute, buckets=buckets, canonical=canonical), accept)
 
 
-def require_prometheus() -> None:
-    """Raise MetricsUnavailable, with what to do, unless prometheus-client can be imported."""
-    try:
-        import prometheus_client  # noqa: F401
-    except ImportError as error:
-        raise MetricsUnavailable(
-            "Metrics need the package prometheus-client: pip install 'conductor-worker[metrics]'"
-        ) from error
+def families(
+    totals: Totals, minute: int, *, buckets: Buckets = DEFAULT_BUCKETS, canonical: bool = False
+) -> Iterator[tuple[Metric, Iterator[Sample]]]:
+    """Every metric and its series; `canonical` is under the names that all of Conductor's SDKs use."""
+    found = _Families(totals, minute, buckets)
+    replaced = {one.source for one in CANONICAL} | set(HISTOGRAMS.values()) if canonical else set()
+    for metric in METRICS:
+        if metric not in replaced:
+            yield metric, found.samples_of(metric)
+    for one in CANONICAL if canonical else ():
+        yield one.metric, found.canonical(one)
 
 
-def render(totals: Totals, minute: int) -> bytes:
-    """The text of a scrape; `minute` is the current one (quantiles look back from it)."""
-    from prometheus_client import CollectorRegistry, generate_latest
+class _Families:
+    """The samples of each metric."""
 
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(totals, minute))
-    return generate_latest(registry)
-
-
-class _Collector:
-    """Hands the totals to prometheus-client, one family per metric that has a series."""
-
-    def __init__(self, totals: Totals, minute: int) -> None:
+    def __init__(self, totals: Totals, minute: int, buckets: Buckets) -> None:
         self._totals = totals
+        self._buckets = buckets
+        self._histograms = _by_name(totals.histograms)
         self._oldest_minute = minute - WINDOWS + 1
         self._counters = _by_name(totals.counters)
         self._gauges = _by_name(totals.gauges)
         self._sketches = _by_name(totals.sketches)
 
-    def collect(self) -> Iterator[Family]:
-        """Every metric that has a series, in the order of the table."""
-        from prometheus_client import Metric as Family
+    def samples_of(self, metric: Metric) -> Iterator[Sample]:
+        """Every series of a metric."""
+        if metric.kind is Kind.COUNTER:
+            return self._counter(metric.name, metric.labels)
+        if metric.kind is Kind.HISTOGRAM:
+            return self._histogram(metric, _SUMMARY_OF[metric])
+        return self._gauge(metric) if metric.kind is Kind.GAUGE else self._summary(metric)
 
-        fill: dict[Kind, Callable[[Family, Metric], None]] = {
-            Kind.COUNTER: self._fill_counter,
-            Kind.GAUGE: self._fill_gauge,
-            Kind.SUMMARY: self._fill_summary,
-        }
-        for metric in METRICS:
-            # The library names a counter's family without the suffix, and adds it again.
-            family = Family(metric.name.removesuffix("_total"), metric.text, metric.kind.name.lower())
-            fill[metric.kind](family, metric)
-            if family.samples:
-                yield family
+    def canonical(self, one: Canonical) -> Iterator[Sample]:
+        """Every series of a metric under its canonical name."""
+        if one.metric.kind is Kind.HISTOGRAM:
+            yield from self._histogram(one.metric, one.source, dict(one.fixed))
+            return
+        for sample in self.samples_of(one.source):
+            yield sample._replace(name=one.metric.name)
 
-    def _fill_counter(self, family: Family, metric: Metric) -> None:
-        for key in self._counters.get(metric.name, ()):
-            family.add_sample(metric.name, _labels(metric.labels, key), self._totals.counters[key])
+    def _histogram(self, metric: Metric, source: Metric, fixed: Mapping[str, str] = NO_LABELS) -> Iterator[Sample]:
+        bounds = self._buckets.of(source.name)
+        for key in self._histograms.get(f"{source.name}_bucket", ()):
+            labels = {**_labels(source.labels + source.tally_labels, key), **fixed}
+            if metric is not HISTOGRAMS[source] and labels.get("status") == FAILED:
+                labels["status"] = FAILURE
+            counts = self._totals.histograms[key][: len(bounds) + 1]
+            total = self._totals.counters.get((f"{source.name}_sum", *key[1:]), 0.0)
+            yield from histogram_samples(metric.name, labels, bounds, counts, total)
 
-    def _fill_gauge(self, family: Family, metric: Metric) -> None:
+    def _counter(self, name: str, labels: tuple[str, ...]) -> Iterator[Sample]:
+        for key in self._counters.get(name, ()):
+            yield Sample(name, _labels(labels, key), self._totals.counters[key])
+
+    def _gauge(self, metric: Metric) -> Iterator[Sample]:
         for key in self._gauges.get(metric.name, ()):
-            family.add_sample(metric.name, _labels(metric.labels, key), self._totals.gauges[key])
+            yield Sample(metric.name, _labels(metric.labels, key), self._totals.gauges[key])
 
-    def _fill_summary(self, family: Family, metric: Metric) -> None:
+    def _summary(self, metric: Metric) -> Iterator[Sample]:
         for key in self._sketches.get(metric.name, ()):
             spread = self._totals.recent(key, self._oldest_minute)
             labels = _labels(metric.labels, key)
-            for quantile, value in zip(QUANTILES, sketch.quantiles(spread, QUANTILES), strict=True):
-                family.add_sample(metric.name, {**labels, "quantile": str(quantile)}, value)
+            for quantile, value in zip(QUANTILES, quantiles(spread, QUANTILES), strict=True):
+                yield Sample(metric.name, {**labels, "quantile": str(quantile)}, value)
         for suffix in ("_count", "_sum"):
-            name = metric.name + suffix
-            for key in self._counters.get(name, ()):
-                labels = _labels(metric.labels + metric.tally_labels, key)
-                family.add_sample(name, labels, self._totals.counters[key])
+            yield from self._counter(metric.name + suffix, metric.labels + metric.tally_labels)
 
 
 def _by_name(series: Iterable[Key]) -> dict[str, list[Key]]:

@@ -1,10 +1,14 @@
 """The numbers of one process, in a memory-mapped file: a store is a few nanoseconds, and `kill -9` loses none of them.
 
+That is why there is a file format at all. Snapshots sent to the parent once a second would be less code, and would lose
+the last second of a process that is killed: the very second that one wants to know about. Here counts are exact.
+
 A file is a row of chunks; a chunk is a header (magic, bytes used) and records; a record is its own header (size,
-kind, length of the key), the key `["name", "label value", ...]` as JSON, and a payload of eight-byte words:
+kind, length of the key), the key `["name", "label value", ...]` as JSON, and a payload of eight-byte words (`numbers`):
 
 - COUNTER and GAUGE: one double.
-- SKETCH: one block per minute of the last six, each the minute's number and its buckets (see `sketch`).
+- SKETCH: one block per minute of the last six, each the minute's number and its buckets.
+- HISTOGRAM: how many values lie between its bounds, one double each; whoever reads it knows the bounds.
 - TEXT: a length and the bytes.
 
 A record is written before the chunk's used-bytes word says so, hence a reader sees whole records or none. Only the
@@ -13,10 +17,8 @@ owner writes; it holds an exclusive `flock` for as long as it lives, which is ho
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
-import math
 import mmap
 import os
 import struct
@@ -29,15 +31,23 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from conductor.client.telemetry.sketch import BUCKETS, LARGEST, OFFSET, SCALE, SMALLEST, Spread, bucket_of
+from conductor.client.telemetry.numbers import (
+    HISTOGRAM_BYTES,
+    SKETCH_BYTES,
+    TEXT_BYTES,
+    Number,
+    Sketch,
+    Spread,
+    Summary,
+    Text,
+    text_in,
+    windows_in,
+)
+from conductor.exposition import DEFAULT_BUCKETS, Buckets
+from conductor.machine import try_lock, unlock
 
 logger = logging.getLogger(__name__)
 
-#: Quantiles are over this many windows of this length, the youngest of them unfinished.
-WINDOWS = 6
-WINDOW_S = 60.0
-#: A text is cut here.
-TEXT_BYTES = 248
 #: A label value is cut here.
 LABEL_CHARS = 200
 
@@ -45,12 +55,6 @@ CHUNK_BYTES = 128 * 1024
 _MAGIC = 0x314D5743_00000000  # "CWM1"
 _CHUNK_HEADER = struct.Struct("=QQ")
 _RECORD_HEADER = struct.Struct("=IHH")
-#: The minute's number, then its buckets as 32-bit words.
-_WINDOW_BYTES = (8 + 4 * BUCKETS + 7) // 8 * 8
-
-#: Added to the number of a minute where it is stored: 0 is a block that was never used.
-_FIRST_MINUTE = 1
-_log = math.log
 
 Key = tuple[str, ...]
 T = TypeVar("T")
@@ -65,101 +69,17 @@ class Payload(IntEnum):
     GAUGE = 2
     SKETCH = 3
     TEXT = 4
+    #: Only grows, and outlives its process.
+    HISTOGRAM = 5
 
 
 _PAYLOAD_BYTES = {
     Payload.COUNTER: 8,
     Payload.GAUGE: 8,
-    Payload.SKETCH: WINDOWS * _WINDOW_BYTES,
+    Payload.SKETCH: SKETCH_BYTES,
     Payload.TEXT: 8 + TEXT_BYTES,
+    Payload.HISTOGRAM: HISTOGRAM_BYTES,
 }
-
-
-class Number:
-    """One double in the file. There is one object per record, hence it may remember what the record says."""
-
-    __slots__ = ("_cell", "_lock", "value")
-
-    def __init__(self, payload: memoryview, lock: threading.Lock) -> None:
-        self._cell = payload.cast("d")
-        self._lock = lock
-        #: What it says now.
-        self.value = 0.0
-
-    def add(self, amount: float = 1.0) -> None:
-        """Count."""
-        with self._lock:
-            self.value = self._cell[0] = self.value + amount
-
-    def set(self, value: float) -> None:
-        """Replace: for gauges."""
-        self.value = self._cell[0] = value
-
-
-class Sketch:
-    """How values were spread in each of the last minutes. Whoever adds to it holds the file's lock."""
-
-    __slots__ = ("_minutes", "_windows", "buckets", "minute")
-
-    def __init__(self, payload: memoryview) -> None:
-        blocks = [payload[i * _WINDOW_BYTES : (i + 1) * _WINDOW_BYTES] for i in range(WINDOWS)]
-        self._minutes = [block[:8].cast("Q") for block in blocks]
-        self._windows = [block[8 : 8 + 4 * BUCKETS].cast("I") for block in blocks]
-        self.minute = -1.0
-        self.buckets = self._windows[0]
-
-    def turn_to(self, minute: float) -> None:
-        """Count in another minute from now on."""
-        self.minute = minute
-        stored = int(minute) + _FIRST_MINUTE
-        number, self.buckets = self._minutes[stored % WINDOWS], self._windows[stored % WINDOWS]
-        if number[0]:
-            # Unnumbered while it is wiped, so that a reader never takes old counts for new ones.
-            number[0] = 0
-            self.buckets.cast("B")[:] = bytes(4 * BUCKETS)
-        number[0] = stored
-
-
-class Summary:
-    """Count and sum of all values ever, and the spread of the recent ones."""
-
-    __slots__ = ("_count", "_count_cell", "_lock", "_now", "_sketch", "_sum", "_sum_cell")
-
-    def __init__(self, count: Number, total: Number, sketch: Sketch, now: Callable[[], float]) -> None:
-        self._count_cell, self._sum_cell, self._lock = count._cell, total._cell, count._lock
-        self._count = self._sum = 0.0
-        self._sketch = sketch
-        self._now = now
-
-    def observe(self, value: float) -> None:
-        """Count one value. Written for speed: a worker does this several times per task."""
-        minute = self._now() // WINDOW_S
-        bucket = int(_log(value) * SCALE + OFFSET) if SMALLEST < value < LARGEST else bucket_of(value)
-        sketch = self._sketch
-        self._lock.acquire()
-        try:
-            self._count = self._count_cell[0] = self._count + 1.0
-            self._sum = self._sum_cell[0] = self._sum + value
-            if minute != sketch.minute:
-                sketch.turn_to(minute)
-            sketch.buckets[bucket] += 1
-        finally:
-            self._lock.release()
-
-
-class Text:
-    """A short text in the file: the last error, for instance."""
-
-    __slots__ = ("_payload",)
-
-    def __init__(self, payload: memoryview) -> None:
-        self._payload = payload
-
-    def set(self, text: str) -> None:
-        """Replace it; a long one is cut."""
-        data = text.encode("utf-8", "replace")[:TEXT_BYTES]
-        self._payload[8 : 8 + len(data)] = data
-        self._payload[:8] = struct.pack("=Q", len(data))
 
 
 class MetricFile:
@@ -168,7 +88,13 @@ class MetricFile:
     A disk that fills up or fails stops no worker: one line says so, and counting goes on where nobody reads it.
     """
 
-    def __init__(self, path: Path | None = None, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        path: Path | None = None,
+        now: Callable[[], float] = time.monotonic,
+        buckets: Buckets = DEFAULT_BUCKETS,
+    ) -> None:
+        self._buckets = buckets
         self.path = path
         self._now = now
         self._lock = threading.Lock()
@@ -189,7 +115,7 @@ class MetricFile:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._fd = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try_lock(self._fd)
             self._add_chunk()
             unfinished.rename(path)
         except OSError as error:
@@ -212,15 +138,18 @@ class MetricFile:
         tally = (*labels, *tally_labels)
         count, total = self.counter(f"{name}_count", *tally), self.counter(f"{name}_sum", *tally)
         sketch = self._one(Payload.SKETCH, (name, *labels), Sketch)
+        histogram = self._one(Payload.HISTOGRAM, (f"{name}_bucket", *tally), _cells)
         with self._grow_lock:
-            return self._summaries.setdefault((name, *tally), Summary(count, total, sketch, self._now))
+            bounds = self._buckets.of(name)
+            made = Summary(count, total, sketch, histogram, bounds, self._now)
+            return self._summaries.setdefault((name, *tally), made)
 
     def close(self) -> None:
         """Give the file up: what it says now is final. What is still counted goes nowhere, harmlessly."""
         fd, self._fd, self._growing = self._fd, -1, False
         if fd >= 0:
             # By hand: the maps hold copies of the descriptor, and with them the lock.
-            fcntl.flock(fd, fcntl.LOCK_UN)
+            unlock(fd)
             os.close(fd)
 
     def _give_up(self, error: OSError) -> None:
@@ -282,30 +211,21 @@ class Record:
         """The value of a COUNTER or GAUGE."""
         return float(self.payload.cast("d")[0])
 
+    def counts(self) -> list[float]:
+        """The counts of a HISTOGRAM."""
+        return list(self.payload.cast("d"))
+
     def windows(self) -> Iterator[tuple[int, Spread]]:
         """(minute, its spread) of each block in use of a SKETCH."""
-        for start in range(0, WINDOWS * _WINDOW_BYTES, _WINDOW_BYTES):
-            minute = self.payload[start : start + 8].cast("Q")[0]
-            if minute:
-                yield minute, _spread(bytes(self.payload[start + 8 : start + 8 + 4 * BUCKETS]))
+        return windows_in(self.payload)
 
     def text(self) -> str:
         """The value of a TEXT."""
-        length = min(self.payload[:8].cast("Q")[0], TEXT_BYTES)
-        return bytes(self.payload[8 : 8 + length]).decode("utf-8", "replace")
+        return text_in(self.payload)
 
 
-def current_minute(now_s: float) -> int:
-    """The number of the minute that a monotonic time is in, as files store it."""
-    return int(now_s // WINDOW_S) + _FIRST_MINUTE
-
-
-def _spread(words: bytes) -> Spread:
-    # Nearly all buckets are empty, on both sides of those in use: skip these at the speed of C.
-    first = (len(words) - len(words.lstrip(b"\0"))) // 4
-    last = (len(words.rstrip(b"\0")) + 3) // 4
-    counts = memoryview(words)[4 * first : 4 * last].cast("I").tolist()
-    return {bucket: count for bucket, count in enumerate(counts, first) if count}
+def _cells(payload: memoryview) -> memoryview[float]:
+    return payload.cast("d")
 
 
 def read_records(content: bytes) -> Iterator[Record]:

@@ -13,6 +13,7 @@ from conductor.client.event.task_runner_events import (
     PollStarted,
     TaskExecutionCompleted,
     TaskExecutionFailure,
+    TaskExecutionStarted,
     TaskLeaseExtended,
     TaskLeaseLost,
     TaskRunnerEventsListener,
@@ -22,10 +23,12 @@ from conductor.client.event.task_runner_events import (
     WorkerStarted,
 )
 from conductor.client.telemetry import metrics
-from conductor.client.telemetry.exposition import render, require_prometheus
-from conductor.client.telemetry.metric_file import MetricFile, Number, Summary, current_minute
-from conductor.client.telemetry.metrics import FAILED, SUCCESS, Kind, Metric
+from conductor.client.telemetry.exposition import render
+from conductor.client.telemetry.metric_file import MetricFile
+from conductor.client.telemetry.metrics import FAILED, SUCCESS
 from conductor.client.telemetry.metrics_directory import MetricsDirectory, MetricsPlace
+from conductor.client.telemetry.numbers import Number, Summary, current_minute
+from conductor.exposition import Buckets, Kind, Metric, require_prometheus
 
 #: So many values may a label have (error classes of one task type, addresses of the server); the rest is OTHER.
 MAX_LABEL_VALUES = 100
@@ -49,9 +52,12 @@ class MetricsCollector(TaskRunnerEventsListener):
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._directory: MetricsDirectory | None = None
+        self._canonical = False
         if place is None:
             require_prometheus()
-            self._directory = MetricsDirectory(settings.directory if settings else None)
+            settings = settings or MetricsSettings()
+            self._canonical = settings.canonical
+            self._directory = MetricsDirectory(settings.directory, buckets=Buckets(settings.buckets))
             place = self._directory.place
         self._place = place
         self.file: MetricFile = place.new_file(now)
@@ -70,6 +76,7 @@ class MetricsCollector(TaskRunnerEventsListener):
         self._verdicts = self._counters(metrics.VERDICT_TOTAL)
         self._leases_extended = self._counters(metrics.LEASE_EXTENDED_TOTAL)
         self._leases_lost = self._counters(metrics.LEASE_LOST_TOTAL)
+        self._started = self._counters(metrics.EXECUTION_STARTED_TOTAL)
         self._requests = self._summaries(metrics.HTTP_REQUEST)
         self._gauges: dict[tuple[str, str], Number] = {}
 
@@ -79,7 +86,7 @@ class MetricsCollector(TaskRunnerEventsListener):
         return cls(place=place, now=now)
 
     def __reduce__(self) -> tuple[Callable[[MetricsPlace], MetricsCollector], tuple[MetricsPlace]]:
-        """In another process it is another collector, of the same whole."""
+        """In another process it becomes a collector of its own, for the same hub."""
         return MetricsCollector.for_process, (self._place,)
 
     def on_poll_started(self, event: PollStarted) -> None:
@@ -95,9 +102,13 @@ class MetricsCollector(TaskRunnerEventsListener):
     def on_poll_failure(self, event: PollFailure) -> None:
         self._poll_errors[event.task_type, type(event.cause).__name__].add()
 
+    def on_task_execution_started(self, event: TaskExecutionStarted) -> None:
+        self._started[event.task_type].add()
+
     def on_task_execution_completed(self, event: TaskExecutionCompleted) -> None:
         self._success_time[event.task_type].observe(event.duration_ms / 1000)
-        self._result_size[event.task_type].observe(event.output_size_bytes)
+        if event.output_size_bytes is not None:  # listeners of conductor-python need not say it
+            self._result_size[event.task_type].observe(event.output_size_bytes)
 
     def on_task_execution_failure(self, event: TaskExecutionFailure) -> None:
         self._failure_time[event.task_type].observe(event.duration_ms / 1000)
@@ -129,6 +140,46 @@ class MetricsCollector(TaskRunnerEventsListener):
         """Count one request to the server. `uri` is the template of the path: never one with an id in it."""
         self._requests[method, uri, str(status)].observe(seconds)
 
+    # -- by hand, under conductor-python's names -----------------------------------------------------------------
+
+    def increment_task_poll(self, task_type: str) -> None:
+        """Count one poll."""
+        self._polls[task_type].add()
+
+    def increment_task_poll_error(self, task_type: str, exception: object) -> None:
+        """Count one poll that failed; `exception` is the exception, its class, or its name."""
+        self._poll_errors[task_type, _class_name(exception)].add()
+
+    def increment_task_execution_error(self, task_type: str, exception: object) -> None:
+        """Count one execution that failed."""
+        self._execute_errors[task_type, _class_name(exception)].add()
+
+    def increment_task_update_error(self, task_type: str, exception: object) -> None:
+        """Count one report that had to be sent again."""
+        self._update_errors[task_type, _class_name(exception)].add()
+
+    def record_task_poll_time(self, task_type: str, time_spent: float, status: str = SUCCESS) -> None:  # noqa: ARG002
+        """Say how many seconds a poll took; polls have no status here, failed ones are counted as errors."""
+        self._poll_time[task_type].observe(time_spent)
+
+    def record_task_execute_time(self, task_type: str, time_spent: float, status: str = SUCCESS) -> None:
+        """Say how many seconds an execution took, and whether it was a SUCCESS."""
+        (self._success_time if status == SUCCESS else self._failure_time)[task_type].observe(time_spent)
+
+    def record_task_update_time(self, task_type: str, time_spent: float, status: str = SUCCESS) -> None:  # noqa: ARG002
+        """Say how many seconds a report took; reports have no status here, but verdicts, which are counted apart."""
+        self._update_time[task_type].observe(time_spent)
+
+    def record_task_result_payload_size(self, task_type: str, payload_size: int) -> None:
+        """Say how many bytes an output has."""
+        self._result_size[task_type].observe(payload_size)
+
+    def record_api_request_time(
+        self, method: str, uri: str, status: str, time_spent: float, metric_uri: str | None = None
+    ) -> None:
+        """Count one request; `metric_uri` is the template of the path, in place of the path itself."""
+        self.on_request(method, metric_uri or uri, status, time_spent)
+
     def set_gauge(self, metric: Metric, task_type: str, value: float) -> None:
         """Say how things stand now: `set_gauge(metrics.SLOTS_IN_USE, "my_task", 3)`."""
         gauge = self._gauges.get((metric.name, task_type))
@@ -142,7 +193,8 @@ class MetricsCollector(TaskRunnerEventsListener):
         """What was counted, as Prometheus text. (Only of a collector on its own; a handler's hub renders for all.)"""
         if self._directory is None:
             raise RuntimeError("this collector belongs to a hub: ask the hub for the metrics of all processes")
-        return render(self._directory.totals(), current_minute(time.monotonic()))
+        minute, buckets = current_minute(time.monotonic()), self._place.buckets
+        return render(self._directory.totals(), minute, buckets=buckets, canonical=self._canonical)[0]
 
     def close(self) -> None:
         """Count no more. Files are removed, unless a hub is still to read them."""
@@ -155,6 +207,12 @@ class MetricsCollector(TaskRunnerEventsListener):
 
     def _summaries(self, metric: Metric, *tally_labels: str) -> _Series[Summary]:
         return _Series(lambda labels: self.file.summary(metric.name, labels, tally_labels))
+
+
+def _class_name(exception: object) -> str:
+    if isinstance(exception, str):
+        return exception
+    return exception.__name__ if isinstance(exception, type) else type(exception).__name__
 
 
 class _Series(dict[Any, T]):

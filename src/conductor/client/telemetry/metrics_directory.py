@@ -1,4 +1,4 @@
-"""Where the processes of one handler meet: a directory with one file per process, and what the ended ones had counted.
+"""Where the processes of one handler meet: a directory with one file per process, and the sum of what they counted.
 
 Names begin with the handler's own prefix, so several handlers may share a directory. Each holds a lock on
 `<prefix>.lock` while it lives; files of a prefix whose lock is free are swept by the next handler that comes by.
@@ -6,31 +6,34 @@ Names begin with the handler's own prefix, so several handlers may share a direc
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from conductor.client.telemetry.metric_file import WINDOWS, MetricFile, Record, current_minute, read_records
-from conductor.client.telemetry.totals import Totals
+from conductor.client.telemetry.metric_file import Key, MetricFile, Payload, Record, read_records
+from conductor.client.telemetry.numbers import WINDOWS, Spread, current_minute, merge
+from conductor.exposition import DEFAULT_BUCKETS, Buckets
+from conductor.machine import try_lock
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsPlace:
-    """What a child process must know to take part: where, and under which prefix. Picklable."""
+    """What a child process must know to take part: where, under which prefix, with which buckets. Picklable."""
 
     directory: Path
     prefix: str
+    buckets: Buckets = DEFAULT_BUCKETS
 
     def new_file(self, now: Callable[[], float] = time.monotonic) -> MetricFile:
         """A file for this process. Several in one process are fine."""
-        return MetricFile(self.directory / f"{self.prefix}-{os.getpid()}-{uuid.uuid4().hex[:8]}.db", now)
+        name = f"{self.prefix}-{os.getpid()}-{uuid.uuid4().hex[:8]}.db"
+        return MetricFile(self.directory / name, now, self.buckets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,63 @@ class ProcessRecords:
     records: list[Record]
 
 
+class Totals:
+    """The numbers of many processes, added up by key. Those of ended ones stay in it, but for gauges and texts."""
+
+    def __init__(self) -> None:
+        self.counters: dict[Key, float] = {}
+        self.gauges: dict[Key, float] = {}
+        #: Counts between bounds.
+        self.histograms: dict[Key, list[float]] = {}
+        #: Spreads by minute.
+        self.sketches: dict[Key, dict[int, Spread]] = {}
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Add the numbers of a live process."""
+        for record in records:
+            if record.kind is Payload.COUNTER:
+                self.counters[record.key] = self.counters.get(record.key, 0.0) + record.number()
+            elif record.kind is Payload.GAUGE:
+                self.gauges[record.key] = self.gauges.get(record.key, 0.0) + record.number()
+            elif record.kind is Payload.SKETCH:
+                self._add_sketch(record)
+            elif record.kind is Payload.HISTOGRAM:
+                self._add_histogram(record)
+
+    def add_ended(self, records: Iterable[Record]) -> None:
+        """Add what remains of an ended process."""
+        self.add(record for record in records if record.kind is not Payload.GAUGE)
+
+    def copy(self) -> Totals:
+        """One to add to while this one stays as it is."""
+        twin = Totals()
+        twin.counters, twin.gauges = dict(self.counters), dict(self.gauges)
+        twin.histograms = dict(self.histograms)
+        twin.sketches = {key: dict(minutes) for key, minutes in self.sketches.items()}
+        return twin
+
+    def forget_before(self, minute: int) -> None:
+        """Drop the spreads of older minutes."""
+        for minutes in self.sketches.values():
+            for old in [m for m in minutes if m < minute]:
+                del minutes[old]
+
+    def recent(self, key: Key, since_minute: int) -> Spread:
+        """The spread of a sketch's values since that minute."""
+        return merge(spread for minute, spread in self.sketches.get(key, {}).items() if minute >= since_minute)
+
+    def _add_histogram(self, record: Record) -> None:
+        known, new = self.histograms.get(record.key), record.counts()
+        # Never in place: a copy of these totals may share it.
+        self.histograms[record.key] = new if known is None else [a + b for a, b in zip(known, new, strict=True)]
+
+    def _add_sketch(self, record: Record) -> None:
+        minutes = self.sketches.setdefault(record.key, {})
+        for minute, spread in record.windows():
+            # Never in place: a copy of these totals may share it.
+            minutes[minute] = merge((minutes[minute], spread)) if minute in minutes else spread
+
+
 class MetricsDirectoryError(ValueError):
     """The directory of the metrics cannot be used; the message says why and what to do."""
 
@@ -49,10 +109,13 @@ class MetricsDirectory:
     """The reading side. `place` goes to the children; `totals()` is the sum of them all, living and ended."""
 
     def __init__(
-        self, directory: str | os.PathLike[str] | None = None, now: Callable[[], float] = time.monotonic
+        self,
+        directory: str | os.PathLike[str] | None = None,
+        now: Callable[[], float] = time.monotonic,
+        buckets: Buckets = DEFAULT_BUCKETS,
     ) -> None:
         self.path = Path(directory).absolute() if directory is not None else private_directory()
-        self.place = MetricsPlace(self.path, f"conductor-{os.getpid()}-{uuid.uuid4().hex[:8]}")
+        self.place = MetricsPlace(self.path, f"conductor-{os.getpid()}-{uuid.uuid4().hex[:8]}", buckets)
         self._now = now
         self._past = Totals()
         self._lock = threading.Lock()
@@ -115,7 +178,7 @@ class MetricsDirectory:
         for lock in self.path.glob("conductor-*.lock"):
             try:
                 with lock.open("rb") as file:
-                    if _try_lock(file.fileno()):
+                    if try_lock(file.fileno()):
                         _remove(self.path, lock.stem)
             except FileNotFoundError:
                 continue  # another handler sweeps too
@@ -136,7 +199,7 @@ def _read(path: Path) -> tuple[bool, ProcessRecords]:
     """Whether the process has ended, and what it says."""
     with path.open("rb") as file:
         # Asked before it is read: what a process counts between the two is in the file.
-        ended = _try_lock(file.fileno())
+        ended = try_lock(file.fileno())
         return ended, ProcessRecords(path, list(read_records(file.read())))
 
 
@@ -144,17 +207,9 @@ def _make_locked(path: Path) -> int:
     # Locked before it has its name, or another handler would sweep it.
     unfinished = path.with_suffix(".new")
     fd = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try_lock(fd)
     unfinished.rename(path)
     return fd
-
-
-def _try_lock(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _remove(directory: Path, prefix: str) -> None:

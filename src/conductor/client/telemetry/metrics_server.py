@@ -13,16 +13,21 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from conductor.client.telemetry.exposition import CONTENT_TYPE
 from conductor.client.telemetry.health import HealthReport
 
 logger = logging.getLogger(__name__)
 
 
 class MetricsServer:
-    """Serves what `scrape` and `health` return. `start()` raises OSError when the port cannot be had."""
+    """Serves `scrape` (of the Accept header) and `health`. `start()` raises OSError when the port cannot be had."""
 
-    def __init__(self, host: str, port: int, scrape: Callable[[], bytes], health: Callable[[], HealthReport]) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        scrape: Callable[[str], tuple[bytes, str]],
+        health: Callable[[], HealthReport],
+    ) -> None:
         self._address = (host, port)
         self._pages = {"/metrics": self._metrics, "/health": self._health, "/ready": self._ready}
         self._scrape = scrape
@@ -48,14 +53,15 @@ class MetricsServer:
         if self._thread is not None:
             self._thread.join()
 
-    def _metrics(self) -> _Page:
-        return HTTPStatus.OK, CONTENT_TYPE, self._scrape()
+    def _metrics(self, accept: str) -> _Page:
+        text, content_type = self._scrape(accept)
+        return HTTPStatus.OK, content_type, text
 
-    def _health(self) -> _Page:
+    def _health(self, _accept: str) -> _Page:
         report = self._report()
         return _json(report.healthy, report.to_dict())
 
-    def _ready(self) -> _Page:
+    def _ready(self, _accept: str) -> _Page:
         report = self._report()
         return _json(report.ready, report.to_dict())
 
@@ -75,7 +81,7 @@ class _Server(socketserver.ThreadingTCPServer):
     #: `handle_request` is called when there is one.
     timeout = 0.0
 
-    def __init__(self, address: tuple[str, int], pages: dict[str, Callable[[], _Page]]) -> None:
+    def __init__(self, address: tuple[str, int], pages: dict[str, Callable[[str], _Page]]) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.pages = pages
         super().__init__(address, _Handler)
@@ -101,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.NOT_FOUND, "text/plain", b"There are /metrics, /health and /ready.\n")
             return
         try:
-            self._answer(*page())
+            self._answer(*page(self.headers.get("Accept", "")))
         except Exception:
             logger.exception("%s could not be answered", self.path)
             self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"See the log of the worker.\n")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from conductor.client.event.task_runner_events import TaskRunnerEventsListener
 from conductor.client.telemetry import metrics
+from conductor.client.telemetry.health import HealthListener
 from conductor.client.telemetry.metrics_collector import MetricsCollector
 from conductor.client.telemetry.metrics_directory import MetricsPlace
-from conductor.client.telemetry.worker_status import HealthListener
 from conductor.clock import SYSTEM_CLOCK, Clock
 
 #: How often a loop says that it turns.
@@ -42,7 +42,7 @@ class ProcessTelemetry:
         self.health.paused(task_type, paused)
 
     async def pulse(self) -> None:
-        """Say once a second that the event loop turns, and how late it was. Runs until it is cancelled."""
+        """Note once a second that the event loop turns, and how late it was. Runs until it is cancelled."""
         lag = self.collector.file.summary(metrics.LOOP_LAG.name, (self._worker or "",))
         while True:
             self.health.beat()

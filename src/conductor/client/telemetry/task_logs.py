@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from types import TracebackType
 
 from conductor.client.context.task_context import TaskContext, current_context
+from conductor.log_lines import NO_TASK, TaskLabel
 
-#: What a record made outside of a task says.
-NO_TASK = "-"
 #: A task's records beyond this many stay out of its logs on the server; the last line says so.
 MAX_TASK_LOGS = 1000
 
@@ -27,6 +26,9 @@ class TaskLogFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Stamp the record."""
+        for argument in record.args if isinstance(record.args, tuple) else ():
+            if isinstance(argument, TaskLabel):  # a line of ours about a task that is not under way here
+                vars(record).update(argument.fields)
         for name, value in _stamp(current_context()).items():
             record.__dict__.setdefault(name, value)
         return True

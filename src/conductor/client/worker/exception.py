@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from conductor.client.context.task_context import TaskCancelled
+
+__all__ = ["NonRetryableException", "TaskCancelled"]
+
 
 class NonRetryableException(Exception):
     """Fail the task for good: FAILED_WITH_TERMINAL_ERROR, no retry whatever the task definition says.
@@ -9,7 +13,3 @@ class NonRetryableException(Exception):
     Raise it when trying again would give the same result: invalid input, a missing record, no permission.
     Its message becomes the task's reason.
     """
-
-
-class TaskCancelled(Exception):
-    """Raised by `ctx.raise_if_cancelled()` when the worker may no longer speak for the task; let it pass."""

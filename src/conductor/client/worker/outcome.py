@@ -3,95 +3,76 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import time
 import traceback
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import NamedTuple
 
-from conductor.client.context.task_context import TaskContext, TaskInProgress, task_context
-from conductor.client.http.models.task import Task
+from conductor.client.context.task_context import TaskContext, TaskInProgress
 from conductor.client.http.models.task_exec_log import TaskExecLog
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_result_status import TaskResultStatus
-from conductor.client.worker.background_event_loop import BackgroundEventLoop
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.output import OutputError, encode_output, to_output
-from conductor.client.worker.signature import InputError, read_signature
-from conductor.client.worker.worker_interface import WorkerInterface
+from conductor.client.worker.signature import InputError, missing_inputs_of
 from conductor.wire import MAX_CALLBACK_S, MAX_REASON_CHARS, printable
 
 #: Frames of our own are left out of the tracebacks that people read.
 _OWN_CODE = str(Path(__file__).parents[2])
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """A task's result, its output as it travels, and the exception that ended it, if one did."""
+class TaskOutcome(NamedTuple):
+    """How a task ended: its result, its output as it travels, and the exception that ended it, if one did."""
 
     result: TaskResult
     output: bytes
     cause: BaseException | None = None
 
 
-def call_of(worker: WorkerInterface, *, strict: bool = False) -> Callable[[Task], Any]:
-    """What to call with a task: the worker's function with its parameters filled in, or its own `execute`."""
-    function: Callable[..., Any] | None = getattr(worker, "execute_function", None)
-    if function is None:
-        from conductor.client.worker.worker import Worker
-
-        if type(worker).execute is Worker.execute:
-            name = worker.get_task_definition_name()
-            raise ValueError(
-                f"worker '{name}' has nothing to run: give it a function, Worker('{name}', function), "
-                "or write execute(task) in a subclass"
-            )
-        return worker.execute
-    signature = read_signature(function)
-
-    def call(task: Task) -> Any:
-        args, kwargs = signature.bind(task, strict=strict)
-        return function(*args, **kwargs)
-
-    return call
-
-
-def ending_of_value(value: object, context: TaskContext) -> Ending:
+def outcome_of_value(value: object, context: TaskContext) -> TaskOutcome:
     """The function returned."""
     try:
         result = _result_of(value, context)
-        _merge(result, context)
-        return Ending(result, encode_output(result.output_data))
+        if context.logs or context.output or context.callback_after_seconds is not None:
+            _merge(result, context)
+        return TaskOutcome(result, encode_output(result.output_data))
     except OutputError as error:
-        return ending_of_error(error, context)
+        return outcome_of_error(error, context)
     except Exception as error:  # objects of the user's classes are asked for their fields: anything may come out
-        return ending_of_error(OutputError("output", f"cannot be read: {reason_of(error)}"), context)
+        return outcome_of_error(OutputError("output", f"cannot be read: {reason_of(error)}"), context)
 
 
-def ending_of_error(error: BaseException, context: TaskContext) -> Ending:
+def outcome_of_error(error: BaseException, context: TaskContext) -> TaskOutcome:
     """The function raised, or its input or output could not be converted."""
     terminal = isinstance(error, NonRetryableException | InputError | OutputError)
     status = TaskResultStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskResultStatus.FAILED
     result = _new_result(context, status)
     result.reason_for_incompletion = reason_of(error)
-    result.logs = [_trace_log(error, context), *context.logs]
+    result.logs = [_trace_log(error, context), *context.logs_to_tell()]
     try:
         result.output_data = to_output(context.output)
         output = encode_output(result.output_data)
     except Exception:  # what failed already must not fail to be told
         result.output_data, output = {}, b"{}"
-    return Ending(result, output, error)
+    return TaskOutcome(result, output, error)
 
 
-def handed_back(context: TaskContext, *, reason: str, callback_after_seconds: int) -> Ending:
+def outcome_of_timeout(reason: str, context: TaskContext) -> TaskOutcome:
+    """The worker stopped the function because the task's time was over; a coordinator judges that by its own rules."""
+    outcome = outcome_of_error(TimeoutError(reason), context)
+    if context.task.lease_id is not None:
+        outcome.result.timed_out = True
+    return outcome
+
+
+def hand_back(context: TaskContext, *, reason: str, callback_after_seconds: int) -> TaskOutcome:
     """The worker gives the task back unfinished; the server delivers it again."""
     result = _new_result(context, TaskResultStatus.IN_PROGRESS)
     result.reason_for_incompletion = reason
     result.callback_after_seconds = callback_after_seconds
-    result.logs = list(context.logs)
-    return Ending(result, b"{}")
+    result.logs = context.logs_to_tell()
+    return TaskOutcome(result, b"{}")
 
 
 def reason_of(error: BaseException) -> str:
@@ -105,25 +86,7 @@ def reason_of(error: BaseException) -> str:
         return name
     if not isinstance(error, NonRetryableException | InputError | OutputError):
         message = f"{name}: {message}"
-    return message[:MAX_REASON_CHARS]
-
-
-def execute_directly(worker: WorkerInterface, task: Task) -> TaskResult:
-    """Run one task in the caller's thread, outside of any runner."""
-    context = TaskContext(task, worker.get_identity())
-    with task_context(context):
-        try:
-            strict = bool(getattr(worker, "strict_schema", False))
-            value = call_of(worker, strict=strict)(task)
-            if inspect.isawaitable(value):
-                value = BackgroundEventLoop().run_coroutine(_wait_for(value))
-        except Exception as error:
-            return ending_of_error(error, context).result
-        return ending_of_value(value, context).result
-
-
-async def _wait_for(value: Awaitable[Any]) -> Any:
-    return await value
+    return "; ".join([message, *missing_inputs_of(error)])[:MAX_REASON_CHARS]
 
 
 def _result_of(value: object, context: TaskContext) -> TaskResult:
@@ -133,6 +96,8 @@ def _result_of(value: object, context: TaskContext) -> TaskResult:
         value.workflow_instance_id = value.workflow_instance_id or context.workflow_instance_id
         value.worker_id = value.worker_id or context.worker_id
         value.status = value.status or TaskResultStatus.COMPLETED
+        value.timed_out = None  # that is the worker's to say, not the function's
+        value.callback_after_seconds = int(value.callback_after_seconds or 0)
         value.logs = [_log_line(line) for line in value.logs or []]
         value.output_data = to_output(value.output_data or {})
         _check(value, context)
@@ -160,14 +125,14 @@ def _check(result: TaskResult, context: TaskContext) -> None:
     if result.status not in TaskResultStatus.__members__:
         allowed = ", ".join(TaskResultStatus.__members__)
         raise OutputError("TaskResult.status", f"is {str(result.status)!r}; there are {allowed}")
-    seconds = result.callback_after_seconds or 0
+    seconds = result.callback_after_seconds
     if not 0 <= seconds <= MAX_CALLBACK_S:
         raise OutputError("TaskResult.callback_after_seconds", f"is {seconds}; it must be 0 to {MAX_CALLBACK_S}")
 
 
 def _merge(result: TaskResult, context: TaskContext) -> None:
     """What the function said through its context: logs are added, its callback wins, its output gives way."""
-    result.logs = [*(result.logs or []), *context.logs]
+    result.logs = [*(result.logs or []), *context.logs_to_tell()]
     if context.callback_after_seconds is not None:
         result.callback_after_seconds = context.callback_after_seconds
     if context.output:
@@ -176,19 +141,32 @@ def _merge(result: TaskResult, context: TaskContext) -> None:
 
 def _new_result(context: TaskContext, status: TaskResultStatus) -> TaskResult:
     return TaskResult(
-        task_id=context.task_id,
-        workflow_instance_id=context.workflow_instance_id,
+        task_id=context.task.task_id,
+        workflow_instance_id=context.task.workflow_instance_id,
         worker_id=context.worker_id,
         status=status,
     )
 
 
-def _trace_log(error: BaseException, context: TaskContext) -> TaskExecLog:
+def trace_of(error: BaseException) -> str:
+    """The traceback as people read it, from the first line of the user's own code on."""
+    try:
+        return printable("".join(traceback.format_exception(type(error), error, _users_trace(error))))
+    except Exception:
+        return reason_of(error)
+
+
+def came_from_user(error: BaseException) -> bool:
+    """Whether the error was raised in, or passed through, the user's own code."""
+    return _users_trace(error) is not None
+
+
+def _users_trace(error: BaseException) -> TracebackType | None:
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OWN_CODE):
         trace = trace.tb_next
-    try:
-        text = printable("".join(traceback.format_exception(type(error), error, trace)))
-    except Exception:
-        text = reason_of(error)
-    return TaskExecLog(log=text, task_id=context.task_id, created_time=time.time_ns() // 1_000_000)
+    return trace
+
+
+def _trace_log(error: BaseException, context: TaskContext) -> TaskExecLog:
+    return TaskExecLog(log=trace_of(error), task_id=context.task_id, created_time=time.time_ns() // 1_000_000)

@@ -1,4 +1,4 @@
-"""What the decorator writes and the handlers read: every decorated worker of this process, by name and domain."""
+"""What the decorators write and the handlers read: the decorated workers of this process, and its lifespans."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 from conductor.client.worker.worker import Worker
+from conductor.client.worker.worker_interface import plain_function
 
 _lock = threading.Lock()
 _workers: dict[tuple[str, str | None], list[Worker]] = {}
 _by_function: dict[int, Worker] = {}
+_lifespans: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
 class DuplicateWorkerError(ValueError):
-    """Two different functions claim the same task type in the same domain."""
+    """Two different functions claim the same task type in the same domain, and `strict_registry` is on."""
 
 
 def register(worker: Worker) -> None:
@@ -25,21 +27,29 @@ def register(worker: Worker) -> None:
         others = [known for known in _workers.get(key, []) if _origin(known.execute_function) != _origin(function)]
         _workers[key] = [*others, worker]
         if function is not None:
-            _by_function[id(function)] = worker
+            _by_function[id(function)] = _by_function[id(plain_function(function))] = worker
 
 
 def registered() -> list[Worker]:
-    """All decorated workers, in order; DuplicateWorkerError if two functions claim one task type and domain."""
+    """All decorated workers, in order. Of two functions for one task type and domain, the one decorated last."""
     with _lock:
-        claims = list(_workers.items())
-    for (name, domain), workers in claims:
-        if len(workers) > 1:
-            places = " and ".join(".".join(_origin(worker.execute_function)) for worker in workers)
-            where = f" in domain '{domain}'" if domain else ""
-            raise DuplicateWorkerError(
-                f"task type '{name}'{where} is claimed by two functions: {places}. Rename one, or give it a domain"
-            )
-    return [workers[-1] for _, workers in claims if workers]
+        return [workers[-1] for workers in _workers.values() if workers]
+
+
+def contested() -> list[str]:
+    """A sentence for each task type and domain that two functions claim: which they are, and which one runs."""
+    with _lock:
+        claims = [(name, domain, workers) for (name, domain), workers in _workers.items() if len(workers) > 1]
+    return [contest(name, domain, [_place(worker) for worker in workers]) for name, domain, workers in claims]
+
+
+def contest(name: str, domain: str | None, claimants: list[str]) -> str:
+    """What to tell somebody who has several workers for one task type; the last one runs."""
+    where = f" in domain '{domain}'" if domain else ""
+    return (
+        f"task type '{name}'{where} has {len(claimants)} workers: {' and '.join(claimants)}; the last one runs. "
+        "Rename one, or give it a domain"
+    )
 
 
 def register_decorated_fn(
@@ -62,14 +72,40 @@ def get_registered_worker_names() -> list[str]:
 def worker_of(function: Callable[..., Any]) -> Worker | None:
     """The worker that the decorator made of this function, if it did."""
     found = _by_function.get(id(function))
-    return found if found is not None and found.execute_function is function else None
+    if found is None or not (found.execute_function is function or plain_function(found.execute_function) is function):
+        return None
+    return found
+
+
+def worker_from(module: str, name: str, domain: str | None) -> Worker | None:
+    """The decorated worker of this task type and domain whose function is of that module, if there is one."""
+    with _lock:
+        claimants = _workers.get((name, domain), [])
+        return next((one for one in reversed(claimants) if _origin(one.execute_function)[0] == module), None)
+
+
+def register_lifespan(function: Callable[..., Any]) -> None:
+    """Remember a lifespan. The same function again (a reload, a notebook cell) replaces its older self."""
+    with _lock:
+        _lifespans[_origin(function)] = function
+
+
+def registered_lifespans() -> list[Callable[..., Any]]:
+    """All lifespans, in order."""
+    with _lock:
+        return list(_lifespans.values())
 
 
 def clear() -> None:
-    """Forget every decorated worker. For tests."""
+    """Forget every decorated worker and every lifespan. For tests."""
     with _lock:
+        _lifespans.clear()
         _workers.clear()
         _by_function.clear()
+
+
+def _place(worker: Worker) -> str:
+    return ".".join(_origin(worker.execute_function))
 
 
 def _origin(function: Callable[..., Any] | None) -> tuple[str, str]:

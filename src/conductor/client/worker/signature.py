@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
+import logging
 import types
 import typing
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 from conductor.client.http.models.task import Task
 from conductor.client.worker.conversion import InputError, NoSchemaError, read_annotation
 from conductor.client.worker.conversion.annotation import docstring
 from conductor.client.worker.conversion.constraints import description_of
-from conductor.client.worker.conversion.hints import Unresolved, hints_of
+from conductor.client.worker.conversion.declared import Unresolved, hints_of
 from conductor.client.worker.conversion.node import Node, RawNode, Schema, SchemaWriter, member
 from conductor.client.worker.conversion.objects import (
     ObjectField,
@@ -23,11 +23,17 @@ from conductor.client.worker.conversion.objects import (
     read_fields,
     strict_readers,
 )
-from conductor.client.worker.conversion.returned import write_returned
+from conductor.client.worker.conversion.returned import wraps_result, write_returned
+from conductor.client.worker.dependencies import injected_among
+from conductor.client.worker.parameters import function_behind, open_parameters
 
-__all__ = ["InputError", "Signature", "read_signature"]
+__all__ = ["InputError", "Signature", "missing_inputs_of", "read_signature"]
+
+logger = logging.getLogger(__name__)
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
+_MISSING = "missing input: "
+_WAYS_OUT = "Give the parameter a default, or refuse such tasks with strict_schema=True"
 _cache: weakref.WeakKeyDictionary[Any, Signature] = weakref.WeakKeyDictionary()
 
 
@@ -51,11 +57,14 @@ class Signature:
     """What a worker function takes and returns."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._code = _function_behind(function)
+        self._code = function_behind(function)
         self._hints = hints_of(self._code)
         #: False if a name in the annotations could not be found.
         self.is_complete = not any(isinstance(hint, Unresolved) for hint in self._hints.values())
-        declared = _open_parameters(function)
+        parameters = open_parameters(function)
+        #: The parameters that are no input: who provides them, by name.
+        self.injected = injected_among(parameters, self._hints, self._code.__name__)
+        declared = [p for p in parameters if p.name not in self.injected]
         named = [p for p in declared if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         #: The parameter that receives the task itself, if there is one.
         self.task_parameter = self._name_of_task_parameter(named)
@@ -64,6 +73,8 @@ class Signature:
         self._positional = [p for p in named if p.kind is p.POSITIONAL_ONLY]
         self._fields = [self._field(p) for p in named if p.name != self.task_parameter]
         self._names = frozenset(p.name for p in named)
+        self._required = [field for field in self._fields if field.required]
+        self._warned_of: set[tuple[str, str]] = set()
         self._strict = strict_readers(self._fields)
         self._lenient = [reader._replace(required=False) for reader in lenient_readers(self._fields)]
 
@@ -84,6 +95,16 @@ class Signature:
     def _node(self, parameter: inspect.Parameter) -> Node:
         return read_annotation(self._hints[parameter.name]) if parameter.name in self._hints else RawNode()
 
+    @property
+    def fields(self) -> Sequence[ObjectField]:
+        """The parameters that the task's input fills."""
+        return self._fields
+
+    @property
+    def wraps_result(self) -> bool | None:
+        """Whether what is returned travels as `{"result": value}`; None if the annotation does not say."""
+        return wraps_result(self._hints["return"]) if "return" in self._hints else None
+
     def bind(self, task: Task, *, strict: bool = False) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments for a call with this task. Raises InputError for input that does not fit."""
         given = task.input_data
@@ -98,6 +119,49 @@ class Signature:
             return (), kwargs
         return tuple(kwargs.pop(p.name, p.default) for p in self._positional), kwargs
 
+    def call(self, function: Callable[..., Any], task: Task, *, strict: bool = False) -> Any:
+        """Call the function with this task; a coroutine function's coroutine is returned."""
+        args, kwargs = self.bind(task, strict=strict)
+        missing = [] if strict else self._missing(task.input_data)
+        if not missing:
+            return function(*args, **kwargs)
+        self._warn_of(missing, task.task_def_name)
+        try:
+            value = function(*args, **kwargs)
+        except (TypeError, AttributeError) as error:
+            _explain(error, missing)
+            raise
+        return _awaited(value, missing) if inspect.isawaitable(value) else value
+
+    def _missing(self, given: dict[str, Any]) -> list[str]:
+        """The required parameters that the input has no value for. A parameter without annotation takes null, too."""
+        return [
+            field.argument
+            for field in self._required
+            if given.get(field.wire_name) is None and not (isinstance(field.node, RawNode) and field.wire_name in given)
+        ]
+
+    def _warn_of(self, missing: Sequence[str], worker_name: str) -> None:
+        for name in missing:
+            if (worker_name, name) not in self._warned_of:
+                self._warned_of.add((worker_name, name))
+                logger.warning(
+                    "worker '%s': a task came without '%s', which is now None. %s", worker_name, name, _WAYS_OUT
+                )
+
+    @property
+    def faults(self) -> Iterator[str]:
+        """What is wrong with the function, for people: annotations whose names could not be found."""
+        for name, hint in self._hints.items():
+            if isinstance(hint, Unresolved) and name != self.task_parameter:
+                function = self._code.__name__
+                where = f"what {function} returns" if name == "return" else f"parameter '{name}' of {function}"
+                yield f"the annotation {hint.text} of {where} cannot be resolved and is ignored"
+
+    def caller(self, function: Callable[..., Any], *, strict: bool = False) -> Callable[[Task], Any]:
+        """Calls the function with the arguments that a task gives it."""
+        return lambda task: self.call(function, task, strict=strict)
+
     def _refuse_unknown(self, given: dict[str, Any]) -> None:
         """The function has a place for every value: in a parameter, in `**kwargs`, or in the task."""
         if self.rest is not None or self.task_parameter is not None or given.keys() <= self._names:
@@ -108,7 +172,7 @@ class Signature:
     def _rest(self, given: dict[str, Any], read: Callable[[Any], Any]) -> dict[str, Any]:
         rest = {}
         for name, value in given.items():
-            if name not in self._names:
+            if name not in self._names and name not in self.injected:
                 try:
                     rest[name] = read(value)
                 except InputError as error:
@@ -139,36 +203,29 @@ class Signature:
             schema = write(writer)
         except NoSchemaError:
             return None
+        if writer.left_out:
+            what = ", ".join(dict.fromkeys(writer.left_out))
+            logger.warning("the schema of %s leaves out what JSON Schema cannot express: %s", self._code.__name__, what)
         definitions = {"definitions": writer.definitions} if writer.definitions else {}
         return {"$schema": _DRAFT, **schema, **definitions}
 
 
-def _function_behind(function: Callable[..., Any]) -> Any:
-    """The function whose annotations count."""
-    *_, innermost = _layers(function)
-    if inspect.isroutine(innermost) or isinstance(innermost, type):
-        return getattr(innermost, "__func__", innermost)
-    *_, called = _layers(type(innermost).__call__)
-    return called
+def missing_inputs_of(error: BaseException) -> list[str]:
+    """What `Signature.call` noted about inputs that were missing when this error came."""
+    return [note for note in getattr(error, "__notes__", ()) if note.startswith(_MISSING)]
 
 
-def _layers(function: Any) -> Iterator[Any]:
-    """The function, what it wraps, what that wraps, and so on."""
-    while True:
-        yield function
-        if isinstance(function, functools.partial):
-            function = function.func
-        elif hasattr(function, "__wrapped__"):
-            function = function.__wrapped__
-        else:
-            return
+def _explain(error: Exception, missing: Sequence[str]) -> None:
+    names = " and ".join(f"'{name}'" for name in missing)
+    error.add_note(f"{_MISSING}{names} {'was' if len(missing) == 1 else 'were'} not given and became None. {_WAYS_OUT}")
 
 
-def _open_parameters(function: Callable[..., Any]) -> Sequence[inspect.Parameter]:
-    """The parameters that a call may still fill: not those that a partial has filled by name."""
-    partials = [layer for layer in _layers(function) if isinstance(layer, functools.partial)]
-    filled = {name for layer in partials for name in layer.keywords}
-    return [p for name, p in inspect.signature(function).parameters.items() if name not in filled]
+async def _awaited(value: Awaitable[Any], missing: Sequence[str]) -> Any:
+    try:
+        return await value
+    except (TypeError, AttributeError) as error:
+        _explain(error, missing)
+        raise
 
 
 def _is_task(hint: Any) -> bool:

@@ -1,23 +1,26 @@
 """Every option of a worker, declared once, and the value each one has for a given worker.
 
 A value comes from the worker's own environment variable, else from a global one, else from code, else from the table.
-The decorator, the environment, the command line and the reference page are all derived from the fields below.
+The environment, the command line, the reference page and the attributes of workers are all derived from the fields
+below; the decorator and `Worker` name the options once more, in their signatures, for editors.
 """
 
 import functools
 import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
 from typing import Any
 
-from conductor.client.worker.option import (
+from conductor.client.configuration.option import (
+    LEVELS,
     ConfigurationError,
     Option,
+    declared_in,
+    global_variables,
+    nearest,
     option,
-    option_of,
+    variables_of,
 )
-from conductor.client.worker.variables import global_variables, unknown_among, variables_of
 from conductor.wire import MAX_POLL_TIMEOUT_MS
 
 __all__ = [
@@ -33,16 +36,20 @@ __all__ = [
     "unknown_variables",
 ]
 
-_HANDLER = ("env", "cli", "handler")
-_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+def process_worker_id() -> str:
+    """The worker id of this process, its own after a fork too."""
+    return _worker_id(os.getpid())
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ResolvedConfig(Mapping[str, Any]):
-    """The options of one worker, each with the place its value came from. Also readable as a mapping.
+@functools.lru_cache(maxsize=1)
+def _worker_id(pid: int) -> str:
+    # The random part tells containers apart that share a host name and start with the same process ids.
+    return f"{socket.gethostname()}-{pid}-{os.urandom(3).hex()}"
 
-    Resolve it in the process that runs the worker: the automatic worker id is that process's.
-    """
+
+class WorkerOptions:
+    """The options of one worker."""
 
     poll_interval_millis: int = option(
         100,
@@ -55,7 +62,9 @@ class ResolvedConfig(Mapping[str, Any]):
     )
     domain: str | None = option(None, "Task domain: only tasks of this domain are polled.")
     worker_id: str = option(
-        "", "Name under which the worker polls and reports.", default_text="host, process id and a random part"
+        process_worker_id,
+        "Name under which the worker polls and reports.",
+        default_text="host, process id and a random part",
     )
     poll_timeout: int = option(
         100,
@@ -78,7 +87,7 @@ class ResolvedConfig(Mapping[str, Any]):
         False, "Input must match the annotations exactly: no conversion, no unknown keys, nothing missing."
     )
     register_schema: bool = option(True, "Registering the task definition registers the schemas of its type hints too.")
-    paused: bool = option(False, "Do not poll.", scopes=("worker", "env", "cli"))
+    paused: bool = option(False, "Do not poll.")
     verify_reports: bool = option(
         False, "Read each task back after its report, on servers whose answer does not tell whether it was accepted."
     )
@@ -89,26 +98,87 @@ class ResolvedConfig(Mapping[str, Any]):
         10.0, "Wait before the second attempt, in seconds; before the n-th it is n - 1 times as long.", minimum=0
     )
     task_log_level: str | None = option(
-        None, "Log records of this level and above, made inside a task, also become the task's logs.", choices=_LEVELS
+        None, "Log records of this level and above, made inside a task, also become the task's logs.", choices=LEVELS
     )
-    shutdown_grace_seconds: float = option(
-        25.0, "How long a stopping process waits for the tasks in hand, in seconds.", minimum=0, scopes=_HANDLER
-    )
-    journal_enabled: bool = option(
-        True, "Keep results on disk until the server has answered.", aliases=("journal",), scopes=_HANDLER
-    )
-    journal_dir: str | None = option(
-        None, "Directory of the result journal.", default_text="the user's state directory", scopes=_HANDLER
-    )
-    journal_max_age_seconds: int = option(
-        604_800, "A result that is older than this, in seconds, is given up.", minimum=1, scopes=_HANDLER
-    )
-    journal_max_bytes: int = option(
-        268_435_456, "Most bytes that the journal of one process may take.", minimum=65_536, scopes=_HANDLER
+    log_tracebacks: bool = option(True, "The traceback of a task that fails goes to the worker's log too.")
+    process_name: str | None = option(
+        None, "Workers of a TaskHandler that give the same name share one process; without one each has its own."
     )
 
-    worker_name: str = field(metadata={"option": False})
-    sources: Mapping[str, str] = field(metadata={"option": False})
+
+_process_option = functools.partial(option, per_worker=False)
+
+
+class ProcessOptions:
+    """The options of a whole process, which have no variable of a single worker and are no arguments in code."""
+
+    shutdown_grace_seconds: float = _process_option(
+        25.0, "How long a stopping process waits for the tasks in hand, in seconds.", minimum=0
+    )
+    strict_registry: bool = _process_option(
+        False, "Two functions for one task type and domain are an error at start, in place of a warning."
+    )
+    journal_enabled: bool = _process_option(
+        True, "Keep results on disk until the server has answered.", aliases=("journal",)
+    )
+    journal_dir: str | None = _process_option(
+        None, "Directory of the result journal.", default_text="the user's state directory"
+    )
+    journal_max_age_seconds: int = _process_option(
+        604_800, "A result that is older than this, in seconds, is given up.", minimum=1
+    )
+    journal_max_bytes: int = _process_option(
+        268_435_456, "Most bytes that the journal of one process may take.", minimum=65_536
+    )
+    max_tasks_per_process: int = _process_option(
+        0, "A process of TaskHandler that has taken this many tasks is replaced by a fresh one. 0: never.", minimum=0
+    )
+    max_memory_mb: int = _process_option(
+        0,
+        "A process of TaskHandler that uses more megabytes than this is replaced by a fresh one. 0: never.",
+        minimum=0,
+    )
+    memory_limit_mb: int = _process_option(
+        0, "Most megabytes that a process of TaskHandler can get: more is a MemoryError. 0: no limit.", minimum=0
+    )
+    nice: int = _process_option(
+        0, "How far the processes of TaskHandler stand back for others where the CPU is short.", minimum=0, maximum=19
+    )
+    kill_stuck: bool = _process_option(
+        False, "A process of TaskHandler in which a function does not stop is replaced, and ended with that function."
+    )
+
+
+#: The table, by name.
+OPTIONS: Mapping[str, Option] = {**declared_in(WorkerOptions), **declared_in(ProcessOptions)}
+
+_BY_SPELLING = {spelling: row for row in OPTIONS.values() for spelling in row.spellings}
+_GLOBAL_VARIABLES = frozenset(variable for row in OPTIONS.values() for variable in global_variables(row))
+
+
+def option_named(name: str) -> Option:
+    """The row with this name or alias; KeyError when there is none."""
+    return _BY_SPELLING[name]
+
+
+def no_such_option(name: str, allowed: Iterable[str]) -> str:
+    """What to tell somebody who mistyped an option."""
+    names = sorted(allowed)
+    meant = nearest(name, names)
+    advice = f"did you mean '{meant}'? The" if meant else "the"
+    return f"no option '{name}'; {advice} options are {', '.join(names)}"
+
+
+class ResolvedConfig(WorkerOptions, ProcessOptions, Mapping[str, Any]):
+    """The options of one worker, each with the place its value came from. Also readable as a mapping.
+
+    Resolve it in the process that runs the worker: the automatic worker id is that process's.
+    """
+
+    def __init__(self, worker_name: str, values: Mapping[str, Any], sources: Mapping[str, str]) -> None:
+        self.worker_name = worker_name
+        self.sources = sources
+        vars(self).update(values)
 
     def source(self, name: str) -> str:
         """Where the value came from: `default`, `code` or `env <VARIABLE>`."""
@@ -122,18 +192,6 @@ class ResolvedConfig(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(OPTIONS)
-
-
-#: The table, by name.
-OPTIONS: Mapping[str, Option] = {f.name: option_of(f) for f in fields(ResolvedConfig) if f.metadata.get("option", True)}
-
-_BY_SPELLING = {spelling: row for row in OPTIONS.values() for spelling in row.spellings}
-_GLOBAL_VARIABLES = frozenset(variable for row in OPTIONS.values() for variable in global_variables(row))
-
-
-def option_named(name: str) -> Option:
-    """The row with this name or alias; KeyError when there is none."""
-    return _BY_SPELLING[name]
 
 
 def resolve_worker_config(
@@ -154,8 +212,7 @@ def resolve_worker_config(
     sources: dict[str, str] = {}
     for row in OPTIONS.values():
         values[row.name], sources[row.name] = _resolve(row, worker_name, given, environ)
-    values["worker_id"] = values["worker_id"] or process_worker_id()
-    return ResolvedConfig(worker_name=worker_name, sources=sources, **values)
+    return ResolvedConfig(worker_name, values, sources)
 
 
 def _resolve(row: Option, worker_name: str, given: Mapping[str, Any], env: Mapping[str, str]) -> tuple[Any, str]:
@@ -163,9 +220,11 @@ def _resolve(row: Option, worker_name: str, given: Mapping[str, Any], env: Mappi
         text = env.get(variable)
         if text:
             return row.parse(text, variable), f"env {variable}"
+        if text is not None and row.can_be_cleared:
+            return row.default_value(), f"env {variable}"
     if row.name in given:
         return row.check(given[row.name], f"worker {worker_name!r}, {row.name}"), "code"
-    return row.default, "default"
+    return row.default_value(), "default"
 
 
 def _code_values(worker_name: str, code: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,7 +232,7 @@ def _code_values(worker_name: str, code: Mapping[str, Any]) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for spelling, value in code.items():
         if spelling not in _BY_SPELLING:
-            raise ConfigurationError(f"worker {worker_name!r}: {spelling!r} is not an option ({', '.join(OPTIONS)})")
+            raise ConfigurationError(f"worker {worker_name!r} has {no_such_option(spelling, OPTIONS)}")
         if value is None or value == "":
             continue
         name = option_named(spelling).name
@@ -184,28 +243,19 @@ def _code_values(worker_name: str, code: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unknown_variables(env: Mapping[str, str], worker_names: Iterable[str]) -> list[str]:
-    """A warning for each variable that looks like an option of these workers and is none, with the nearest real one."""
+    """A warning for each variable that looks like one of ours and sets nothing, with the nearest real one."""
+    from conductor.client.configuration.near_misses import unknown_among  # not needed by those who only decorate
+
     return list(unknown_among(env, OPTIONS.values(), worker_names))
 
 
-def process_worker_id() -> str:
-    """The worker id of this process, its own after a fork too."""
-    return _worker_id(os.getpid())
-
-
-@functools.lru_cache(maxsize=1)
-def _worker_id(pid: int) -> str:
-    # The random part tells containers apart that share a host name and start with the same process ids.
-    return f"{socket.gethostname()}-{pid}-{os.urandom(3).hex()}"
-
-
 def start_line(config: ResolvedConfig, name: str, pid: int) -> str:
-    """The line a worker logs when it starts."""
+    """The line a worker logs when it starts. `lease_extend=auto`: heartbeats go to a server that grants leases."""
     domain = f"domain={config.domain}, " if config.domain else ""
     return (
         f"Conductor Worker[name={name}, pid={pid}, status={'paused' if config.paused else 'active'}, "
         f"poll_interval={config.poll_interval_millis}ms, {domain}thread_count={config.thread_count}, "
-        f"poll_timeout={config.poll_timeout}ms, lease_extend={str(config.lease_extend_enabled).lower()}]"
+        f"poll_timeout={config.poll_timeout}ms, lease_extend={'true' if config.lease_extend_enabled else 'auto'}]"
     )
 
 

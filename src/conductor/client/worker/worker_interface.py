@@ -5,15 +5,15 @@ from __future__ import annotations
 import abc
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_result_status import TaskResultStatus
-from conductor.client.worker.worker_config import OPTIONS, process_worker_id
+from conductor.client.worker.worker_config import OPTIONS, WorkerOptions, process_worker_id
 
 
-class WorkerInterface(abc.ABC):
+class WorkerInterface(WorkerOptions, abc.ABC):
     """A worker written as a class.
 
         class Resize(WorkerInterface):
@@ -34,16 +34,6 @@ class WorkerInterface(abc.ABC):
         self.task_definition_name: str = names[0]
         self._further_names = tuple(names[1:])
 
-    if not TYPE_CHECKING:  # which would no longer complain about attributes that a subclass does not have
-
-        def __getattr__(self, name: str) -> Any:
-            # Reached only for what was not given: an option reads as its default.
-            if name == "worker_id":
-                return self.get_identity()
-            if name in OPTIONS and OPTIONS[name].per_worker:
-                return OPTIONS[name].default
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
     @abc.abstractmethod
     def execute(self, task: Task) -> Any:
         """Do the work. Return a TaskResult, a TaskInProgress, a dict, or anything else that JSON can carry."""
@@ -51,12 +41,12 @@ class WorkerInterface(abc.ABC):
     @property
     def poll_interval(self) -> float:
         """The older spelling of `poll_interval_millis`."""
-        millis: float = getattr(self, "poll_interval_millis")  # noqa: B009  # hidden from type checkers
-        return millis
+        return self.poll_interval_millis
 
     @poll_interval.setter
     def poll_interval(self, millis: float) -> None:
-        self.poll_interval_millis = millis
+        # Any number will do here: it is checked with the other options when the worker starts.
+        vars(self)["poll_interval_millis"] = millis
 
     @property
     def task_definition_names(self) -> list[str]:
@@ -79,12 +69,11 @@ class WorkerInterface(abc.ABC):
 
     def get_identity(self) -> str:
         """The worker id sent with polls and results; made up once per process unless `worker_id` is set."""
-        chosen: str | None = vars(self).get("worker_id") or getattr(type(self), "worker_id", None)
-        return chosen or process_worker_id()
+        return self.worker_id or process_worker_id()
 
     def get_domain(self) -> str | None:
         """The domain whose tasks this worker takes; None for the tasks of no domain."""
-        return getattr(self, "domain", None)
+        return self.domain
 
     def get_polling_interval_in_seconds(self) -> float:
         """The longest pause between two polls of an idle worker."""
@@ -111,3 +100,12 @@ def check_task_name(name: object, who: str = "a worker") -> None:
         raise TypeError(f"{who} needs the name of its task type, got {name!r}")
     if not name.isprintable() or not name.strip():
         raise ValueError(f"{who} needs the name of its task type without control characters, got {name!r}")
+
+
+#: Where a decorated function keeps the function that was decorated.
+PLAIN_FUNCTION = "__conductor_function__"
+
+
+def plain_function(function: Any) -> Any:
+    """What the worker runs: of a decorated function, the one that was decorated. Anything else as it is."""
+    return getattr(function, PLAIN_FUNCTION, function)

@@ -111,15 +111,21 @@ class WorkerLoader:
     def raise_for_failures(self) -> None:
         """Raise WorkerDiscoveryError if a module could not be imported."""
         if self.failures:
-            raise WorkerDiscoveryError(self.failures, self._found())
+            raise WorkerDiscoveryError(self.failures, self.get_worker_names())
 
     def _scan_inside(self, package: ModuleType, recursive: bool) -> None:
         for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
             if found.name.endswith(".__main__"):
                 continue  # a program, not a module: importing would run it
-            module = self._import(found.name)
-            if recursive and module is not None and found.ispkg:
-                self._scan_inside(module, recursive)
+            self._scan(found.name, recursive and found.ispkg)
+        if recursive:
+            for folder in _folders_without_init(package.__path__):
+                self._scan(f"{package.__name__}.{folder}", recursive)
+
+    def _scan(self, name: str, inside: bool) -> None:
+        module = self._import(name)
+        if inside and module is not None:
+            self._scan_inside(module, recursive=True)
 
     def _import(self, name: str) -> ModuleType | None:
         if name in self._modules:
@@ -161,14 +167,15 @@ class WorkerLoader:
         before = len(self.failures)
         yield
         for failure in self.failures[before:]:
-            logger.error("%s", WorkerDiscoveryError([failure], self._found()))
+            logger.error("%s", WorkerDiscoveryError([failure], self.get_worker_names()))
             logger.debug("Traceback of %s", failure.module, exc_info=failure.cause)
 
-    def _found(self) -> list[str]:
-        try:
-            return self.get_worker_names()
-        except registry.DuplicateWorkerError:  # the handler will say so; here it would hide the import error
-            return ["several, two of them for the same task type"]
+
+def _folders_without_init(paths: Iterable[str]) -> list[str]:
+    """The namespace packages in these directories: folders that Python imports although they have no `__init__.py`."""
+    folders = [folder for path in paths if Path(path).is_dir() for folder in Path(path).iterdir() if folder.is_dir()]
+    bare = [f for f in folders if f.name.isidentifier() and not (f / "__init__.py").exists() and any(f.rglob("*.py"))]
+    return sorted({folder.name for folder in bare} - {"__pycache__"})
 
 
 def _module_name(file: Path, prefix: str) -> str:

@@ -1,1 +1,5 @@
+"""Settings that a program passes as objects.
 
+- `authentication_settings`: the access key.
+- `metrics_settings`: where metrics go.
+"""

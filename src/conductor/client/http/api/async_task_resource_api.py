@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+import msgspec
+
 from conductor.client.http.api.async_resource_api import AsyncResourceApi, quoted
 from conductor.client.http.async_api_client import TEXT, encode
+from conductor.client.http.errors import UNREADABLE, MalformedAnswer, NotFoundException
 from conductor.client.http.models.poll_data import PollData
 from conductor.client.http.models.search_result import SearchResult
+from conductor.client.http.models.signal_response import SignalResponse
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_exec_log import TaskExecLog
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_summary import TaskSummary
 from conductor.client.http.models.workflow import Workflow
 from conductor.client.http.response import Response
-from conductor.wire import FEATURES_HEADER
+from conductor.wire import FEATURES_HEADER, MAX_BODY_HEADER, shown
 
 #: A poll may take what it asked the server to wait, and this.
 POLL_GRACE_S = 10.0
@@ -28,15 +32,30 @@ GRACE_PER_TASK_S = 0.5
 
 _BATCH_POLL = "/tasks/poll/batch/{tasktype}"
 _BY_REF = "/tasks/{workflowId}/{taskRefName}/{status}"
+_SIGNAL = "/tasks/{workflowId}/{status}/signal"
 _TASKS = list[Task]
 _FEATURES = FEATURES_HEADER.lower()
+_MAX_BODY = MAX_BODY_HEADER.lower()
+#: A server that says it takes less than this cannot be meant: not even the news that a result is too large fits.
+MIN_BODY_BYTES = 4096
+
+
+class Misread(NamedTuple):
+    """A task in an answer that cannot be read as one: its ids, as far as it has them, and what is wrong."""
+
+    ids: Task
+    reason: str
 
 
 class Polled(NamedTuple):
-    """What a poll brought, and what the server says it can do."""
+    """What a poll brought, and what the server says it can do and takes."""
 
     tasks: list[Task]
     features: frozenset[str]
+    #: The largest body the server takes, in bytes; None when it does not say.
+    max_body: int | None = None
+    #: Tasks that came with the others and cannot be read.
+    misread: tuple[Misread, ...] = ()
 
 
 class AsyncTaskResourceApi(AsyncResourceApi):
@@ -50,8 +69,13 @@ class AsyncTaskResourceApi(AsyncResourceApi):
         client = self.api_client
         timeout_s = timeout_ms / 1000 + POLL_GRACE_S + GRACE_PER_TASK_S * max(0, count - SMALL_BATCH)
         response = await client.call("GET", path, timeout_s=timeout_s, template=_BATCH_POLL)
-        tasks = client.read(response, _TASKS, f"GET /tasks/poll/batch/{tasktype}")
-        return Polled(tasks, _features(response.headers.get(_FEATURES)))
+        misread: tuple[Misread, ...] = ()
+        try:
+            tasks = client.read(response, _TASKS, f"GET /tasks/poll/batch/{tasktype}")
+        except MalformedAnswer as error:
+            tasks, misread = _read_each(response, error)
+        features = _features(response.headers.get(_FEATURES))
+        return Polled(tasks, features, max_body_of(response), misread)
 
     async def batch_poll(
         self,
@@ -64,6 +88,9 @@ class AsyncTaskResourceApi(AsyncResourceApi):
     ) -> list[Task]:
         """Take up to `count` tasks, waiting up to `timeout` milliseconds on the server."""
         polled = await self.poll_batch(tasktype, worker_id=workerid, domain=domain, count=count, timeout_ms=timeout)
+        for ids, reason in polled.misread:
+            request = f"GET /tasks/poll/batch/{tasktype}"
+            raise MalformedAnswer(f"{request} answered 200 with what is no list of tasks: '{ids.task_id}': {reason}")
         return polled.tasks
 
     async def poll(self, tasktype: str, *, workerid: str | None = None, domain: str | None = None) -> Task | None:
@@ -82,13 +109,17 @@ class AsyncTaskResourceApi(AsyncResourceApi):
         response = await self.api_client.call("POST", "/tasks/update-v2", body=body.encode())
         return self._task_or_none(response, "POST /tasks/update-v2")
 
-    async def send_report(self, body: bytes, *, timeout_s: float | None = None) -> Response:
-        """Send one encoded report; the caller judges the answer."""
-        return await self.api_client.call("POST", "/tasks", body=body, timeout_s=timeout_s)
+    async def send_report(
+        self, body: bytes, *, timeout_s: float | None = None, wanted: Callable[[], bool] | None = None
+    ) -> Response:
+        """Send one encoded report; the caller judges the answer. `wanted` is asked before it is sent once more."""
+        return await self.api_client.call("POST", "/tasks", body=body, timeout_s=timeout_s, wanted=wanted)
 
-    async def send_reports(self, body: bytes, *, timeout_s: float | None = None) -> Response:
-        """Send an encoded array of reports, where the server takes them; the caller judges the answer."""
-        return await self.api_client.call("POST", "/tasks/reports", body=body, timeout_s=timeout_s)
+    async def send_reports(
+        self, body: bytes, *, timeout_s: float | None = None, wanted: Callable[[], bool] | None = None
+    ) -> Response:
+        """Send an encoded array of reports, where the server takes them; else as `send_report`."""
+        return await self.api_client.call("POST", "/tasks/reports", body=body, timeout_s=timeout_s, wanted=wanted)
 
     async def update_task_by_ref_name(
         self,
@@ -98,10 +129,18 @@ class AsyncTaskResourceApi(AsyncResourceApi):
         output: Mapping[str, Any],
         worker_id: str | None = None,
     ) -> str:
-        """Report on the open task with that reference name; the answer is its id, empty when there is none."""
+        """Report on the open task with that reference name; the answer is its id.
+
+        Raises:
+            NotFoundException: The workflow has no open task of that name, or there is no such workflow.
+        """
         path = f"/tasks/{quoted(workflow_id)}/{quoted(task_ref_name)}/{quoted(status)}"
         query = {"workerid": worker_id}
-        return await self.api_client.call_for(str, "POST", path, query=query, body=encode(output), template=_BY_REF)
+        task_id = await self.api_client.call_for(str, "POST", path, query=query, body=encode(output), template=_BY_REF)
+        if not task_id:  # how a server says that it has found nothing
+            reason = f"workflow '{workflow_id}' has no open task with the reference name '{task_ref_name}'"
+            raise NotFoundException(404, reason, request=f"POST {path}")
+        return task_id
 
     async def update_task_sync(
         self,
@@ -119,6 +158,21 @@ class AsyncTaskResourceApi(AsyncResourceApi):
             Workflow, "POST", path, query=query, body=body, template=_BY_REF + "/sync"
         )
 
+    async def signal(
+        self, workflow_id: str, status: str, body: Mapping[str, Any], return_strategy: str | None = None
+    ) -> SignalResponse:
+        """End the task that an execution waits in; the answer is what `return_strategy` asks for."""
+        path = f"/tasks/{quoted(workflow_id)}/{quoted(status)}/signal/sync"
+        query = {"returnStrategy": return_strategy}
+        return await self.api_client.call_for(
+            SignalResponse, "POST", path, query=query, body=encode(body), template=_SIGNAL + "/sync", resend=False
+        )
+
+    async def signal_async(self, workflow_id: str, status: str, body: Mapping[str, Any]) -> None:
+        """End the task that an execution waits in, without waiting for what follows."""
+        path = f"/tasks/{quoted(workflow_id)}/{quoted(status)}/signal"
+        await self.api_client.call_for(str, "POST", path, body=encode(body), template=_SIGNAL, resend=False)
+
     async def get_task(self, task_id: str, *, timeout_s: float | None = None) -> Task:
         """Read one task."""
         path = f"/tasks/{quoted(task_id)}"
@@ -132,10 +186,10 @@ class AsyncTaskResourceApi(AsyncResourceApi):
             str, "POST", path, body=body, content_type=TEXT, template="/tasks/{taskId}/log", resend=False
         )
 
-    async def get_task_logs(self, task_id: str) -> list[TaskExecLog]:
+    async def get_task_logs(self, task_id: str, *, timeout_s: float | None = None) -> list[TaskExecLog]:
         """Read a task's log."""
-        path = f"/tasks/{quoted(task_id)}/log"
-        return await self.api_client.call_for(list[TaskExecLog], "GET", path, template="/tasks/{taskId}/log")
+        path, template = f"/tasks/{quoted(task_id)}/log", "/tasks/{taskId}/log"
+        return await self.api_client.call_for(list[TaskExecLog], "GET", path, timeout_s=timeout_s, template=template)
 
     async def get_queue_size_for_task(self, task_type: str, domain: str | None = None) -> int:
         """How many tasks of a type wait."""
@@ -196,3 +250,45 @@ def _poll_path(tasktype: str, worker_id: str | None, domain: str | None) -> str:
 @lru_cache(maxsize=64)
 def _features(header: str | None) -> frozenset[str]:
     return frozenset(part.strip() for part in header.split(",") if part.strip()) if header else frozenset()
+
+
+def max_body_of(response: Response) -> int | None:
+    """The largest body the server takes, where an answer says so and means it."""
+    text = response.headers.get(_MAX_BODY)
+    if not text or not text.isascii() or not text.isdigit() or len(text) > 18:
+        return None
+    limit_bytes = int(text)
+    return limit_bytes if limit_bytes >= MIN_BODY_BYTES else None
+
+
+class _Ids(msgspec.Struct, rename="camel"):
+    task_id: Any = None
+    workflow_instance_id: Any = None
+    lease_id: Any = None
+
+
+def _read_each(response: Response, error: MalformedAnswer) -> tuple[list[Task], tuple[Misread, ...]]:
+    """Each task for itself, so that one bad apple spoils only itself; raises `error` when there is no list at all."""
+    try:
+        items = msgspec.json.decode(response.body, type=list[msgspec.Raw])
+    except UNREADABLE:
+        raise error from None
+    tasks: list[Task] = []
+    misread: list[Misread] = []
+    for item in items:
+        try:
+            tasks.append(Task.decode(item))
+        except UNREADABLE as wrong:
+            misread.append(Misread(_ids_of(item), shown(str(wrong))))
+    return tasks, tuple(misread)
+
+
+def _ids_of(item: msgspec.Raw) -> Task:
+    try:
+        ids = msgspec.json.decode(item, type=_Ids)
+    except UNREADABLE:
+        return Task()
+    texts: dict[str, Any] = {
+        name: value for name, value in msgspec.structs.asdict(ids).items() if isinstance(value, str)
+    }
+    return Task(**texts)

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
+from uuid import uuid4
 
-from conductor.client.http.api.async_resource_api import AsyncResourceApi, quoted
+from conductor.client.http.api.async_resource_api import quoted
+from conductor.client.http.api.optional_resource_api import OptionalResourceApi
 from conductor.client.http.async_api_client import QueryValue, encode
+from conductor.client.http.models.correlation_ids_search_request import CorrelationIdsSearchRequest
 from conductor.client.http.models.rerun_workflow_request import RerunWorkflowRequest
 from conductor.client.http.models.search_result import SearchResult
+from conductor.client.http.models.signal_response import SignalResponse
 from conductor.client.http.models.skip_task_request import SkipTaskRequest
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.http.models.workflow import Workflow
+from conductor.client.http.models.workflow_state_update import WorkflowStateUpdate
 from conductor.client.http.models.workflow_status import WorkflowStatus
 from conductor.client.http.models.workflow_summary import WorkflowSummary
+from conductor.client.http.models.workflow_test_request import WorkflowTestRequest
+
+T = TypeVar("T")
 
 _WORKFLOW = "/workflow/{workflowId}"
 #: A call that waits on the server may take what it asked for, and this.
 WAIT_GRACE_S = 10.0
 
 
-class AsyncWorkflowResourceApi(AsyncResourceApi):
+class AsyncWorkflowResourceApi(OptionalResourceApi):
     """The endpoints of executions."""
 
     async def start_workflow(self, start_workflow_request: StartWorkflowRequest) -> str:
@@ -55,23 +63,68 @@ class AsyncWorkflowResourceApi(AsyncResourceApi):
 
         The answer is the execution as it stood then. Servers without this endpoint answer 404.
         """
-        request = start_workflow_request
-        path = f"/workflow/execute/{quoted(request.name)}/{request.version or 0}"
+        query: dict[str, QueryValue] = {"requestId": request_id, "waitUntilTaskRef": wait_until_task_ref}
+        return await self._execute(Workflow, start_workflow_request, query, wait_for_seconds)
+
+    async def execute_workflow_with_return_strategy(
+        self,
+        start_workflow_request: StartWorkflowRequest,
+        request_id: str | None = None,
+        wait_until_task_ref: str | None = None,
+        wait_for_seconds: int = 30,
+        consistency: str | None = None,
+        return_strategy: str | None = None,
+    ) -> SignalResponse:
+        """As `execute_workflow`; `return_strategy`, a `WorkflowSignalReturnStrategy`, says what the answer tells."""
         query: dict[str, QueryValue] = {
             "requestId": request_id,
             "waitUntilTaskRef": wait_until_task_ref,
-            "waitForSeconds": wait_for_seconds,
+            "consistency": consistency or "DURABLE",
+            "returnStrategy": return_strategy or "TARGET_WORKFLOW",
         }
+        return await self._execute(SignalResponse, start_workflow_request, query, wait_for_seconds)
+
+    async def _execute(
+        self, type_: type[T], request: StartWorkflowRequest, query: dict[str, QueryValue], wait_for_seconds: int
+    ) -> T:
         return await self.api_client.call_for(
-            Workflow,
+            type_,
             "POST",
-            path,
-            query=query,
+            f"/workflow/execute/{quoted(request.name)}/{request.version or 0}",
+            query={**query, "waitForSeconds": wait_for_seconds},
             body=request.encode(),
             timeout_s=wait_for_seconds + WAIT_GRACE_S,
             template="/workflow/execute/{name}/{version}",
             resend=False,
         )
+
+    async def test_workflow(self, test_request: WorkflowTestRequest) -> Workflow:
+        """Run a workflow on the server with made-up outputs, without workers; the answer is the execution."""
+        return await self._call(Workflow, "POST", "/workflow/test", body=test_request)
+
+    async def send_message(self, workflow_id: str, message: Mapping[str, Any]) -> str:
+        """Send a message to an execution, on servers that take them; the answer is the message's id."""
+        return await self._call(str, "POST", _WORKFLOW + "/messages", workflow_id, body=message)
+
+    async def update_variables(self, workflow_id: str, variables: Mapping[str, Any] | None = None) -> None:
+        """Set variables of an execution, on servers that can do that."""
+        await self._call(str, "POST", _WORKFLOW + "/variables", workflow_id, body=variables or {})
+
+    async def update_state(
+        self,
+        workflow_id: str,
+        update_requesst: WorkflowStateUpdate,
+        wait_until_task_ref_names: list[str] | None = None,
+        wait_for_seconds: int | None = None,
+    ) -> Workflow:
+        """Set variables and end a task of an execution in one step, on servers that can do that."""
+        query: dict[str, QueryValue] = {
+            "requestId": str(uuid4()),
+            "waitUntilTaskRef": ",".join(wait_until_task_ref_names) if wait_until_task_ref_names else None,
+            "waitForSeconds": wait_for_seconds,
+        }
+        template = _WORKFLOW + "/state"
+        return await self._call(Workflow, "POST", template, workflow_id, query=query, body=update_requesst)
 
     async def get_workflow(self, workflow_id: str, include_tasks: bool | None = True) -> Workflow:
         """Read an execution; `NotFoundException` when there is none."""
@@ -87,11 +140,11 @@ class AsyncWorkflowResourceApi(AsyncResourceApi):
         return await self.api_client.call_for(WorkflowStatus, "GET", path, query=query, template=_WORKFLOW + "/status")
 
     async def terminate_workflow(
-        self, workflow_id: str, reason: str | None = None, trigger_failure_workflow: bool | None = None
+        self, workflow_id: str, reason: str | None = None, trigger_failure_workflow: bool | None = False
     ) -> None:
         """End an execution; its open tasks are cancelled. A completed one is an error (409)."""
         path = f"/workflow/{quoted(workflow_id)}"
-        query: dict[str, QueryValue] = {"reason": reason, "triggerFailureWorkflow": trigger_failure_workflow}
+        query: dict[str, QueryValue] = {"reason": reason, "triggerFailureWorkflow": trigger_failure_workflow or None}
         await self.api_client.call_for(str, "DELETE", path, query=query, template=_WORKFLOW)
 
     async def delete_workflow(self, workflow_id: str, archive_workflow: bool | None = True) -> None:
@@ -139,15 +192,19 @@ class AsyncWorkflowResourceApi(AsyncResourceApi):
         size: int = 100,
         free_text: str = "*",
         query: str | None = None,
+        query_id: str | None = None,
         sort: str | None = None,
+        skip_cache: bool | None = None,
     ) -> SearchResult[WorkflowSummary]:
-        """Search executions in the server's index."""
+        """Search executions in the server's index. `query_id` and `skip_cache` are for servers that know them."""
         params: dict[str, QueryValue] = {
             "start": start,
             "size": size,
             "freeText": free_text,
             "query": query,
             "sort": sort,
+            "queryId": query_id,
+            "skipCache": skip_cache,
         }
         return await self.api_client.call_for(SearchResult[WorkflowSummary], "GET", "/workflow/search", query=params)
 
@@ -164,6 +221,17 @@ class AsyncWorkflowResourceApi(AsyncResourceApi):
         return await self.api_client.call_for(
             dict[str, list[Workflow]], "POST", path, query=query, body=body, template="/workflow/{name}/correlated"
         )
+
+    async def get_by_correlation_ids_in_batch(
+        self,
+        batch_request: CorrelationIdsSearchRequest,
+        include_completed: bool | None = False,
+        include_tasks: bool | None = False,
+    ) -> dict[str, list[Workflow]]:
+        """Read the executions of several workflows by their correlation ids, on servers that can do that."""
+        query = {"includeClosed": include_completed, "includeTasks": include_tasks}
+        template = "/workflow/correlated/batch"
+        return await self._call(dict[str, list[Workflow]], "POST", template, query=query, body=batch_request)
 
     async def _change(
         self, method: str, workflow_id: str, verb: str, query: Mapping[str, QueryValue] | None = None

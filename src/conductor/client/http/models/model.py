@@ -57,11 +57,32 @@ class Model(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, re
 
     def to_dict(self) -> dict[str, Any]:
         """What travels, as a dict with camelCase keys; fields that are None are left out."""
-        values: dict[str, Any] = msgspec.to_builtins(self, str_keys=True)
+        values: dict[str, Any] = msgspec.to_builtins(self, str_keys=True, enc_hook=plain_text)
         return values
 
 
-_ENCODER = msgspec.json.Encoder()
+class Definition(Model, kw_only=True):
+    """A model that people write by hand. `_tasks` and the like are taken for `tasks`: old programs write them so."""
+
+    def __getattr__(self, name: str) -> Any:
+        public = name.removeprefix("_")
+        if public != name and public in self.__struct_fields__:
+            return getattr(self, public)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        public = name.removeprefix("_")
+        super().__setattr__(public if public in self.__struct_fields__ else name, value)
+
+
+def plain_text(value: Any) -> str:
+    """What the encoders do not know: subclasses of `str` are text; anything else is a TypeError."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise TypeError(f"Encoding objects of type {type(value).__qualname__} is unsupported")
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=plain_text)
 
 
 @cache

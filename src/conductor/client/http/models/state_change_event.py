@@ -1,14 +1,44 @@
-"""An event sent when a task changes its state."""
+"""Events sent when a task changes its state."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
+
+from msgspec import field
 
 from conductor.client.http.models.model import Model, OrDefault, sent
 
 
-class StateChangeEvent(Model, kw_only=True):
+class StateChangeEventType(StrEnum):
+    """Which change."""
+
+    onScheduled = "onScheduled"  # noqa: N815 (the names on the wire)
+    onStart = "onStart"  # noqa: N815
+    onFailed = "onFailed"  # noqa: N815
+    onSuccess = "onSuccess"  # noqa: N815
+    onCancelled = "onCancelled"  # noqa: N815
+
+
+class StateChangeEvent(Model):
     """An event sent when a task changes its state."""
 
     type: OrDefault[str] = sent(str)
     payload: dict[str, Any] | None = None
+
+
+class StateChangeConfig(Model):
+    """Which events are sent at which changes, as conductor-python has it: changes with commas between, and events."""
+
+    event_type: str | list[str] | None = field(default=None, name="type")
+    events: list[StateChangeEvent] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.event_type is not None and not isinstance(self.event_type, str):
+            self.event_type = ",".join(self.event_type)
+
+    @property
+    def type(self) -> str | list[str] | None:
+        """The changes, with commas between."""
+        return self.event_type

@@ -71,6 +71,8 @@ class Task(Model, kw_only=True):
     #: The right to report on this task, where the server grants one.
     lease_id: str | None = None
     lease_expires_at: int | None = None
+    #: The trace that its workflow belongs to, where the server carries one.
+    traceparent: str | None = None
 
     def to_task_result(self, status: TaskResultStatus = TaskResultStatus.COMPLETED) -> TaskResult:
         """A report on this task, still without output."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from conductor.client.http.models.model import Model, OrDefault, sent
+from conductor.client.http.models.model import Definition, OrDefault, sent
 from conductor.client.http.models.schema_def import SchemaDef
 
 
@@ -27,7 +27,7 @@ class TimeoutPolicy(StrEnum):
     ALERT_ONLY = "ALERT_ONLY"
 
 
-class TaskDef(Model, kw_only=True):
+class TaskDef(Definition, kw_only=True):
     """The definition of a task type. What is None is not sent: the server's own default, named here, applies."""
 
     name: OrDefault[str] = sent(str)

@@ -30,15 +30,24 @@ class TaskResult(Model):
     logs: OrDefault[list[TaskExecLog]] = field(default_factory=list)
     external_output_payload_storage_path: str | None = None
     sub_workflow_id: str | None = None
-    #: True makes this a heartbeat: the lease is extended and all the rest is ignored.
+    #: True makes this a heartbeat: the lease is extended. A coordinator keeps the logs and output that come with it, a
+    #: plain server ignores them.
     extend_lease: OrDefault[bool] = False
     #: The lease this report consumes, as granted with the polled task.
     lease_id: str | None = None
     #: Names this report, so that the same one sent twice is recognised.
     report_id: str | None = None
+    #: Another name for `output_data` when one is made: it is moved there, and never travels.
+    output: dict[str, Any] | None = field(default=None, name="output, in Python only")
+    #: With FAILED, for a coordinator: the worker stopped the task at its timeout, so the task's timeout policy decides.
+    timed_out: bool | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.output is not None:
+            if self.output_data:
+                raise ValueError("a TaskResult takes output_data or output, which is the same, but not both")
+            self.output_data, self.output = self.output, None
         if type(self.status) is not TaskResultStatus:
             self.status = _status_named(self.status)
 
@@ -56,6 +65,11 @@ class TaskResult(Model):
     def in_progress() -> TaskResult:
         """A result that hands the task back; set `callback_after_seconds` to say for how long."""
         return TaskResult(status=TaskResultStatus.IN_PROGRESS)
+
+    @staticmethod
+    def new_task_result(status: TaskResultStatus) -> TaskResult:
+        """A result that says so."""
+        return TaskResult(status=status)
 
     def add_output_data(self, key: str, value: Any) -> TaskResult:
         """Set one value of the output."""

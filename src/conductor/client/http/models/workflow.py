@@ -38,6 +38,8 @@ class Workflow(WorkflowState, kw_only=True):
     external_output_payload_storage_path: str | None = None
     history: list[Workflow] | None = None
     idempotency_key: str | None = None
+    #: Of the call that executed it.
+    request_id: str | None = None
     rate_limit_key: str | None = None
     rate_limited: bool | None = None
     owner_app: str | None = None

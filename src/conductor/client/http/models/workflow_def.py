@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from conductor.client.http.models.cache_config import CacheConfig
-from conductor.client.http.models.model import Model, OrDefault, sent
+from conductor.client.http.models.model import Definition, OrDefault, sent
 from conductor.client.http.models.rate_limit_config import RateLimitConfig
 from conductor.client.http.models.schema_def import SchemaDef
 from conductor.client.http.models.workflow_task import WorkflowTask
-
-
-def _first() -> int:
-    return 1
 
 
 def _two() -> int:
     return 2
 
 
-class WorkflowDef(Model, kw_only=True):
+class WorkflowDef(Definition, kw_only=True):
     """A named, versioned workflow. What is None is not sent: the server's own default, named here, applies."""
 
     name: OrDefault[str] = sent(str)
-    version: OrDefault[int] = sent(_first)
+    #: 1
+    version: int | None = None
     tasks: OrDefault[list[WorkflowTask]] = sent(list)
     description: str | None = None
     #: Names of the inputs, for people.
@@ -60,3 +58,16 @@ class WorkflowDef(Model, kw_only=True):
     update_time: int | None = None
     created_by: str | None = None
     updated_by: str | None = None
+
+    def toJSON(self) -> dict[str, Any]:  # noqa: N802 (its name in conductor-python)
+        """What travels, as `to_dict`."""
+        return self.to_dict()
+
+
+def to_workflow_def(data: str | None = None, json_data: dict[str, Any] | None = None) -> WorkflowDef:
+    """A definition from JSON: as text, or as the dict that it is."""
+    if data is not None and json_data is None:
+        json_data = json.loads(data)
+    elif data is not None or json_data is None:
+        raise ValueError("to_workflow_def takes either data, as text, or json_data, a dict")
+    return WorkflowDef.from_dict(json_data or {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conductor.client.http.models.cache_config import CacheConfig
-from conductor.client.http.models.model import Model, OrDefault, sent
+from conductor.client.http.models.model import Definition, OrDefault, sent
 from conductor.client.http.models.state_change_event import StateChangeEvent
 from conductor.client.http.models.sub_workflow_params import SubWorkflowParams
 from conductor.client.http.models.task_def import TaskDef
@@ -15,7 +15,7 @@ def _simple() -> str:
     return "SIMPLE"
 
 
-class WorkflowTask(Model, kw_only=True):
+class WorkflowTask(Definition, kw_only=True):
     """One step of a workflow. A SIMPLE one is done by the worker of the task type `name`."""
 
     name: OrDefault[str] = sent(str)

@@ -9,7 +9,7 @@ import inspect
 import types
 import typing
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
@@ -18,13 +18,12 @@ from typing import Any
 
 import msgspec
 
-from conductor.client.worker.conversion.constraints import constrained, description_of
+from conductor.client.worker.conversion.constraints import constrained
 from conductor.client.worker.conversion.containers import ArrayNode, DictNode, OptionalNode, TupleNode, UnionNode
-from conductor.client.worker.conversion.fields import Declared, fields_of_class, is_named_tuple
-from conductor.client.worker.conversion.hints import Unresolved
+from conductor.client.worker.conversion.declared import Unresolved, fields_of_class, is_named_tuple
+from conductor.client.worker.conversion.libraries import PydanticNode, is_pydantic, struct_node
 from conductor.client.worker.conversion.node import AnyNode, DeferredNode, Node, OpaqueNode, RawNode
 from conductor.client.worker.conversion.objects import EitherFormNode, ObjectField, ObjectNode
-from conductor.client.worker.conversion.pydantic_model import PydanticNode, is_pydantic
 from conductor.client.worker.conversion.scalars import (
     BoolNode,
     ChoiceNode,
@@ -40,7 +39,6 @@ from conductor.client.worker.conversion.scalars import (
     literal_node,
     text_nodes,
 )
-from conductor.client.worker.conversion.struct import struct_node
 
 _LEAVES: Mapping[Any, Node] = {
     Any: AnyNode(),
@@ -169,8 +167,8 @@ class _Reader:
     def _class(self, annotation: Any, cls: type, arguments: Sequence[Any], variables: _Variables) -> Node:
         if issubclass(cls, Enum):
             return enum_node(cls)
-        fields = fields_of_class(cls)
-        if fields is None:
+        read_fields = fields_of_class(cls)
+        if read_fields is None:
             return OpaqueNode(_name(annotation))
         key = (cls, repr(arguments))  # arguments may hold metadata that cannot be a key
         if key in self._inside:
@@ -178,14 +176,14 @@ class _Reader:
         bound = _type_variables(cls, [variables.get(a, a) for a in arguments])
         self._inside[key] = deferred = DeferredNode(cls.__name__)
         try:
-            deferred.target = self._object(cls, fields, bound)
+            deferred.target = self._object(cls, read_fields(lambda inner: self.read(inner, bound)))
         finally:
             del self._inside[key]
         return deferred.target
 
-    def _object(self, cls: type, fields: Iterable[Declared], variables: _Variables) -> Node:
+    def _object(self, cls: type, fields: Sequence[ObjectField]) -> Node:
         node = ObjectNode(cls.__name__, dict if typing.is_typeddict(cls) else cls, cls, docstring(cls))
-        node.set_fields([self._field(field, variables) for field in fields])
+        node.set_fields(fields)
         if is_pydantic(cls):
             return PydanticNode(cls, node)
         if is_named_tuple(cls):
@@ -193,12 +191,6 @@ class _Reader:
         if issubclass(cls, msgspec.Struct):
             return struct_node(cls, node)
         return node
-
-    def _field(self, declared: Declared, variables: _Variables) -> ObjectField:
-        node = self.read(declared.annotation, variables)
-        required = not declared.has_default and (declared.always_required or not node.nullable)
-        description = declared.description or description_of(declared.annotation)
-        return ObjectField(declared.wire_name, declared.argument, node, required, declared.has_default, description)
 
 
 def _type_variables(cls: Any, arguments: Sequence[Any]) -> dict[Any, Any]:

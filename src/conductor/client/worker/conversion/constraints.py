@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from conductor.client.worker.conversion.containers import ArrayNode, DictNode, OptionalNode
-from conductor.client.worker.conversion.node import InputError, Node, NoSchemaError, Schema, SchemaWriter, beside, shown
+from conductor.client.worker.conversion.node import InputError, Node, Schema, SchemaWriter, beside, shown
 from conductor.client.worker.conversion.scalars import FloatNode, IntNode, StrNode
 
 _LIBRARIES = ("msgspec", "annotated_types", "pydantic")
@@ -120,9 +120,13 @@ class ConstrainedNode(Node):
         return value
 
     def schema(self, writer: SchemaWriter) -> Schema:
-        return beside(writer.write(self.inner), {self._keyword(name): bound for name, bound in self.bounds.items()})
+        keywords = {self._keyword(name): bound for name, bound in self.bounds.items()}
+        if None in keywords:
+            writer.left_out += [f"{self.name} with {name}" for name in self.bounds if self._keyword(name) is None]
+        return beside(writer.write(self.inner), {keyword: bound for keyword, bound in keywords.items() if keyword})
 
-    def _keyword(self, name: str) -> str:
+    def _keyword(self, name: str) -> str | None:
+        """The keyword of JSON Schema that says the same; None if there is none for this type."""
         inner = self.inner
         while isinstance(inner, ConstrainedNode):
             inner = inner.inner
@@ -134,4 +138,4 @@ class ConstrainedNode(Node):
         counted = isinstance(inner, ArrayNode) and inner.build in (set, frozenset)  # counts after duplicates fell out
         if name in ("min_length", "max_length") and lengths and not counted:
             return lengths[name == "max_length"]
-        raise NoSchemaError(f"{inner.name} with {name}")
+        return None

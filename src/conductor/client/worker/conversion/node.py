@@ -23,7 +23,7 @@ class InputError(NonRetryableException):
         super().__init__(path, message)
         self.path = path
         self.message = message
-        #: Whether the value looks like one of another type: where several were tried, this was not the one.
+        #: Whether the value seems to be meant for another type; of the errors of a union, this is not the one to show.
         self.elsewhere = False
 
     def inside(self, part: str) -> InputError:
@@ -52,6 +52,8 @@ class SchemaWriter:
     def __init__(self, strict: bool) -> None:
         self.strict = strict
         self.definitions: dict[str, Schema] = {}
+        #: What the types demand and the schema does not say.
+        self.left_out: list[str] = []
         self._open: dict[Node, str] = {}
         self._referred: set[str] = set()
 

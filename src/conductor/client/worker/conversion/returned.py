@@ -7,12 +7,13 @@ import types
 import typing
 from typing import Any
 
+from conductor.client.context.task_context import TaskInProgress
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.worker.conversion.annotation import read_annotation
 from conductor.client.worker.conversion.containers import DictNode
-from conductor.client.worker.conversion.node import Node, NoSchemaError, Schema, SchemaWriter
+from conductor.client.worker.conversion.libraries import PydanticNode
+from conductor.client.worker.conversion.node import AnyNode, Node, NoSchemaError, Schema, SchemaWriter
 from conductor.client.worker.conversion.objects import EitherFormNode, ObjectNode
-from conductor.client.worker.conversion.pydantic_model import PydanticNode
 
 
 def write_returned(annotation: Any, writer: SchemaWriter) -> Schema:
@@ -26,10 +27,20 @@ def write_returned(annotation: Any, writer: SchemaWriter) -> Schema:
     return shapes[0] if len(shapes) == 1 else {"anyOf": shapes}
 
 
+def wraps_result(annotation: Any) -> bool | None:
+    """Whether a function with this return annotation gives `{"result": value}`; None if that is not clear."""
+    try:
+        nodes = [read_annotation(member) for member in _members(annotation) if member is not types.NoneType]
+    except NoSchemaError:
+        return None
+    kinds = {_is_output_itself(node.table if isinstance(node, EitherFormNode) else node) for node in nodes}
+    if any(isinstance(node, AnyNode) for node in nodes) or len(kinds) > 1:
+        return None
+    return not kinds or not kinds.pop()
+
+
 def _members(annotation: Any) -> list[Any]:
     """What may be returned, without the word that there is no result yet."""
-    from conductor.client.context.task_context import TaskInProgress
-
     origin = typing.get_origin(annotation)
     if origin in (collections.abc.Awaitable, collections.abc.Coroutine):
         return _members(typing.get_args(annotation)[-1])

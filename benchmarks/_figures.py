@@ -1,0 +1,134 @@
+"""What was measured: samples by part, measure and contestant; their medians, spread and ratios; what was asked for."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Line:
+    """One measure of one contestant: a sample a round."""
+
+    part: str
+    measure: str
+    who: str
+    unit: str
+    #: The contestant that its ratio is to; itself: it is what others are compared with.
+    base: str
+    samples: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.samples)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A figure that we want to reach, and how it came out."""
+
+    what: str
+    limit: float
+    at_least: bool
+    measured: float | None
+
+    @property
+    def verdict(self) -> str:
+        if self.measured is None:
+            return "not measured"
+        reached = self.measured >= self.limit if self.at_least else self.measured <= self.limit
+        return "yes" if reached else "no"
+
+
+class Figures:
+    """All samples of one run."""
+
+    def __init__(self) -> None:
+        self.lines: dict[tuple[str, str, str], Line] = {}
+        #: What was left out, and why.
+        self.skipped: dict[str, str] = {}
+
+    def add(self, part: str, measure: str, who: str, value: float, unit: str, *, base: str) -> None:
+        """One sample more."""
+        line = self.lines.setdefault((part, measure, who), Line(part, measure, who, unit, base))
+        line.samples.append(value)
+
+    def median(self, part: str, measure: str, who: str) -> float | None:
+        """None: it was not measured in this run."""
+        line = self.lines.get((part, measure, who))
+        return None if line is None else line.median
+
+    def ratio(self, part: str, measure: str, who: str, base: str) -> float | None:
+        """How many times the base; round by round, so that what else the machine did falls on both alike."""
+        ours, theirs = self.lines.get((part, measure, who)), self.lines.get((part, measure, base))
+        if ours is None or theirs is None:
+            return None
+        if len(ours.samples) == len(theirs.samples):
+            pairs = zip(ours.samples, theirs.samples, strict=True)
+            ratios = [mine / other for mine, other in pairs if other]
+            return statistics.median(ratios) if ratios else None
+        return ours.median / theirs.median if theirs.median else None
+
+    def worst(self, part: str, measure: str, whos: Iterable[str], base: str) -> float | None:
+        """The largest of several ratios."""
+        found = [ratio for who in whos if (ratio := self.ratio(part, measure, who, base)) is not None]
+        return max(found, default=None)
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Every line with all its samples."""
+        return [
+            {
+                "part": line.part,
+                "measure": line.measure,
+                "who": line.who,
+                "unit": line.unit,
+                "median": line.median,
+                "lowest": min(line.samples),
+                "highest": max(line.samples),
+                "base": line.base,
+                "ratio": self.ratio(line.part, line.measure, line.who, line.base),
+                "samples": line.samples,
+            }
+            for line in self.lines.values()
+        ]
+
+    def table(self) -> str:
+        """For people."""
+        rows, part, measure = [], "", ""
+        for line in sorted(self.lines.values(), key=self._place):
+            if line.part != part:
+                rows += ["", f"{line.part:46} {'median':>12} {'lowest – highest':>24}   ratio"]
+            if (line.part, line.measure) != (part, measure):
+                rows.append(f"  {line.measure}, {line.unit}")
+            part, measure = line.part, line.measure
+            spread = f"{number(min(line.samples))} – {number(max(line.samples))}"
+            ratio = self.ratio(line.part, line.measure, line.who, line.base)
+            beside = "" if ratio is None else f"{ratio:.2f} × {line.base}"
+            rows.append(f"    {line.who:42} {number(line.median):>12} {spread:>24}   {beside}")
+        rows += [f"\nleft out: {name}: {why}" for name, why in self.skipped.items()]
+        return "\n".join(rows[1:])
+
+    def _place(self, line: Line) -> tuple[int, int]:
+        """Parts and measures in the order in which they were first seen."""
+        keys = list(self.lines)
+        parts, measures = [key[0] for key in keys], [key[:2] for key in keys]
+        return parts.index(line.part), measures.index((line.part, line.measure))
+
+
+def number(value: float) -> str:
+    """With as many digits as mean something."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def asked_table(asked: list[Asked]) -> str:
+    """What was asked for, beside what was measured."""
+    rows = [f"{'asked':72} {'limit':>10} {'measured':>10}   reached"]
+    for one in asked:
+        sign = "≥" if one.at_least else "≤"
+        measured = "–" if one.measured is None else number(one.measured)
+        rows.append(f"{one.what:72} {sign + ' ' + number(one.limit):>10} {measured:>10}   {one.verdict}")
+    return "\n".join(rows)

@@ -1,0 +1,86 @@
+"""Programs that are measured from outside: what they use of the processor and the memory, and how far they are."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+PROGRAMS = Path(__file__).with_name("programs")
+#: What does not happen in this time will not happen.
+PATIENCE_S = 120.0
+
+
+class Family:
+    """A program and all its children."""
+
+    def __init__(self, pid: int) -> None:
+        self._parent = psutil.Process(pid)
+
+    def members(self) -> list[psutil.Process]:
+        return [self._parent, *self._parent.children(recursive=True)]
+
+    def cpu_s(self) -> float:
+        return sum(sum(member.cpu_times()[:2]) for member in self.members())
+
+    def memory_mb(self) -> float:
+        """What is its own, and its share of what it shares."""
+        return sum(member.memory_full_info().pss for member in self.members()) / 1e6
+
+    def wake_ups(self) -> int:
+        """How often any of its threads has gone to sleep so far."""
+        found = 0
+        for member in self.members():
+            for status in Path(f"/proc/{member.pid}/task").glob("*/status"):
+                with contextlib.suppress(OSError):  # that thread has just ended
+                    lines = status.read_text().splitlines()
+                    found += sum(int(line.split()[1]) for line in lines if line.startswith("voluntary"))
+        return found
+
+
+@contextmanager
+def running(command: list[str], *, env: dict[str, str] | None = None, quiet: bool = True) -> Iterator[Family]:
+    """A program for the length of the block; then it is killed, with all its children."""
+    output = subprocess.DEVNULL if quiet else None
+    process = subprocess.Popen(
+        command, env=environment(env), start_new_session=True, stdout=output, stderr=output, cwd=PROGRAMS
+    )
+    try:
+        yield Family(process.pid)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def environment(more: dict[str, str] | None = None) -> dict[str, str]:
+    """Ours without what would change a measured program, and with the folder of programs to import from."""
+    kept = {name: value for name, value in os.environ.items() if not name.lower().startswith(("conductor", "python"))}
+    return {**kept, "PYTHONPATH": str(PROGRAMS), **(more or {})}
+
+
+def until(condition: Callable[[], bool], what: str, *, every_s: float = 0.02, patience_s: float = PATIENCE_S) -> None:
+    """Look again and again; a benchmark that waits in vain says for what."""
+    deadline = time.monotonic() + patience_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {patience_s:.0f} s in vain: {what}")
+        time.sleep(every_s)
+
+
+def executed(directory: Path) -> int:
+    """How many tasks the programs that were given this directory have executed."""
+    sys.path.insert(0, str(PROGRAMS))
+    try:
+        import progress
+    finally:
+        sys.path.remove(str(PROGRAMS))
+    return int(progress.executed(directory))

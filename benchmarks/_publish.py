@@ -1,0 +1,126 @@
+"""Where a run goes: text, JSON and a plot under .cache/bench; with --publish also into the documentation."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.integration.other_sdks import CACHE, ROOT, Unavailable, environment
+
+from benchmarks._asked import asked
+from benchmarks._figures import Figures, asked_table, number
+from benchmarks._processes import PROGRAMS
+from benchmarks._rivals import CONDUCTOR_PYTHON, DRAMATIQ, HUEY, OURS_ASYNC, OURS_DEF
+from benchmarks.pickup import HALF
+from benchmarks.pickup import PART as PICKUP
+from benchmarks.throughput import PART as THROUGHPUT
+from benchmarks.throughput import RATE, SERVER_CPU, WORKER_CPU
+from conductor.version import __version__
+
+PLACE = CACHE / "bench"
+PLOT_PACKAGES = ("matplotlib==3.11.2",)
+#: A machine with more load than this before the run gives ratios at best.
+BUSY = (os.cpu_count() or 1) / 4
+#: The generated part of a page lies between these.
+BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+
+
+def about(command: str, rounds: int) -> dict[str, Any]:
+    """The machine, the day and the command, without which no figure means anything."""
+    return {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "command": command,
+        "version": __version__,
+        "machine": f"{os.cpu_count()} cores ({_processor()}), {_memory_gb():.0f} GB",
+        "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
+        "rounds": rounds,
+        "load before": round(os.getloadavg()[0], 2),
+    }
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    names = [line for line in cpuinfo.read_text().splitlines() if "model name" in line] if cpuinfo.exists() else []
+    return names[0].partition(":")[2].strip() if names else platform.machine()
+
+
+def _memory_gb() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+
+
+def report(facts: dict[str, Any], figures: Figures) -> str:
+    """All of it as text."""
+    lines = [f"{name}: {value}" for name, value in facts.items()]
+    return "\n".join([*lines, "", figures.table(), "", asked_table(asked(figures))]) + "\n"
+
+
+def keep(facts: dict[str, Any], figures: Figures, *, publish: bool) -> None:
+    """Write it down."""
+    PLACE.mkdir(parents=True, exist_ok=True)
+    text, data, plot = PLACE / "benchmarks.txt", PLACE / "benchmarks.json", PLACE / "benchmarks.png"
+    text.write_text(report(facts, figures))
+    data.write_text(json.dumps({**facts, "skipped": figures.skipped, "figures": figures.as_json()}, indent=1) + "\n")
+    plotted = _plot(data, plot)
+    print(f"\nwritten: {', '.join(str(path.relative_to(ROOT)) for path in (text, data, plot) if path.exists())}")
+    if publish:
+        (ROOT / "docs" / "images").mkdir(exist_ok=True)
+        shutil.copy(data, ROOT / "docs" / "benchmarks.json")
+        if plotted:
+            shutil.copy(plot, ROOT / "docs" / "images" / "benchmarks.png")
+        _fill(ROOT / "docs" / "benchmarks.md", f"```text\n{report(facts, figures)}```")
+        _fill(ROOT / "README.md", _short(facts, figures))
+        print(
+            "README.md, docs/benchmarks.md, docs/benchmarks.json and docs/images/benchmarks.png have these figures now"
+        )
+
+
+def _plot(data: Path, plot: Path) -> bool:
+    plot.unlink(missing_ok=True)
+    try:
+        python = environment("plot", *PLOT_PACKAGES)
+    except Unavailable as error:
+        print(f"no plot: {error}")
+        return False
+    subprocess.run([str(python), str(PROGRAMS / "plot.py"), str(data), str(plot)], check=True)
+    return True
+
+
+def _fill(page: Path, content: str) -> None:
+    text = page.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, found, after = rest.partition(END)
+    if not found:
+        raise RuntimeError(f"{page} has no place for figures: {BEGIN} … {END}")
+    page.write_text(f"{before}{BEGIN}\n{content}\n{END}{after}")
+
+
+def _short(facts: dict[str, Any], figures: Figures) -> str:
+    """The few figures that the front page has room for."""
+    columns = (
+        (THROUGHPUT, RATE, "tasks/s"),
+        (THROUGHPUT, WORKER_CPU, "worker, CPU µs"),
+        (THROUGHPUT, SERVER_CPU, "server, CPU µs"),
+        (PICKUP, HALF, "pickup, ms"),
+    )
+    rows = [f"| | {' | '.join(title for *_, title in columns)} |", f"|---|{'--:|' * len(columns)}"]
+    for who in (OURS_ASYNC, OURS_DEF, DRAMATIQ, HUEY, CONDUCTOR_PYTHON):
+        cells = [_cell(figures, part, measure, who) for part, measure, _ in columns]
+        rows.append(f"| {who} | {' | '.join(cells)} |")
+    where = f"{facts['date']}, {facts['machine']}, {facts['system']}"
+    if facts["load before"] > BUSY:
+        where += f", busy with something else (load {facts['load before']})"
+    told = f"{where}; medians of {facts['rounds']} rounds of `{facts['command']}`."
+    return "\n".join([*rows, "", told])
+
+
+def _cell(figures: Figures, part: str, measure: str, who: str) -> str:
+    value, ratio = figures.median(part, measure, who), figures.ratio(part, measure, who, DRAMATIQ)
+    if value is None:
+        return "–"
+    return number(value) + (f" ({ratio:.2f} ×)" if ratio is not None and who != DRAMATIQ else "")

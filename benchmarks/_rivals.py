@@ -1,0 +1,184 @@
+"""Who is measured side by side: ours, and what others use. Each gets an environment of its own, made once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.integration.other_sdks import Unavailable, conductor_python
+from tests.integration.other_sdks import environment as environment_with
+
+from benchmarks._processes import PROGRAMS, Family, environment, running, until
+from benchmarks._server import Server, server, simple
+
+OURS_ASYNC = "ours, async def ×50"
+OURS_DEF = "ours, def ×10"
+DRAMATIQ = "dramatiq + Redis"
+HUEY = "huey + Redis, two processes"
+CONDUCTOR_PYTHON = "conductor-python, async def ×50"
+WORKFLOW = "bench"
+DRAMATIQ_PACKAGES = ("dramatiq[redis]==2.2.1",)
+HUEY_PACKAGES = ("huey==3.5.4", "redis==8.1.0")
+
+
+@dataclass
+class Stage:
+    """A queue with nobody at work on it yet."""
+
+    directory: Path
+    server: Family
+    #: The coordinator, where the queue is one.
+    coordinator: Server | None
+    _command: list[str]
+    _sender: list[str]
+    _env: dict[str, str]
+
+    def fill(self, count: int) -> None:
+        """Put so many tasks into the queue."""
+        if self.coordinator is not None:
+            self.coordinator.start(WORKFLOW, count)
+        else:
+            self._send("fill", str(count))
+
+    def send_us(self, count: int) -> float:
+        """The median of sending one message after the other."""
+        return float(self._send("fill", str(count)))
+
+    def _send(self, *words: str) -> str:
+        command = [*self._sender, *words]
+        sent = subprocess.run(command, env=environment(self._env), capture_output=True, text=True, check=False)
+        if sent.returncode:
+            raise RuntimeError(f"{' '.join(command)}: {sent.stderr[-2000:]}")
+        return sent.stdout
+
+    @contextmanager
+    def worker(self) -> Iterator[Family]:
+        """A worker for the length of the block."""
+        with running(self._command, env=self._env) as family:
+            yield family
+
+    def pickups_us(self, count: int, pause_s: float) -> list[float]:
+        """One at a time to a worker that has nothing to do: from sending to the function's first line."""
+        if self.coordinator is None:
+            found: list[float] = json.loads(self._send("pickup", str(count), str(pause_s)))
+            return found
+        sys.path.insert(0, str(PROGRAMS))
+        import progress
+
+        connection = self.coordinator.connect()
+
+        def send(n: int) -> None:
+            # What is measured ends in another process, most often before this answer is here.
+            connection.ask(connection.request("POST", f"/workflow/{WORKFLOW}", {"n": n}))
+
+        with contextlib.closing(connection):
+            return list(progress.pickups_us(self.directory, send, count, pause_s))
+
+
+class Contestant:
+    """Somebody who can work on a queue."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @contextmanager
+    def stage(self) -> Iterator[Stage]:
+        """A new queue for the length of the block."""
+        with tempfile.TemporaryDirectory() as directory, self._staged(Path(directory)) as stage:
+            yield stage
+
+    def _staged(self, directory: Path) -> contextlib.AbstractContextManager[Stage]:
+        raise NotImplementedError
+
+
+class OnCoordinator(Contestant):
+    """A worker program on our coordinator: ours or conductor-python's."""
+
+    def __init__(self, name: str, python: Path, kind: str, threads: int) -> None:
+        super().__init__(name)
+        self._python, self._kind, self._threads = python, kind, threads
+
+    @contextmanager
+    def _staged(self, directory: Path) -> Iterator[Stage]:
+        with server() as found:
+            found.define(WORKFLOW, simple())
+            program = str(PROGRAMS / "conductor_noop.py")
+            command = [str(self._python), program, found.url, self._kind, str(self._threads)]
+            journal = {"CONDUCTOR_WORKER_JOURNAL_DIR": str(directory / "journal")}
+            env = {"BENCH_DIRECTORY": str(directory), **journal}
+            yield Stage(directory, found.family, found, command, [], env)
+
+
+class OnRedis(Contestant):
+    """A worker program on Redis, which keeps nothing on disk: the fastest it can be."""
+
+    def __init__(self, name: str, python: Path, program: str, words: list[str]) -> None:
+        super().__init__(name)
+        self._python, self._program, self._words = python, program, words
+
+    @contextmanager
+    def _staged(self, directory: Path) -> Iterator[Stage]:
+        with _redis(directory) as (url, family):
+            env = {"BENCH_DIRECTORY": str(directory), "BENCH_REDIS": url}
+            sender = [str(self._python), str(PROGRAMS / self._program)]
+            yield Stage(directory, family, None, [str(self._python), *self._words], sender, env)
+
+
+def contestants(skipped: dict[str, str]) -> dict[str, Contestant]:
+    """Everybody who can be had on this machine; the others are named in `skipped`."""
+    here = Path(sys.executable)
+    found: list[Contestant] = [
+        OnCoordinator(OURS_ASYNC, here, "async", 50),
+        OnCoordinator(OURS_DEF, here, "def", 10),
+    ]
+    redis_missing = None if shutil.which("redis-server") else "redis-server is not installed (Debian: apt-get install)"
+    if redis_missing:
+        skipped |= {DRAMATIQ: redis_missing, HUEY: redis_missing}
+    else:
+        with _or_skipped(DRAMATIQ, skipped):
+            python = environment_with("dramatiq", *DRAMATIQ_PACKAGES)
+            # Its own defaults: two processes of eight threads on two cores.
+            words = ["-m", "dramatiq", "dramatiq_noop"]
+            found.append(OnRedis(DRAMATIQ, python, "dramatiq_noop.py", words))
+        with _or_skipped(HUEY, skipped):
+            python = environment_with("huey", *HUEY_PACKAGES)
+            words = ["-m", "huey.bin.huey_consumer", "-q", "-k", "process", "-w", "2", "huey_noop.huey"]
+            found.append(OnRedis(HUEY, python, "huey_noop.py", words))
+    with _or_skipped(CONDUCTOR_PYTHON, skipped):
+        found.append(OnCoordinator(CONDUCTOR_PYTHON, conductor_python(), "async", 50))
+    return {one.name: one for one in found}
+
+
+@contextmanager
+def _or_skipped(name: str, skipped: dict[str, str]) -> Iterator[None]:
+    try:
+        yield
+    except Unavailable as error:
+        skipped[name] = str(error).splitlines()[-1]
+
+
+@contextmanager
+def _redis(directory: Path) -> Iterator[tuple[str, Family]]:
+    """A Redis of our own on a port of its own; nothing is kept."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    where = ["--dir", str(directory), "--bind", "127.0.0.1", "--port", str(port)]
+    with running(["redis-server", *where, "--save", "", "--appendonly", "no"]) as family:
+
+        def answers() -> bool:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                return True
+            return False
+
+        until(answers, "redis-server", patience_s=20)
+        yield f"redis://127.0.0.1:{port}/0", family

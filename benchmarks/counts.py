@@ -1,0 +1,27 @@
+"""What no clock decides: SQL statements and commits of a start, a poll and a report, counted as in the fast suite."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from benchmarks._run import Run
+
+PART = "counts"
+STATEMENTS, COMMITS = "SQL statements", "commits"
+START, REPORT = "start", "report of 50"
+COSTS = Path(__file__).parents[1] / "tests" / "unit"
+
+
+def measure(run: Run) -> None:
+    """Once: it comes out the same every time."""
+    import pytest
+
+    sys.path.insert(0, str(COSTS))
+    from costs import CountedCoordinator, Counter, costs_of_coordinator
+
+    with pytest.MonkeyPatch.context() as patched, CountedCoordinator(Counter(), patched) as found:
+        costs = costs_of_coordinator(found)
+    for name, cost in costs.items():
+        run.figures.add(PART, STATEMENTS, name, cost.statements, "per task", base=START)
+        run.figures.add(PART, COMMITS, name, cost.commits, "per task", base=START)

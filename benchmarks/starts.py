@@ -1,0 +1,56 @@
+"""Putting work on the server: starts from eight connections at once, and the time of one start after the other."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+from benchmarks._processes import Family
+from benchmarks._rivals import DRAMATIQ, WORKFLOW
+from benchmarks._run import Run
+from benchmarks._server import CONNECTIONS, Server, server, simple
+
+PART = "starts"
+RATE, LATENCY, CPU = "starts a second", "one at a time", "CPU of the server"
+TOGETHER, ALONE = f"ours, {CONNECTIONS} connections", "ours, one connection"
+COUNT, ALONE_COUNT = 4000, 1000
+
+
+def measure(run: Run) -> None:
+    """Ours from many connections and from one, and what sending a message costs others."""
+    divide = 4 if run.quick else 1
+    others = [one for one in run.contestants.values() if "Redis" in one.name]
+    for number in range(run.rounds):
+        print(f"  round {number + 1} of {run.rounds}", flush=True)
+        with server() as found:
+            found.define(WORKFLOW, simple())
+            found.start(WORKFLOW, 200)
+            _together(run, found, COUNT // divide)
+            _alone(run, found, ALONE_COUNT // divide)
+        for other in others:
+            with other.stage() as stage:
+                run.figures.add(PART, LATENCY, other.name, stage.send_us(ALONE_COUNT // divide), "µs", base=DRAMATIQ)
+
+
+def _together(run: Run, found: Server, count: int) -> None:
+    cpu_s = found.family.cpu_s()
+    wall_s = found.start(WORKFLOW, count)
+    _add(run, TOGETHER, count, wall_s, found.family, cpu_s)
+
+
+def _alone(run: Run, found: Server, count: int) -> None:
+    connection, taken = found.connect(), []
+    requests = [connection.request("POST", f"/workflow/{WORKFLOW}", {"n": n}) for n in range(count)]
+    cpu_s, began = found.family.cpu_s(), time.perf_counter()
+    for request in requests:
+        sent = time.perf_counter()
+        connection.ask(request)
+        taken.append((time.perf_counter() - sent) * 1e6)
+    _add(run, ALONE, count, time.perf_counter() - began, found.family, cpu_s)
+    connection.close()
+    run.figures.add(PART, LATENCY, ALONE, statistics.median(taken), "µs", base=DRAMATIQ)
+
+
+def _add(run: Run, who: str, count: int, wall_s: float, family: Family, cpu_s: float) -> None:
+    run.figures.add(PART, RATE, who, count / wall_s, "1/s", base=ALONE)
+    run.figures.add(PART, CPU, who, (family.cpu_s() - cpu_s) / count * 1e6, "µs a start", base=ALONE)

@@ -1,0 +1,145 @@
+"""What `mkdocs build` asks us: the navigation, the pages that are not in `docs/`, and `llms.txt`.
+
+`index.md` is the table of contents: what it lists under its bold headings is the navigation, in that order. A page that
+it does not list yet is put at the end of the section that has its neighbours: a new page never breaks the site.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+DOCS = Path(__file__).parent
+PROJECT = DOCS.parent
+#: Where files of the project that pages point to are put on the site.
+OUTSIDE = "project"
+#: Languages in which a page's whole programs are marked, as `python run`: the site shows them like any other.
+_RUN = re.compile(r"^(```\w+) run$", re.MULTILINE)
+_LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)")
+_SECTION = re.compile(r"^\*\*(.+)\*\*$")
+_ENTRY = re.compile(r"^- \[(.+?)\]\(([^)#]+\.md)\)(?:: (.+))?$")
+
+
+def python_pages() -> dict[str, str]:
+    """The reference of the Python names: path to text."""
+    made: dict[str, str] = runpy.run_path(str(DOCS / "python_reference.py"))["pages"]()
+    return made
+
+
+def contents() -> dict[str, dict[str, tuple[str, str]]]:
+    """Section to its pages: path to title and description, as index.md lists them."""
+    sections: dict[str, dict[str, tuple[str, str]]] = {}
+    for line in (DOCS / "index.md").read_text("utf-8").splitlines():
+        if heading := _SECTION.match(line):
+            sections[heading[1]] = {}
+        elif (entry := _ENTRY.match(line)) and sections:
+            sections[list(sections)[-1]][entry[2]] = (entry[1], entry[3] or "")
+    for page in sorted(DOCS.rglob("*.md")):
+        path = page.relative_to(DOCS).as_posix()
+        if path != "index.md" and not any(path in pages for pages in sections.values()):
+            section_of(path, sections)[path] = (title_of(page.read_text("utf-8"), path), "")
+    return sections
+
+
+def section_of(path: str, sections: dict[str, dict[str, tuple[str, str]]]) -> dict[str, tuple[str, str]]:
+    """The section that has most pages of the same folder."""
+    folder = posixpath.dirname(path)
+    return max(sections.values(), key=lambda pages: sum(posixpath.dirname(other) == folder for other in pages))
+
+
+def title_of(text: str, path: str) -> str:
+    """The first heading of a page."""
+    found = re.search(r"^# (.+)$", text, re.MULTILINE)
+    return found[1] if found else path
+
+
+def outside(markdown: str, path: str) -> dict[str, Path]:
+    """The links of a page that leave `docs/` for a file of the project: as written, and the file."""
+    found = {}
+    for link in _LINK.findall(markdown):
+        target = (DOCS / posixpath.dirname(path) / link).resolve()
+        if target.is_relative_to(PROJECT) and not target.is_relative_to(DOCS) and target.is_file():
+            found[link] = target
+    return found
+
+
+def place_of(target: Path) -> str:
+    """Where a file of the project is on the site. Source files are shown as text."""
+    path = target.relative_to(PROJECT).as_posix()
+    return f"{OUTSIDE}/{path}" + ("" if target.suffix in (".md", ".json") else ".txt")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """The navigation."""
+    sections: list[Any] = [{"Overview": "index.md"}]
+    for name, pages in contents().items():
+        sections.append({name: [{title: path} for path, (title, _) in pages.items()]})
+    sections.append({"Python": [{title_of(text, path): path} for path, text in python_pages().items()]})
+    project = {"Read me": "README.md", "Recipes": "deploy/README.md", "Changes": "CHANGELOG.md"}
+    project |= {"Contributing": "CONTRIBUTING.md", "Security policy": "SECURITY.md"}
+    sections.append({"Project": [{title: f"{OUTSIDE}/{path}"} for title, path in project.items()]})
+    config.nav = sections
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Pages made from the code, and files of the project that pages point to, and those that these point to."""
+    for path, text in python_pages().items():
+        files.append(File.generated(config, path, content=text))
+    todo = [PROJECT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
+    for page in DOCS.rglob("*.md"):
+        todo += outside(page.read_text("utf-8"), page.relative_to(DOCS).as_posix()).values()
+    while todo:
+        target = todo.pop()
+        if files.get_file_from_path(place_of(target)) is None:
+            text = target.read_text("utf-8")
+            files.append(File.generated(config, place_of(target), content=text))
+            if target.suffix == ".md":
+                todo += outside(text, posixpath.relpath(target, DOCS)).values()
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
+    """Links between `docs/` and the rest of the project, as the site has them."""
+    path = page.file.src_uri
+    shown = _RUN.sub(r"\1", markdown)
+    home = PROJECT / path.removeprefix(f"{OUTSIDE}/") if path.startswith(f"{OUTSIDE}/") else DOCS / path
+
+    def moved(found: re.Match[str]) -> str:
+        target = (home.parent / found[1]).resolve()
+        if not target.is_file() or not target.is_relative_to(PROJECT):
+            return found[1]
+        place = target.relative_to(DOCS).as_posix() if target.is_relative_to(DOCS) else place_of(target)
+        return posixpath.relpath(place, posixpath.dirname(path) or ".")
+
+    return _LINK.sub(moved, shown)
+
+
+def llms_txt() -> str:
+    """The documentation for language models: what it is, and a line for each page."""
+    lines = ["# conductor-worker", "", f"> {summary()}", ""]
+    for name, pages in contents().items():
+        lines += [f"## {name}", ""]
+        lines += [f"- [{title}]({path})" + (f": {about}" if about else "") for path, (title, about) in pages.items()]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def summary() -> str:
+    """The first paragraph of the overview."""
+    return " ".join((DOCS / "index.md").read_text("utf-8").split("\n\n")[1].split())
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """`llms.txt` at the root of the site, and the pages as they were written, where it points to."""
+    site = Path(config.site_dir)
+    (site / "llms.txt").write_text(llms_txt(), "utf-8")
+    for page in DOCS.rglob("*.md"):
+        (site / page.relative_to(DOCS)).write_text(page.read_text("utf-8"), "utf-8")

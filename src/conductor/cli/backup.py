@@ -1,0 +1,35 @@
+"""`conductor-worker backup`: a copy of the coordinator's database, while it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from conductor.cli.console import say
+from conductor.cli.serve import default_database
+from conductor.cli.support import UserError, coordinator_class
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The copy to make.", show_default=False)],
+    database: Annotated[
+        Path | None,
+        typer.Option(
+            help="The SQLite file to copy. (default: coordinator.db in the user's state directory)", show_default=False
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
+) -> None:
+    """Copy the coordinator's database, while it runs or not: all that was answered before is in the copy."""
+    coordinator_class()  # says which extra is missing
+    from conductor.coordinator.store.backup import back_up
+    from conductor.coordinator.store.file import StoreRefused
+
+    source = database or default_database()
+    try:
+        size = back_up(source, file, replace=force)
+    except StoreRefused as error:
+        raise UserError(error) from None
+    say(f"Copied {source} to {file.absolute()}: {size} bytes. It can be served with --database.")

@@ -1,0 +1,255 @@
+"""What is wrong with a server, or waits there in vain: asked as a worker would, and by its views where it has them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import AsyncIterator, Iterator
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from conductor.cli import checks_here
+from conductor.cli.finding import Finding, broken, well, worth_a_look
+from conductor.cli.queue_state import Queue, ask_queues
+from conductor.cli.server import ServerKind, ask_server, asking, why
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.http.async_api_client import AsyncApiClient
+from conductor.client.http.async_rest import AuthorizationException, ConductorError, NotFoundException
+from conductor.machine import is_loopback
+from conductor.version import __version__
+from conductor.waiting import span
+
+#: More of one kind are counted, not listed.
+SHOWN = 10
+#: A clock that differs by more makes times in logs and on the page mislead.
+MAX_SKEW_MS = 5000
+#: How far back failed workflows are looked for.
+LATELY_MS = 3_600_000
+#: Older Conductor servers have routes that workers need in another shape.
+OLDEST_CONDUCTOR = (3, 0)
+_TLS = re.compile(r"certificate|tls|ssl|UnknownIssuer|InvalidContentType", re.IGNORECASE)
+
+
+async def check_server(configuration: Configuration) -> list[Finding]:
+    """The connection; if that is good, all that can be asked over it."""
+    try:
+        server = await ask_server(configuration)
+    except ConductorError as error:
+        return await _sick(configuration) or [unreachable(configuration, error)]
+    settings = configuration.authentication_settings
+    accepted = f"accepts the key '{settings.key_id}'" if settings and configuration.AUTH_TOKEN else "asks for no key"
+    found = [well(f"{configuration.shown_host} answers polls and {accepted}: {server}")]
+    async with asking(configuration) as api:
+        found += [finding async for finding in _inside(server, api, configuration)]
+    return found
+
+
+async def _sick(configuration: Configuration) -> list[Finding]:
+    """A coordinator that cannot write fails every poll, but still says what is wrong with it."""
+    try:
+        async with asking(configuration) as api:
+            overview = await api.call_for(dict[str, Any], "GET", "/view/overview")
+            server = await api.call_for(dict[str, Any], "GET", "/view/server")
+    except ConductorError:
+        return []
+    found = [*unhealthy(overview)]
+    return [*found, *disk_of_coordinator(configuration, server)] if found else []
+
+
+def unreachable(configuration: Configuration, error: ConductorError) -> Finding:
+    """Why no poll is answered: the key, the path, the certificate, or nobody is there."""
+    settings, host, said = configuration.authentication_settings, configuration.shown_host, why(error)
+    if isinstance(error, AuthorizationException):
+        remedy = "Set CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET."
+        if settings:
+            return broken("key-refused", f"{host} refuses the key '{settings.key_id}': {said}", remedy)
+        return broken("key-missing", f"{host} asks for a key, and none is set: {said}", remedy)
+    if isinstance(error, NotFoundException):
+        return broken(
+            "wrong-path",
+            f"{host} answers, but not as Conductor does: {said}",
+            "Is the path of the URL right? Most servers have their routes below /api.",
+        )
+    if "://" in host and _TLS.search(said):
+        return broken(
+            "tls",
+            f"{host} cannot be used: {said}",
+            "Name the file of its authority with CONDUCTOR_TLS_CA_FILE; http:// where the port speaks no TLS.",
+        )
+    return broken(
+        "unreachable",
+        f"{host} cannot be used: {said}",
+        "Start a server with `conductor-worker serve`, or name one with CONDUCTOR_SERVER_URL.",
+    )
+
+
+async def _inside(server: ServerKind, api: AsyncApiClient, configuration: Configuration) -> AsyncIterator[Finding]:
+    for finding in old_version(server):
+        yield finding
+    try:
+        overview: dict[str, Any] | None = await api.call_for(dict[str, Any], "GET", "/view/overview")
+    except ConductorError:  # a plain Conductor server, or an older coordinator
+        overview = None
+    for finding in clock_skew(await _server_time_ms(api, overview)):
+        yield finding
+    if overview is None:
+        for finding in await plain_queues(configuration):
+            yield finding
+        return
+    for finding in unhealthy(overview):
+        yield finding
+    for finding in disk_of_coordinator(configuration, await api.call_for(dict[str, Any], "GET", "/view/server")):
+        yield finding
+    queues = (await api.call_for(dict[str, Any], "GET", "/view/queues"))["queues"]
+    for finding in [*waiting_in_vain(queues), *held_back(queues)]:
+        yield finding
+    lately = await api.call_for(dict[str, Any], "GET", "/view/workflows?status=FAILED,TIMED_OUT&size=50")
+    for finding in failed_workflows(lately):
+        yield finding
+
+
+def old_version(server: ServerKind) -> Iterator[Finding]:
+    """A coordinator older than the workers, or a Conductor server from before the routes that workers use."""
+    version = _numbers(server.version)
+    if version is None:
+        return
+    if server.kind == "a coordinator" and version < (_numbers(__version__) or version):
+        yield worth_a_look(
+            "server-too-old",
+            f"the coordinator is version {server.version}, older than the {__version__} here",
+            "Install the same version where the coordinator runs.",
+        )
+    if server.kind != "a coordinator" and version < OLDEST_CONDUCTOR:
+        yield worth_a_look("server-too-old", f"the server is version {server.version}", "Use Conductor 3 or newer.")
+
+
+def _numbers(version: str) -> tuple[int, ...] | None:
+    found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", version)
+    return tuple(int(number or 0) for number in found.groups()) if found else None
+
+
+async def _server_time_ms(api: AsyncApiClient, overview: dict[str, Any] | None) -> float | None:
+    if overview is not None:
+        return float(overview["nowMs"])
+    try:
+        said = (await api.call("GET", "/version")).headers.get("date")
+        return parsedate_to_datetime(said).timestamp() * 1000 if said else None
+    except (ConductorError, TypeError, ValueError):
+        return None
+
+
+def clock_skew(server_ms: float | None) -> Iterator[Finding]:
+    """Whether the server's clock and ours agree."""
+    skew_ms = 0.0 if server_ms is None else server_ms - time.time() * 1000
+    if abs(skew_ms) > MAX_SKEW_MS:
+        ahead = "ahead of" if skew_ms > 0 else "behind"
+        yield worth_a_look(
+            "clock-skew",
+            f"the server's clock is {span(int(abs(skew_ms)))} {ahead} the one here",
+            "Let both be set by NTP; until then, times of the two cannot be compared.",
+        )
+
+
+def unhealthy(overview: dict[str, Any]) -> Iterator[Finding]:
+    """A coordinator that cannot write."""
+    if not overview.get("healthy", True):
+        yield broken(
+            "database-not-writable",
+            f"the coordinator cannot write its database: {overview.get('health')}",
+            "Look at its disk and at the rights of its file; it goes on by itself when it can write again.",
+        )
+
+
+def disk_of_coordinator(configuration: Configuration, server: dict[str, Any]) -> Iterator[Finding]:
+    """How much room its file has, if it is on this machine."""
+    database = Path(str(server.get("database") or ""))
+    if not is_loopback(urlsplit(configuration.host).hostname or "") or not database.is_file():
+        return
+    free = shutil.disk_usage(database.parent).free
+    if free < checks_here.MIN_FREE_BYTES:
+        yield worth_a_look(
+            "coordinator-disk-full",
+            f"the disk of the coordinator's file has {free >> 20} MB left ({database})",
+            "Make room there; --keep-days and --keep-count of `conductor-worker serve` forget what is finished.",
+        )
+
+
+def waiting_in_vain(queues: list[dict[str, Any]]) -> Iterator[Finding]:
+    """Tasks that no worker takes: nobody polls, or in another domain only."""
+    alone = [queue["problem"] for queue in queues if queue.get("problem")]
+    for problem in alone[:SHOWN]:
+        fault = "domain-mismatch" if problem["kind"] == "domain" else "queue-not-polled"
+        yield worth_a_look(fault, f"tasks wait: {problem['sentence']}", problem.get("remedy") or "Start a worker.")
+    if len(alone) > SHOWN:
+        yield _more(len(alone) - SHOWN)
+    if queues and not alone:
+        yield well("every queue in which tasks wait is polled")
+
+
+def held_back(queues: list[dict[str, Any]]) -> Iterator[Finding]:
+    """Tasks that wait for a limit of their definition."""
+    for queue in queues:
+        limit, rate = queue.get("concurrentLimit", 0), queue.get("rateLimit", 0)
+        if queue["ready"] and limit and queue["inHand"] >= limit:
+            yield worth_a_look(
+                "concurrency-limit",
+                f"{queue['ready']} tasks of {queue['name']} wait: as many as allowed, {limit}, are being worked on",
+                "Raise concurrentExecLimit in the task's definition, unless that is meant.",
+            )
+        if queue["ready"] and rate and queue.get("rateOpensMs"):
+            yield worth_a_look(
+                "rate-limit",
+                f"{queue['ready']} tasks of {queue['name']} wait: {rate} in {span(queue['rateWindowMs'])} are allowed",
+                "Raise rateLimitPerFrequency in the task's definition, unless that is meant.",
+            )
+
+
+def failed_workflows(lately: dict[str, Any]) -> Iterator[Finding]:
+    """Workflows that ended badly in the last hour, with the reason."""
+    since = lately["nowMs"] - LATELY_MS
+    failed = [one for one in lately["results"] if (one.get("endTime") or 0) > since]
+    for one in failed[:SHOWN]:
+        said = one.get("waiting") or {}
+        yield worth_a_look(
+            "workflow-failed",
+            f"workflow {one['name']} {one['workflowId']} has failed: {said.get('sentence', 'no reason is known')}",
+            said.get("remedy") or "Look at it on the page, then retry or terminate it.",
+        )
+    if len(failed) > SHOWN:
+        more = f"{len(failed) - SHOWN} more workflows have failed in the last hour"
+        yield worth_a_look("workflow-failed", more, "The page lists them.")
+
+
+async def plain_queues(configuration: Configuration) -> list[Finding]:
+    """The same of a server that does not say why: sizes and polls of its queues."""
+    try:
+        found = await ask_queues(configuration)
+    except ConductorError as error:
+        said = f"the queues of the server cannot be looked at: {why(error)}"
+        return [worth_a_look("queues-not-shown", said, "Use a key that may read them, to have them examined.")]
+    alone = [queue for queue in found if queue.unattended]
+    if not alone:
+        return [well("every queue in which tasks wait is polled")] if found else []
+    shown = [_alone(queue, found) for queue in alone[:SHOWN]]
+    return [*shown, *([_more(len(alone) - SHOWN)] if len(alone) > SHOWN else [])]
+
+
+def _alone(queue: Queue, queues: list[Queue]) -> Finding:
+    what, _, remedy = queue.trouble.rpartition(": ")
+    others = [one for one in queues if one.task_type == queue.task_type and one.polled_s is not None]
+    polled = [one.domain or "no domain" for one in others if one.domain != queue.domain and not one.unattended]
+    if not polled:
+        return worth_a_look("queue-not-polled", what, f"{remedy[0].upper()}{remedy[1:]}.")
+    where = f"in domain {queue.domain}" if queue.domain else "without a domain"
+    return worth_a_look(
+        "domain-mismatch",
+        f"{what}; workers of {queue.task_type} poll in {', '.join(polled)}",
+        f"Start a worker of {queue.task_type} {where}, or change taskToDomain.",
+    )
+
+
+def _more(count: int) -> Finding:
+    return worth_a_look("queue-not-polled", f"{count} more such queues", "`conductor-worker queues` lists them.")

@@ -1,0 +1,138 @@
+"""What is wrong between the workers of modules and the server: definitions, schemas, domains, two for one task type."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+from conductor.cli.discovery import find_workers, unknown_variables_of
+from conductor.cli.finding import Finding, broken, well, worth_a_look
+from conductor.cli.server import asking, why
+from conductor.cli.support import UserError
+from conductor.client.automator.json_schema_generator import generate_json_schemas
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.configuration.option import ConfigurationError
+from conductor.client.http.api.async_metadata_resource_api import AsyncMetadataResourceApi
+from conductor.client.http.api.async_schema_resource_api import AsyncSchemaResourceApi
+from conductor.client.http.async_api_client import AsyncApiClient
+from conductor.client.http.async_rest import ConductorError, NotFoundException
+from conductor.client.http.models.task_def import TaskDef
+from conductor.client.worker import registry
+from conductor.client.worker.worker import Worker, given_options
+from conductor.client.worker.worker_config import ResolvedConfig, resolve_worker_config
+
+#: A worker that is held up for a moment loses a task whose lease is shorter.
+MIN_RESPONSE_TIMEOUT_S = 10
+
+
+async def check_workers(modules: Sequence[str], configuration: Configuration) -> list[Finding]:
+    """The workers of these modules, and whether the server knows them as they are."""
+    try:
+        workers = find_workers(modules)
+        pairs = [(one, resolve_worker_config(one.get_task_definition_name(), given_options(one))) for one in workers]
+    except UserError as error:
+        return [broken("modules-not-usable", str(error), "Correct it; --traceback of `run` shows all.")]
+    except ConfigurationError as error:
+        return [broken("option-not-allowed", str(error), "Correct the value.")]
+    found = [well(f"{len(workers)} workers: {', '.join(worker.get_task_definition_name() for worker in workers)}")]
+    found += [
+        worth_a_look("two-workers-for-one-task", line, "Rename one of them, or give it a domain.")
+        for line in registry.contested()
+    ]
+    found += [
+        worth_a_look("variable-sets-nothing", line, "Correct its name.") for line in unknown_variables_of(workers)
+    ]
+    async with asking(configuration) as api:
+        for worker, config in pairs:
+            try:
+                found += [finding async for finding in _compared(worker, config, api)]
+            except ConductorError as error:
+                said = f"{worker.get_task_definition_name()} cannot be compared with the server: {why(error)}"
+                return [*found, worth_a_look("definitions-not-shown", said, "See what is said of the server.")]
+    return found
+
+
+async def _compared(worker: Worker, config: ResolvedConfig, api: AsyncApiClient) -> AsyncIterator[Finding]:
+    name = worker.get_task_definition_name()
+    for finding in await domain_without_tasks(name, config.domain or "", api):
+        yield finding
+    try:
+        definition = await AsyncMetadataResourceApi(api).get_task_def(name)
+    except NotFoundException:
+        for finding in no_definition(name, config):
+            yield finding
+        return
+    for finding in short_response_timeout(name, definition):
+        yield finding
+    for finding in await other_schema(worker, config, definition, api):
+        yield finding
+
+
+async def domain_without_tasks(name: str, domain: str, api: AsyncApiClient) -> list[Finding]:
+    """Tasks wait in a domain that this worker does not poll, and none in its own."""
+    waiting = await api.call_for(dict[str, int], "GET", "/tasks/queue/all")
+    queues = {queue.rpartition(":")[0]: size for queue, size in waiting.items() if queue.rpartition(":")[2] == name}
+    elsewhere = [where or "no domain" for where, size in queues.items() if size and where != domain]
+    if queues.get(domain) or not elsewhere:
+        return []
+    here = f"domain {domain}" if domain else "no domain"
+    return [
+        worth_a_look(
+            "worker-domain",
+            f"tasks of {name} wait in {', '.join(elsewhere)}, but the worker here polls in {here}",
+            f"Give the worker their domain (CONDUCTOR_WORKER_{name.upper()}_DOMAIN), or change taskToDomain.",
+        )
+    ]
+
+
+def no_definition(name: str, config: ResolvedConfig) -> Iterator[Finding]:
+    """A task without a definition has the server's retries and timeouts."""
+    if not config.register_task_def:
+        yield worth_a_look(
+            "definition-missing",
+            f"the server has no definition of task {name}: it gets the server's own retries and timeouts",
+            "Register one, or let the worker do it: @worker_task(register_task_def=True).",
+        )
+
+
+def short_response_timeout(name: str, definition: TaskDef) -> Iterator[Finding]:
+    """So short that a pause of the worker loses the task."""
+    seconds = definition.response_timeout_seconds
+    if seconds and seconds < MIN_RESPONSE_TIMEOUT_S:
+        yield worth_a_look(
+            "response-timeout-short",
+            f"responseTimeoutSeconds of task {name} is {seconds}: a worker that is held up that long loses the task",
+            f"Make it {MIN_RESPONSE_TIMEOUT_S} or more; heartbeats renew it.",
+        )
+
+
+async def other_schema(
+    worker: Worker, config: ResolvedConfig, definition: TaskDef, api: AsyncApiClient
+) -> list[Finding]:
+    """What the server checks inputs by, and what the worker takes."""
+    link, function = definition.input_schema, worker.execute_function
+    if link is None or not link.name or function is None:
+        return []
+    name = worker.get_task_definition_name()
+    try:
+        there: Any = (await AsyncSchemaResourceApi(api).get_schema(link.name, link.version or 1)).data
+    except NotFoundException:
+        missing = f"the definition of task {name} names schema {link.name}, which the server does not have"
+        return [worth_a_look("schema-missing", missing, "Register the schema, or let the worker register both.")]
+    here = generate_json_schemas(function, name, config.strict_schema)["input"]
+    if here is None or here == there:
+        return []
+    differ = sorted(set(_fields(here)) ^ set(_fields(there)))
+    about = f" ({', '.join(differ[:3])})" if differ else ""
+    return [
+        worth_a_look(
+            "schema-mismatch",
+            f"the input schema of task {name} on the server is not what the worker takes{about}",
+            "Register it again: @worker_task(register_task_def=True, overwrite_task_def=True).",
+        )
+    ]
+
+
+def _fields(schema: Any) -> list[str]:
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return list(properties) if isinstance(properties, dict) else []

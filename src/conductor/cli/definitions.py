@@ -1,0 +1,164 @@
+"""`conductor-worker workflow export`, `register` and `diff`: definitions from code to JSON and to a server."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any
+
+import typer
+
+from conductor.cli.console import say, say_json
+from conductor.cli.support import AsJson, Url, UserError, configuration_of, examples
+from conductor.client.http.errors import ApiException, ConductorError, NotFoundException
+from conductor.client.http.models.workflow_def import WorkflowDef
+from conductor.client.metadata_client import MetadataClient
+
+Modules = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE_OR_MODULE", help="Python files or modules that have workflows at their top.", show_default=False
+    ),
+]
+#: What a server writes by itself, and what it assumes when nothing is said.
+_SERVERS_OWN = ("createTime", "updateTime", "createdBy", "updatedBy", "ownerApp")
+_ASSUMED = {"version": 1, "schemaVersion": 2, "restartable": True, "timeoutPolicy": "ALERT_ONLY", "type": "SIMPLE"}
+#: Whose names are the user's: nothing in them goes without saying.
+_USERS_OWN = ("inputParameters", "outputParameters", "inputTemplate", "variables")
+
+
+@examples("workflow export orders.py", "workflow export orders.py --output definitions")
+def export(
+    modules: Modules,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A directory for one file per workflow.", show_default=False)
+    ] = None,
+) -> None:
+    """Write the definitions as JSON: to the standard output, or a file for each."""
+    definitions = [definition.to_dict() for definition in find_definitions(modules)]
+    if output is None:
+        say(_json(definitions[0] if len(definitions) == 1 else definitions))
+        return
+    output.mkdir(parents=True, exist_ok=True)
+    for definition in definitions:
+        file = output / f"{definition['name']}.json"
+        file.write_text(_json(definition) + "\n")
+        say(str(file))
+
+
+@examples("workflow register orders.py", "workflow register orders.py --no-overwrite")
+def register(
+    modules: Modules,
+    url: Url = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace definitions of the same name and version.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Register the definitions on a server."""
+    definitions = find_definitions(modules)
+    with MetadataClient(configuration_of(url)) as metadata:
+        for definition in definitions:
+            try:
+                metadata.update_workflow_def(definition, overwrite)
+            except ApiException as error:
+                raise UserError(f"{_title(definition)}: {error.reason or error}") from None
+            except ConductorError as error:
+                raise UserError(error) from None
+            if not as_json:
+                say(f"{_title(definition)}: registered")
+    if as_json:
+        say_json([{"name": one.name, "version": one.version or 1} for one in definitions])
+
+
+@examples("workflow diff orders.py", "workflow diff orders.py --json")
+def diff(modules: Modules, url: Url = None, as_json: AsJson = False) -> int:
+    """Say what registering the definitions would change on a server; the exit status is 1 if anything would."""
+    told = []
+    with MetadataClient(configuration_of(url)) as metadata:
+        for definition in find_definitions(modules):
+            change, *lines = list(_changes(definition, _on_server(metadata, definition))) or ["unchanged"]
+            told.append({"name": definition.name, "version": definition.version or 1, "change": change, "diff": lines})
+            if not as_json:
+                say("\n".join([f"{_title(definition)}: {change}", *lines]))
+    if as_json:
+        say_json(told)
+    return 0 if all(one["change"] == "unchanged" for one in told) else 1
+
+
+def find_definitions(modules: list[str]) -> list[WorkflowDef]:
+    """The definitions of all workflows at the top of these modules, each once."""
+    # Loads much, and no other command needs it.
+    from conductor.client.workflow.conductor_workflow import ConductorWorkflow
+
+    found: dict[tuple[str, int], WorkflowDef] = {}
+    for name in modules:
+        before = len(found)
+        for value in vars(_imported(name)).values():
+            definition = value.to_workflow_def() if isinstance(value, ConductorWorkflow) else value
+            if isinstance(definition, WorkflowDef):
+                found[definition.name, definition.version or 1] = definition
+        if len(found) == before:
+            raise UserError(f"there are no workflows at the top of {name}: no ConductorWorkflow and no WorkflowDef")
+    return list(found.values())
+
+
+def _imported(name: str) -> ModuleType:
+    file = Path(name)
+    is_file = name.endswith(".py") and file.is_file()
+    home = file.resolve().parent if is_file else Path.cwd()
+    if str(home) not in sys.path:
+        sys.path.insert(0, str(home))
+    module = file.stem if is_file else name
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name == module:
+            raise UserError(f"{name!r} is neither a module that can be imported nor a Python file here") from None
+        raise UserError(f"cannot import {name}: {error}") from None
+    except Exception as error:  # the user's code runs: anything may come out
+        raise UserError(f"cannot import {name}: {type(error).__name__}: {error}") from None
+
+
+def _on_server(metadata: MetadataClient, definition: WorkflowDef) -> WorkflowDef | None:
+    try:
+        return metadata.get_workflow_def(definition.name, definition.version or 1)
+    except NotFoundException:
+        return None
+    except ConductorError as error:
+        raise UserError(error) from None
+
+
+def _changes(here: WorkflowDef, there: WorkflowDef | None) -> Iterator[str]:
+    if there is None:
+        yield "new"
+        return
+    before, after = (_json(_meant(one.to_dict()), sort_keys=True).splitlines() for one in (there, here))
+    if before != after:
+        yield "changed"
+        yield from difflib.unified_diff(before, after, "server", "here", lineterm="")
+
+
+def _meant(value: Any) -> Any:
+    """A definition without what goes without saying."""
+    if isinstance(value, list):
+        return [_meant(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {}
+    for name, item in value.items():
+        meant = item if name in _USERS_OWN else _meant(item)
+        if name not in _SERVERS_OWN and meant not in (None, False, 0, "", [], {}) and _ASSUMED.get(name) != meant:
+            kept[name] = meant
+    return kept
+
+
+def _title(definition: WorkflowDef) -> str:
+    return f"{definition.name} version {definition.version or 1}"
+
+
+def _json(value: Any, *, sort_keys: bool = False) -> str:
+    return json.dumps(value, indent=2, sort_keys=sort_keys, ensure_ascii=False)

@@ -1,0 +1,139 @@
+"""The process in which `conductor-worker dev` runs workers: one for each state of the code, on the user's terminal.
+
+It waits for the next save with everything of ours loaded, imports the user's modules, says so, begins when it is told
+to, and ends when it has been relieved and nothing is in hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+
+from conductor.cli import BAD_INPUT
+from conductor.cli.breakpoints import one_at_a_time
+from conductor.cli.console import say
+from conductor.cli.discovery import find_workers, module_named
+from conductor.cli.ready import when_ready
+from conductor.cli.run import polling
+from conductor.cli.support import UserError, one_line
+from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.configuration.option import ConfigurationError
+from conductor.client.http.async_rest import ConductorError, load_library
+from conductor.client.http.models.workflow_def import WorkflowDef
+from conductor.client.metadata_client import AsyncMetadataClient
+from conductor.client.worker.worker import Worker
+from conductor.client.workflow.conductor_workflow import ConductorWorkflow
+from conductor.machine import run_on_loop
+from conductor.signals import kept
+from conductor.wire import shown
+
+#: What the process says on its channel, and what it is told.
+LOAD, LOADED, GO, READY, RELIEVED, QUIET = "load", "loaded", "go", "ready", "relieved", "quiet"
+#: How often it is looked whether anything is still in hand.
+LOOK_S = 0.05
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`python -m conductor.cli.dev_workers CHANNEL LOCK URL TRACEBACK MODULE...`, as `reloading` starts it."""
+    channel, lock, url, show_traceback, *modules = arguments
+    # Ctrl-C is meant for the program that started us, and that tells us what to do. It blocked the signal until here.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    with socket.socket(fileno=int(channel)) as told, kept(signal.SIGTERM):
+        try:
+            load_library()
+            if not _told_to_load(told):
+                return 0  # the program has ended, and there was no save
+            configuration = Configuration(url)
+            configuration.apply_logging_config()
+            one_at_a_time(lock)
+            workers = find_workers(modules, show_traceback=show_traceback == "1")
+            workflows = workflows_in([module_named(module) for module in modules])
+            run_on_loop(_work(told, workers, workflows, configuration))
+        except (UserError, ConfigurationError) as error:
+            sys.stderr.write(f"{one_line(error)}\n")
+            return BAD_INPUT
+    return 0
+
+
+def _told_to_load(told: socket.socket) -> bool:
+    order = f"{LOAD}\n".encode()
+    return told.recv(len(order), socket.MSG_WAITALL) == order
+
+
+async def _work(
+    told: socket.socket, workers: list[Worker], workflows: list[WorkflowDef], configuration: Configuration
+) -> None:
+    reader, writer = await asyncio.open_unix_connection(sock=told)
+
+    def tell(*words: str) -> None:
+        writer.write((" ".join(words) + "\n").encode())
+
+    loop = asyncio.get_running_loop()
+
+    def announce() -> None:
+        loop.call_soon_threadsafe(tell, READY)
+
+    with when_ready(polling(workers), announce) as first_polls:
+        handler = TaskHandlerAsyncIO(workers, configuration, event_listeners=[first_polls])
+        tell(LOADED, *(worker.get_task_definition_name() for worker in workers))
+        if await reader.readline() != f"{GO}\n".encode():
+            return  # whoever started us has gone, or has newer code
+        await _register(workflows, configuration)
+        async with handler:
+            listening = asyncio.create_task(_relieved(reader, tell, handler))
+            await handler.wait()
+            listening.cancel()
+
+
+def workflows_in(modules: Sequence[str]) -> list[WorkflowDef]:
+    """The workflows at the top of these modules, and of the modules inside of them, as they are imported now."""
+    found: dict[tuple[str, int], WorkflowDef] = {}
+    for module in [one for name, one in sys.modules.items() if _is_inside(name, modules)]:
+        for value in vars(module).values():
+            if isinstance(value, ConductorWorkflow | WorkflowDef):
+                definition = value.to_workflow_def() if isinstance(value, ConductorWorkflow) else value
+                found[definition.name, definition.version or 1] = definition
+    return list(found.values())
+
+
+def _is_inside(name: str, modules: Sequence[str]) -> bool:
+    return any(name == module or name.startswith(f"{module}.") for module in modules)
+
+
+async def _register(workflows: Sequence[WorkflowDef], configuration: Configuration) -> None:
+    """Workflows of the modules can be started at once. One that is refused holds up no worker."""
+    if not workflows:
+        return
+    registered = []
+    async with AsyncMetadataClient(configuration) as metadata:
+        for definition in workflows:
+            try:
+                await metadata.update_workflow_def(definition, overwrite=True)
+                registered.append(definition.name)
+            except ConductorError as error:
+                sys.stderr.write(f"workflow {shown(definition.name)} is not registered: {one_line(error)}\n")
+    if registered:
+        say(f"Workflows that can be started: {shown(', '.join(registered))}")
+
+
+async def _relieved(reader: asyncio.StreamReader, tell: Callable[[str], None], handler: TaskHandlerAsyncIO) -> None:
+    """Others take the next tasks. What is in hand is finished here, however long that takes; then this is the end."""
+    if await reader.readline() == f"{RELIEVED}\n".encode():
+        handler.pause()
+        while any(engine.polling for engine in handler.task_runners):  # noqa: ASYNC110 - nothing tells when
+            await asyncio.sleep(LOOK_S)
+        tell(QUIET)
+        while any(engine.in_hand for engine in handler.task_runners):  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_S)
+        await handler.stop()
+    else:  # whoever started us is gone
+        signal.raise_signal(signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

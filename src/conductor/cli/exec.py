@@ -1,0 +1,110 @@
+"""`conductor-worker exec`: one task through the real executor, without a server."""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from conductor.cli.console import say
+from conductor.cli.discovery import Modules, Traceback, find_workers
+from conductor.cli.support import UserError
+from conductor.client.automator.execute import Executor
+from conductor.client.automator.grant import Grant
+from conductor.client.automator.running_task import RunningTask
+from conductor.client.automator.session import Session
+from conductor.client.automator.worker_group import config_of
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.configuration.option import ConfigurationError
+from conductor.client.context.task_context import TaskContext
+from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
+from conductor.client.http.models.task import Task
+from conductor.client.worker.outcome import TaskOutcome
+from conductor.client.worker.worker import Worker
+from conductor.clock import SYSTEM_CLOCK
+from conductor.machine import run_on_loop
+from conductor.wire import shown
+
+#: How a task may end without being a failure.
+GOOD = ("COMPLETED", "IN_PROGRESS")
+
+
+def exec_task(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="The task type.", show_default=False)],
+    modules: Modules,
+    task_input: Annotated[
+        str, typer.Option("--input", "-i", help="The input as JSON, or @FILE to read it from a file.")
+    ] = "{}",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
+    show_traceback: Traceback = False,
+) -> int:
+    """Execute one task here, without a server: its result, its logs, what would be reported. Status 1 if it fails."""
+    logging.basicConfig(level=logging.CRITICAL)
+    worker = _worker_for(task, find_workers(modules, show_traceback=show_traceback))
+    outcome = run_on_loop(_execute(worker, task, _read(task_input)))
+    report = {**outcome.result.to_dict(), "outputData": json.loads(outcome.output)}
+    if as_json:
+        say(json.dumps(report))
+    else:
+        _show(outcome, report)
+    return 0 if str(outcome.result.status) in GOOD else 1
+
+
+def _worker_for(task: str, workers: list[Worker]) -> Worker:
+    found = [worker for worker in workers if task in worker.task_definition_names]
+    if not found:
+        known = ", ".join(worker.get_task_definition_name() for worker in workers)
+        raise UserError(f"there is no worker for {task!r} here; there are {known}")
+    return found[0]
+
+
+def _read(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(Path(text[1:]).read_text() if text.startswith("@") else text)
+    except OSError as error:
+        raise UserError(f"--input: {text[1:]} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise UserError(f"--input is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise UserError("--input must be a JSON object: the names of parameters and their values")
+    return value
+
+
+async def _execute(worker: Worker, name: str, task_input: dict[str, Any]) -> TaskOutcome:
+    """As an engine does it, from the delivery to the report; no connection is opened, and nothing is written."""
+    try:
+        config = config_of(worker, {"journal_enabled": False})
+    except ConfigurationError as error:
+        raise UserError(error) from None
+    task = Task(
+        task_id=str(uuid.uuid4()),
+        workflow_instance_id=str(uuid.uuid4()),
+        task_def_name=name,
+        task_type=name,
+        input_data=task_input,
+    )
+    session = Session(Configuration("http://127.0.0.1:1/api"), config, SyncEventDispatcher([]), SYSTEM_CLOCK)
+    context = TaskContext(task, config.worker_id, config.task_log_level)
+    now = SYSTEM_CLOCK.monotonic()
+    executor = Executor(worker, config, session)
+    try:
+        outcome = await executor.run(RunningTask(Grant(task, now), context, config, now))
+    finally:
+        executor.close()
+    if outcome is None:
+        raise UserError("the task was stopped before it had a result")
+    return outcome
+
+
+def _show(outcome: TaskOutcome, report: dict[str, Any]) -> None:
+    say(f"{outcome.result.status}" + (f": {shown(reason)}" if (reason := report.get("reasonForIncompletion")) else ""))
+    say(f"output: {json.dumps(report['outputData'], indent=2)}")
+    for log in outcome.result.logs or []:
+        for line in log.log.splitlines():
+            say(f"log: {shown(line)}")
+    left_out = ("logs", "outputData", "reasonForIncompletion", "status")
+    say(f"reported as: {json.dumps({name: value for name, value in report.items() if name not in left_out})}")

@@ -1,0 +1,315 @@
+"""The graph of a workflow as lines of text: each task with its state, wide forks and loops folded into counts.
+
+A definition is nested (sequence, fork, switch, loop), so its drawing is a recursion over blocks: a block is a list of
+lines, and what is inside of another one is indented.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from conductor.cli.execution import Execution, Step, base_of
+from conductor.waiting import span
+from conductor.wire import TERMINAL_TASK_STATUSES, shown
+
+#: More branches than this are folded, the interesting ones first.
+SHOWN_BRANCHES = 6
+#: Blocks inside of blocks, as far as a terminal has room for them.
+MAX_DEPTH = 30
+#: A shorter time is none: what the server does itself takes no time.
+NOTABLE_MS = 50
+#: The narrowest column that text is wrapped into.
+MIN_WIDTH = 20
+
+#: Status → sign and style: never colour alone.
+SIGNS = {
+    "RUNNING": ("◐", "cyan"),
+    "IN_PROGRESS": ("◐", "cyan"),
+    "SCHEDULED": ("○", "yellow"),
+    "PAUSED": ("‖", "yellow"),
+    "COMPLETED": ("✓", "green"),
+    "COMPLETED_WITH_ERRORS": ("✓", "yellow"),
+    "SKIPPED": ("»", "dim"),
+    "FAILED": ("✕", "bold red"),
+    "FAILED_WITH_TERMINAL_ERROR": ("✕", "bold red"),
+    "TIMED_OUT": ("◷", "bold red"),
+    "TERMINATED": ("■", "dim"),
+    "CANCELED": ("■", "dim"),
+}
+#: Which of several states speaks for a branch, and which branches are shown first.
+_RANK = {
+    "FAILED_WITH_TERMINAL_ERROR": 0,
+    "FAILED": 0,
+    "TIMED_OUT": 0,
+    "IN_PROGRESS": 1,
+    "SCHEDULED": 2,
+    "CANCELED": 3,
+    "COMPLETED_WITH_ERRORS": 4,
+    "COMPLETED": 5,
+    "SKIPPED": 6,
+}
+_NOT_REACHED = ("·", "dim")
+
+
+class Line(NamedTuple):
+    """What stands before it, what stands before its further lines if it is wrapped, and itself."""
+
+    lead: str
+    hang: str
+    text: Text
+
+
+Block = list[Line]
+Definition = dict[str, Any]
+
+
+def draw(execution: Execution) -> Block:
+    """The lines of a workflow's graph."""
+    definition = execution.workflow.get("workflowDefinition") or {}
+    return _Drawing(definition, execution.tasks).sequence(_tasks(definition.get("tasks")), None, 0)
+
+
+def print_block(console: Console, block: Block) -> None:
+    """Print the lines, wrapped to the width of a terminal; elsewhere each as it is."""
+    for line in block:
+        room = max(MIN_WIDTH, console.width - cell_len(line.lead))
+        pieces = line.text.wrap(console, room) if console.is_terminal else [line.text]
+        for number, piece in enumerate(pieces):
+            piece.rstrip()
+            lead = Text(line.hang if number else line.lead, style="dim")
+            console.print(lead + piece, soft_wrap=True)
+
+
+def sign(status: str | None) -> tuple[str, str]:
+    """The sign of a status and its style; None: not reached."""
+    return _NOT_REACHED if status is None else SIGNS.get(status, ("?", ""))
+
+
+def tally(statuses: Iterable[str | None]) -> str:
+    """How many there are of each: 180 ✓ completed, 15 ◐ in progress."""
+    counts = Counter(statuses)
+    ordered = sorted(counts, key=lambda one: _RANK.get(one or "", 9))
+    return ", ".join(f"{counts[one]:,} {sign(one)[0]} {_word(one)}" for one in ordered)
+
+
+def _word(status: str | None) -> str:
+    return "not reached" if status is None else shown(status).lower().replace("_", " ")
+
+
+def _tasks(value: Any) -> list[Definition]:
+    """The tasks of a list in a definition, whatever somebody has registered."""
+    return [task for task in value if isinstance(task, dict)] if isinstance(value, list) else []
+
+
+def _ref(task: Definition) -> str:
+    return str(task.get("taskReferenceName") or task.get("name") or "?")
+
+
+def _inside(task: Definition) -> Iterator[list[Definition]]:
+    cases = task.get("decisionCases")
+    for branch in [*(cases.values() if isinstance(cases, dict) else ()), task.get("defaultCase"), task.get("loopOver")]:
+        yield _tasks(branch)
+    for branch in task.get("forkTasks") or ():
+        yield _tasks(branch)
+
+
+def _walk(tasks: list[Definition], depth: int = 0) -> Iterator[Definition]:
+    for task in tasks:
+        yield task
+        if depth < MAX_DEPTH:
+            for inner in _inside(task):
+                yield from _walk(inner, depth + 1)
+
+
+class _Drawing:
+    """One definition and what has become of its tasks."""
+
+    def __init__(self, definition: Definition, steps: Sequence[Step]) -> None:
+        self._known = {_ref(task) for task in _walk(_tasks(definition.get("tasks")))}
+        self._dynamic = {
+            _ref(task) for task in _walk(_tasks(definition.get("tasks"))) if task.get("type") == "FORK_JOIN_DYNAMIC"
+        }
+        self._by_ref: dict[str, list[Step]] = {}
+        for step in sorted(steps, key=lambda one: one.seq):
+            self._by_ref.setdefault(base_of(step.ref, self._known), []).append(step)
+
+    def sequence(self, tasks: list[Definition], rounds: str | None, depth: int) -> Block:
+        """Tasks one after the other. `rounds` is what the reference names of this round of a loop end with."""
+        if depth > MAX_DEPTH:
+            return [Line("", "", Text("… and more inside", style="dim"))]
+        return [line for task in tasks for line in self._block(task, rounds, depth)]
+
+    def _attempts(self, ref: str, rounds: str | None) -> list[Step]:
+        """The attempts at a task in this round; outside of loops, all of them."""
+        found = self._by_ref.get(ref, [])
+        return found if rounds is None else [step for step in found if step.ref == ref + rounds]
+
+    def _block(self, task: Definition, rounds: str | None, depth: int) -> Block:
+        match task.get("type") or "SIMPLE":
+            case "FORK_JOIN":
+                return self._fork(task, rounds, depth)
+            case "FORK_JOIN_DYNAMIC":
+                return self._dynamic_fork(task, rounds)
+            case "SWITCH" | "DECISION":
+                return self._switch(task, rounds, depth)
+            case "DO_WHILE":
+                return self._loop(task, rounds, depth)
+        return [self._node(task, rounds)]
+
+    def _node(self, task: Definition, rounds: str | None, more: str = "") -> Line:
+        ref, kind = _ref(task), str(task.get("type") or "SIMPLE")
+        name = str(task.get("name") or "")
+        about = (name if name != ref else "") if kind == "SIMPLE" else kind
+        return _line(ref, self._attempts(ref, rounds), about, more)
+
+    def _fork(self, task: Definition, rounds: str | None, depth: int) -> Block:
+        branches = [_tasks(branch) for branch in task.get("forkTasks") or ()]
+        states = [self._state(branch, rounds) for branch in branches]
+        drawn = [
+            self.sequence(branches[at], rounds, depth + 1) or [Line("", "", Text("nothing", style="dim"))]
+            for at in _interesting(states)
+        ]
+        return [self._node(task, rounds, f"{len(branches)} branches"), *_beside(drawn, states)]
+
+    def _state(self, branch: list[Definition], rounds: str | None) -> str | None:
+        """How a branch stands: the worst of its tasks that counts."""
+        newest = [found[-1].status for task in _walk(branch) if (found := self._attempts(_ref(task), rounds))]
+        return min(newest, key=lambda status: _RANK.get(status, 9), default=None)
+
+    def _dynamic_fork(self, task: Definition, rounds: str | None) -> Block:
+        forked = self._forked(task, rounds)
+        states: list[str | None] = [attempts[-1].status for attempts in forked]
+        drawn = [[_line(forked[at][-1].ref, forked[at], _about(forked[at][-1]))] for at in _interesting(states)]
+        return [self._node(task, rounds, f"{len(forked):,} forked" if forked else ""), *_beside(drawn, states)]
+
+    def _forked(self, task: Definition, rounds: str | None) -> list[list[Step]]:
+        """What a dynamic fork has made: tasks that the definition has not, scheduled after it and before the next."""
+        mine = self._attempts(_ref(task), rounds)
+        if not mine:
+            return []
+        begins = sorted(step.seq for ref in self._dynamic for step in self._by_ref.get(ref, ()))
+        ends = next((seq for seq in begins if seq > mine[-1].seq), None)
+        found: dict[str, list[Step]] = {}
+        for base, steps in self._by_ref.items():
+            if base in self._known:
+                continue
+            for step in steps:
+                found.setdefault(step.ref, []).append(step)
+        first = mine[-1].seq
+        return [steps for steps in found.values() if first < steps[0].seq and (ends is None or steps[0].seq < ends)]
+
+    def _switch(self, task: Definition, rounds: str | None, depth: int) -> Block:
+        found = self._attempts(_ref(task), rounds)
+        chosen = found[-1].chosen if found else None
+        given = task.get("decisionCases")
+        cases = {str(name): _tasks(inner) for name, inner in (given if isinstance(given, dict) else {}).items()}
+        taken = chosen if chosen in cases else ("default" if chosen is not None else None)
+        ways = [*cases.items(), ("default", _tasks(task.get("defaultCase")))]
+        drawn = []
+        untaken = [(name, inner) for name, inner in ways if taken is not None and name != taken]
+        for name, inner in ways:
+            if taken is None or name == taken:
+                head = Line(
+                    "", "", Text(shown(name) + ":" + ("" if inner else " nothing to do"), style="bold" if taken else "")
+                )
+                drawn.append([head, *self.sequence(inner, rounds, depth + 1)])
+        if untaken:
+            drawn.append([Line("", "  ", Text(f"not taken: {_listed([name for name, _ in untaken])}", style="dim"))])
+        more = f"→ {shown(chosen)}" if chosen is not None else ""
+        return [self._node(task, rounds, more), *_joined(drawn)]
+
+    def _loop(self, task: Definition, rounds: str | None, depth: int) -> Block:
+        body = _tasks(task.get("loopOver"))
+        around, of = rounds or "", self._attempts(_ref(task), rounds)
+        newest = max([of[-1].iteration if of else 0, *self._rounds_seen(body, around)])
+        more = f"round {newest:,}" if newest else ""
+        inner = self.sequence(body, f"{around}__{newest}" if newest else around or None, depth + 1)
+        return [self._node(task, rounds, more), *_indented(inner, "↻ ", "↻ ")]
+
+    def _rounds_seen(self, body: list[Definition], around: str) -> Iterator[int]:
+        for task in body:
+            start = f"{_ref(task)}{around}__"
+            for step in self._by_ref.get(_ref(task), ()):
+                number = step.ref.removeprefix(start)
+                if step.ref.startswith(start) and number.isdecimal():
+                    yield int(number)
+
+
+def _line(ref: str, attempts: list[Step], about: str, more: str = "") -> Line:
+    newest = attempts[-1] if attempts else None
+    mark, style = sign(newest.status if newest else None)
+    text = Text.assemble((f"{mark} ", style), (shown(ref), style if newest is None else "bold"))
+    if about:
+        text.append(f"  {shown(about)}", "dim")
+    if more:
+        text.append(f"  {more}")
+    if newest is None:
+        text.append("  not reached", "dim")
+        return Line("", "    ", text)
+    text.append(f"  {_word(newest.status)}", style)
+    if len(attempts) > 1:
+        text.append(f"  {len(attempts):,} attempts")
+    for part in _parts(newest):
+        text.append(f"  {part}")
+    return Line("", "    ", text)
+
+
+def _parts(step: Step) -> Iterator[str]:
+    """What else there is to say about the newest attempt."""
+    if step.ended_ms and step.started_ms and step.ended_ms - step.started_ms >= NOTABLE_MS:
+        yield span(step.ended_ms - step.started_ms)
+    if step.sub_workflow_id:
+        yield f"sub-workflow {shown(step.sub_workflow_id)}"
+    if step.waiting is not None and step.status not in TERMINAL_TASK_STATUSES:
+        yield shown(step.waiting.sentence)
+    elif step.reason and step.status != "COMPLETED":
+        yield shown(" ".join(step.reason.split()))
+
+
+def _about(step: Step) -> str:
+    if step.type != "SIMPLE":
+        return step.type
+    return step.name if step.name != step.ref else ""
+
+
+def _interesting(states: list[str | None]) -> list[int]:
+    """The branches that are shown, by their place: all of a narrow fork, else the worst first."""
+    if len(states) <= SHOWN_BRANCHES:
+        return list(range(len(states)))
+    ranked = sorted(range(len(states)), key=lambda at: _RANK.get(states[at] or "", 9))
+    return ranked[: SHOWN_BRANCHES // 2]
+
+
+def _beside(drawn: list[Block], states: list[str | None]) -> Block:
+    """The branches of a fork, and what was folded."""
+    left = len(states) - len(drawn)
+    if left:
+        folded = Text(f"… {left:,} more branches; all {len(states):,}: {tally(states)}", style="dim")
+        return _joined([*drawn, [Line("", "  ", folded)]])
+    return _joined(drawn)
+
+
+def _joined(blocks: list[Block]) -> Block:
+    lines: Block = []
+    for number, block in enumerate(blocks, 1):
+        is_last = number == len(blocks)
+        lines += _indented(block, "└─ " if is_last else "├─ ", "   " if is_last else "│  ")
+    return lines
+
+
+def _indented(block: Block, first: str, rest: str) -> Block:
+    return [
+        Line((first if number == 0 else rest) + line.lead, rest + line.hang, line.text)
+        for number, line in enumerate(block)
+    ]
+
+
+def _listed(names: list[str], limit: int = 5) -> str:
+    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
+    return shown(", ".join(names[:limit])) + more

@@ -1,0 +1,69 @@
+"""`conductor-worker init`: a small project that runs, to begin with."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from conductor.cli.console import say
+from conductor.cli.support import UserError
+
+#: What is there, by the path it gets in the project.
+FILES = {
+    "pyproject.toml": "pyproject.toml.txt",
+    "README.md": "README.md.txt",
+    "{{module}}/__init__.py": "package/__init__.py.txt",
+    "{{module}}/workers.py": "package/workers.py.txt",
+    "{{module}}/workflows.py": "package/workflows.py.txt",
+    "tests/test_order.py": "tests/test_order.py.txt",
+    "Dockerfile": "Dockerfile.txt",
+    "{{name}}.service": "service.txt",
+    ".gitignore": "gitignore.txt",
+}
+
+
+def init(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The project, and its directory.", show_default=False)],
+) -> None:
+    """Make a small project that runs: workers, a workflow, a test, a Dockerfile and a systemd unit."""
+    directory = Path(name)
+    module = _module_of(directory.name)
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise UserError(f"{directory} is there already, and nothing is overwritten: give another name")
+    words = {"{{name}}": directory.name, "{{module}}": module}
+    source = files("conductor.cli") / "new_project"
+    try:
+        for path, template in FILES.items():
+            _write(directory / _filled(path, words), source / template, words)
+    except OSError as error:
+        raise UserError(f"{error.filename or directory} cannot be written: {error.strerror}") from None
+    say(f"Made {directory}. To see it run:")
+    say(f"  cd {directory} && conductor-worker dev {module}")
+
+
+def _module_of(name: str) -> str:
+    module = re.sub(r"[-.]", "_", name).lower()
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*([-_.][A-Za-z0-9]+)*", name) or keyword.iskeyword(module):
+        raise UserError(f"{name!r} cannot be the name of a project: use letters, digits and -, and begin with a letter")
+    if module in sys.stdlib_module_names or module in ("conductor", "tests"):
+        raise UserError(f"{name!r} is the name of a module that is there already: give another name")
+    return module
+
+
+def _write(file: Path, template: Traversable, words: dict[str, str]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("x", encoding="utf-8") as new:
+        new.write(_filled(template.read_text(encoding="utf-8"), words))
+
+
+def _filled(text: str, words: dict[str, str]) -> str:
+    for word, meaning in words.items():
+        text = text.replace(word, meaning)
+    return text

@@ -1,0 +1,56 @@
+"""Notices that the workers' event loop is blocked, and names the code that blocks it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+
+logger = logging.getLogger(__name__)
+
+#: An event loop that has not answered for this long is reported as blocked.
+BLOCKED_LOOP_S = 2.0
+
+
+class LoopGuard:
+    """Made on the event loop that it guards; `run()` belongs on the loop of another thread."""
+
+    def __init__(self) -> None:
+        self._guarded = asyncio.get_running_loop()
+        self._thread_id = threading.get_ident()
+
+    async def run(self, needed: Callable[[], bool]) -> None:
+        """Ask again and again, while it matters, whether the loop answers. Real time: this is about a real thread."""
+        blocked = False
+        while True:
+            await asyncio.sleep(BLOCKED_LOOP_S / 2)
+            if not needed():
+                continue
+            was_blocked, blocked = blocked, not await self._answers()
+            if blocked and not was_blocked:
+                self._report()
+
+    async def _answers(self) -> bool:
+        answered = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        try:
+            self._guarded.call_soon_threadsafe(lambda: loop.call_soon_threadsafe(answered.set))
+            async with asyncio.timeout(BLOCKED_LOOP_S):
+                return await answered.wait()
+        except TimeoutError:
+            return False
+        except RuntimeError:
+            return True  # it is closed: the worker has ended
+
+    def _report(self) -> None:
+        frame = sys._current_frames().get(self._thread_id)
+        stack = "".join(traceback.format_stack(frame, limit=12)) if frame else "(its stack cannot be read)"
+        logger.warning(
+            "The event loop has been blocked for %.0f s; nothing else runs meanwhile. Use an async library or a `def`. "
+            "It is here:\n%s",
+            BLOCKED_LOOP_S,
+            stack,
+        )

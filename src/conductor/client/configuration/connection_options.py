@@ -1,0 +1,165 @@
+"""The options of the connection to the server, declared once: name, default, meaning, variable, what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from conductor.client.configuration.option import LEVELS, Option
+from conductor.log_lines import FORMATS
+from conductor.tracing import AUTO, check_setting
+
+
+def url(text: str) -> str:
+    """an http:// or https:// URL with a host and no query."""
+    parts = urlsplit(text.strip())
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError(text)
+    _ = parts.port  # raises when it is no number
+    return text.strip().rstrip("/")
+
+
+def proxy_url(text: str) -> str:
+    """an http:// or https:// URL of a proxy, user:password@ allowed."""
+    return url(text)
+
+
+def certificate_file(path: str) -> str:
+    """the path of a readable PEM file with a certificate."""
+    return _file_with(path, "-----BEGIN CERTIFICATE-----")
+
+
+def key_file(path: str) -> str:
+    """the path of a readable PEM file with a private key."""
+    return _file_with(path, "PRIVATE KEY-----")
+
+
+def _file_with(path: str, mark: str) -> str:
+    try:
+        content = Path(path).read_text("latin-1")
+    except OSError as error:
+        raise ValueError(path) from error
+    if mark not in content:
+        raise ValueError(path)
+    return path
+
+
+_ROWS = (
+    Option(
+        "server_api_url",
+        "http://localhost:8080/api",
+        "URL of the server, with or without /api",
+        variable="CONDUCTOR_SERVER_URL",
+        form=url,
+    ),
+    Option(
+        "ui_host",
+        None,
+        "URL of the server's user interface; the server's own when absent",
+        variable="CONDUCTOR_UI_SERVER_URL",
+        form=url,
+    ),
+    Option("auth_key", None, "access key id", variable="CONDUCTOR_AUTH_KEY"),
+    Option("auth_secret", None, "access key secret", variable="CONDUCTOR_AUTH_SECRET"),
+    Option(
+        "auth_token_ttl_min",
+        45,
+        "minutes an access token lives; it is renewed before",
+        variable="CONDUCTOR_AUTH_TOKEN_TTL_MIN",
+        minimum=1,
+        maximum=525_600,
+    ),
+    Option(
+        "ssl_ca_cert",
+        None,
+        "PEM file of certificate authorities to trust as well",
+        variable="CONDUCTOR_TLS_CA_FILE",
+        form=certificate_file,
+    ),
+    Option(
+        "cert_file",
+        None,
+        "PEM file of the client certificate",
+        variable="CONDUCTOR_TLS_CERT_FILE",
+        form=certificate_file,
+    ),
+    Option(
+        "key_file",
+        None,
+        "PEM file of its key, when not in the same file",
+        variable="CONDUCTOR_TLS_KEY_FILE",
+        form=key_file,
+    ),
+    Option("verify_ssl", True, "check the server's certificate", variable="CONDUCTOR_TLS_VERIFY"),
+    Option(
+        "proxy",
+        None,
+        "proxy for every request; when absent HTTP_PROXY, HTTPS_PROXY and NO_PROXY count, but not for this machine",
+        variable="CONDUCTOR_PROXY",
+        form=proxy_url,
+    ),
+    Option(
+        "timeout_s",
+        30.0,
+        "seconds a request may take (a poll: what it asks for, and 10 s)",
+        variable="CONDUCTOR_HTTP_TIMEOUT",
+        minimum=0.001,
+        maximum=3600,
+    ),
+    Option(
+        "connect_timeout_s",
+        10.0,
+        "seconds to make a connection",
+        variable="CONDUCTOR_HTTP_CONNECT_TIMEOUT",
+        minimum=0.001,
+        maximum=3600,
+    ),
+    Option(
+        "max_answer_bytes",
+        64 * 1024 * 1024,
+        "bytes of an answer at most, after decompression; a larger one is not read to its end and counts as failed",
+        variable="CONDUCTOR_HTTP_MAX_ANSWER_BYTES",
+        minimum=64 * 1024,
+        maximum=2**31 - 1,
+    ),
+    Option("pool_size", 100, "connections at most", variable="CONDUCTOR_HTTP_POOL_SIZE", minimum=1, maximum=10_000),
+    Option(
+        "keepalive_connections",
+        50,
+        "idle connections kept at most",
+        variable="CONDUCTOR_HTTP_KEEPALIVE_CONNECTIONS",
+        minimum=1,
+        maximum=10_000,
+    ),
+    Option("http2", True, "speak HTTP/2 where a TLS server offers it", variable="CONDUCTOR_HTTP2"),
+    Option(
+        "register_schema",
+        True,
+        "register schemas along with task definitions, for workers that do not say so themselves",
+        variable="CONDUCTOR_REGISTER_SCHEMAS",
+    ),
+    Option(
+        "log_level",
+        None,
+        "level of the log of worker processes; INFO, or DEBUG with debug=True",
+        variable="CONDUCTOR_LOG_LEVEL",
+        choices=LEVELS,
+    ),
+    Option(
+        "log_format",
+        "text",
+        "how lines of the log look in worker processes: text, or json with the task's ids as fields",
+        variable="CONDUCTOR_LOG_FORMAT",
+        choices=FORMATS,
+    ),
+    Option(
+        "tracing",
+        AUTO,
+        "traces: auto is what OpenTelemetry's own variables or the program set up; off; or a function that sets it up",
+        variable="CONDUCTOR_TRACING",
+        form=check_setting,
+    ),
+)
+
+#: The table, by name.
+CONNECTION_OPTIONS = {row.name: row for row in _ROWS}

@@ -1,0 +1,1 @@
+"""Queues that a server sends events to and takes them from."""

@@ -1,0 +1,31 @@
+"""A queue of another system."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conductor.client.event.queue.queue_worker_configuration import QueueWorkerConfiguration
+
+
+class QueueConfiguration:
+    """A queue: its kind, its name, and how it is read from and written to."""
+
+    WORKER_CONSUMER_KEY = "consumer"
+    WORKER_PRODUCER_KEY = "producer"
+
+    def __init__(self, queue_name: str, queue_type: str) -> None:
+        self.queue_name = queue_name
+        self.queue_type = queue_type
+        self.worker_configuration: dict[str, QueueWorkerConfiguration] = {}
+
+    def add_consumer(self, worker_configuration: QueueWorkerConfiguration) -> None:
+        """How the queue is read from."""
+        self.worker_configuration[self.WORKER_CONSUMER_KEY] = worker_configuration
+
+    def add_producer(self, worker_configuration: QueueWorkerConfiguration) -> None:
+        """How the queue is written to."""
+        self.worker_configuration[self.WORKER_PRODUCER_KEY] = worker_configuration
+
+    def get_worker_configuration(self) -> dict[str, Any]:
+        """Both sides, as the server gets them."""
+        return {side: settings.configuration for side, settings in self.worker_configuration.items()}

@@ -1,0 +1,1 @@
+"""Errors of calls to a server, at the path where conductor-python has them."""

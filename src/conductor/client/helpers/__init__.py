@@ -1,0 +1,1 @@
+"""Helpers at the path where conductor-python has them."""

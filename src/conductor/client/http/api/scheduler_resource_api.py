@@ -1,0 +1,45 @@
+"""`/scheduler`: workflows started by the clock.
+
+Under the names that conductor-python's generated class has; new programs take `conductor.client.orkes_clients`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conductor.client.http.api.endpoint import GeneratedApi, endpoint
+from conductor.client.http.models.search_result import SearchResult
+from conductor.client.http.models.tag_object import TagObject
+from conductor.client.http.models.workflow_schedule import WorkflowSchedule
+from conductor.client.http.models.workflow_schedule_execution_model import WorkflowScheduleExecutionModel
+
+
+class SchedulerResourceApi(GeneratedApi):
+    """`/scheduler`: workflows started by the clock. Each is one blocking call."""
+
+    delete_schedule = endpoint("DELETE", "/scheduler/schedules/{name}", "name", returns=Any)
+    delete_tag_for_schedule = endpoint("DELETE", "/scheduler/schedules/{name}/tags", "body", "name")
+    get_all_schedules = endpoint("GET", "/scheduler/schedules", query="workflow_name", returns=list[WorkflowSchedule])
+    get_next_few_schedules = endpoint(
+        "GET",
+        "/scheduler/nextFewSchedules",
+        "cron_expression",
+        query="schedule_start_time schedule_end_time limit",
+        returns=list[int],
+    )
+    get_schedule = endpoint("GET", "/scheduler/schedules/{name}", "name", returns=WorkflowSchedule)
+    get_tags_for_schedule = endpoint("GET", "/scheduler/schedules/{name}/tags", "name", returns=list[TagObject])
+    pause_all_schedules = endpoint("GET", "/scheduler/admin/pause", returns=dict[str, Any])
+    pause_schedule = endpoint("PUT", "/scheduler/schedules/{name}/pause", "name", query="reason", returns=Any)
+    put_tag_for_schedule = endpoint("PUT", "/scheduler/schedules/{name}/tags", "body", "name")
+    requeue_all_execution_records = endpoint("GET", "/scheduler/admin/requeue", returns=dict[str, Any])
+    resume_all_schedules = endpoint("GET", "/scheduler/admin/resume", returns=dict[str, Any])
+    resume_schedule = endpoint("PUT", "/scheduler/schedules/{name}/resume", "name", returns=Any)
+    save_schedule = endpoint("POST", "/scheduler/schedules", "body", returns=Any)
+    search_v21 = endpoint(
+        "GET",
+        "/scheduler/search/executions",
+        query="start size sort free_text query",
+        returns=SearchResult[WorkflowScheduleExecutionModel],
+    )
+    test_timeout = endpoint("GET", "/scheduler/test/timeout")

@@ -1,0 +1,24 @@
+"""One thing that a server does when an event comes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import field
+
+from conductor.client.http.models.model import Model
+from conductor.client.http.models.start_workflow import StartWorkflow
+from conductor.client.http.models.task_details import TaskDetails
+
+
+class Action(Model, kw_only=True):
+    """One thing that a server does when an event comes: `action` names which of the others counts."""
+
+    action: str | None = None
+    # The wire has snake_case here, other than anywhere else.
+    start_workflow: StartWorkflow | None = field(default=None, name="start_workflow")
+    complete_task: TaskDetails | None = field(default=None, name="complete_task")
+    fail_task: TaskDetails | None = field(default=None, name="fail_task")
+    expand_inline_json: bool | None = field(default=None, name="expandInlineJSON")
+    terminate_workflow: dict[str, Any] | None = field(default=None, name="terminate_workflow")
+    update_workflow_variables: dict[str, Any] | None = field(default=None, name="update_workflow_variables")

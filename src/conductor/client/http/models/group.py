@@ -1,0 +1,16 @@
+"""Users with the same rights."""
+
+from __future__ import annotations
+
+from conductor.client.http.models.model import Model
+from conductor.client.http.models.role import Role
+
+
+class Group(Model):
+    """Users with the same rights."""
+
+    id: str | None = None
+    description: str | None = None
+    roles: list[Role] | None = None
+    default_access: dict[str, list[str]] | None = None
+    contact_information: dict[str, str] | None = None

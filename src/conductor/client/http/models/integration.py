@@ -1,0 +1,27 @@
+"""A provider that a server can use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conductor.client.http.models.integration_api import IntegrationApi
+from conductor.client.http.models.model import Model
+from conductor.client.http.models.tag_object import TagObject
+
+
+class Integration(Model, kw_only=True):
+    """A provider that a server can use: models, vector databases, queues."""
+
+    category: str | None = None
+    configuration: dict[str, Any] | None = None
+    created_by: str | None = None
+    created_on: int | None = None
+    description: str | None = None
+    enabled: bool | None = None
+    models_count: int | None = None
+    name: str | None = None
+    tags: list[TagObject] | None = None
+    type: str | None = None
+    updated_by: str | None = None
+    updated_on: int | None = None
+    apis: list[IntegrationApi] | None = None

@@ -1,0 +1,21 @@
+"""A kind of provider."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conductor.client.http.models.model import Model
+
+
+class IntegrationDef(Model, kw_only=True):
+    """A kind of provider that a server could use, and what it wants to know."""
+
+    category: str | None = None
+    category_label: str | None = None
+    configuration: list[dict[str, Any]] | None = None
+    description: str | None = None
+    enabled: bool | None = None
+    icon_name: str | None = None
+    name: str | None = None
+    tags: list[str] | None = None
+    type: str | None = None

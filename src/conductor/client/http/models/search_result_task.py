@@ -1,0 +1,10 @@
+"""One page of a search for tasks, under its name in conductor-python."""
+
+from __future__ import annotations
+
+from conductor.client.http.models.search_result import SearchResult
+from conductor.client.http.models.task import Task
+
+__all__ = ["SearchResultTask"]
+
+SearchResultTask = SearchResult[Task]

@@ -1,0 +1,17 @@
+"""A workflow that an event starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conductor.client.http.models.model import Model
+
+
+class StartWorkflow(Model, kw_only=True):
+    """A workflow that an event starts."""
+
+    name: str | None = None
+    version: int | None = None
+    correlation_id: str | None = None
+    input: dict[str, Any] | None = None
+    task_to_domain: dict[str, str] | None = None

@@ -1,0 +1,1 @@
+"""Generated classes of conductor-python for what only some servers have."""

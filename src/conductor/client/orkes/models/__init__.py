@@ -1,0 +1,1 @@
+"""What travels only to and from Orkes Conductor."""

@@ -1,0 +1,5 @@
+"""`IntegrationClient` under its name in conductor-python."""
+
+from conductor.client.integration_client import IntegrationClient as OrkesIntegrationClient
+
+__all__ = ["OrkesIntegrationClient"]

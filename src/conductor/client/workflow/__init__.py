@@ -1,0 +1,43 @@
+"""Workflows written in Python: definitions built from code.
+
+The classes are at the paths where conductor-python has them. The names here are the short way: steps as calls, and
+branches, loops and forks as blocks; see `conductor.client.workflow.authoring`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from conductor.lazy import lazily
+
+if TYPE_CHECKING:
+    from conductor.client.workflow.authoring import add as add
+    from conductor.client.workflow.authoring import fork as fork
+    from conductor.client.workflow.authoring import loop as loop
+    from conductor.client.workflow.authoring import set_variables as set_variables
+    from conductor.client.workflow.authoring import step as step
+    from conductor.client.workflow.authoring import sub_workflow as sub_workflow
+    from conductor.client.workflow.authoring import switch as switch
+    from conductor.client.workflow.authoring import terminate as terminate
+    from conductor.client.workflow.authoring import wait as wait
+    from conductor.client.workflow.authoring import workflow as workflow
+    from conductor.client.workflow.conductor_workflow import ConductorWorkflow as ConductorWorkflow
+    from conductor.client.workflow.errors import WorkflowError as WorkflowError
+
+#: Name to the module that has it.
+_HOMES = {
+    "ConductorWorkflow": "conductor_workflow",
+    "WorkflowError": "errors",
+    "add": "authoring",
+    "fork": "authoring",
+    "loop": "authoring",
+    "set_variables": "authoring",
+    "step": "authoring",
+    "sub_workflow": "authoring",
+    "switch": "authoring",
+    "terminate": "authoring",
+    "wait": "authoring",
+    "workflow": "authoring",
+}
+__all__ = list(_HOMES)
+__getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -1,0 +1,78 @@
+"""What must hold when a `with workflow:` block ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from conductor.client.workflow.errors import WorkflowError, nearest
+from conductor.client.workflow.reference import plain
+
+if TYPE_CHECKING:
+    from conductor.client.workflow.conductor_workflow import ConductorWorkflow
+
+_STEP_REFERENCE = re.compile(r"\$\{\s*([^.\[\]{}\s]+)\.(?:output|input)\b")
+_VARIABLE = re.compile(r"\$\{\s*workflow\.variables\.([^.\[\]{}\s]+)")
+
+
+def check_built(workflow: ConductorWorkflow) -> None:
+    """WorkflowError for what is seen only at the end: references that lead nowhere, outputs that are not declared."""
+    if not workflow.steps():
+        raise WorkflowError(f"workflow {workflow.name!r} has no steps")
+    names = workflow.reference_names()
+    variables = _variables(workflow)
+    for where, text in _texts(workflow):
+        for name in _STEP_REFERENCE.findall(text):
+            if name != "workflow" and name not in names:
+                raise WorkflowError(
+                    f"{where} of workflow {workflow.name!r} refers to {name!r}, which is no step of it; "
+                    f"{nearest(name, names)}"
+                )
+        for name in _VARIABLE.findall(text):
+            if name not in variables:
+                raise WorkflowError(
+                    f"{where} of workflow {workflow.name!r} refers to the variable {name!r}, which is never set; "
+                    f"{nearest(name, variables)}"
+                )
+    _check_output(workflow)
+
+
+def _variables(workflow: ConductorWorkflow) -> set[str]:
+    set_by_steps = [step._input_parameters for step in workflow.steps() if step._task_type == "SET_VARIABLE"]
+    return {*workflow._variables, *(name for inputs in set_by_steps for name in inputs)}
+
+
+def _texts(workflow: ConductorWorkflow) -> Iterator[tuple[str, str]]:
+    for step in workflow.steps():
+        for text in _strings(plain(step._input_parameters)):
+            yield f"step {step._task_reference_name!r}", text
+    for text in _strings(plain(workflow._output_parameters)):
+        yield "the output", text
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)
+
+
+def _check_output(workflow: ConductorWorkflow) -> None:
+    gives = workflow._gives
+    properties = gives.shape.schema.get("properties") if gives is not None and gives.shape is not None else None
+    if gives is None or gives.shape is None or not properties:
+        return
+    owner = f"workflow {workflow.name!r}"
+    for name in workflow._output_parameters:
+        if name not in properties:
+            raise WorkflowError(
+                f"{owner} gives {name!r}, which its declared output has not; {nearest(name, properties)}"
+            )
+    missing = [n for n in gives.shape.schema.get("required", ()) if n not in workflow._output_parameters]
+    if missing:
+        raise WorkflowError(f"{owner} does not give {' and '.join(map(repr, missing))}: say it with returns(...)")

@@ -1,0 +1,1 @@
+"""Registering, starting and steering the workflows of a server."""

@@ -1,0 +1,1 @@
+"""The steps of a workflow, one kind per module."""

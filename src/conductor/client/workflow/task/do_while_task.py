@@ -1,0 +1,58 @@
+"""Steps that are repeated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conductor.client.http.models.workflow_task import WorkflowTask
+from conductor.client.workflow.task.task import (
+    TaskInterface,
+    get_task_interface_list_as_workflow_task_list,
+    listed,
+)
+from conductor.client.workflow.task.task_type import TaskType
+
+
+def get_for_loop_condition(task_ref_name: str, iterations: int) -> str:
+    """The condition of a loop that runs that often."""
+    return f"if ( $.{task_ref_name}.iteration < {iterations} ) {{ true; }} else {{ false; }}"
+
+
+class DoWhileTask(TaskInterface):
+    """Repeats its steps while the condition, a JavaScript expression, is true; at least once."""
+
+    def __init__(self, task_ref_name: str, termination_condition: str, tasks: list[Any]) -> None:
+        super().__init__(task_ref_name, TaskType.DO_WHILE)
+        self._loop_condition = termination_condition
+        self._loop_over = listed(tasks)
+
+    def _inside(self) -> list[list[Any]]:
+        return [self._loop_over]
+
+    def to_workflow_task(self) -> WorkflowTask:
+        """The loop as the server gets it, its steps inside."""
+        task: WorkflowTask = super().to_workflow_task()
+        task.loop_condition = self._loop_condition
+        task.loop_over = get_task_interface_list_as_workflow_task_list(*self._loop_over)
+        return task
+
+
+class LoopTask(DoWhileTask):
+    """Repeats its steps that often."""
+
+    def __init__(self, task_ref_name: str, iterations: int, tasks: list[Any]) -> None:
+        super().__init__(task_ref_name, get_for_loop_condition(task_ref_name, iterations), tasks)
+
+
+class ForEachTask(DoWhileTask):
+    """Repeats its steps for each item of the list that `iterate_over` refers to, on servers that have such loops."""
+
+    def __init__(
+        self,
+        task_ref_name: str,
+        tasks: list[Any],
+        iterate_over: str,
+        variables: list[str] | None = None,  # noqa: ARG002 (conductor-python takes it, too, and makes nothing of it)
+    ) -> None:
+        super().__init__(task_ref_name, get_for_loop_condition(task_ref_name, 0), tasks)
+        self.input_parameter("items", iterate_over)

@@ -1,0 +1,33 @@
+"""Steps side by side that are known only when the workflow runs."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+from conductor.client.http.models.workflow_task import WorkflowTask
+from conductor.client.workflow.task.join_task import JoinTask
+from conductor.client.workflow.task.task import TaskInterface
+from conductor.client.workflow.task.task_type import TaskType
+
+
+class DynamicForkTask(TaskInterface):
+    """Runs the steps that its input `tasks_param` lists, with the inputs that `tasks_input_param_name` has for them."""
+
+    def __init__(
+        self,
+        task_ref_name: str,
+        tasks_param: str = "dynamicTasks",
+        tasks_input_param_name: str = "dynamicTasksInputs",
+        join_task: JoinTask | None = None,
+    ) -> None:
+        super().__init__(task_ref_name, TaskType.FORK_JOIN_DYNAMIC)
+        self._tasks_param = tasks_param
+        self._tasks_input_param_name = tasks_input_param_name
+        self._join_task = deepcopy(join_task)
+
+    def to_workflow_task(self) -> list[WorkflowTask]:
+        """The fork as the server gets it, and its join if it was given one."""
+        fork: WorkflowTask = super().to_workflow_task()
+        fork.dynamic_fork_tasks_param = self._tasks_param
+        fork.dynamic_fork_tasks_input_param_name = self._tasks_input_param_name
+        return [fork] if self._join_task is None else [fork, self._join_task.to_workflow_task()]

@@ -1,0 +1,79 @@
+"""A step that makes an HTTP request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from conductor.client.workflow.reference import given, reference
+from conductor.client.workflow.task.task import TaskInterface
+from conductor.client.workflow.task.task_type import TaskType
+
+
+class HttpMethod(StrEnum):
+    """The method of a request."""
+
+    GET = "GET"
+    PUT = "PUT"
+    POST = "POST"
+    DELETE = "DELETE"
+    HEAD = "HEAD"
+    OPTIONS = "OPTIONS"
+
+
+class HttpInput:
+    """What to request."""
+
+    def __init__(
+        self,
+        method: HttpMethod = HttpMethod.GET,
+        uri: str | None = None,
+        headers: dict[str, list[str]] | None = None,
+        accept: str | None = None,
+        content_type: str | None = None,
+        connection_time_out: int | None = None,
+        read_timeout: int | None = None,
+        body: Any = None,
+    ) -> None:
+        self.method = method
+        self.uri = uri
+        self.headers = headers
+        self.accept = accept
+        self.content_type = content_type
+        self.connection_time_out = connection_time_out
+        self.read_timeout = read_timeout
+        self.body = body
+
+    def to_dict(self) -> dict[str, Any]:
+        """The request as the server gets it."""
+        return given(
+            uri=self.uri,
+            method=str(self.method),
+            accept=self.accept,
+            headers=self.headers,
+            content_type=self.content_type,
+            connection_time_out=self.connection_time_out,
+            read_time_out=self.read_timeout,
+            body=self.body,
+        )
+
+
+class HttpTask(TaskInterface):
+    """Makes an HTTP request. A dict does, too, for `http_input`; without a method it is a GET."""
+
+    def __init__(self, task_ref_name: str, http_input: HttpInput | dict[str, Any]) -> None:
+        request = {"method": "GET", **http_input} if isinstance(http_input, Mapping) else http_input.to_dict()
+        super().__init__(task_ref_name, TaskType.HTTP, input_parameters={"http_request": request})
+
+    def status_code(self) -> Any:
+        """The expression for the answer's status."""
+        return reference(self.task_reference_name, "output.response.statusCode")
+
+    def headers(self, json_path: str | None = None) -> Any:
+        """The expression for the answer's headers, or for one of them."""
+        return reference(self.task_reference_name, "output.response.headers", json_path)
+
+    def body(self, json_path: str | None = None) -> Any:
+        """The expression for the answer's body, or for a part of it."""
+        return reference(self.task_reference_name, "output.response.body", json_path)

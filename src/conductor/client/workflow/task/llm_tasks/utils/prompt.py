@@ -1,0 +1,13 @@
+"""A prompt kept on the server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Prompt:
+    """A prompt kept on the server, and the values for its variables."""
+
+    def __init__(self, name: str, variables: dict[str, Any]) -> None:
+        self.name = name
+        self.variables = variables

@@ -1,0 +1,68 @@
+"""A choice between steps."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Self
+
+from conductor.client.http.models.workflow_task import WorkflowTask
+from conductor.client.workflow.task.task import (
+    TaskInterface,
+    get_task_interface_list_as_workflow_task_list,
+    listed,
+)
+from conductor.client.workflow.task.task_type import TaskType
+
+#: The input whose value chooses the case.
+_CASE_INPUT = "switchCaseValue"
+
+
+class EvaluatorType(StrEnum):
+    """How the expression of a switch is read."""
+
+    JAVASCRIPT = "javascript"
+    ECMASCRIPT = "graaljs"
+    VALUE_PARAM = "value-param"
+
+
+class SwitchTask(TaskInterface):
+    """Goes on with the steps of the case whose name is the value of `case_expression`.
+
+        SwitchTask("how", workflow.input("carrier")).switch_case("post", [stamp]).default_case([call_courier])
+
+    With `use_javascript` the value is what the script returns; it sees the switch's inputs as `$.name`.
+    """
+
+    def __init__(self, task_ref_name: str, case_expression: str, use_javascript: bool = False) -> None:
+        super().__init__(task_ref_name, TaskType.SWITCH)
+        if use_javascript:
+            self.evaluator_type = EvaluatorType.ECMASCRIPT.value
+            self.expression = case_expression
+        else:
+            self.evaluator_type = EvaluatorType.VALUE_PARAM.value
+            self.expression = _CASE_INPUT
+            self.input_parameter(_CASE_INPUT, case_expression)
+        self._decision_cases: dict[str, list[Any]] = {}
+        self._default_case: list[Any] = []
+
+    def switch_case(self, case_name: str, tasks: list[Any]) -> Self:
+        """The steps of a case."""
+        self._decision_cases[case_name] = listed(tasks)
+        return self
+
+    def default_case(self, tasks: list[Any]) -> Self:
+        """The steps when no case fits."""
+        self._default_case = listed(tasks)
+        return self
+
+    def _inside(self) -> list[list[Any]]:
+        return [*self._decision_cases.values(), self._default_case]
+
+    def to_workflow_task(self) -> WorkflowTask:
+        """The switch as the server gets it, its steps inside."""
+        task: WorkflowTask = super().to_workflow_task()
+        task.decision_cases = {
+            name: get_task_interface_list_as_workflow_task_list(*tasks) for name, tasks in self._decision_cases.items()
+        }
+        task.default_case = get_task_interface_list_as_workflow_task_list(*self._default_case)
+        return task

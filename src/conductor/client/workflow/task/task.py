@@ -1,0 +1,186 @@
+"""What all steps have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any, Self
+
+from conductor.client.http.models.cache_config import CacheConfig
+from conductor.client.http.models.workflow_task import WorkflowTask
+from conductor.client.workflow.reference import plain, reference
+from conductor.client.workflow.task.task_type import TaskType
+
+
+class TaskInterface:
+    """One step of a workflow, as code has it; `to_workflow_task` is what the server gets.
+
+    Its output is referred to as `step.output("field")`, or shorter as `step.field`.
+    """
+
+    def __init__(
+        self,
+        task_reference_name: str,
+        task_type: TaskType,
+        task_name: str | None = None,
+        description: str | None = None,
+        optional: bool | None = None,
+        input_parameters: dict[str, Any] | None = None,
+        cache_key: str | None = None,
+        cache_ttl_second: int = 0,
+    ) -> None:
+        self.task_reference_name = task_reference_name
+        self.task_type = task_type
+        self.name = task_name or task_reference_name
+        self.task_name = task_name if task_name is not None else task_type.value
+        self.description = description
+        self.optional = optional
+        self.input_parameters = input_parameters
+        self.cache_key = cache_key
+        self.cache_ttl_second = cache_ttl_second
+        self._expression: str | None = None
+        self._evaluator_type: str | None = None
+
+    @property
+    def task_reference_name(self) -> str:
+        """The name by which other steps refer to this one; unique in its workflow."""
+        return self._task_reference_name
+
+    @task_reference_name.setter
+    def task_reference_name(self, task_reference_name: str) -> None:
+        self._task_reference_name: str = must_be(str, task_reference_name, "task_reference_name")
+
+    @property
+    def task_type(self) -> TaskType:
+        """What kind of step it is."""
+        return self._task_type
+
+    @task_type.setter
+    def task_type(self, task_type: TaskType) -> None:
+        self._task_type: TaskType = must_be(TaskType, task_type, "task_type")
+
+    @property
+    def name(self) -> str:
+        """The task type whose workers do it, if workers do."""
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name: str = must_be(str, name, "name")
+
+    @property
+    def expression(self) -> str | None:
+        """What the step evaluates, if it does."""
+        return self._expression
+
+    @expression.setter
+    def expression(self, expression: str | None) -> None:
+        self._expression = expression
+
+    @property
+    def evaluator_type(self) -> Any:
+        """The language of `expression`."""
+        return self._evaluator_type
+
+    @evaluator_type.setter
+    def evaluator_type(self, evaluator_type: str | None) -> None:
+        self._evaluator_type = evaluator_type
+
+    @property
+    def description(self) -> str | None:
+        """For people."""
+        return self._description
+
+    @description.setter
+    def description(self, description: str | None) -> None:
+        self._description = None if description is None else must_be(str, description, "description")
+
+    @property
+    def optional(self) -> bool | None:
+        """Whether the workflow goes on when this step fails."""
+        return self._optional
+
+    @optional.setter
+    def optional(self, optional: bool | None) -> None:
+        self._optional = None if optional is None else must_be(bool, optional, "optional")
+
+    @property
+    def input_parameters(self) -> dict[str, Any]:
+        """What the step gets: values, and `${…}` expressions."""
+        return self._input_parameters
+
+    @input_parameters.setter
+    def input_parameters(self, input_parameters: Any) -> None:
+        values = {} if input_parameters is None else input_parameters
+        if not isinstance(values, dict):
+            if not hasattr(values, "__dict__"):
+                raise ValueError(f"the input of a step is a dict, got {values!r}")
+            values = vars(values)
+        self._input_parameters: dict[str, Any] = deepcopy(values)
+
+    def input_parameter(self, key: str, value: Any) -> Self:
+        """Give one input."""
+        self._input_parameters[must_be(str, key, "the name of an input")] = deepcopy(value)
+        return self
+
+    def cache(self, cache_key: str, cache_ttl_second: int) -> None:
+        """Let a server that can do so reuse an earlier output with the same key, for that many seconds."""
+        self.cache_key = cache_key
+        self.cache_ttl_second = cache_ttl_second
+
+    def to_workflow_task(self) -> Any:
+        """The step as the server gets it: a `WorkflowTask`, or several where one step needs several."""
+        cached = self.cache_ttl_second > 0 and self.cache_key is not None
+        return WorkflowTask(
+            name=self._name,
+            task_reference_name=self._task_reference_name,
+            type=self._task_type.value,
+            description=self._description,
+            input_parameters=plain(self._input_parameters),
+            optional=self._optional,
+            cache_config=CacheConfig(key=self.cache_key, ttl_in_second=self.cache_ttl_second) if cached else None,
+            expression=plain(self._expression),
+            evaluator_type=self._evaluator_type,
+        )
+
+    def _inside(self) -> list[list[Any]]:
+        """The lists of steps that stand inside of this one."""
+        return []
+
+    def output(self, json_path: str | None = None) -> Any:
+        """The expression for this step's output, or for a part of it: `step.output("items[0].price")`."""
+        return reference(self.task_reference_name, "output", json_path)
+
+    def input(self, json_path: str | None = None, key: str | None = None, value: Any | None = None) -> Any:
+        """The expression for this step's input, or a part of it. With `key` and `value`: give that input."""
+        if key is not None and value is not None:
+            self.input_parameters[key] = value
+            return self
+        return reference(self.task_reference_name, "input", json_path)
+
+    def __getattr__(self, name: str) -> Any:
+        # Only for what is no attribute. A private name is never a field of an output.
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return reference(self.task_reference_name, "output", name)
+
+
+def get_task_interface_list_as_workflow_task_list(*tasks: Any) -> list[WorkflowTask]:
+    """The steps as the server gets them, in order."""
+    converted: list[WorkflowTask] = []
+    for task in tasks:
+        one_or_more = task.to_workflow_task()
+        converted.extend(one_or_more if isinstance(one_or_more, list) else [one_or_more])
+    return converted
+
+
+def listed(tasks: Any) -> list[Any]:
+    """A copy of the steps as a list; one step is a list of one."""
+    return list(deepcopy(tasks)) if isinstance(tasks, Sequence) else [deepcopy(tasks)]
+
+
+def must_be(type_: type[Any], value: Any, what: str) -> Any:
+    """The value, if it is of that type; a TypeError that names both otherwise."""
+    if not isinstance(value, type_):
+        raise TypeError(f"{what} must be a {type_.__name__}, got {value!r}")
+    return value

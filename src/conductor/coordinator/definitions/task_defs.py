@@ -1,0 +1,188 @@
+"""Task definitions: what may be registered, and where it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from conductor.coordinator.definitions.schemas import schema_problem
+from conductor.coordinator.errors import invalid, not_found
+from conductor.coordinator.store.transaction import Tx
+from conductor.wire import DEFAULT_RESPONSE_TIMEOUT_S
+
+#: Java's int: what Conductor's definitions are made of.
+MAX_INT = 2**31 - 1
+Count = Annotated[int, Meta(ge=0, le=MAX_INT)]
+Positive = Annotated[int, Meta(ge=1, le=MAX_INT)]
+
+
+class TaskDef(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
+    """A task definition with Conductor's names, defaults and bounds."""
+
+    name: str
+    description: str | None = None
+    retry_count: Count = 3
+    timeout_seconds: Count = 0
+    input_keys: list[str] = []
+    output_keys: list[str] = []
+    #: secrets that come with each task of this type
+    runtime_metadata: list[str] = []
+    timeout_policy: Literal["RETRY", "TIME_OUT_WF", "ALERT_ONLY"] = "TIME_OUT_WF"
+    retry_logic: Literal["FIXED", "EXPONENTIAL_BACKOFF", "LINEAR_BACKOFF"] = "FIXED"
+    retry_delay_seconds: Count = 60
+    response_timeout_seconds: Positive = DEFAULT_RESPONSE_TIMEOUT_S
+    concurrent_exec_limit: Count | None = None
+    input_template: dict[str, Any] = {}
+    rate_limit_per_frequency: Count = 0
+    rate_limit_frequency_in_seconds: Positive = 1
+    isolation_group_id: str | None = None
+    execution_name_space: str | None = None
+    owner_email: str | None = None
+    poll_timeout_seconds: Count | None = None
+    backoff_scale_factor: Positive = 1
+    max_retry_delay_seconds: Count = 0
+    backoff_jitter_ms: Count = 0
+    base_type: str | None = None
+    total_timeout_seconds: Count = 0
+    task_status_listener_enabled: bool = True
+    input_schema: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
+    enforce_schema: bool = False
+    owner_app: str | None = None
+    create_time: Annotated[int, Meta(ge=0, lt=2**53)] | None = None
+    update_time: Annotated[int, Meta(ge=0, lt=2**53)] | None = None
+    created_by: str | None = None
+    updated_by: str | None = None
+
+    def wire(self) -> dict[str, Any]:
+        """As JSON, without what is absent."""
+        return {key: value for key, value in msgspec.to_builtins(self).items() if value is not None}
+
+
+def parse_task_def(raw: Any, path: str = "taskDef", *, embedded: bool = False) -> TaskDef:
+    """Read a definition from a request; ApiError 400 names what is wrong.
+
+    One that is `embedded` in a workflow may have timeouts that contradict each other, as on Conductor.
+    """
+    if not isinstance(raw, dict):
+        raise invalid([(path, f"a task definition is a JSON object, not {type(raw).__name__}")])
+    try:
+        found = msgspec.convert({k: v for k, v in raw.items() if v is not None}, TaskDef, strict=False)
+    except msgspec.ValidationError as error:
+        if "required field `name`" in str(error):
+            raise invalid([(f"{path}.name", "TaskDef name cannot be null or empty")]) from error
+        raise invalid([(path, f"{raw.get('name', '')}: {error}")]) from error
+    problems = [] if embedded else list(_timeout_problems(found, path))
+    if not found.name.strip():
+        problems.append((f"{path}.name", "TaskDef name cannot be null or empty"))
+    if found.enforce_schema and (wrong := schema_problem(found.input_schema)) is not None:
+        problems.append((f"{path}.inputSchema", f"the input schema of {found.name} cannot be used: {wrong}"))
+    if problems:
+        raise invalid(problems)
+    return found
+
+
+def _timeout_problems(task_def: TaskDef, path: str) -> Iterator[tuple[str, str]]:
+    name, timeout = task_def.name, task_def.timeout_seconds
+    if timeout and task_def.response_timeout_seconds > timeout:
+        yield (
+            f"{path}.responseTimeoutSeconds",
+            (
+                f"TaskDef: {name} responseTimeoutSeconds: {task_def.response_timeout_seconds} must be less than "
+                f"timeoutSeconds: {timeout}"
+            ),
+        )
+    if timeout and 0 < task_def.total_timeout_seconds < timeout:
+        yield (
+            f"{path}.totalTimeoutSeconds",
+            (
+                f"TaskDef: {name} timeoutSeconds: {timeout} must be less than or equal to totalTimeoutSeconds: "
+                f"{task_def.total_timeout_seconds}"
+            ),
+        )
+
+
+# -- task definitions in the store ---------------------------------------------------------------------------------
+
+
+def get_task_def(tx: Tx, name: str) -> TaskDef | None:
+    """The registered definition, or None."""
+    row = tx.fact("task type", name)
+    return msgspec.json.decode(row[1], type=TaskDef) if row and row[1] is not None else None
+
+
+def put_task_def(tx: Tx, task_def: TaskDef) -> None:
+    """Register or replace."""
+    tx.define("set task type", task_def.name, msgspec.json.encode(task_def.wire()), *_limits(task_def))
+
+
+def register_task_defs(tx: Tx, found: list[TaskDef]) -> None:
+    """Create or replace each."""
+    for task_def in found:
+        task_def.create_time = tx.now_ms
+        task_def.created_by = task_def.created_by or ""
+        put_task_def(tx, task_def)
+
+
+def update_task_def(tx: Tx, task_def: TaskDef) -> None:
+    """Replace one that exists; 404 otherwise."""
+    before = get_task_def(tx, task_def.name)
+    if before is None:
+        raise not_found(f"No such task by name {task_def.name}")
+    task_def.create_time = before.create_time
+    task_def.update_time = tx.now_ms
+    put_task_def(tx, task_def)
+
+
+def drop_task_def(tx: Tx, name: str) -> None:
+    """Forget the definition; tasks that run keep the one they started with."""
+    if not tx.define("drop task definition", name):
+        raise not_found("No such task definition")
+
+
+def all_task_defs(tx: Tx) -> list[dict[str, Any]]:
+    """Every registered definition."""
+    return [msgspec.json.decode(row[0]) for row in tx.rows("task definitions")]
+
+
+def _limits(task_def: TaskDef) -> tuple[int, int, int]:
+    return (
+        task_def.concurrent_exec_limit or 0,
+        task_def.rate_limit_per_frequency,
+        task_def.rate_limit_frequency_in_seconds * 1000,
+    )
+
+
+def place_of(tx: Tx, name: str, domain: str, embedded: TaskDef) -> tuple[int, int]:
+    """The keys of a task type and of its queue for a domain, both made on first use."""
+    key = "place", name, domain
+    facts = tx.live.facts
+    if key not in facts or facts[key][2] != embedded:
+        type_ = type_pk(tx, name, embedded)
+        tx.live.fact((*key, "made"), lambda: None)
+        facts[key] = type_, queue_pk(tx, type_, domain), embedded
+    return facts[key][:2]  # type: ignore[no-any-return]
+
+
+def type_pk(tx: Tx, name: str, embedded: TaskDef | None = None) -> int:
+    """The key of a task type, made on first use. A definition inside a workflow limits types nobody registered."""
+    row = tx.fact("task type", name)
+    if row is None:
+        tx.define("add task type", name)
+        row = tx.fact("task type", name)
+    pk = int(row[0]) if row else 0
+    if embedded is not None and row is not None and row[1] is None and tuple(row[2:]) != _limits(embedded):
+        tx.define("set task type limits", *_limits(embedded), pk)
+    return pk
+
+
+def queue_pk(tx: Tx, task_type: int, domain: str) -> int:
+    """The key of a queue, made on first use."""
+    row = tx.fact("queue", task_type, domain)
+    if row is None:
+        tx.define("add queue", task_type, domain)
+        row = tx.fact("queue", task_type, domain)
+    return int(row[0]) if row else 0

@@ -1,0 +1,520 @@
+"""Which workflow definitions can be registered. What is not supported is refused here by name, never ignored later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from conductor.coordinator.definitions.plan import SCRIPT_EVALUATORS, TASK_TYPES, TERMINATION_STATUSES, stems, task_type
+from conductor.coordinator.definitions.schemas import schema_problem
+from conductor.coordinator.definitions.task_defs import parse_task_def
+from conductor.coordinator.errors import ApiError
+from conductor.coordinator.language import conditions
+from conductor.coordinator.language.durations import parse_duration_ms, parse_until_ms
+from conductor.coordinator.language.engines import Language, missing_engine
+from conductor.coordinator.language.expressions import (
+    TASK_ID_NAME,
+    ExpressionError,
+    count_expressions,
+    expressions,
+    parse_path,
+    shown,
+    unclosed,
+)
+from conductor.coordinator.limits import MAX_EXPRESSIONS
+
+#: Cases, branches, loops and inline sub-workflows deeper than this are refused.
+MAX_NESTING = 30
+#: Fields that Conductor or its relatives act on and we do not: refused unless empty.
+UNSUPPORTED_TASK_FIELDS = ("cacheConfig", "onStateChange", "joinStatus")
+#: What may be said of a second start with the same idempotency key.
+IDEMPOTENCY_STRATEGIES = ("FAIL", "FAIL_ON_RUNNING", "RETURN_EXISTING")
+#: When a JOIN is looked at on Conductor. Here it is looked at as soon as a task of it ends, whatever is said.
+JOIN_MODES = ("SYNC", "ASYNC")
+UNSUPPORTED_WORKFLOW_FIELDS = ("cacheConfig",)
+#: What a limit on workflows can say, and what may become of one that is too many.
+RATE_LIMIT_FIELDS = ("rateLimitKey", "concurrentExecLimit", "policy")
+RATE_LIMIT_POLICIES = ("QUEUE", "REJECT")
+#: Types that are about other tasks. What is made at run time is none of them.
+HOLDERS = ("SWITCH", "DECISION", "FORK_JOIN", "FORK_JOIN_DYNAMIC", "JOIN", "EXCLUSIVE_JOIN", "DO_WHILE")
+_OUTPUT = "outputParameters"
+#: The largest number of seconds, attempts or versions: Java's int, as in Conductor.
+MAX_COUNT = 2**31 - 1
+TIMEOUT_POLICIES = ("ALERT_ONLY", "TIME_OUT_WF")
+#: Fields of an HTTP request that lead elsewhere in Conductor or its relatives, and what to do instead.
+REFUSED_HTTP_FIELDS = {
+    "vipAddress": "there is no discovery of services here; write the address of the service into uri",
+    "hedgingConfig": "a request is not sent twice here; let the task be tried again with retryCount",
+}
+_WORKER = "use a SIMPLE task and a worker that does it"
+_AI = f"there are no AI integrations here; {_WORKER}"
+#: Types that have a meaning in Conductor or its relatives and none here, and what to do instead.
+FOREIGN_TYPES = {
+    **dict.fromkeys(("KAFKA_PUBLISH", "JDBC", "GET_DOCUMENT", "PULL_WORKFLOW_MESSAGES"), _WORKER),
+    "HTTP_POLL": "use an HTTP task in a DO_WHILE with a WAIT",
+    "WAIT_FOR_WEBHOOK": "use a WAIT or a HUMAN task, which whoever is called completes over the API",
+    **dict.fromkeys(("AGENT", "GET_AGENT_CARD", "CANCEL_AGENT", "LIST_API_TOOLS", "PLAN_AND_COMPILE"), _AI),
+    **dict.fromkeys(("LIST_MCP_TOOLS", "CALL_MCP_TOOL"), _AI),
+}
+#: So begin the names of others.
+AI_TYPES = ("LLM_", "GENERATE_")
+
+
+class Problem(NamedTuple):
+    """Why a definition is refused, and where in it."""
+
+    path: str
+    message: str
+
+
+def made_task_problem(task: Any) -> str | None:
+    """Why a task that was made at run time cannot be; None if it can. It is one task, and none that holds others."""
+    kind = task_type(task)
+    if kind in HOLDERS:
+        return f"a {kind} holds or waits for other tasks; put it into a SUB_WORKFLOW"
+    checker = _Checker()
+    checker.check_task(task, _Place(""))
+    if checker.problems:
+        return checker.problems[0].message
+    if task.get("taskDefinition"):
+        try:
+            parse_task_def({**task["taskDefinition"], "name": task["name"]}, embedded=True)
+        except ApiError as error:
+            return "; ".join(message for _, message in error.problems) or error.message
+    return None
+
+
+def validate_definition(definition: Any) -> list[Problem]:
+    """All that is wrong with a workflow definition, in the order it is written; empty if it can be registered."""
+    checker = _Checker()
+    checker.check_definition(definition)
+    return checker.problems
+
+
+@dataclass
+class _Place:
+    """Where in a definition we are."""
+
+    path: str
+    #: The reference name of the enclosing DO_WHILE.
+    loop: str | None = None
+    depth: int = 0
+
+    def inside(self, path: str, loop: str | None = None) -> _Place:
+        return _Place(f"{self.path}.{path}" if self.path else path, loop or self.loop, self.depth + 1)
+
+
+@dataclass
+class _Checker:
+    """One definition; an inline sub-workflow gets a checker of its own."""
+
+    prefix: str = ""
+    depth: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    #: Reference name → whether it is inside a loop.
+    refs: dict[str, bool] = field(default_factory=dict)
+    #: (where, what holds expressions)
+    templates: list[tuple[str, Any]] = field(default_factory=list)
+
+    def problem(self, path: str, message: str) -> None:
+        self.problems.append(Problem(self.prefix + path, message))
+
+    # -- the workflow
+
+    def check_definition(self, definition: Any) -> None:
+        if not isinstance(definition, dict):
+            self.problem("", f"a workflow definition is a JSON object, not {_kind(definition)}")
+            return
+        if not _is_name(definition.get("name")):
+            self.problem("name", "WorkflowDef name cannot be null or empty")
+        if definition.get("schemaVersion", 2) != 2:
+            self.problem("schemaVersion", f"schemaVersion is {definition['schemaVersion']}; only 2 is supported")
+        self.check_workflow_fields(definition)
+        self.check_sequence(definition.get("tasks"), _Place("tasks", depth=self.depth))
+        self.templates.append((_OUTPUT, definition.get("outputParameters")))
+        self.templates.append(("failureWorkflow", definition.get("failureWorkflow")))
+        self.check_round_names()
+        self.check_expressions()
+
+    def check_workflow_fields(self, definition: Mapping[str, Any]) -> None:
+        self.check_count("version", definition.get("version"), at_least=1)
+        self.check_count("timeoutSeconds", definition.get("timeoutSeconds"))
+        self.check_count("failureWorkflowVersion", definition.get("failureWorkflowVersion"))
+        policy = definition.get("timeoutPolicy")
+        if policy is not None and policy not in TIMEOUT_POLICIES:
+            self.problem("timeoutPolicy", f"timeoutPolicy is '{policy}'; it can be {' or '.join(TIMEOUT_POLICIES)}")
+        for name in ("outputParameters", "inputTemplate", "variables"):
+            self.check_object(name, definition.get(name))
+        if not isinstance(definition.get("failureWorkflow"), str | None):
+            self.problem("failureWorkflow", "failureWorkflow is the name of a workflow")
+        if definition.get("enforceSchema") is not False:
+            wrong = schema_problem(definition.get("inputSchema"))
+            if wrong is not None:
+                self.problem("inputSchema", f"the input schema cannot be used: {wrong}")
+        self.check_rate_limit(definition.get("rateLimitConfig"))
+        for name in UNSUPPORTED_WORKFLOW_FIELDS:
+            if definition.get(name):
+                self.problem(name, f"{name} is not supported by the coordinator")
+
+    def check_rate_limit(self, config: Any) -> None:
+        path = "rateLimitConfig"
+        self.check_object(path, config)
+        if not isinstance(config, dict):
+            return
+        key, policy = config.get("rateLimitKey"), config.get("policy")
+        if not isinstance(key, str | None):
+            self.problem(f"{path}.rateLimitKey", "rateLimitKey is a text such as ${workflow.input.customer}")
+        self.check_count(f"{path}.concurrentExecLimit", config.get("concurrentExecLimit"))
+        if policy is not None and policy not in RATE_LIMIT_POLICIES:
+            known = " or ".join(RATE_LIMIT_POLICIES)
+            self.problem(f"{path}.policy", f"policy is '{shown(policy)}'; it can be {known}")
+        for name in config.keys() - set(RATE_LIMIT_FIELDS):
+            self.problem(f"{path}.{name}", f"{name} of rateLimitConfig is not supported by the coordinator")
+        self.templates.append((path, key))
+        for _, text in expressions(key):
+            if not text.strip().startswith("workflow."):
+                self.problem(
+                    f"{path}.rateLimitKey", f"${{{shown(text)}}} is not known when a workflow starts; name its input"
+                )
+
+    # -- its tasks
+
+    def check_sequence(self, tasks: Any, place: _Place, *, may_be_empty: bool = False) -> None:
+        if may_be_empty and tasks in (None, []):
+            return
+        if not isinstance(tasks, list):
+            self.problem(place.path, f"a list of tasks is expected, not {_kind(tasks)}")
+        elif not tasks:
+            self.problem(place.path, "there must be at least one task")
+        elif place.depth > MAX_NESTING:
+            self.problem(place.path, f"tasks are nested more than {MAX_NESTING} deep; use a SUB_WORKFLOW")
+        else:
+            for index, task in enumerate(tasks):
+                self.check_task(task, _Place(f"{place.path}[{index}]", place.loop, place.depth))
+
+    def check_task(self, task: Any, place: _Place) -> None:
+        if not isinstance(task, dict):
+            self.problem(place.path, f"a task is a JSON object, not {_kind(task)}")
+            return
+        if not _is_name(task.get("name")):
+            self.problem(f"{place.path}.name", "WorkflowTask name cannot be empty or null")
+        self.check_reference(task.get("taskReferenceName"), place)
+        self.check_task_fields(task, place)
+        kind: Any = task_type(task)
+        if kind not in TASK_TYPES:
+            self.check_foreign_type(task, place)
+        elif check := _CHECKS.get(kind):
+            check(self, task, place)
+
+    def check_foreign_type(self, task: Mapping[str, Any], place: _Place) -> None:
+        """A type that is none of ours is for workers of that name, unless it has a meaning elsewhere."""
+        kind: Any = task_type(task)
+        instead = FOREIGN_TYPES.get(kind) if isinstance(kind, str) else "a type is a name"
+        if isinstance(kind, str) and kind.startswith(AI_TYPES):
+            instead = _AI
+        if instead is not None:
+            message = f"task type {kind} of '{task.get('taskReferenceName')}' is not supported by the coordinator"
+            self.problem(f"{place.path}.type", f"{message}: {instead}")
+
+    def check_reference(self, ref: Any, place: _Place) -> None:
+        path = f"{place.path}.taskReferenceName"
+        if not _is_name(ref):
+            self.problem(path, "WorkflowTask taskReferenceName name cannot be empty or null")
+        elif ref in ("workflow", TASK_ID_NAME):
+            self.problem(path, f"a task cannot have the reference name '{ref}': ${{{ref}}} has a meaning of its own")
+        elif ref in self.refs:
+            self.problem(path, f"taskReferenceName: {ref} should be unique across tasks for a given workflow")
+        else:
+            self.refs[ref] = place.loop is not None
+
+    def check_task_fields(self, task: Mapping[str, Any], place: _Place) -> None:
+        parameters = task.get("inputParameters")
+        self.check_object(f"{place.path}.inputParameters", parameters)
+        self.templates.append((f"{place.path}.inputParameters", parameters))
+        for name in ("startDelay", "retryCount"):
+            self.check_count(f"{place.path}.{name}", task.get(name))
+        for name in ("optional", "permissive"):
+            if not isinstance(task.get(name), bool | None):
+                self.problem(f"{place.path}.{name}", f"{name} is true or false, not {_kind(task[name])}")
+        self.check_object(f"{place.path}.taskDefinition", task.get("taskDefinition"))
+        for name in UNSUPPORTED_TASK_FIELDS:
+            if task.get(name):
+                self.problem(f"{place.path}.{name}", f"{name} of {_titled(task)} is not supported by the coordinator")
+
+    def check_object(self, path: str, value: Any) -> None:
+        if not isinstance(value, dict | None):
+            self.problem(path, f"a JSON object is expected, not {_kind(value)}")
+
+    def check_count(self, path: str, value: Any, at_least: int = 0) -> None:
+        if value is None:
+            return
+        if not isinstance(value, int) or isinstance(value, bool) or not at_least <= value <= MAX_COUNT:
+            self.problem(path, f"'{shown(value)}' is not a whole number from {at_least} to {MAX_COUNT}")
+
+    def required(self, task: Mapping[str, Any], place: _Place, name: str) -> bool:
+        if task.get(name) not in (None, "", [], {}):
+            return True
+        self.problem(
+            f"{place.path}.{name}",
+            f"{name} field is required for taskType: {task_type(task)} taskName: {task.get('name')}",
+        )
+        return False
+
+    # -- what each type needs
+
+    def check_switch(self, task: Mapping[str, Any], place: _Place) -> None:
+        if self.required(task, place, "evaluatorType") and self.required(task, place, "expression"):
+            evaluator = task["evaluatorType"]
+            if evaluator in SCRIPT_EVALUATORS:
+                self.check_condition(f"{place.path}.expression", task["expression"])
+            elif evaluator != "value-param":
+                self.unknown_evaluator(task, f"{place.path}.evaluatorType", evaluator)
+        self.check_cases(task, place)
+
+    def unknown_evaluator(self, task: Mapping[str, Any], path: str, evaluator: Any) -> None:
+        known = ", ".join(("value-param", *SCRIPT_EVALUATORS))
+        message = f"evaluatorType {evaluator} of {_titled(task)} is not supported by the coordinator"
+        self.problem(path, f"{message}; supported: {known}")
+
+    def check_decision(self, task: Mapping[str, Any], place: _Place) -> None:
+        if task.get("caseExpression"):
+            self.check_condition(f"{place.path}.caseExpression", task["caseExpression"])
+        else:
+            self.required(task, place, "caseValueParam")
+        self.check_cases(task, place)
+
+    def check_cases(self, task: Mapping[str, Any], place: _Place) -> None:
+        if not self.required(task, place, "decisionCases"):
+            return
+        cases = task["decisionCases"]
+        self.check_object(f"{place.path}.decisionCases", cases)
+        for case, tasks in cases.items() if isinstance(cases, dict) else ():
+            self.check_sequence(tasks, place.inside(f"decisionCases.{case}"), may_be_empty=True)
+        self.check_sequence(task.get("defaultCase"), place.inside("defaultCase"), may_be_empty=True)
+
+    def check_condition(self, path: str, text: Any) -> None:
+        try:
+            conditions.parse(text if isinstance(text, str) else repr(text))
+        except conditions.ConditionError as error:
+            missing = missing_engine("javascript")
+            if missing is not None or not isinstance(text, str):
+                self.problem(path, f"{error}; all of JavaScript {missing or 'is written as a text'}")
+
+    def check_fork(self, task: Mapping[str, Any], place: _Place) -> None:
+        if not self.required(task, place, "forkTasks"):
+            return
+        branches = task["forkTasks"]
+        if not isinstance(branches, list) or not any(branches):
+            self.problem(f"{place.path}.forkTasks", "forkTasks is a list of lists of tasks")
+            return
+        for index, branch in enumerate(branches):
+            self.check_sequence(branch, place.inside(f"forkTasks[{index}]"), may_be_empty=True)
+
+    def check_join(self, task: Mapping[str, Any], place: _Place) -> None:
+        for name in ("joinOn", "defaultExclusiveJoinTask"):
+            joined = task.get(name)
+            if not isinstance(joined, list | None) or not all(isinstance(ref, str) for ref in joined or ()):
+                self.problem(f"{place.path}.{name}", f"{name} is a list of task reference names")
+        mode = task.get("joinMode")
+        if mode is not None and mode not in JOIN_MODES:
+            self.problem(f"{place.path}.joinMode", f"joinMode is '{shown(mode)}'; it can be {' or '.join(JOIN_MODES)}")
+
+    def check_exclusive_join(self, task: Mapping[str, Any], place: _Place) -> None:
+        self.required(task, place, "joinOn")
+        self.check_join(task, place)
+
+    def check_dynamic(self, task: Mapping[str, Any], place: _Place) -> None:
+        self.required(task, place, "dynamicTaskNameParam")
+
+    def check_dynamic_fork(self, task: Mapping[str, Any], place: _Place) -> None:
+        parameters = task.get("inputParameters")
+        if isinstance(parameters, dict) and "forkTaskInputs" in parameters:
+            return
+        if task.get("dynamicForkTasksParam") is not None:
+            self.required(task, place, "dynamicForkTasksInputParamName")
+        else:
+            self.required(task, place, "dynamicForkJoinTasksParam")
+
+    def check_loop(self, task: Mapping[str, Any], place: _Place) -> None:
+        if not isinstance(task.get("items"), str | None):
+            self.problem(
+                f"{place.path}.items",
+                f"items is an expression such as ${{workflow.input.list}}, not {_kind(task['items'])}",
+            )
+        self.templates.append((f"{place.path}.items", task.get("items")))
+        if task.get("loopCondition") not in (None, ""):  # without one, a loop has one round, or goes through its list
+            self.check_condition(f"{place.path}.loopCondition", task["loopCondition"])
+        if self.required(task, place, "loopOver"):
+            self.check_sequence(task["loopOver"], place.inside("loopOver", loop=str(task.get("taskReferenceName"))))
+
+    def check_sub_workflow(self, task: Mapping[str, Any], place: _Place) -> None:
+        if not self.required(task, place, "subWorkflowParam"):
+            return
+        path, parameters = f"{place.path}.subWorkflowParam", task["subWorkflowParam"]
+        self.check_object(path, parameters)
+        if not isinstance(parameters, dict):
+            return
+        inline = parameters.get("workflowDefinition")
+        if inline is None and not _is_name(parameters.get("name")):
+            self.problem(f"{path}.name", "SubWorkflowParams name cannot be null or empty")
+        self.check_object(f"{path}.taskToDomain", parameters.get("taskToDomain"))
+        strategy = parameters.get("idempotencyStrategy")
+        if strategy is not None and strategy not in IDEMPOTENCY_STRATEGIES:
+            known = ", ".join(IDEMPOTENCY_STRATEGIES)
+            self.problem(
+                f"{path}.idempotencyStrategy", f"idempotencyStrategy is '{shown(strategy)}'; it can be {known}"
+            )
+        self.templates.append((path, {**parameters, "workflowDefinition": inline if isinstance(inline, str) else None}))
+        if inline is not None and not isinstance(inline, str):
+            self.check_inline(inline, f"{path}.workflowDefinition", place.depth + 1)
+
+    def check_inline(self, definition: Any, path: str, depth: int) -> None:
+        inner = _Checker(prefix=f"{self.prefix}{path}.", depth=depth)
+        inner.check_definition(definition)
+        self.problems += inner.problems
+
+    def check_terminate(self, task: Mapping[str, Any], place: _Place) -> None:
+        path = f"{place.path}.inputParameters.terminationStatus"
+        parameters = task.get("inputParameters")
+        status = parameters.get("terminationStatus") if isinstance(parameters, dict) else None
+        if not _is_expression(status) and status not in TERMINATION_STATUSES:
+            self.problem(path, f"terminationStatus is '{status}'; it can be {', '.join(TERMINATION_STATUSES)}")
+        if task.get("optional"):
+            self.problem(f"{place.path}.optional", f"{_titled(task)} cannot be optional")
+
+    # -- tasks of the coordinator's own workers
+
+    def check_http(self, task: Mapping[str, Any], place: _Place) -> None:
+        given, path = _parameters(task), f"{place.path}.inputParameters"
+        request = given.get("http_request")
+        if request is None and given.get("uri") is None:
+            message = (
+                "inputParameters.http_request or inputParameters.uri field is required for taskType: HTTP taskName:"
+            )
+            self.problem(path, f"{message} {task.get('name')}")
+            return
+        asked = given if request is None else request
+        for name, instead in REFUSED_HTTP_FIELDS.items():
+            if isinstance(asked, dict) and asked.get(name):
+                self.problem(
+                    f"{path}.{name}", f"{name} of {_titled(task)} is not supported by the coordinator: {instead}"
+                )
+
+    def check_inline_script(self, task: Mapping[str, Any], place: _Place) -> None:
+        evaluator = _parameters(task).get("evaluatorType") or SCRIPT_EVALUATORS[0]
+        if evaluator in SCRIPT_EVALUATORS or task_type(task) == "LAMBDA":
+            self.check_engine(task, place, "javascript")
+        elif evaluator != "value-param" and not _is_expression(evaluator):
+            self.unknown_evaluator(task, f"{place.path}.inputParameters.evaluatorType", evaluator)
+
+    def check_jq(self, task: Mapping[str, Any], place: _Place) -> None:
+        if _parameters(task).get("queryExpression") in (None, ""):
+            message = "inputParameters.queryExpression field is required for taskType: JSON_JQ_TRANSFORM taskName:"
+            self.problem(f"{place.path}.inputParameters", f"{message} {task.get('name')}")
+        self.check_engine(task, place, "jq")
+
+    def check_engine(self, task: Mapping[str, Any], place: _Place, language: Language) -> None:
+        missing = missing_engine(language)
+        if missing is not None:
+            self.problem(f"{place.path}.type", f"{_titled(task)} {missing}")
+
+    def check_event(self, task: Mapping[str, Any], place: _Place) -> None:
+        # Where a sink leads is found out when the task runs, as in Conductor; one that is not ours fails it by name.
+        if self.required(task, place, "sink"):
+            self.templates.append((f"{place.path}.sink", task["sink"]))
+
+    def check_wait(self, task: Mapping[str, Any], place: _Place) -> None:
+        parameters = task.get("inputParameters")
+        if not isinstance(parameters, dict):
+            return
+        if parameters.get("duration") and parameters.get("until"):
+            message = "Both 'duration' and 'until' specified. Please provide only one input"
+            self.problem(f"{place.path}.inputParameters", message)
+        for name, parse in (("duration", parse_duration_ms), ("until", parse_until_ms)):
+            value = parameters.get(name)
+            if value and not _is_expression(value):
+                self.check_time(f"{place.path}.inputParameters.{name}", str(value), parse)
+
+    def check_time(self, path: str, text: str, parse: Callable[[str], int]) -> None:
+        try:
+            parse(text)
+        except (ValueError, OverflowError) as error:
+            self.problem(path, str(error))
+
+    # -- names
+
+    def check_round_names(self) -> None:
+        """In a loop, round 2 of task `a` is called `a__2`: nothing else may be."""
+        for ref in self.refs:
+            for base in stems(ref):
+                if self.refs.get(base):
+                    self.problem(
+                        "tasks", f"taskReferenceName '{ref}' is what '{base}' is called in a round of its loop"
+                    )
+
+    def check_expressions(self) -> None:
+        count = sum(count_expressions(template) for _, template in self.templates)
+        if count > MAX_EXPRESSIONS:
+            self.problem("", f"there are {count} expressions; one definition can have {MAX_EXPRESSIONS}")
+            return
+        for path, template in self.templates:
+            for where, text in unclosed(template, path):
+                self.problem(where, f"the ${{ in '{shown(text)}' is never closed; write $${{ for a literal ${{")
+            for where, text in expressions(template, path):
+                self.check_expression(where, text)
+
+    def check_expression(self, path: str, text: str) -> None:
+        if not text.strip():
+            return  # Conductor reads ${} as an empty string
+        try:
+            name = str(parse_path(text)[0])
+        except ExpressionError as error:
+            self.problem(path, f"expression {error}")
+            return
+        in_round = any(self.refs.get(base, False) for base in stems(name))
+        if path.startswith(_OUTPUT):
+            return  # it is null, as on Conductor: a branch that a dynamic fork makes, for instance, is known by no one
+        if name not in ("workflow", TASK_ID_NAME) and name not in self.refs and not in_round:
+            self.problem(path, f"${{{shown(text)}}} names '{shown(name)}', which is no task of this workflow")
+
+
+def _parameters(task: Mapping[str, Any]) -> Mapping[str, Any]:
+    given = task.get("inputParameters")
+    return given if isinstance(given, dict) else {}
+
+
+_CHECKS: dict[str, Callable[[_Checker, Mapping[str, Any], _Place], None]] = {
+    "SWITCH": _Checker.check_switch,
+    "DECISION": _Checker.check_decision,
+    "FORK_JOIN": _Checker.check_fork,
+    "FORK_JOIN_DYNAMIC": _Checker.check_dynamic_fork,
+    "JOIN": _Checker.check_join,
+    "EXCLUSIVE_JOIN": _Checker.check_exclusive_join,
+    "DYNAMIC": _Checker.check_dynamic,
+    "DO_WHILE": _Checker.check_loop,
+    "SUB_WORKFLOW": _Checker.check_sub_workflow,
+    "TERMINATE": _Checker.check_terminate,
+    "WAIT": _Checker.check_wait,
+    "HTTP": _Checker.check_http,
+    "INLINE": _Checker.check_inline_script,
+    "LAMBDA": _Checker.check_inline_script,
+    "JSON_JQ_TRANSFORM": _Checker.check_jq,
+    "EVENT": _Checker.check_event,
+}
+
+
+def _titled(task: Mapping[str, Any]) -> str:
+    return f"{task_type(task)} '{task.get('taskReferenceName')}'"
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_expression(value: Any) -> bool:
+    return isinstance(value, str) and "${" in value
+
+
+def _kind(value: Any) -> str:
+    return {dict: "an object", list: "a list", str: "a string", type(None): "null"}.get(type(value), f"'{value}'")

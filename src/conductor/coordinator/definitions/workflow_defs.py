@@ -1,0 +1,100 @@
+"""Workflow definitions: what may be registered or started inline, and where it is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from conductor.coordinator.definitions.plan import walk_tasks
+from conductor.coordinator.definitions.task_defs import parse_task_def
+from conductor.coordinator.definitions.validation import validate_definition
+from conductor.coordinator.errors import conflict, invalid, not_found
+from conductor.coordinator.limits import MAX_PROBLEMS_NAMED
+from conductor.coordinator.store.transaction import Tx
+
+
+def check_workflow_def(raw: dict[str, Any], path: str = "workflowDef") -> dict[str, Any]:
+    """The definition with its defaults; 400 names everything that is wrong or not supported."""
+    problems = validate_definition(raw)
+    if problems:
+        named = [(f"{path}.{where}" if where else path, message) for where, message in problems[:MAX_PROBLEMS_NAMED]]
+        more = len(problems) - len(named)
+        raise invalid([*named, *([(path, f"there are {more} more problems")] if more else [])])
+    for task in walk_tasks(raw["tasks"]):
+        embedded = task.get("taskDefinition")
+        if embedded:
+            where = f"{path}.taskDefinition of {task['taskReferenceName']}"
+            parse_task_def({**embedded, "name": task["name"]}, where, embedded=True)
+    return with_defaults(raw)
+
+
+def get_workflow_def(tx: Tx, name: str, version: int | None = None) -> dict[str, Any] | None:
+    """One version, or the latest."""
+    body = workflow_def_body(tx, name, version)
+    return None if body is None else msgspec.json.decode(body, type=dict[str, Any])
+
+
+def workflow_def_body(tx: Tx, name: str, version: int | None) -> bytes | None:
+    row = tx.fact("workflow definition", name, version) if version else tx.fact("latest workflow definition", name)
+    return None if row is None else row[0]
+
+
+def put_workflow_def(tx: Tx, definition: dict[str, Any], *, overwrite: bool) -> None:
+    """Register; 409 if it exists and may not be replaced."""
+    name, version = definition["name"], definition["version"]
+    before = tx.value("workflow definition", name, version)
+    if before is not None and not overwrite:
+        raise conflict(f"Workflow with {name}.{version} already exists!")
+    created = msgspec.json.decode(before).get("createTime", tx.now_ms) if before is not None else tx.now_ms
+    stamped = {**definition, "createTime": created, "updateTime": tx.now_ms}
+    tx.define("set workflow definition", name, version, msgspec.json.encode(stamped), tx.now_ms, tx.now_ms)
+
+
+def drop_workflow_def(tx: Tx, name: str, version: int) -> None:
+    """Forget one version; running workflows keep theirs."""
+    if not tx.define("drop workflow definition", name, version):
+        raise not_found(f"No such workflow definition: {name} version: {version}")
+
+
+def all_workflow_defs(tx: Tx) -> list[dict[str, Any]]:
+    """Every version of every registered definition."""
+    return [msgspec.json.decode(body) for (body,) in tx.rows("workflow definitions")]
+
+
+def versions_of(tx: Tx, name: str) -> list[dict[str, Any]]:
+    """Every version of one."""
+    return [msgspec.json.decode(body) for (body,) in tx.rows("workflow definition versions", name)]
+
+
+def with_defaults(raw: dict[str, Any]) -> dict[str, Any]:
+    """A definition with Conductor's defaults filled in, at every level of nesting."""
+    filled = {
+        "version": 1,
+        "schemaVersion": 2,
+        "restartable": True,
+        "workflowStatusListenerEnabled": False,
+        "timeoutPolicy": "ALERT_ONLY",
+        "timeoutSeconds": 0,
+        "inputParameters": [],
+        "outputParameters": {},
+        "variables": {},
+        "inputTemplate": {},
+        "enforceSchema": True,
+        **{key: value for key, value in raw.items() if value is not None},
+    }
+    filled["tasks"] = [_task_with_defaults(task) for task in filled.get("tasks") or []]
+    return filled
+
+
+def _task_with_defaults(raw: Any) -> Any:
+    if not isinstance(raw, dict):
+        return raw  # validation says what is wrong with it
+    return {
+        "inputParameters": {},
+        "type": "SIMPLE",
+        "startDelay": 0,
+        "optional": False,
+        "asyncComplete": False,
+        **{key: value for key, value in raw.items() if value is not None},
+    }

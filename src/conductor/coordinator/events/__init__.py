@@ -1,0 +1,8 @@
+"""What happens when a workflow publishes an event. In reading order:
+
+- `handled`: takes published events from the store, asks their handlers whether they apply, and does what they say.
+- `consequences`: each action of a handler, made true: start or end a workflow, end a task, set variables.
+
+The handlers themselves, and what publishes an event, are in `definitions/event_handlers.py`, below the workflows. An
+event is written by the transaction that ends its EVENT task and removed by the one that acts on it: it counts once.
+"""

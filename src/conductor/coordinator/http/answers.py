@@ -1,0 +1,125 @@
+"""What each route answers with, for the documentation: the types are those that the clients read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conductor.client.http.models.bulk_response import BulkResponse
+from conductor.client.http.models.event_handler import EventHandler
+from conductor.client.http.models.poll_data import PollData
+from conductor.client.http.models.search_result import SearchResult
+from conductor.client.http.models.signal_response import SignalResponse
+from conductor.client.http.models.task import Task
+from conductor.client.http.models.task_def import TaskDef
+from conductor.client.http.models.task_exec_log import TaskExecLog
+from conductor.client.http.models.task_summary import TaskSummary
+from conductor.client.http.models.workflow import Workflow
+from conductor.client.http.models.workflow_def import WorkflowDef
+from conductor.client.http.models.workflow_schedule import WorkflowSchedule
+from conductor.client.http.models.workflow_schedule_execution_model import WorkflowScheduleExecutionModel
+from conductor.client.http.models.workflow_status import WorkflowStatus
+from conductor.client.http.models.workflow_summary import WorkflowSummary
+
+
+class Text:
+    """Plain text, such as an id."""
+
+
+class Nothing:
+    """204, without a body."""
+
+
+_OBJECT = dict[str, Any]
+_COUNTS = dict[str, int]
+
+#: Method and path → the type of the answer. What is not here answers 200 without a body.
+ANSWERS: dict[str, Any] = {
+    "GET /api/tasks/poll/{type}": Task,
+    "GET /api/tasks/poll/batch/{type}": list[Task],
+    "POST /api/tasks/poll/batch/{type}": list[Task],
+    "GET /api/tasks/queue/size": int,
+    "GET /api/tasks/queue/sizes": _COUNTS,
+    "GET /api/tasks/queue/all": _COUNTS,
+    "GET /api/tasks/queue/all/verbose": dict[str, dict[str, _COUNTS]],
+    "GET /api/tasks/queue/polldata": list[PollData],
+    "GET /api/tasks/queue/polldata/all": list[PollData],
+    "POST /api/tasks/queue/requeue/{type}": Text,
+    "GET /api/tasks/{taskId}": Task,
+    "GET /api/tasks/{taskId}/log": list[TaskExecLog],
+    "POST /api/tasks": Text,
+    "POST /api/tasks/update-v2": Task,
+    "POST /api/tasks/reports": list[_OBJECT],
+    "POST /api/tasks/{workflowId}/{ref}/{status}": Text,
+    "POST /api/tasks/{workflowId}/{ref}/{status}/sync": Workflow,
+    "POST /api/tasks/{workflowId}/{status}/signal/sync": SignalResponse,
+    "GET /api/tasks/search": SearchResult[TaskSummary],
+    "GET /api/tasks/search-v2": SearchResult[Task],
+    "GET /api/metadata/taskdefs": list[TaskDef],
+    "GET /api/metadata/taskdefs/{name}": TaskDef,
+    "PUT /api/metadata/workflow": BulkResponse,
+    "GET /api/metadata/workflow": list[WorkflowDef],
+    "GET /api/metadata/workflow/names": list[str],
+    "GET /api/metadata/workflow/names-and-versions": dict[str, list[_OBJECT]],
+    "GET /api/metadata/workflow/latest-versions": list[WorkflowDef],
+    "GET /api/metadata/workflow/{name}": WorkflowDef,
+    "GET /api/metadata/workflow/{name}/versions": list[WorkflowDef],
+    "GET /api/schema": list[_OBJECT],
+    "GET /api/schema/{name}": _OBJECT,
+    "GET /api/schema/{name}/{version}": _OBJECT,
+    "POST /api/workflow": Text,
+    "POST /api/workflow/{name}": Text,
+    "POST /api/workflow/test": Workflow,
+    "POST /api/workflow/execute/{name}/{version}": SignalResponse,
+    "GET /api/workflow/{id}": Workflow,
+    "GET /api/workflow/{id}/status": WorkflowStatus,
+    "GET /api/workflow/{id}/tasks": SearchResult[Task],
+    "GET /api/workflow/running/{name}": list[str],
+    "GET /api/workflow/{name}/correlated/{correlationId}": list[Workflow],
+    "POST /api/workflow/{name}/correlated": dict[str, list[Workflow]],
+    "GET /api/workflow/search": SearchResult[WorkflowSummary],
+    "GET /api/workflow/search-v2": SearchResult[Workflow],
+    "GET /api/workflow/search-by-tasks": SearchResult[WorkflowSummary],
+    "GET /api/workflow/search-by-tasks-v2": SearchResult[Workflow],
+    "POST /api/workflow/{id}/retry": Nothing,
+    "POST /api/workflow/{id}/restart": Nothing,
+    "POST /api/workflow/{id}/resetcallbacks": Nothing,
+    "POST /api/workflow/{id}/rerun": Text,
+    "PUT /api/workflow/bulk/pause": BulkResponse,
+    "PUT /api/workflow/bulk/resume": BulkResponse,
+    "POST /api/workflow/bulk/retry": BulkResponse,
+    "POST /api/workflow/bulk/restart": BulkResponse,
+    "POST /api/workflow/bulk/terminate": BulkResponse,
+    "DELETE /api/workflow/bulk/remove": BulkResponse,
+    "DELETE /api/workflow/bulk/terminate-remove": BulkResponse,
+    "POST /api/workflow/bulk/search": _OBJECT,
+    "POST /api/scheduler/schedules": WorkflowSchedule,
+    "GET /api/scheduler/schedules": list[WorkflowSchedule],
+    "GET /api/scheduler/schedules/search": SearchResult[WorkflowSchedule],
+    "GET /api/scheduler/schedules/{name}": WorkflowSchedule,
+    "PUT /api/scheduler/bulk/pause": BulkResponse,
+    "PUT /api/scheduler/bulk/resume": BulkResponse,
+    "GET /api/scheduler/admin/pause": dict[str, str],
+    "GET /api/scheduler/admin/resume": dict[str, str],
+    "GET /api/scheduler/admin/requeue": _OBJECT,
+    "GET /api/scheduler/nextFewSchedules": list[int],
+    "GET /api/scheduler/search/executions": SearchResult[WorkflowScheduleExecutionModel],
+    "GET /api/event": list[EventHandler],
+    "GET /api/event/{event}": list[EventHandler],
+    "GET /api/secrets": list[str],
+    "POST /api/secrets": list[str],
+    "GET /api/secrets/{key}/exists": bool,
+    "GET /api/environment": list[dict[str, str]],
+    "GET /api/environment/{key}": Text,
+    "GET /api/admin/config": _OBJECT,
+    "GET /api/admin/task/{type}": list[Task],
+    "GET /api/admin/queues": _OBJECT,
+    "POST /api/admin/sweep/requeue/{workflowId}": Text,
+    "POST /api/admin/consistency/verifyAndRepair/{workflowId}": Text,
+    "GET /api/queue/": dict[str, str],
+    "GET /api/queue/size": _COUNTS,
+    "GET /metrics": Text,
+    "GET /api-docs": _OBJECT,
+    "GET /health": _OBJECT,
+    "GET /api/health": _OBJECT,
+    "GET /api/version": Text,
+}

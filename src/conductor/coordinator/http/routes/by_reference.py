@@ -1,0 +1,62 @@
+"""Updating a task by its workflow and reference name, as people and other systems do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+from conductor.coordinator.errors import bad_request, not_found
+from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json, as_text
+from conductor.coordinator.store.rows import TaskRow
+from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.tasks.report import ReportedStatus, report_on
+from conductor.coordinator.views import workflows
+from conductor.coordinator.workflows.signals import find_open_task
+
+
+async def update(request: Request) -> Answer:
+    """POST /tasks/{workflowId}/{ref}/{status}: the task's id, or nothing when no open task has that name."""
+    task_id = await update_task(request, _named(request))
+    return as_text(task_id) if task_id is not None else DONE
+
+
+async def update_sync(request: Request) -> Answer:
+    """POST /tasks/{workflowId}/{ref}/{status}/sync: the workflow as it is afterwards."""
+    workflow_id, ref = request.params["workflowId"], request.params["ref"]
+    if await update_task(request, _named(request)) is None:
+        raise not_found(f"Found no running task {ref} of workflow {workflow_id} to update")
+    snapshots = request.core.snapshots
+    return as_json(await request.core.read(lambda tx: workflows.workflow(tx, snapshots, workflow_id, with_tasks=True)))
+
+
+async def update_task(request: Request, find: Callable[[Tx], TaskRow | None]) -> str | None:
+    """Give the task that is found the status in the path and the output in the body; its id."""
+    status = request.params["status"]
+    if status not in get_args(ReportedStatus):
+        raise bad_request(f"{status!r} is no status a task can be given; use {', '.join(get_args(ReportedStatus))}")
+    output, worker_id = request.json(dict[str, Any]), request.query("workerid")
+
+    def change(tx: Tx) -> str | None:
+        row = find(tx)
+        if row is None:
+            return None
+        report = report_on(tx, row, status, output, worker_id)  # type: ignore[arg-type]
+        (outcome,) = request.core.judge(tx, [report])
+        outcome.raise_for_verdict()
+        return report.task_id
+
+    return await request.core.write(change)
+
+
+def _named(request: Request) -> Callable[[Tx], TaskRow | None]:
+    workflow_id, ref = request.params["workflowId"], request.params["ref"]
+    return lambda tx: find_open_task(tx, workflow_id, ref)
+
+
+_WHO = {"workerid": "string"}
+_OUTPUT = dict[str, Any]
+
+ROUTES = [
+    Route("POST", "/api/tasks/{workflowId}/{ref}/{status}", update, query=_WHO, body=_OUTPUT),
+    Route("POST", "/api/tasks/{workflowId}/{ref}/{status}/sync", update_sync, query=_WHO, body=_OUTPUT),
+]

@@ -1,0 +1,50 @@
+"""Event handlers."""
+
+from __future__ import annotations
+
+from conductor.coordinator.definitions import event_handlers
+from conductor.coordinator.definitions.event_handlers import EventHandler
+from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json
+
+
+async def add(request: Request) -> Answer:
+    """POST /event: register an event handler; 409 if there is one of that name."""
+    handler = request.json(EventHandler)
+    await request.core.write(lambda tx: event_handlers.add_handler(tx, handler))
+    return DONE
+
+
+async def update(request: Request) -> Answer:
+    """PUT /event: replace an event handler; 404 if there is none of that name."""
+    handler = request.json(EventHandler)
+    await request.core.write(lambda tx: event_handlers.update_handler(tx, handler))
+    return DONE
+
+
+async def everything(request: Request) -> Answer:
+    """GET /event: all event handlers."""
+    found = await request.core.read(event_handlers.handlers)
+    return as_json([handler.wire() for handler in found])
+
+
+async def of_event(request: Request) -> Answer:
+    """GET /event/{event}?activeOnly=true: the handlers of an event."""
+    active_only = request.flag("activeOnly", default=True)
+    event = request.params["event"]
+    found = await request.core.read(lambda tx: event_handlers.handlers(tx, event, active_only=active_only))
+    return as_json([handler.wire() for handler in found])
+
+
+async def remove(request: Request) -> Answer:
+    """DELETE /event/{name}: forget an event handler; 404 if there is none of that name."""
+    await request.core.write(lambda tx: event_handlers.remove_handler(tx, request.params["event"]))
+    return DONE
+
+
+ROUTES = [
+    Route("POST", "/api/event", add, body=EventHandler),
+    Route("PUT", "/api/event", update, body=EventHandler),
+    Route("GET", "/api/event", everything),
+    Route("GET", "/api/event/{event}", of_event, query={"activeOnly": "boolean"}),
+    Route("DELETE", "/api/event/{event}", remove),
+]

@@ -1,0 +1,158 @@
+"""Task and workflow definitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conductor.coordinator.definitions import task_defs, workflow_defs
+from conductor.coordinator.errors import ApiError, bad_request, invalid, not_found
+from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json, whole_number
+from conductor.coordinator.store.transaction import Tx
+
+
+async def register_task_defs(request: Request) -> Answer:
+    """POST /metadata/taskdefs: an array; each is created or replaced."""
+    raw = request.json(list[Any])
+    if not raw:
+        raise invalid([("registerTaskDef.taskDefinitions", "TaskDefList cannot be empty or null")])
+
+    def parse_all() -> list[task_defs.TaskDef]:
+        return [task_defs.parse_task_def(item, f"registerTaskDef.taskDefinitions[{i}]") for i, item in enumerate(raw)]
+
+    parsed = await request.beside(parse_all)
+    await request.core.write(lambda tx: task_defs.register_task_defs(tx, parsed))
+    return DONE
+
+
+async def update_task_def(request: Request) -> Answer:
+    """PUT /metadata/taskdefs[/{name}]: one definition, which must exist, is replaced."""
+    raw = request.json(dict[str, Any])
+    named = request.params.get("name")
+    if named is not None and raw.setdefault("name", named) != named:
+        raise bad_request(f"the path names {named!r}, the body {raw['name']!r}")
+    task_def = await request.beside(lambda: task_defs.parse_task_def(raw, "updateTaskDef.taskDefinition"))
+    await request.core.write(lambda tx: task_defs.update_task_def(tx, task_def))
+    return DONE
+
+
+async def all_task_defs(request: Request) -> Answer:
+    """GET /metadata/taskdefs: all of them."""
+    return as_json(await request.core.read(task_defs.all_task_defs))
+
+
+async def task_def(request: Request) -> Answer:
+    """GET /metadata/taskdefs/{name}: the definition, or 404."""
+    name = request.params["name"]
+    found = await request.core.read(lambda tx: task_defs.get_task_def(tx, name))
+    if found is None:
+        raise not_found(f"No such taskType found by name: {name}")
+    return as_json(found.wire())
+
+
+async def drop_task_def(request: Request) -> Answer:
+    """DELETE /metadata/taskdefs/{name}: the definition is gone."""
+    name = request.params["name"]
+    await request.core.write(lambda tx: task_defs.drop_task_def(tx, name))
+    return DONE
+
+
+async def register_workflow_def(request: Request) -> Answer:
+    """POST /metadata/workflow: one definition; 409 if it exists, unless ?overwrite=true."""
+    raw = request.json(dict[str, Any])
+    definition = await request.beside(lambda: workflow_defs.check_workflow_def(raw))
+    overwrite = request.flag("overwrite", default=False)
+    await request.core.write(lambda tx: workflow_defs.put_workflow_def(tx, definition, overwrite=overwrite))
+    return DONE
+
+
+async def validate_workflow_def(request: Request) -> Answer:
+    """POST /metadata/workflow/validate: 200, or what is wrong with the definition; nothing is stored."""
+    raw = request.json(dict[str, Any])
+    await request.beside(lambda: workflow_defs.check_workflow_def(raw))
+    return DONE
+
+
+async def update_workflow_defs(request: Request) -> Answer:
+    """PUT /metadata/workflow: an array; each is created or replaced."""
+    raw = request.json(list[dict[str, Any]])
+    checked = await request.beside(lambda: [workflow_defs.check_workflow_def(item) for item in raw])
+
+    def put_all(tx: Tx) -> None:
+        for definition in checked:
+            workflow_defs.put_workflow_def(tx, definition, overwrite=True)
+
+    await request.core.write(put_all)
+    return as_json({"bulkErrorResults": {}, "bulkSuccessfulResults": [item["name"] for item in checked]})
+
+
+async def workflow_def(request: Request) -> Answer:
+    """GET /metadata/workflow/{name}?version=: that version, or the latest."""
+    name, version = request.params["name"], request.integer("version", 0)
+    found = await request.core.read(lambda tx: workflow_defs.get_workflow_def(tx, name, version or None))
+    if found is None:
+        raise ApiError(404, f"No such workflow found by name: {name}, version: {version or 'null'}")
+    return as_json(found)
+
+
+async def all_workflow_defs(request: Request) -> Answer:
+    """GET /metadata/workflow: all versions of all of them."""
+    return as_json(await request.core.read(workflow_defs.all_workflow_defs))
+
+
+async def names_and_versions(request: Request) -> Answer:
+    """GET /metadata/workflow/names-and-versions: name to its versions and when they were made."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for definition in await request.core.read(workflow_defs.all_workflow_defs):
+        known: dict[str, Any] = {
+            name: definition[name] for name in ("name", "version", "createTime") if name in definition
+        }
+        found.setdefault(definition["name"], []).append(known)
+    return as_json(found)
+
+
+async def names(request: Request) -> Answer:
+    """GET /metadata/workflow/names: the names."""
+    found = await request.core.read(workflow_defs.all_workflow_defs)
+    return as_json(sorted({definition["name"] for definition in found}))
+
+
+async def latest_versions(request: Request) -> Answer:
+    """GET /metadata/workflow/latest-versions: the latest version of each."""
+    found = await request.core.read(workflow_defs.all_workflow_defs)
+    return as_json(list({definition["name"]: definition for definition in found}.values()))
+
+
+async def versions(request: Request) -> Answer:
+    """GET /metadata/workflow/{name}/versions: all versions of one."""
+    name = request.params["name"]
+    return as_json(await request.core.read(lambda tx: workflow_defs.versions_of(tx, name)))
+
+
+async def drop_workflow_def(request: Request) -> Answer:
+    """DELETE /metadata/workflow/{name}/{version}: running workflows keep the one they started with."""
+    name, text = request.params["name"], request.params["version"]
+    version = whole_number("a version", text)
+    await request.core.write(lambda tx: workflow_defs.drop_workflow_def(tx, name, version))
+    return DONE
+
+
+_DEFINITION = dict[str, Any]
+
+ROUTES = [
+    Route("POST", "/api/metadata/taskdefs", register_task_defs, body=list[task_defs.TaskDef]),
+    Route("PUT", "/api/metadata/taskdefs", update_task_def, body=task_defs.TaskDef),
+    Route("GET", "/api/metadata/taskdefs", all_task_defs),
+    Route("PUT", "/api/metadata/taskdefs/{name}", update_task_def, body=task_defs.TaskDef),
+    Route("GET", "/api/metadata/taskdefs/{name}", task_def),
+    Route("DELETE", "/api/metadata/taskdefs/{name}", drop_task_def),
+    Route("POST", "/api/metadata/workflow", register_workflow_def, query={"overwrite": "boolean"}, body=_DEFINITION),
+    Route("PUT", "/api/metadata/workflow", update_workflow_defs, body=list[dict[str, Any]]),
+    Route("GET", "/api/metadata/workflow", all_workflow_defs),
+    Route("POST", "/api/metadata/workflow/validate", validate_workflow_def, body=_DEFINITION),
+    Route("GET", "/api/metadata/workflow/names", names),
+    Route("GET", "/api/metadata/workflow/names-and-versions", names_and_versions),
+    Route("GET", "/api/metadata/workflow/latest-versions", latest_versions),
+    Route("GET", "/api/metadata/workflow/{name}", workflow_def, query={"version": "integer"}),
+    Route("GET", "/api/metadata/workflow/{name}/versions", versions),
+    Route("DELETE", "/api/metadata/workflow/{name}/{version}", drop_workflow_def),
+]

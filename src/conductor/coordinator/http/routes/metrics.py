@@ -1,0 +1,130 @@
+"""What Prometheus reads: how things stand now, and what was counted since the start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from conductor.coordinator import metrics as table
+from conductor.coordinator.core import Core
+from conductor.coordinator.http.app import Answer, Request, Route
+from conductor.coordinator.limits import MAX_COUNTED_SERIES
+from conductor.coordinator.store.file import MEMORY
+from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.views.load import Queue, queues
+from conductor.exposition import Histogram, Metric, Sample, histogram_samples, scrape
+from conductor.version import __version__
+
+
+async def metrics(request: Request) -> Answer:
+    """GET /metrics: counters, queues and times as Prometheus reads them; OpenMetrics if it is asked for."""
+    core = request.core
+    samples = _Samples(core, problem=await core.probe.problem())
+    await core.read(samples.look)
+    accept = request.headers.get(b"accept", b"").decode("latin-1")
+    text, content_type = scrape(((metric, samples.of(metric)) for metric in table.METRICS), accept)
+    return Answer(200, text, content_type.encode())
+
+
+class _Samples:
+    """The lines of one scrape, by metric."""
+
+    def __init__(self, core: Core, problem: str | None) -> None:
+        self._core = core
+        self._polls = core.polls()
+        self._found: dict[str, list[Sample]] = {}
+        self._add(table.HEALTHY, problem is None)
+        self._add(table.INFO, 1, __version__)
+        self._add(table.START_TIME, core.started_ms / 1000)
+        self._add(table.PARKED, len(core.waiters))
+        for name, suffix in (("database", ""), ("wal", "-wal")):
+            size = file_bytes(core.store.database, suffix)
+            if size is not None:
+                self._add(table.FILE_BYTES, size, name)
+        self._add_counters()
+        self._add_histograms()
+
+    def of(self, metric: Metric) -> Iterable[Sample]:
+        """The lines of a metric."""
+        return self._found.get(metric.name, ())
+
+    def look(self, tx: Tx) -> None:
+        """How things stand now: nothing in it grows with what is finished."""
+        for row in _bounded([(name, count) for name, count in tx.rows("open workflows by name")]):
+            self._add(table.RUNNING, row[1], row[0])
+        for queue in _at_most(queues(tx, self._polls, with_stats=False)):
+            self._add_queue(queue, tx.now_ms)
+
+    def _add_queue(self, queue: Queue, now_ms: int) -> None:
+        labels = queue.name, queue.domain.strip()
+        oldest_s = 0.0 if queue.oldest_ms is None else max(0, now_ms - queue.oldest_ms) / 1000
+        self._add(table.QUEUE_DEPTH, queue.ready, *labels)
+        self._add(table.QUEUE_OLDEST, oldest_s, *labels)
+        self._add(table.QUEUE_DELAYED, queue.delayed, *labels)
+        self._add(table.IN_HAND, queue.in_hand, *labels)
+        self._add(table.QUEUE_PARKED, queue.parked, *labels)
+        self._add(table.QUEUE_UNSERVED, queue.problem is not None, *labels)
+        if queue.last_poll_ms is not None:
+            self._add(table.QUEUE_POLLED, max(0, now_ms - queue.last_poll_ms) / 1000, *labels)
+
+    def _add_counters(self) -> None:
+        store, core = self._core.store, self._core
+        by_name = {metric.name: metric for metric in table.METRICS}
+        # What is alerted on is there from the beginning: a rate misses the first step of what was not.
+        self._add(table.COMMIT_FAILED_TOTAL, store.failed_commits)
+        for (name, *labels), count in sorted({**store.counts.copy(), **core.counts.copy()}.items()):
+            self._add(by_name[name], count, *labels)
+
+    def _add_histograms(self) -> None:
+        store = self._core.store
+        self._add_histogram(table.COMMIT_TIME, store.commit_times)
+        self._add_histogram(table.COMMIT_GROUP, store.group_sizes)
+        for (method, uri, status), times in self._core.request_times.items():
+            self._add_histogram(table.REQUEST_TIME, times, method, uri, str(status))
+
+    def _add(self, metric: Metric, value: float, *labels: str) -> None:
+        named = dict(zip(metric.labels, labels, strict=True))
+        self._found.setdefault(metric.name, []).append(Sample(metric.name, named, float(value)))
+
+    def _add_histogram(self, metric: Metric, histogram: Histogram, *labels: str) -> None:
+        named = dict(zip(metric.labels, labels, strict=True))
+        counts = list(histogram.counts)  # other threads count on
+        lines = histogram_samples(metric.name, named, histogram.bounds, counts, histogram.total)
+        self._found.setdefault(metric.name, []).extend(lines)
+
+
+def file_bytes(database: str, suffix: str = "") -> int | None:
+    """The size of the database's file, or of the one beside it; None if it is in memory."""
+    if database.startswith(MEMORY):
+        return None
+    file = Path(database + suffix)
+    return file.stat().st_size if file.exists() else 0
+
+
+def _bounded(rows: list[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+    """The largest, and the sum of the others."""
+    rows.sort(key=lambda row: -row[1])
+    yield from rows[:MAX_COUNTED_SERIES]
+    if rest := rows[MAX_COUNTED_SERIES:]:
+        yield table.OTHER, sum(count for _, count in rest)
+
+
+def _at_most(found: list[Queue]) -> Iterator[Queue]:
+    """Those that somebody must look at, the longest and the busiest; and the sum of the others."""
+    yield from found[:MAX_COUNTED_SERIES]
+    if rest := found[MAX_COUNTED_SERIES:]:
+        oldest: list[Any] = [queue.oldest_ms for queue in rest if queue.oldest_ms is not None]
+        yield Queue(
+            name=table.OTHER,
+            ready=sum(queue.ready for queue in rest),
+            delayed=sum(queue.delayed for queue in rest),
+            oldest_ms=min(oldest, default=None),
+            in_hand=sum(queue.in_hand for queue in rest),
+            holders=[],
+            parked=sum(queue.parked for queue in rest),
+            problem=next((queue.problem for queue in rest if queue.problem is not None), None),
+        )
+
+
+ROUTES = [Route("GET", "/metrics", metrics)]

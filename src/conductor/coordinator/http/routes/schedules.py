@@ -1,0 +1,186 @@
+"""Workflows started by the clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conductor.coordinator.errors import ApiError, bad_request, invalid
+from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json
+from conductor.coordinator.http.routes.search import ASKED, asked_for
+from conductor.coordinator.schedules import schedules
+from conductor.coordinator.schedules.schedule import Schedule, next_few
+from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.views import search
+
+#: So many of the next moments are told, as Conductor does.
+MAX_NEXT = 5
+#: More in one bulk request are refused.
+MAX_BULK = 1000
+
+
+async def save(request: Request) -> Answer:
+    """POST /scheduler/schedules: create or replace a schedule; 400 says what is wrong with its cron expression."""
+    asked = request.json(Schedule)
+    await request.beside(asked.check)
+    return as_json(await request.core.write(lambda tx: schedules.save(tx, asked)))
+
+
+async def get(request: Request) -> Answer:
+    """GET /scheduler/schedules/{name}: a schedule, with its next due moment."""
+    return as_json(await request.core.read(lambda tx: schedules.get(tx, request.params["name"])))
+
+
+async def everything(request: Request) -> Answer:
+    """GET /scheduler/schedules?workflowName=: all of them, or those of a workflow."""
+    workflow = request.query("workflowName")
+
+    def find(tx: Tx) -> list[dict[str, Any]]:
+        return [schedules.get(tx, name) for name in schedules.matching(tx, workflow=workflow)]
+
+    return as_json(await request.core.read(find))
+
+
+async def find(request: Request) -> Answer:
+    """GET /scheduler/schedules/search: by workflow, by a part of their name, paused or not; a page of them."""
+    start, size = max(0, request.integer("start", 0)), request.integer("size", 100)
+    if not 0 <= size <= search.MAX_SIZE:
+        raise bad_request(f"size is from 0 to {search.MAX_SIZE}, not {size}")
+    text = request.query("freeText")
+    asked: dict[str, Any] = {
+        "workflow": request.query("workflowName"),
+        "name": request.query("scheduleName"),
+        "paused": request.flag("paused", default=False) if request.query("paused") else None,
+        "text": None if text == "*" else text,
+    }
+    backwards = _backwards(request.query("sort"))
+
+    def find(tx: Tx) -> dict[str, Any]:
+        names = schedules.matching(tx, **asked)
+        if backwards:
+            names.reverse()
+        return {"totalHits": len(names), "results": [schedules.get(tx, name) for name in names[start : start + size]]}
+
+    return as_json(await request.core.read(find))
+
+
+def _backwards(sort: str | None) -> bool:
+    name, _, direction = (sort or "name").partition(":")
+    if name not in ("name", "scheduleName"):
+        raise bad_request(f"schedules are sorted by name, not by {name[:100]!r}")
+    return direction.upper() == "DESC"
+
+
+async def remove(request: Request) -> Answer:
+    """DELETE /scheduler/schedules/{name}: forget it; what it has started stays. 200 also if there is none."""
+    await request.core.write(lambda tx: schedules.remove(tx, request.params["name"]))
+    return DONE
+
+
+async def pause(request: Request) -> Answer:
+    """PUT /scheduler/schedules/{name}/pause?reason=: start nothing by it."""
+    reason = request.query("reason")
+    await request.core.write(lambda tx: schedules.pause(tx, request.params["name"], reason))
+    return DONE
+
+
+async def resume(request: Request) -> Answer:
+    """PUT /scheduler/schedules/{name}/resume: go on with the first moment from now; 404 if it is not paused."""
+    await request.core.write(lambda tx: schedules.resume(tx, request.params["name"]))
+    return DONE
+
+
+async def pause_many(request: Request) -> Answer:
+    """PUT /scheduler/bulk/pause: each schedule in the body's array; which failed, and why, is in the answer."""
+    return await _many(request, "pauseSchedules", lambda tx, name: schedules.pause(tx, name, None))
+
+
+async def resume_many(request: Request) -> Answer:
+    """PUT /scheduler/bulk/resume: each schedule in the body's array; which failed, and why, is in the answer."""
+    return await _many(request, "resumeSchedules", schedules.resume)
+
+
+async def _many(request: Request, method: str, change: Any) -> Answer:
+    names = request.json(list[str])
+    if not names:
+        raise invalid([(f"{method}.arg0", "Schedule names list cannot be null.")])
+    if len(names) > MAX_BULK:
+        raise invalid([(f"{method}.arg0", f"Cannot process more than {MAX_BULK} schedules.")])
+
+    def change_all(tx: Tx) -> dict[str, Any]:
+        done, failed = [], {}
+        for name in names:
+            try:
+                change(tx, name)
+            except ApiError as error:  # it was refused before anything was changed
+                failed[name] = error.message
+            else:
+                done.append(name)
+        return {"bulkErrorResults": failed, "bulkSuccessfulResults": done}
+
+    return as_json(await request.core.write(change_all))
+
+
+async def pause_all(request: Request) -> Answer:
+    """GET /scheduler/admin/pause: start nothing by any schedule, also after a restart."""
+    await request.core.write(schedules.pause_all)
+    return as_json({"status": "done"})
+
+
+async def resume_all(request: Request) -> Answer:
+    """GET /scheduler/admin/resume: go on after that."""
+    await request.core.write(schedules.resume_all)
+    return as_json({"status": "done"})
+
+
+async def requeue(_request: Request) -> Answer:
+    """GET /scheduler/admin/requeue: nothing to do, a run and its record are one here; the answer says so."""
+    return as_json({"sampleIds": [], "recordIds.size": 0})
+
+
+async def next_moments(request: Request) -> Answer:
+    """GET /scheduler/nextFewSchedules?cronExpression=: when it would be due next in UTC, at most five moments."""
+    expression, count = request.required("cronExpression"), min(max(0, request.integer("limit", MAX_NEXT)), MAX_NEXT)
+    starts_ms = request.integer("scheduleStartTime", 0) or None
+    ends_ms = request.integer("scheduleEndTime", 0) or None
+    return as_json(next_few(expression, request.core.clock.wall_ms(), starts_ms, ends_ms, count))
+
+
+async def runs(request: Request) -> Answer:
+    """GET /scheduler/search/executions: what schedules have started or could not start; a page of it."""
+    asked = asked_for(request)
+    return as_json(await request.core.read_long(lambda tx: search.schedule_runs(tx, asked)))
+
+
+_NAMES = list[str]
+_FIND = {
+    "workflowName": "string",
+    "scheduleName": "string",
+    "paused": "boolean",
+    "freeText": "string",
+    "start": "integer",
+    "size": "integer",
+    "sort": "string",
+}
+_NEXT = {
+    "cronExpression": "string",
+    "scheduleStartTime": "integer",
+    "scheduleEndTime": "integer",
+    "limit": "integer",
+}
+
+ROUTES = [
+    Route("POST", "/api/scheduler/schedules", save, body=Schedule),
+    Route("GET", "/api/scheduler/schedules", everything, query={"workflowName": "string"}),
+    Route("GET", "/api/scheduler/schedules/search", find, query=_FIND),
+    Route("GET", "/api/scheduler/schedules/{name}", get),
+    Route("DELETE", "/api/scheduler/schedules/{name}", remove),
+    Route("PUT", "/api/scheduler/schedules/{name}/pause", pause, query={"reason": "string"}),
+    Route("PUT", "/api/scheduler/schedules/{name}/resume", resume),
+    Route("PUT", "/api/scheduler/bulk/pause", pause_many, body=_NAMES),
+    Route("PUT", "/api/scheduler/bulk/resume", resume_many, body=_NAMES),
+    Route("GET", "/api/scheduler/admin/pause", pause_all, takes=True),
+    Route("GET", "/api/scheduler/admin/resume", resume_all, takes=True),
+    Route("GET", "/api/scheduler/admin/requeue", requeue, takes=True),
+    Route("GET", "/api/scheduler/nextFewSchedules", next_moments, query=_NEXT),
+    Route("GET", "/api/scheduler/search/executions", runs, query=ASKED),
+]

@@ -1,0 +1,82 @@
+"""JSON schemas of task inputs and outputs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from conductor.coordinator.definitions import schemas
+from conductor.coordinator.errors import invalid, not_found
+from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json, read_json, whole_number
+from conductor.coordinator.store.transaction import Tx
+
+
+class Named(msgspec.Struct):
+    """What every schema must have."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    version: Annotated[int, Meta(ge=0, lt=2**31)] = 1
+
+
+async def register(request: Request) -> Answer:
+    """POST /schema: one schema or an array; each is created or replaced. 400 if its data cannot be used."""
+    many = request.body.lstrip().startswith(b"[")
+    found = request.json(list[dict[str, Any]]) if many else [request.json(dict[str, Any])]
+    named = [read_json(msgspec.json.encode(schema), Named) for schema in found]
+    await request.beside(lambda: _check(found, named))
+
+    def put_all(tx: Tx) -> None:
+        for schema, key in zip(found, named, strict=True):
+            schemas.put_schema(tx, key.name, key.version, schema)
+
+    await request.core.write(put_all)
+    return DONE
+
+
+def _check(found: list[dict[str, Any]], named: list[Named]) -> None:
+    problems = [
+        (f"schema.{key.name}", f"schema {key.name} cannot be used: {wrong}")
+        for schema, key in zip(found, named, strict=True)
+        if schema.get("type") in (None, "JSON") and (wrong := schemas.schema_problem(schema)) is not None
+    ]
+    if problems:
+        raise invalid(problems)
+
+
+async def everything(request: Request) -> Answer:
+    """GET /schema: all of them."""
+    return as_json(await request.core.read(schemas.all_schemas))
+
+
+async def get(request: Request) -> Answer:
+    """GET /schema/{name}[/{version}]: that version, or the latest."""
+    name, version = _asked(request)
+    found = await request.core.read(lambda tx: schemas.get_schema(tx, name, version))
+    if found is None:
+        raise not_found(f"No such schema: {name}" + ("" if version is None else f" version {version}"))
+    return as_json(found)
+
+
+async def drop(request: Request) -> Answer:
+    """DELETE /schema/{name}[/{version}]: that version, or all of them."""
+    name, version = _asked(request)
+    if not await request.core.write(lambda tx: schemas.drop_schema(tx, name, version)):
+        raise not_found(f"No such schema: {name}")
+    return DONE
+
+
+def _asked(request: Request) -> tuple[str, int | None]:
+    version = request.params.get("version")
+    return request.params["name"], None if version is None else whole_number("a version", version)
+
+
+ROUTES = [
+    Route("POST", "/api/schema", register, body=Named | list[Named]),
+    Route("GET", "/api/schema", everything),
+    Route("GET", "/api/schema/{name}", get),
+    Route("GET", "/api/schema/{name}/{version}", get),
+    Route("DELETE", "/api/schema/{name}", drop),
+    Route("DELETE", "/api/schema/{name}/{version}", drop),
+]

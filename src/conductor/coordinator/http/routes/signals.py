@@ -1,0 +1,90 @@
+"""Signals: they end an open WAIT, of the workflow or of one it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from typing import Any, get_args
+from uuid import uuid4
+
+from conductor.coordinator.errors import bad_request, not_found
+from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json
+from conductor.coordinator.http.routes.by_reference import update_task
+from conductor.coordinator.store.lookup import find_workflow
+from conductor.coordinator.store.rows import TaskRow
+from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.views.tasks import has_ended
+from conductor.coordinator.workflows import signals
+from conductor.coordinator.workflows.signals import ReturnStrategy
+
+#: A signalled workflow is waited for no longer than this.
+MAX_WAIT_MS = 60_000
+
+
+async def signal(request: Request) -> Answer:
+    """POST /tasks/{workflowId}/{status}/signal: ends an open WAIT; nothing happens without one."""
+    await update_task(request, _signalled(request))
+    return DONE
+
+
+async def signal_sync(request: Request) -> Answer:
+    """POST /tasks/{workflowId}/{status}/signal/sync: ends an open WAIT; answers at the workflow's end or next WAIT."""
+    workflow_id, strategy = request.params["workflowId"], return_strategy(request)
+    wait_ms = min(max(0, request.integer("timeoutMillis", 5000)), MAX_WAIT_MS)
+    if await update_task(request, _signalled(request)) is None:
+        raise not_found(f"Found no blocked task in workflow {workflow_id} to signal")
+    return await wait_for_signal(request, workflow_id, strategy, wait_ms / 1000, str(uuid4()))
+
+
+def _signalled(request: Request) -> Callable[[Tx], TaskRow | None]:
+    workflow_id = request.params["workflowId"]
+
+    def find(tx: Tx) -> TaskRow | None:
+        return next(signals.open_waits(tx, find_workflow(tx, workflow_id).pk), None)
+
+    return find
+
+
+def return_strategy(request: Request) -> ReturnStrategy:
+    """What the answer is to show."""
+    text = request.query("returnStrategy") or "TARGET_WORKFLOW"
+    known = get_args(ReturnStrategy)
+    if text not in known:
+        raise bad_request(f"query parameter 'returnStrategy' must be one of {', '.join(known)}, not {text[:100]!r}")
+    return text  # type: ignore[return-value]
+
+
+async def wait_for_signal(
+    request: Request,
+    workflow_id: str,
+    strategy: ReturnStrategy,
+    wait_s: float,
+    request_id: str | None,
+    refs: AbstractSet[str] = frozenset(),
+) -> Answer:
+    """The answer once the workflow has ended, waits for a signal, or is past one of `refs`; or when time is over."""
+    core = request.core
+    pk = await core.read(lambda tx: find_workflow(tx, workflow_id).pk)
+
+    def look(tx: Tx) -> set[int]:
+        over = find_workflow(tx, workflow_id).terminal or any(has_ended(tx, pk, ref) for ref in refs)
+        return set() if over or signals.blocking(tx, pk) else set(signals.family(tx, pk))
+
+    in_time = await core.wait_for(pk, look, wait_s)
+    found = await core.read(lambda tx: signals.response(tx, core.snapshots, workflow_id, strategy))
+    return as_json(found | {"requestId": request_id, "signalTimeout": not in_time})
+
+
+RETURN_STRATEGY = {"returnStrategy": "string"}
+_OUTPUT = dict[str, Any]
+
+ROUTES = [
+    Route("POST", "/api/tasks/{workflowId}/{status}/signal", signal, query={"workerid": "string"}, body=_OUTPUT),
+    Route(
+        "POST",
+        "/api/tasks/{workflowId}/{status}/signal/sync",
+        signal_sync,
+        query={"timeoutMillis": "integer", **RETURN_STRATEGY},
+        body=_OUTPUT,
+    ),
+]

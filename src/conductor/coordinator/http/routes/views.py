@@ -1,0 +1,102 @@
+"""What people look at: the numbers above everything, the list of workflows, one workflow, queues, why it waits."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from conductor.coordinator.http.app import Answer, Request, Route, as_json
+from conductor.coordinator.http.routes.metrics import file_bytes
+from conductor.coordinator.views import execution, load, overview, recent, waiting
+from conductor.version import __version__
+
+
+async def see_overview(request: Request) -> Answer:
+    """GET /view/overview: running, failed in the last hour, waiting, queues nobody polls, health."""
+    core = request.core
+    polls, problem = core.polls(), await core.probe.problem()
+    found = await core.read(lambda tx: overview.overview(tx, polls, __version__))
+    found.healthy, found.health = problem is None, problem
+    return as_json(found)
+
+
+async def see_workflows(request: Request) -> Answer:
+    """GET /view/workflows?status=&name=&text=&before=&size=50: newest first, each open one with why it waits."""
+    core, polls = request.core, request.core.polls()
+    asked = recent.Asked(
+        statuses=[status for text in request.all("status") for status in text.split(",") if status],
+        name=request.query("name"),
+        text=request.query("text"),
+        before=request.query("before"),
+        size=request.integer("size", 50),
+    )
+    return as_json(await core.read_long(lambda tx: recent.recent(tx, waiting.Facts(tx, core.snapshots, polls), asked)))
+
+
+async def see_workflow(request: Request) -> Answer:
+    """GET /view/workflow/{id}?definition=true: it, why it waits, and every attempt at its tasks without payloads."""
+    core, polls, workflow_id = request.core, request.core.polls(), request.params["id"]
+    with_definition = request.flag("definition", default=True)
+    return as_json(
+        await core.read(
+            lambda tx: execution.execution(tx, core.snapshots, polls, workflow_id, with_definition=with_definition)
+        )
+    )
+
+
+async def why_workflow(request: Request) -> Answer:
+    """GET /view/workflow/{id}/waiting: why it waits, in one sentence."""
+    core, polls, workflow_id = request.core, request.core.polls(), request.params["id"]
+    return as_json(await core.read(lambda tx: waiting.why_workflow_waits(tx, core.snapshots, polls, workflow_id)))
+
+
+async def why_task(request: Request) -> Answer:
+    """GET /view/task/{id}/waiting: why it waits, in one sentence."""
+    core, polls, task_id = request.core, request.core.polls(), request.params["id"]
+    return as_json(await core.read(lambda tx: waiting.why_task_waits(tx, core.snapshots, polls, task_id)))
+
+
+async def see_queues(request: Request) -> Answer:
+    """GET /view/queues: depth, age, who polls, in hand, rates, p50 and p95, and what is wrong."""
+    core, polls = request.core, request.core.polls()
+    found = await core.read(lambda tx: (tx.now_ms, load.queues(tx, polls, with_stats=True)))
+    return as_json({"nowMs": found[0], "queues": found[1]})
+
+
+async def see_server(request: Request) -> Answer:
+    """GET /view/server: the process, its file, its commits, what it keeps."""
+    core = request.core
+    problem = await core.probe.problem()
+    database = core.store.database
+    return as_json(
+        {
+            "nowMs": core.clock.wall_ms(),
+            "version": __version__,
+            "python": sys.version.split()[0],
+            "pid": os.getpid(),
+            "startedMs": core.started_ms,
+            "healthy": problem is None,
+            "health": problem,
+            "database": database,
+            "fileBytes": file_bytes(database),
+            "logBytes": file_bytes(database, "-wal"),
+            "commits": core.store.commits,
+            "committedCallers": core.store.committed_callers,
+            "parkedPolls": len(core.waiters),
+            "keepFinishedS": core.keep.age_s,
+            "keepFinishedCount": core.keep.count,
+        }
+    )
+
+
+_LIST = {"status": "string", "name": "string", "text": "string", "before": "string", "size": "integer"}
+
+ROUTES = [
+    Route("GET", "/api/view/overview", see_overview),
+    Route("GET", "/api/view/workflows", see_workflows, query=_LIST),
+    Route("GET", "/api/view/workflow/{id}", see_workflow, query={"definition": "boolean"}),
+    Route("GET", "/api/view/workflow/{id}/waiting", why_workflow),
+    Route("GET", "/api/view/task/{id}/waiting", why_task),
+    Route("GET", "/api/view/queues", see_queues),
+    Route("GET", "/api/view/server", see_server),
+]

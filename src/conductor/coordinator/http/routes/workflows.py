@@ -1,0 +1,170 @@
+"""Starting, reading and ending workflows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conductor.coordinator.definitions.workflow_defs import check_workflow_def
+from conductor.coordinator.errors import ApiError, bad_request, invalid, not_found
+from conductor.coordinator.http.app import Answer, Request, Route, as_json, as_text, whole_number
+from conductor.coordinator.http.routes.signals import RETURN_STRATEGY, return_strategy, wait_for_signal
+from conductor.coordinator.language.sizes import size_of
+from conductor.coordinator.limits import MAX_ANSWER_BYTES, MAX_CORRELATION_IDS
+from conductor.coordinator.store.lookup import find_workflow
+from conductor.coordinator.store.rows import WorkflowRow
+from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.views import tasks as task_views
+from conductor.coordinator.views import workflows as workflow_views
+from conductor.coordinator.workflows.effects import Start
+from conductor.coordinator.workflows.operators import MAX_PRIORITY
+
+#: An execution is waited for no longer than this.
+MAX_WAIT_S = 60
+
+
+async def start(request: Request) -> Answer:
+    """POST /workflow: start by name, or with the definition in the request; the answer is the workflow's id."""
+    return await _start(request, request.json(Start))
+
+
+async def start_by_name(request: Request) -> Answer:
+    """POST /workflow/{name}: the body is the input."""
+    asked = Start(
+        name=request.params["name"],
+        version=request.integer("version", 0) or None,
+        correlation_id=request.query("correlationId"),
+        priority=request.integer("priority", 0),
+        input=request.json(dict[str, Any]),
+    )
+    try:
+        return await _start(request, asked)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        raise not_found(f"No such workflow found by name: {asked.name}, version: {asked.version or 'null'}") from None
+
+
+async def _start(request: Request, asked: Start) -> Answer:
+    if not (asked.name or "").strip():
+        raise invalid([("startWorkflow.name", "Workflow name cannot be null or empty")])
+    if not 0 <= (asked.priority or 0) <= MAX_PRIORITY:
+        bound = "minimum 0" if (asked.priority or 0) < 0 else f"maximum {MAX_PRIORITY}"
+        raise invalid([("startWorkflow.priority", f"priority: {asked.priority} should be {bound}")])
+    if asked.external_input_payload_storage_path:
+        raise bad_request("externalInputPayloadStoragePath is not supported by the coordinator; send the input itself")
+    if asked.input is None:
+        raise bad_request("NULL input passed when starting workflow")
+    if asked.workflow_def is not None:
+        given = {"name": asked.name, **asked.workflow_def}
+        asked.workflow_def = await request.beside(lambda: check_workflow_def(given))
+    asked.traceparent = request.traceparent() or asked.traceparent
+    executions = request.core.executions
+    return as_text(await request.core.write(lambda tx: tx.ids.workflow(executions.start(tx, asked))))
+
+
+async def execute(request: Request) -> Answer:
+    """POST /workflow/execute/{name}/{version}: start; answered at its end, at an open WAIT, or past a listed task."""
+    asked = request.json(Start)
+    asked.name, asked.version = request.params["name"], whole_number("a version", request.params["version"]) or None
+    wait_s = min(max(0, request.integer("waitForSeconds", 10)), MAX_WAIT_S)
+    refs = {ref for text in request.all("waitUntilTaskRef") for ref in text.split(",") if ref}
+    strategy = return_strategy(request)
+    workflow_id = (await _start(request, asked)).body.decode()
+    return await wait_for_signal(request, workflow_id, strategy, wait_s, request.query("requestId"), refs)
+
+
+async def get(request: Request) -> Answer:
+    """GET /workflow/{id}?includeTasks=true: the workflow, with its tasks unless told otherwise."""
+    workflow_id, with_tasks = request.params["id"], request.flag("includeTasks", default=True)
+    snapshots = request.core.snapshots
+    return as_json(
+        await request.core.read(lambda tx: workflow_views.workflow(tx, snapshots, workflow_id, with_tasks=with_tasks))
+    )
+
+
+async def status(request: Request) -> Answer:
+    """GET /workflow/{id}/status: its status; output and variables when asked for."""
+    output, variables = request.flag("includeOutput", default=False), request.flag("includeVariables", default=False)
+    workflow_id = request.params["id"]
+    return as_json(
+        await request.core.read(
+            lambda tx: workflow_views.workflow_status(tx, workflow_id, output=output, variables=variables)
+        )
+    )
+
+
+async def tasks(request: Request) -> Answer:
+    """GET /workflow/{id}/tasks?start=0&count=15&status=: a page of its tasks."""
+    start_at, count = max(0, request.integer("start", 0)), max(0, request.integer("count", 15))
+    wanted = {name for text in request.all("status") for name in text.split(",") if name}
+    workflow_id, snapshots = request.params["id"], request.core.snapshots
+    found = await request.core.read(lambda tx: task_views.tasks(tx, snapshots, find_workflow(tx, workflow_id)))
+    matching = [task for task in found if not wanted or task["status"] in wanted]
+    return as_json({"totalHits": len(matching), "results": matching[start_at : start_at + count]})
+
+
+async def running(request: Request) -> Answer:
+    """GET /workflow/running/{name}?version=1&startTime=&endTime=: the ids of those that are running."""
+    query = {
+        "name": request.params["name"],
+        "version": request.integer("version", 1),
+        "from": request.integer("startTime", 0),
+        "to": request.integer("endTime", 2**53 - 1),
+    }
+    return as_json(
+        await request.core.read(lambda tx: [tx.ids.workflow(pk) for (pk,) in tx.matching("running workflows", query)])
+    )
+
+
+async def correlated(request: Request) -> Answer:
+    """GET /workflow/{name}/correlated/{correlationId}: those that run; includeClosed=true adds the ended ones."""
+    ids = [request.params["correlationId"]]
+    return as_json((await _correlated(request, ids))[ids[0]])
+
+
+async def correlated_many(request: Request) -> Answer:
+    """POST /workflow/{name}/correlated: the body is an array of correlation ids."""
+    return as_json(await _correlated(request, request.json(list[str])))
+
+
+async def _correlated(request: Request, ids: list[str]) -> dict[str, Any]:
+    name, snapshots = request.params["name"], request.core.snapshots
+    if len(ids) > MAX_CORRELATION_IDS:
+        raise bad_request(f"at most {MAX_CORRELATION_IDS} correlation ids in one request, not {len(ids)}")
+    closed, with_tasks = request.flag("includeClosed", default=False), request.flag("includeTasks", default=False)
+
+    def find(tx: Tx, correlation_id: str) -> list[dict[str, Any]]:
+        rows = [WorkflowRow(*row) for row in tx.rows("correlated workflows", correlation_id, name, closed)]
+        return [workflow_views.whole_workflow(tx, snapshots, row, with_tasks=with_tasks) for row in rows]
+
+    def find_all(tx: Tx) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        size = 0
+        for correlation_id in dict.fromkeys(ids):
+            found[correlation_id] = find(tx, correlation_id)
+            size += size_of(found[correlation_id])
+            if size > MAX_ANSWER_BYTES:
+                raise bad_request(f"the answer would be larger than {MAX_ANSWER_BYTES} bytes; ask for fewer ids")
+        return found
+
+    return await request.core.read(find_all)
+
+
+_BY_NAME = {"version": "integer", "correlationId": "string", "priority": "integer"}
+_WAIT = {"waitForSeconds": "integer", "waitUntilTaskRef": "string", "requestId": "string", **RETURN_STRATEGY}
+_CORRELATED = {"includeClosed": "boolean", "includeTasks": "boolean"}
+_PERIOD = {"version": "integer", "startTime": "integer", "endTime": "integer"}
+
+ROUTES = [
+    Route("POST", "/api/workflow", start, body=Start),
+    Route("POST", "/api/workflow/{name}", start_by_name, query=_BY_NAME, body=dict[str, Any]),
+    Route("POST", "/api/workflow/execute/{name}/{version}", execute, query=_WAIT, body=Start),
+    Route("GET", "/api/workflow/{id}", get, query={"includeTasks": "boolean"}),
+    Route(
+        "GET", "/api/workflow/{id}/status", status, query={"includeOutput": "boolean", "includeVariables": "boolean"}
+    ),
+    Route("GET", "/api/workflow/{id}/tasks", tasks, query={"start": "integer", "count": "integer", "status": "string"}),
+    Route("GET", "/api/workflow/running/{name}", running, query=_PERIOD),
+    Route("GET", "/api/workflow/{name}/correlated/{correlationId}", correlated, query=_CORRELATED),
+    Route("POST", "/api/workflow/{name}/correlated", correlated_many, query=_CORRELATED, body=list[str]),
+]

@@ -1,0 +1,366 @@
+"""`${...}` in definitions: parsed once, resolved against whatever a lookup of names gives.
+
+`${workflow.input.x}`, `${ref.output.y.z[0]}`, `${ref.output['a key']}`, `${ref.output.items[*].id}`,
+`${ref.output.items.length()}`, `${ref.output..id}` (every `id`, however deep). As the whole of a string it keeps the
+value's type; inside a string it is written out. `$${` is a literal `${`. An expression may be inside another one's
+path.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from conductor.coordinator.language.sizes import TooLarge, size_of
+from conductor.coordinator.limits import MAX_ELEMENTS_WALKED, MAX_EXPRESSION_CHARS, MAX_EXPRESSIONS, MAX_VALUE_BYTES
+
+T = TypeVar("T")
+
+#: Gives the value of an expression's first name (`workflow`, or a task's reference name), or None.
+Lookup = Callable[[str], Any]
+#: One step of a path: a key, an index, every element, everything inside, or the length.
+Step = str | int
+#: The only name outside of the workflow: the id of the task that the input is for.
+TASK_ID_NAME = "CPEWF_TASK_ID"
+EVERY = "\0every"
+LENGTH = "\0length"
+DEEP = "\0deep"
+#: To look at everything inside of a value takes longer than `[*]`: each element counts as so many.
+DEEP_COST = 5
+#: Deeper nesting than this in what a definition or a task holds is not looked into.
+MAX_DEPTH = 200
+#: Texts up to this length are kept with what was read in them.
+MAX_KEPT_CHARS = 1000
+#: Of a value that is wrong, a message shows this much.
+MAX_SHOWN = 100
+
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_NAME = re.compile(r"[^\s.\[\](){}'\"*?@,$]+")
+_INDEX = re.compile(r"\[\s*(-?\d{1,9})\s*\]")
+_QUOTED = re.compile(r"""\[\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")\s*\]""")
+_EVERY = re.compile(r"\[\s*\*\s*\]|\.\*")
+_MARK = re.compile(r"\$\$\{|\$\{|\}")
+_DEEP = re.compile(r"\.(?=\.[^\s.\[\](){}'\"*?@,$])")
+_BARE = re.compile(r"\[\s*([^\s.\[\](){}'\"*?@,$:]+)\s*\]")
+_LENGTH = re.compile(r"\.(?:length|size)\(\)")
+
+
+#: What `${workflow.secrets.X}` begins with, as steps.
+SECRETS = ("workflow", "secrets")
+
+
+class ExpressionError(ValueError):
+    """A path that is not understood; the message says where."""
+
+
+def parse_path(text: str) -> tuple[Step, ...]:
+    """The steps of what is between `${` and `}`. Raises ExpressionError."""
+    return _path_short(text) if len(text) <= MAX_KEPT_CHARS else _path_any(text)
+
+
+def _path_any(text: str) -> tuple[Step, ...]:
+    if len(text) > MAX_EXPRESSION_CHARS:
+        raise ExpressionError(f"'{shown(text)}' has more than {MAX_EXPRESSION_CHARS} characters")
+    text = text.strip()
+    first = _NAME.match(text)
+    if first is None:
+        raise ExpressionError(f"'{shown(text)}' does not start with 'workflow' or a task reference name")
+    steps: list[Step] = [first.group()]
+    position = first.end()
+    while position < len(text):
+        step, position = _step(text, position)
+        steps.append(step)
+    return tuple(steps)
+
+
+_path_short = lru_cache(maxsize=4096)(_path_any)
+
+
+def _step(text: str, at: int) -> tuple[Step, int]:
+    if found := _LENGTH.match(text, at):
+        return LENGTH, found.end()
+    if found := _EVERY.match(text, at):
+        return EVERY, found.end()
+    if found := _INDEX.match(text, at):
+        return int(found.group(1)), found.end()
+    if found := _QUOTED.match(text, at):
+        return re.sub(r"\\(.)", r"\1", found.group(1) or found.group(2) or ""), found.end()
+    if found := _BARE.match(text, at):
+        return found.group(1), found.end()
+    if found := _DEEP.match(text, at):
+        return DEEP, found.end()
+    if text[at] == "." and (found := _NAME.match(text, at + 1)):
+        return found.group(), found.end()
+    raise ExpressionError(
+        f"'{shown(text)}' is not understood from '{text[at : at + 20]}' on; "
+        "supported are names, ['quoted names'], [0], [*], ..name and .length()"
+    )
+
+
+class _Expression:
+    """What stands between `${` and `}`: text with further expressions in it, usually none."""
+
+    __slots__ = ("fixed", "parts")
+
+    def __init__(self, parts: Sequence[str | _Expression]) -> None:
+        self.parts = parts
+        #: The path, if it does not depend on data.
+        self.fixed = _steps("".join(map(str, parts))) if all(isinstance(part, str) for part in parts) else None
+
+    @property
+    def names_secret(self) -> bool:
+        """Whether it is one of `${workflow.secrets.X}`."""
+        return self.fixed is not None and self.fixed[:2] == SECRETS
+
+    def value(self, resolver: _Resolver) -> Any:
+        steps = self.fixed if self.fixed is not None else _steps(resolver.written_out(self.parts))
+        if not steps:
+            return "" if steps is not None else None
+        return walk(resolver.lookup(str(steps[0])), steps[1:], resolver.walked)
+
+
+def _steps(text: str) -> tuple[Step, ...] | None:
+    """The path; empty if there is none. None if it is not understood: registration refuses that, but not in data."""
+    try:
+        return parse_path(text) if text.strip() else ()
+    except ExpressionError:
+        return None
+
+
+def _parse(text: str) -> tuple[str | _Expression, ...]:
+    # What is kept is bounded by its bytes: long texts are rare, and read again.
+    return _parse_short(text) if len(text) <= MAX_KEPT_CHARS else _parse_any(text)
+
+
+def _parse_any(text: str) -> tuple[str | _Expression, ...]:
+    parts, _ = _parts(text, 0, inside=False, depth=0)
+    return tuple(parts)
+
+
+_parse_short = lru_cache(maxsize=4096)(_parse_any)
+
+
+def _parts(text: str, at: int, *, inside: bool, depth: int) -> tuple[list[str | _Expression], int]:
+    """Literal pieces and expressions from `at` to the end, or to the `}` that closes us. -1: it is never closed."""
+    parts: list[str | _Expression] = []
+    start = at
+    while (found := _MARK.search(text, at)) is not None:
+        mark, at = found.group(), found.start()
+        if mark == "$${":
+            parts.append(text[start:at])
+            start, at = at + 1, at + 3
+        elif mark == "${" and depth < MAX_DEPTH:
+            inner, end = _parts(text, at + 2, inside=True, depth=depth + 1)
+            if end < 0:
+                break
+            parts += [text[start:at], _Expression(inner)]
+            start = at = end
+        elif inside and mark == "}":
+            parts.append(text[start:at])
+            return [part for part in parts if part != ""], at + 1
+        else:
+            at = found.end()
+    if inside:
+        return [], -1
+    parts.append(text[start:])
+    return [part for part in parts if part != ""], len(text)
+
+
+def resolve(value: Any, lookup: Lookup) -> Any:
+    """`value` with every expression in it replaced; dicts and lists are walked, and never changed in place.
+
+    Raises TooLarge as soon as what the expressions bring in is too much.
+    """
+    return _Resolver(lookup).resolve(value, 0)
+
+
+def resolve_and_measure(value: Any, lookup: Lookup) -> tuple[Any, int]:
+    """The same, and how many bytes the expressions have brought in."""
+    resolver = _Resolver(lookup)
+    return resolver.resolve(value, 0), MAX_VALUE_BYTES - resolver.left
+
+
+def resolve_secrets(text: Any, secrets: dict[str, Any]) -> Any:
+    """A stored text with the secrets that it names; what else looks like an expression was written as `$${`."""
+    return _Resolver(lambda _name: {SECRETS[1]: secrets}, keeps_secrets=False).resolve(text, MAX_DEPTH)
+
+
+class _Resolver:
+    """One value on its way; it counts what the expressions bring in."""
+
+    def __init__(self, lookup: Lookup, *, keeps_secrets: bool = True) -> None:
+        self.lookup = lookup
+        #: Whether what it makes is stored, and secrets come in later.
+        self.keeps_secrets = keeps_secrets
+        self.left = MAX_VALUE_BYTES
+        self.elements = 0
+        self.expressions = 0
+
+    def resolve(self, value: Any, depth: int) -> Any:
+        if isinstance(value, str):
+            return self.text(value) if "${" in value else value
+        if depth >= MAX_DEPTH:
+            return value
+        if isinstance(value, dict):
+            return {key: self.resolve(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.resolve(item, depth + 1) for item in value]
+        return value
+
+    def text(self, text: str) -> Any:
+        self.expressions += _count(text)
+        if self.expressions > MAX_EXPRESSIONS:
+            raise TooLarge("the work of these expressions", f"write at most {MAX_EXPRESSIONS} of them")
+        parts = _parse(text)
+        if len(parts) == 1 and isinstance(parts[0], _Expression):
+            return self.counted(parts[0].value(self))
+        return self.written_out(parts)
+
+    def written_out(self, parts: Sequence[str | _Expression]) -> str:
+        if self.keeps_secrets and any(isinstance(part, _Expression) and part.names_secret for part in parts):
+            return self.beside_secrets(parts)
+        return "".join([part if isinstance(part, str) else self.counted(as_text(part.value(self))) for part in parts])
+
+    def beside_secrets(self, parts: Sequence[str | _Expression]) -> str:
+        """A text that names a secret is read again when its task is handed out: nothing else in it may be read so."""
+        written = []
+        for part in parts:
+            text = part if isinstance(part, str) else self.counted(as_text(part.value(self)))
+            written.append(text if isinstance(part, _Expression) and part.names_secret else text.replace("${", "$${"))
+        return "".join(written)
+
+    def walked(self, elements: int) -> None:
+        """An expression looks at so many elements of a list."""
+        self.elements += elements
+        if self.elements > MAX_ELEMENTS_WALKED:
+            raise TooLarge("the work of these expressions", "look into smaller lists")
+
+    def counted(self, value: T) -> T:
+        self.left -= size_of(value) if isinstance(value, dict | list) else len(value) if isinstance(value, str) else 1
+        if self.left < 0:
+            raise TooLarge("the value of these expressions")
+        return value
+
+
+def as_text(value: Any) -> str:
+    """A value inside a string: as JSON writes it, a string without quotes. What is missing is `null`."""
+    return value if isinstance(value, str) else _JSON.encode(value)
+
+
+def shown(value: Any) -> str:
+    """A value inside a message to people: as text, cut when it is long."""
+    text = as_text(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+def walk(value: Any, steps: Sequence[Step], meter: Callable[[int], None] | None = None) -> Any:
+    """Follow the steps into a value. A step that leads nowhere gives None; after `[*]`, such elements are left out."""
+    for position, step in enumerate(steps):
+        if step == EVERY:
+            rest = steps[position + 1 :]
+            elements = _elements(value)
+            if meter is not None:
+                meter(len(elements))
+            found = (walk(item, rest, meter) for item in elements)
+            return [item for item in found if item is not None or not rest]
+        if step == DEEP:
+            rest = steps[position + 1 :]
+            found = (walk(item, rest, meter) for item in _all_inside(value, meter))
+            return [item for item in found if item is not None]
+        value = _follow(value, step)
+        if value is None:
+            return None
+    return value
+
+
+def _all_inside(value: Any, meter: Callable[[int], None] | None) -> Iterator[Any]:
+    """A value and all values inside of it, however deep, each before what it holds."""
+    left = [value]
+    while left:
+        at = left.pop()
+        yield at
+        if isinstance(at, dict | list):
+            elements = _elements(at)
+            if meter is not None:
+                meter(DEEP_COST * len(elements))
+            left += reversed(elements)
+
+
+def _elements(value: Any) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+
+
+def _follow(value: Any, step: Step) -> Any:
+    if isinstance(value, dict):
+        return len(value) if step == LENGTH else value.get(step)
+    if isinstance(value, list):
+        if step == LENGTH:
+            return len(value)
+        return value[step] if isinstance(step, int) and -len(value) <= step < len(value) else None
+    return len(value) if step == LENGTH and isinstance(value, str) else None
+
+
+def names_secrets(text: str) -> bool:
+    """Whether a text of a definition names a secret."""
+    return "${" in text and any(isinstance(part, _Expression) and part.names_secret for part in _parse(text))
+
+
+def secret_placeholder(name: str) -> str:
+    """What stands for a secret wherever values are kept or shown."""
+    return f"${{workflow.secrets.{name}}}"
+
+
+def expressions(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every expression in a value whose path is fixed, as (where it stands, what is between the braces)."""
+    for where, text in _texts(value, path, 0):
+        yield from ((where, found) for found in _fixed(_parse(text)))
+
+
+def count_expressions(value: Any) -> int:
+    """How many expressions there are in a value, about, without reading any."""
+    return sum(_count(text) for _, text in _texts(value, "", 0))
+
+
+def _count(text: str) -> int:
+    return text.count("${") - text.count("$${")
+
+
+def unclosed(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every text in a value with a `${` that no `}` closes, as (where it stands, the text)."""
+    return ((where, text) for where, text in _texts(value, path, 0) if not _is_closed(text))
+
+
+def _is_closed(text: str) -> bool:
+    depth = 0
+    for mark in _MARK.finditer(text):
+        if mark.group() == "${":
+            depth += 1
+        elif mark.group() == "}":
+            depth = max(0, depth - 1)
+    return depth == 0
+
+
+def _texts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
+    """Every text in a value with an expression in it, as (where it stands, the text)."""
+    if depth > MAX_DEPTH:
+        return
+    if isinstance(value, str):
+        if "${" in value:
+            yield path, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts(item, f"{path}.{key}" if path else str(key), depth + 1)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _texts(item, f"{path}[{index}]", depth + 1)
+
+
+def _fixed(parts: Sequence[str | _Expression]) -> Iterator[str]:
+    for part in parts:
+        if isinstance(part, _Expression):
+            yield from _fixed(part.parts)
+            if all(isinstance(inner, str) for inner in part.parts):
+                yield "".join(map(str, part.parts))

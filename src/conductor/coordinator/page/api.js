@@ -1,0 +1,84 @@
+// The coordinator's REST API. With key and secret set, the token is kept for this tab only.
+
+const TOKEN = "conductor-token";
+let askForKey = null;
+let asking = null;
+
+/** An answer that says no. */
+export class ApiError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Who shows the form for key and secret; it resolves to { keyId, keySecret }. */
+export function onKeyNeeded(ask) {
+  askForKey = ask;
+}
+
+/** Whether this tab has signed in. */
+export const signedIn = () => sessionStorage.getItem(TOKEN) !== null;
+
+/** Forget the token. */
+export const signOut = () => sessionStorage.removeItem(TOKEN);
+
+async function send(method, path, body) {
+  const headers = {};
+  const token = sessionStorage.getItem(TOKEN);
+  if (token) headers["X-Authorization"] = token;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  return fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+}
+
+async function read(response) {
+  const text = await response.text();
+  const isJson = response.headers.get("content-type")?.includes("json");
+  let value = text;
+  if (isJson && text) value = JSON.parse(text);
+  if (response.ok) return response.status === 204 ? null : value;
+  const problems = value?.validationErrors?.map((one) => one.message).join("; ");
+  throw new ApiError(response.status, problems || value?.message || `${response.status} ${response.statusText}`);
+}
+
+/** One call; asks for key and secret if it has to. */
+export async function call(method, path, body) {
+  const before = sessionStorage.getItem(TOKEN);
+  let response;
+  try {
+    response = await send(method, path, body);
+  } catch {
+    throw new ApiError(0, "the coordinator does not answer");
+  }
+  if (response.status !== 401 || !askForKey) return read(response);
+  if (sessionStorage.getItem(TOKEN) === before) {
+    asking ??= signIn().finally(() => (asking = null));
+    await asking;
+  }
+  return read(await send(method, path, body));
+}
+
+async function signIn() {
+  signOut();
+  let problem = null;
+  for (;;) {
+    const shown = await askForKey(problem);
+    const response = await send("POST", "/api/token", shown);
+    if (response.ok) {
+      sessionStorage.setItem(TOKEN, (await response.json()).token);
+      return;
+    }
+    problem = response.status === 401 ? "Unknown key or wrong secret." : `The coordinator answered ${response.status}.`;
+  }
+}
+
+export const get = (path) => call("GET", path);
+export const post = (path, body) => call("POST", path, body);
+export const put = (path, body) => call("PUT", path, body);
+export const remove = (path) => call("DELETE", path);
+
+/** A path with its query; what is empty is left out. */
+export function withQuery(path, query) {
+  const kept = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return kept.length ? `${path}?${new URLSearchParams(kept)}` : path;
+}

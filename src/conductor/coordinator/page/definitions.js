@@ -1,0 +1,137 @@
+// What is registered: workflows with their graph, versions and what differs; tasks with their schemas.
+
+import { get } from "./api.js";
+import { h } from "./dom.js";
+import { Tasks, graph, walk } from "./graph.js";
+import { startDialog } from "./start.js";
+import { ago, count, json } from "./words.js";
+
+const notThere = (error) => {
+  if (error.status === 404) return null;
+  throw error;
+};
+
+/** The list. */
+export const list = {
+  title: () => "Definitions",
+  isLive: () => false,
+  async load() {
+    const [workflows, tasks] = await Promise.all([get("/api/metadata/workflow"), get("/api/metadata/taskdefs")]);
+    return { workflows, tasks };
+  },
+  render({ workflows, tasks }, { go }) {
+    const byName = new Map();
+    for (const one of workflows) byName.set(one.name, [...(byName.get(one.name) ?? []), one]);
+    return [
+      h("h1", null, "Definitions"),
+      h("h2", null, count(byName.size, "workflow")),
+      byName.size ? h("div", { class: "scroll" }, h("table", { class: "list" },
+        h("thead", null, h("tr", null, h("th", null, "Workflow"), h("th", null, "Versions"), h("th", { class: "number" }, "Tasks"), h("th", { class: "wide" }, "Description"), h("th", null, h("span", { class: "unseen" }, "Start")))),
+        h("tbody", null, [...byName].map(([name, versions]) => h("tr", { "data-key": name },
+          h("th", { scope: "row" }, h("a", { href: `/workflowDef/${encodeURIComponent(name)}` }, name)),
+          h("td", null, versions.map((one) => h("a", { class: "version", href: `/workflowDef/${encodeURIComponent(name)}?version=${one.version}` }, `v${one.version}`))),
+          h("td", { class: "number" }, [...walk(versions.at(-1).tasks)].length), h("td", { class: "wide" }, versions.at(-1).description ?? ""),
+          h("td", null, h("button", { type: "button", class: "small", "aria-label": `Start ${name}`, onclick: () => startDialog(name, go) }, "Start …"))))))) : h("p", { class: "quiet" }, "No workflow is registered."),
+      h("h2", null, count(tasks.length, "task")),
+      tasks.length ? h("div", { class: "scroll" }, h("table", { class: "list" },
+        h("thead", null, h("tr", null, h("th", null, "Task"), h("th", { class: "number" }, "Retries"), h("th", { class: "number" }, "Timeout"), h("th", { class: "number" }, "Response timeout"), h("th", null, "Limits"), h("th", null, "Schemas"), h("th", { class: "wide" }, "Description"))),
+        h("tbody", null, tasks.map((one) => h("tr", { "data-key": one.name },
+          h("th", { scope: "row" }, h("a", { href: `/taskDef/${encodeURIComponent(one.name)}` }, one.name)),
+          h("td", { class: "number" }, one.retryCount), h("td", { class: "number" }, one.timeoutSeconds ? `${one.timeoutSeconds} s` : "none"), h("td", { class: "number" }, `${one.responseTimeoutSeconds} s`),
+          h("td", null, limitsOf(one) || "–"), h("td", null, [one.inputSchema ? "input" : null, one.outputSchema ? "output" : null].filter(Boolean).join(", ") || "–"), h("td", { class: "wide" }, one.description ?? "")))))) : h("p", { class: "quiet" }, "No task is registered."),
+    ];
+  },
+};
+
+const limitsOf = (one) => [one.concurrentExecLimit ? `${one.concurrentExecLimit} at once` : null, one.rateLimitPerFrequency ? `${one.rateLimitPerFrequency} in ${one.rateLimitFrequencyInSeconds} s` : null].filter(Boolean).join(", ");
+
+/** One workflow definition. */
+export const workflow = {
+  title: (data) => data?.name ?? "Workflow definition",
+  isLive: () => false,
+  async load({ params }) {
+    const name = params[0];
+    const versions = (await get(`/api/metadata/workflow/${encodeURIComponent(name)}/versions`)) ?? [];
+    return { name, versions: [...versions].sort((one, other) => one.version - other.version) };
+  },
+  render({ name, versions }, { query, go }) {
+    if (!versions.length) return h("div", { class: "blank" }, h("h1", null, name), h("p", null, "No workflow of this name is registered. ", h("a", { href: "/definitions" }, "All definitions")));
+    const shown = versions.find((one) => String(one.version) === query.get("version")) ?? versions.at(-1);
+    const other = versions.find((one) => String(one.version) === query.get("against"));
+    const here = `/workflowDef/${encodeURIComponent(name)}`;
+    const select = (label, current, to, all) => h("label", { class: "inline" }, `${label} `, h("select", { onchange: (event) => go(to(event.target.value)) }, all.map((one) => h("option", { value: one.value, selected: one.value === current }, one.text))));
+    const numbers = versions.map((one) => ({ value: String(one.version), text: `v${one.version}` }));
+    const against = (version) => (version ? `${here}?version=${shown.version}&against=${version}` : `${here}?version=${shown.version}`);
+    return [
+      h("div", { class: "head" }, h("h1", null, name),
+        select("Version", String(shown.version), (version) => `${here}?version=${version}`, numbers),
+        versions.length > 1 ? select("compared with", other ? String(other.version) : "", against, [{ value: "", text: "nothing" }, ...numbers.filter((one) => one.value !== String(shown.version))]) : null,
+        h("button", { type: "button", class: "primary", onclick: () => startDialog(name, go) }, "Start one …"),
+        h("a", { href: `/?name=${encodeURIComponent(name)}` }, "Its workflows")),
+      shown.description ? h("p", null, shown.description) : null,
+      other ? difference(other, shown) : null,
+      h("div", { class: "columns" },
+        h("section", { class: "drawing", "aria-label": "Graph" }, h("div", { class: "scroll" }, graph(shown, {
+          tasks: new Tasks(), selected: query.get("task"), hrefOf: (ref) => `${here}?version=${shown.version}&task=${encodeURIComponent(ref)}`, hrefOfRound: () => here, hrefOfBranches: (ref) => `${here}?version=${shown.version}&task=${encodeURIComponent(ref)}` }))),
+        h("div", { class: "side" }, h("section", { class: "card", "aria-label": "Definition" },
+          query.get("task") ? json(query.get("task"), [...walk(shown.tasks)].find((one) => one.taskReferenceName === query.get("task"))) : null,
+          h("p", { class: "quiet" }, shown.updateTime ? ["Changed ", ago(shown.updateTime)] : null), json("Definition", shown)))),
+    ];
+  },
+};
+
+const TIMES = ["createTime", "updateTime", "createdBy", "updatedBy", "version"];
+
+/** Line by line; what is the same on both sides and far from any change is left out. */
+function difference(from, to) {
+  const text = (one) => JSON.stringify(one, (key, value) => (TIMES.includes(key) ? undefined : value), 2).split("\n");
+  const lines = diff(text(from), text(to));
+  const isNear = lines.map((_, at) => lines.slice(Math.max(0, at - 3), at + 4).some(([sign]) => sign !== " "));
+  const changed = lines.filter(([sign]) => sign !== " ").length;
+  return h("section", { class: "card", "aria-label": "Difference" }, h("h2", null, `From v${from.version} to v${to.version}: ${changed ? count(changed, "changed line") : "no difference"}`),
+    changed ? h("pre", { class: "diff", tabindex: "0", "aria-label": "Difference" }, lines.map(([sign, line], at) => (isNear[at] ? h("span", { class: sign === "+" ? "plus" : sign === "-" ? "minus" : "" }, `${sign} ${line}\n`) : null))) : null);
+}
+
+/** The longest common lines stay; [sign, line] for each line. */
+export function diff(one, other) {
+  if (one.length * other.length > 4_000_000) return [...one.map((line) => ["-", line]), ...other.map((line) => ["+", line])];
+  const common = Array.from({ length: one.length + 1 }, () => new Uint16Array(other.length + 1));
+  for (let i = one.length - 1; i >= 0; i--) for (let j = other.length - 1; j >= 0; j--) common[i][j] = one[i] === other[j] ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
+  const found = [];
+  let i = 0;
+  let j = 0;
+  while (i < one.length && j < other.length) {
+    if (one[i] === other[j]) found.push([" ", one[i]]), i++, j++;
+    else if (common[i + 1][j] >= common[i][j + 1]) found.push(["-", one[i++]]);
+    else found.push(["+", other[j++]]);
+  }
+  while (i < one.length) found.push(["-", one[i++]]);
+  while (j < other.length) found.push(["+", other[j++]]);
+  return found;
+}
+
+/** One task definition. */
+export const task = {
+  title: (data) => data?.name ?? "Task definition",
+  isLive: () => false,
+  async load({ params }) {
+    const name = params[0];
+    const [definition, workflows, polls] = await Promise.all([
+      get(`/api/metadata/taskdefs/${encodeURIComponent(name)}`).catch(notThere), get("/api/metadata/workflow"),
+      get(`/api/tasks/queue/polldata?taskType=${encodeURIComponent(name)}`)]);
+    return { name, definition, polls: polls ?? [], users: workflows.filter((one) => [...walk(one.tasks)].some((two) => two.name === name)) };
+  },
+  render({ name, definition, polls, users }) {
+    const fields = Object.entries(definition ?? {}).filter(([key, value]) => !["name", "inputSchema", "outputSchema", "inputTemplate", "createTime", "updateTime"].includes(key) && value !== null && typeof value !== "object");
+    return [
+      h("h1", null, name),
+      definition ? (definition.description ? h("p", null, definition.description) : null) : h("p", { class: "why" }, "Nobody has registered a definition of this task: it runs with the defaults, 3 retries after 60 s each."),
+      h("div", { class: "columns even" },
+        h("section", { class: "card", "aria-label": "Settings" }, h("h2", null, "Settings"), h("dl", { class: "facts" }, fields.map(([key, value]) => [h("dt", null, key), h("dd", null, String(value))]))),
+        h("section", { class: "card", "aria-label": "Schemas and workers" }, h("h2", null, "Who polls it"),
+          polls.length ? h("ul", null, polls.map((one) => h("li", null, one.workerId ?? "unnamed", one.domain ? ` in domain ${one.domain}` : "", ", ", ago(one.lastPollTime)))) : h("p", { class: "why bad" }, "Nobody has polled it since the coordinator started."),
+          h("h2", null, "Used by"), users.length ? h("ul", null, users.map((one) => h("li", null, h("a", { href: `/workflowDef/${encodeURIComponent(one.name)}?version=${one.version}` }, `${one.name} v${one.version}`)))) : h("p", { class: "quiet" }, "no registered workflow"),
+          definition ? [json("Input schema", definition.inputSchema), json("Output schema", definition.outputSchema), json("Input template", definition.inputTemplate)] : null)),
+    ];
+  },
+};

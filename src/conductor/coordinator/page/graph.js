@@ -1,0 +1,286 @@
+// The drawing of a definition. It is nested (sequence, fork, switch, loop), so its layout is a recursion over blocks:
+// each block knows its width and height and paints itself at a place; its way in and its way out are in its middle.
+
+import { s } from "./dom.js";
+import { count, kindOf, signOf } from "./words.js";
+
+const BOX = { w: 196, h: 44 };
+const GAP = { x: 20, y: 22 };
+const CHARS = 23; // of a name in a box
+/** More branches than this are folded, the interesting ones first. */
+export const SHOWN_BRANCHES = 6;
+const SHOWN_CASES = 5;
+
+/** The tasks of an execution, by reference name. `rounds` is which round of a loop is looked at. */
+export class Tasks {
+  constructor(lines = [], rounds = {}) {
+    this.rounds = rounds;
+    this.byRef = new Map();
+    for (const line of lines) {
+      if (!this.byRef.has(line.baseRef)) this.byRef.set(line.baseRef, []);
+      this.byRef.get(line.baseRef).push(line);
+    }
+    this.any = lines.length > 0;
+  }
+
+  /** The newest attempt, in this round if it is inside a loop. */
+  latest(ref, round) {
+    return this.all(ref, round).at(-1) ?? null;
+  }
+
+  all(ref, round) {
+    const lines = this.byRef.get(ref) ?? [];
+    return round ? lines.filter((line) => (line.iteration ?? 0) === round || line.type === "DO_WHILE") : lines;
+  }
+}
+
+/** Every task of a definition, those inside branches and loops too. */
+export function* walk(tasks) {
+  for (const task of tasks ?? []) {
+    yield task;
+    for (const inner of insideOf(task)) yield* walk(inner);
+  }
+}
+
+function insideOf(task) {
+  switch (task.type) {
+    case "SWITCH": case "DECISION": return [...Object.values(task.decisionCases ?? {}), task.defaultCase ?? []];
+    case "FORK_JOIN": return task.forkTasks ?? [];
+    case "DO_WHILE": return [task.loopOver ?? []];
+    default: return [];
+  }
+}
+
+/**
+ * The drawing. `look`: tasks (a Tasks), selected (a reference name), hrefOf(ref, round), hrefOfRound(loop, round),
+ * hrefOfBranches(fork). Everything that can be chosen is a link, so the keyboard reaches it.
+ */
+export function graph(definition, look) {
+  const known = new Set([...walk(definition.tasks)].map((task) => task.taskReferenceName));
+  const context = { ...look, known, round: 0 };
+  const body = sequence(definition.tasks ?? [], context);
+  const pad = 10;
+  const w = Math.max(body.w, 60) + 2 * pad;
+  const middle = w / 2;
+  const top = 18;
+  const h = body.h + 2 * top + 2 * GAP.y;
+  return s("svg", { class: "graph", width: w, height: h, viewBox: `0 0 ${w} ${h}`, role: "group", "aria-label": `Graph of ${definition.name}` },
+    s("circle", { class: "end", cx: middle, cy: top - 8, r: 5 }),
+    line(middle, top - 3, middle, top + GAP.y),
+    body.paint(middle - body.w / 2, top + GAP.y),
+    line(middle, top + GAP.y + body.h, middle, h - 15),
+    s("circle", { class: "end", cx: middle, cy: h - 10, r: 5 }),
+    s("circle", { class: "end inner", cx: middle, cy: h - 10, r: 2 }));
+}
+
+const line = (x1, y1, x2, y2, kind = "") => s("path", { class: `wire ${kind}`, d: `M${x1} ${y1}L${x2} ${y2}` });
+
+function sequence(tasks, context) {
+  const blocks = tasks.map((task) => block(task, context));
+  const w = Math.max(0, ...blocks.map((one) => one.w));
+  const h = blocks.reduce((sum, one) => sum + one.h, 0) + GAP.y * Math.max(0, blocks.length - 1);
+  return { w, h, paint: (x, y) => {
+    const painted = [];
+    blocks.forEach((one, at) => {
+      if (at) painted.push(line(x + w / 2, y - GAP.y, x + w / 2, y));
+      painted.push(one.paint(x + (w - one.w) / 2, y));
+      y += one.h + GAP.y;
+    });
+    return painted;
+  } };
+}
+
+function block(task, context) {
+  switch (task.type ?? "SIMPLE") {
+    case "FORK_JOIN": return fork(task, context);
+    case "FORK_JOIN_DYNAMIC": return dynamicFork(task, context);
+    case "SWITCH": case "DECISION": return choice(task, context);
+    case "DO_WHILE": return loop(task, context);
+    case "JOIN": case "EXCLUSIVE_JOIN": return small(task, context, "joins");
+    default: return box(task, context);
+  }
+}
+
+const cut = (text, length = CHARS) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
+
+function linkOf(task, context, children, label) {
+  const ref = task.taskReferenceName;
+  const found = context.tasks.latest(ref, context.round);
+  const kind = found ? kindOf(found.status) : "none";
+  const chosen = context.selected === ref ? "chosen" : "";
+  const said = `${ref}, ${task.type ?? "SIMPLE"}${found ? `, ${found.status}` : context.tasks.any ? ", not reached" : ""}${label ?? ""}`;
+  return s("a", { class: `node ${kind} ${chosen}`, href: context.hrefOf(ref, context.round), "aria-label": said, "aria-current": chosen ? "true" : null, "data-ref": ref },
+    s("title", null, said), children);
+}
+
+function box(task, context) {
+  const ref = task.taskReferenceName;
+  const type = task.type ?? "SIMPLE";
+  const attempts = context.tasks.all(ref, context.round);
+  const found = attempts.at(-1);
+  const second = type === "SIMPLE" ? (task.name === ref ? "worker task" : task.name) : type.replaceAll("_", " ").toLowerCase();
+  const label = attempts.length > 1 ? `, ${count(attempts.length, "attempt")}` : "";
+  return { w: BOX.w, h: BOX.h, paint: (x, y) => linkOf(task, context, [
+    s("rect", { class: "frame", x, y, width: BOX.w, height: BOX.h, rx: 6 }),
+    type === "SUB_WORKFLOW" ? s("rect", { class: "frame second", x: x + 3, y: y + 3, width: BOX.w - 6, height: BOX.h - 6, rx: 4 }) : null,
+    s("rect", { class: "stripe", x, y, width: 5, height: BOX.h, rx: 2.5 }),
+    s("text", { class: "sign", x: x + 14, y: y + 18 }, found ? signOf(found.status) : "·"),
+    s("text", { class: "name", x: x + 30, y: y + 18 }, cut(ref)),
+    s("text", { class: "more", x: x + 30, y: y + 34 }, cut(second, 22)),
+    attempts.length > 1 ? s("text", { class: "more", x: x + BOX.w - 8, y: y + 34, "text-anchor": "end" }, `×${attempts.length}`) : null,
+  ], label) };
+}
+
+function small(task, context, word) {
+  const h = 26;
+  const w = 150;
+  const found = context.tasks.latest(task.taskReferenceName, context.round);
+  return { w, h, paint: (x, y) => linkOf(task, context, [
+    s("rect", { class: "frame", x, y, width: w, height: h, rx: 13 }),
+    s("text", { class: "name", x: x + w / 2, y: y + 17, "text-anchor": "middle" }, `${found ? `${signOf(found.status)} ` : ""}${word} ${cut(task.taskReferenceName, 13)}`),
+  ]) };
+}
+
+/** Blocks beside each other, each with its label, joined above and below. `kinds` are the classes of their wires. */
+function beside(blocks, labels, kinds) {
+  const labelled = labels.some(Boolean);
+  const head = labelled ? 34 : 18;
+  const foot = 16;
+  const widths = blocks.map((one, at) => Math.max(one.w, labels[at] ? 90 : 40));
+  const w = widths.reduce((sum, one) => sum + one, 0) + GAP.x * (blocks.length - 1);
+  const h = head + Math.max(0, ...blocks.map((one) => one.h)) + foot;
+  return { w, h, paint: (x, y) => {
+    const middle = x + w / 2;
+    let at = x;
+    const painted = blocks.map((one, index) => {
+      const cx = at + widths[index] / 2;
+      const kind = kinds[index];
+      const nodes = s("g", { class: kind },
+        s("path", { class: `wire ${kind}`, d: `M${middle} ${y}V${y + 8}H${cx}V${y + head}` }),
+        one.paint(cx - one.w / 2, y + head),
+        s("path", { class: `wire ${kind}`, d: `M${cx} ${y + head + one.h}V${y + h - 8}H${middle}V${y + h}` }),
+        labels[index] ? s("text", { class: "label", x: cx + 5, y: y + 24 }, s("title", null, labels[index]), cut(labels[index], 16)) : null);
+      at += widths[index] + GAP.x;
+      return nodes;
+    });
+    return painted;
+  } };
+}
+
+function stack(...blocks) {
+  const w = Math.max(...blocks.map((one) => one.w));
+  const h = blocks.reduce((sum, one) => sum + one.h, 0);
+  return { w, h, paint: (x, y) => blocks.map((one) => {
+    const painted = one.paint(x + (w - one.w) / 2, y);
+    y += one.h;
+    return painted;
+  }) };
+}
+
+const RANK = { bad: 0, run: 1, wait: 2, paused: 2, warn: 3, ok: 4, off: 5, none: 6 };
+
+/** How a branch stands: the worst of its tasks that counts. */
+export function branchStatus(branch, tasks, round) {
+  const found = [...walk(branch)].map((task) => tasks.latest(task.taskReferenceName, round)).filter(Boolean);
+  if (!found.length) return null;
+  const worst = found.reduce((one, other) => (RANK[kindOf(one.status)] <= RANK[kindOf(other.status)] ? one : other));
+  const last = branch.at(-1) && tasks.latest(branch.at(-1).taskReferenceName, round);
+  return kindOf(worst.status) === "ok" && !last ? "RUNNING" : worst.status;
+}
+
+/** "180 ✓ 15 ◐ 5 ✕" of these statuses. */
+export function tally(statuses) {
+  const counts = new Map();
+  for (const one of statuses) counts.set(one ? signOf(one) : "·", (counts.get(one ? signOf(one) : "·") ?? 0) + 1);
+  return [...counts].map(([sign, number]) => `${number} ${sign}`).join("  ");
+}
+
+function fork(task, context) {
+  const branches = task.forkTasks ?? [];
+  const isFolded = branches.length > SHOWN_BRANCHES;
+  const statuses = branches.map((branch) => branchStatus(branch, context.tasks, context.round));
+  let shown = branches.map((branch, at) => [branch, statuses[at]]);
+  if (isFolded) {
+    const isRetried = (branch) => branch.some((one) => context.tasks.all(one.taskReferenceName, context.round).length > 1);
+    const interesting = ([branch, worst]) => RANK[worst ? kindOf(worst) : "none"] - (isRetried(branch) ? 0.5 + RANK.wait - RANK.run : 0);
+    shown = [...shown].sort((one, other) => interesting(one) - interesting(other)).slice(0, SHOWN_BRANCHES - 3);
+  }
+  const blocks = shown.map(([branch]) => sequence(branch, context));
+  if (isFolded) blocks.push(folded(task.taskReferenceName, `${branches.length} branches`, tally(statuses), context));
+  return stack(small(task, context, "forks"), beside(blocks, blocks.map(() => ""), blocks.map(() => "")));
+}
+
+function dynamicFork(task, context) {
+  const forked = [...context.tasks.byRef.entries()].filter(([ref]) => !context.known.has(ref)).map(([, lines]) => lines.at(-1));
+  if (!forked.length) return box(task, context);
+  return stack(box(task, context), { w: 1, h: 14, paint: (x, y) => line(x, y, x, y + 14) },
+    folded(task.taskReferenceName, count(forked.length, "forked task"), tally(forked.map((one) => one.status)), context));
+}
+
+function folded(ref, first, second, context) {
+  return { w: BOX.w, h: BOX.h, paint: (x, y) => s("a", { class: "node folded", href: context.hrefOfBranches(ref), "aria-label": `${first} of ${ref}: ${second}` },
+    s("rect", { class: "frame", x: x + 5, y: y + 5, width: BOX.w - 5, height: BOX.h - 3, rx: 6 }),
+    s("rect", { class: "frame", x, y, width: BOX.w - 4, height: BOX.h - 3, rx: 6 }),
+    s("text", { class: "name", x: x + 14, y: y + 17 }, first),
+    s("text", { class: "more", x: x + 14, y: y + 33 }, second)) };
+}
+
+function choice(task, context) {
+  const found = context.tasks.latest(task.taskReferenceName, context.round);
+  const taken = found?.chosen;
+  const cases = Object.entries(task.decisionCases ?? {});
+  const isNamed = cases.some(([name]) => name === taken);
+  let ways = [...cases.map(([name, tasks]) => ({ name, tasks, isTaken: found && name === taken })),
+    { name: "default", tasks: task.defaultCase ?? [], isTaken: found && !isNamed && taken !== undefined }];
+  let left = 0;
+  if (ways.length > SHOWN_CASES) {
+    const all = ways.length;
+    ways = [...ways].sort((one, other) => Number(other.isTaken ?? 0) - Number(one.isTaken ?? 0)).slice(0, SHOWN_CASES - 1);
+    left = all - ways.length;
+  }
+  const blocks = ways.map((way) => (way.tasks.length ? sequence(way.tasks, context) : { w: 40, h: 24, paint: (x, y) => line(x + 20, y, x + 20, y + 24, way.isTaken ? "taken" : "") }));
+  const labels = ways.map((way) => (way.isTaken ? `${way.name} ✓` : way.name));
+  const kinds = ways.map((way) => (found ? (way.isTaken ? "taken" : "untaken") : ""));
+  if (left) {
+    blocks.push(folded(task.taskReferenceName, `${left} more cases`, "not taken", context));
+    labels.push("…");
+    kinds.push("untaken");
+  }
+  return stack(diamond(task, context), beside(blocks, labels, kinds));
+}
+
+function diamond(task, context) {
+  const w = BOX.w;
+  const h = 40;
+  const found = context.tasks.latest(task.taskReferenceName, context.round);
+  return { w, h, paint: (x, y) => linkOf(task, context, [
+    s("path", { class: "frame", d: `M${x + 16} ${y}H${x + w - 16}L${x + w} ${y + h / 2}L${x + w - 16} ${y + h}H${x + 16}L${x} ${y + h / 2}Z` }),
+    s("text", { class: "name", x: x + w / 2, y: y + 17, "text-anchor": "middle" }, `${found ? `${signOf(found.status)} ` : ""}${cut(task.taskReferenceName, 20)}`),
+    s("text", { class: "more", x: x + w / 2, y: y + 32, "text-anchor": "middle" }, cut(task.expression ?? task.caseExpression ?? task.caseValueParam ?? "switch", 26)),
+  ]) };
+}
+
+function loop(task, context) {
+  const ref = task.taskReferenceName;
+  const lines = (task.loopOver ?? []).flatMap((one) => [...walk([one])]).flatMap((one) => context.tasks.byRef.get(one.taskReferenceName) ?? []);
+  const newest = Math.max(0, ...lines.map((one) => one.iteration ?? 0));
+  const chosen = Math.min(context.tasks.rounds[ref] ?? newest, newest);
+  const body = sequence(task.loopOver ?? [], { ...context, round: chosen });
+  const pad = 14;
+  const head = 34;
+  const w = Math.max(body.w + 2 * pad, 270);
+  const h = body.h + head + 2 * pad + 4;
+  return { w, h, paint: (x, y) => s("g", { class: "loop" },
+    s("rect", { class: "around", x, y, width: w, height: h, rx: 10 }),
+    linkOf(task, context, [
+      s("rect", { class: "frame bare", x: x + 4, y: y + 4, width: w - 84, height: head - 8, rx: 5 }),
+      s("text", { class: "name", x: x + 14, y: y + 21 }, `↻ ${cut(ref, 12)}${newest ? ` · round ${chosen} of ${newest}` : ""}`)]),
+    newest > 1 ? [roundLink(x + w - 70, y + 5, "‹", ref, chosen - 1, newest, context), roundLink(x + w - 36, y + 5, "›", ref, chosen + 1, newest, context)] : null,
+    body.paint(x + (w - body.w) / 2, y + head + pad)) };
+}
+
+function roundLink(x, y, sign, ref, round, newest, context) {
+  if (round < 1 || round > newest) return null;
+  return s("a", { class: "node round", href: context.hrefOfRound(ref, round), "aria-label": `round ${round} of ${ref}` },
+    s("rect", { class: "frame", x, y, width: 28, height: 24, rx: 5 }), s("text", { class: "name", x: x + 14, y: y + 17, "text-anchor": "middle" }, sign));
+}

@@ -1,0 +1,107 @@
+// How times, lengths of time, sizes and statuses are said.
+
+import { h } from "./dom.js";
+
+let ahead = 0; // of this machine's clock, in ms: the coordinator's time counts
+
+/** The coordinator said what time it is. */
+export function setNow(serverMs) {
+  ahead = serverMs - Date.now();
+}
+
+export const now = () => Date.now() + ahead;
+
+/** A length of time: 0.4 s, 14 s, 12 min, 3 h 10 min, 2 d. */
+export function span(ms) {
+  const seconds = Math.max(0, ms) / 1000;
+  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 120) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return minutes % 60 ? `${hours} h ${minutes % 60} min` : `${hours} h`;
+  return `${Math.floor(hours / 24)} d`;
+}
+
+const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+
+export const exactly = (ms) => exact.format(new Date(ms));
+export const timeOfDay = (ms) => clock.format(new Date(ms));
+
+/** How long ago, with the exact time at hand; it goes on counting by itself. */
+export function ago(ms) {
+  if (!ms) return "–";
+  return h("time", { datetime: new Date(ms).toISOString(), title: exactly(ms), "data-since": ms }, agoText(ms));
+}
+
+/** How long something has taken so far; it goes on counting. */
+export function since(ms) {
+  return h("time", { "data-for": ms }, span(now() - ms));
+}
+
+/** How long is left. */
+export function left(ms) {
+  return h("time", { title: exactly(ms), "data-until": ms }, span(ms - now()));
+}
+
+const agoText = (ms) => (now() - ms < 1000 ? "now" : `${span(now() - ms)} ago`);
+
+/** Once a second: what counts goes on. */
+export function tick() {
+  for (const one of document.querySelectorAll("time[data-since]")) set(one, agoText(Number(one.dataset.since)));
+  for (const one of document.querySelectorAll("time[data-for]")) set(one, span(now() - Number(one.dataset.for)));
+  for (const one of document.querySelectorAll("time[data-until]")) set(one, span(Number(one.dataset.until) - now()));
+}
+
+function set(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+export const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+
+/** A number of bytes. */
+export function bytes(number) {
+  if (number === null || number === undefined) return "in memory";
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let at = 0;
+  while (number >= 1000 && at < units.length - 1) (number /= 1000), at++;
+  return `${at && number < 10 ? number.toFixed(1) : Math.round(number)} ${units[at]}`;
+}
+
+const KINDS = {
+  RUNNING: ["run", "◐"], IN_PROGRESS: ["run", "◐"], SCHEDULED: ["wait", "○"], PAUSED: ["paused", "‖"],
+  COMPLETED: ["ok", "✓"], COMPLETED_WITH_ERRORS: ["warn", "✓"], SKIPPED: ["off", "»"],
+  FAILED: ["bad", "✕"], FAILED_WITH_TERMINAL_ERROR: ["bad", "✕"], TIMED_OUT: ["bad", "◷"],
+  TERMINATED: ["off", "■"], CANCELED: ["off", "■"],
+};
+
+/** The colour class of a status, and its sign: never colour alone. */
+export const kindOf = (status) => KINDS[status]?.[0] ?? "off";
+export const signOf = (status) => KINDS[status]?.[1] ?? "·";
+export const isOpen = (status) => ["RUNNING", "PAUSED", "IN_PROGRESS", "SCHEDULED"].includes(status);
+
+/** A status as sign and word. */
+export function status(name) {
+  const word = name === "FAILED_WITH_TERMINAL_ERROR" ? "FAILED FOR GOOD" : name.replaceAll("_", " ");
+  return h("span", { class: `status ${kindOf(name)}` }, h("span", { "aria-hidden": "true" }, signOf(name)), ` ${word}`);
+}
+
+/** The sentence about why something waits. */
+export function waiting(one, prefix = "") {
+  if (!one) return null;
+  return h("p", { class: `why ${one.urgent ? "bad" : ""}` }, prefix, one.sentence, one.remedy ? h("span", { class: "remedy" }, ` ${one.remedy}`) : null);
+}
+
+/** JSON to read: short ones at once, long ones folded, with a button to copy. */
+export function json(title, value, { open = true } = {}) {
+  const text = JSON.stringify(value ?? {}, null, 2);
+  const lines = text.split("\n").length;
+  const isEmpty = value === null || value === undefined || (typeof value === "object" && !Object.keys(value).length);
+  if (isEmpty) return h("p", { class: "empty", "data-key": `json-${title}` }, `${title}: `, h("span", { class: "quiet" }, "none"));
+  return h("details", { class: "json", open: open && lines <= 30, "data-key": `json-${title}` },
+    h("summary", null, title, h("span", { class: "quiet" }, ` ${count(lines, "line")}`)),
+    h("button", { class: "copy small", type: "button", onclick: () => navigator.clipboard?.writeText(text) }, "Copy"),
+    h("pre", { tabindex: "0", "aria-label": title }, text));
+}

@@ -1,0 +1,84 @@
+"""Starting what is due, exactly once, and what is remembered of it. Runs inside transactions."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+from msgspec.structs import replace
+
+from conductor.coordinator.errors import ApiError
+from conductor.coordinator.language.cron import CronError
+from conductor.coordinator.limits import RUNS_KEPT_PER_SCHEDULE
+from conductor.coordinator.schedules import schedules
+from conductor.coordinator.schedules.schedule import Schedule, shown_start
+from conductor.coordinator.store.store import is_fault_of_file
+from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.workflows.effects import Start
+from conductor.coordinator.workflows.executions import Executions
+from conductor.wire import MAX_REASON_CHARS
+
+logger = logging.getLogger(__name__)
+
+
+class Runs:
+    """Starts the workflows of schedules."""
+
+    def __init__(self, executions: Executions) -> None:
+        self._executions = executions
+
+    def start_due(self, tx: Tx, limit: int) -> None:
+        """Start what is due, at most so many; the rest is due still."""
+        for name, position, due_ms in tx.rows("due schedules", tx.now_ms, limit):
+            self._run(tx, name, position, due_ms)
+
+    def _run(self, tx: Tx, name: str, position: int, due_ms: int) -> None:
+        schedule = schedules.load(tx, name)
+        cron = schedule.crons[position]
+        pk = int(tx.value("last key", "schedule_run") or 0) + 1
+        asked = _start_of(schedule, f"{cron.cron_expression} {cron.zone}", due_ms, tx.now_ms, tx.ids.run(pk))
+        workflow, reason = self._start(tx, name, asked)
+        state = "EXECUTED" if reason is None else "FAILED"
+        request = msgspec.json.encode(shown_start(schedule.start))
+        tx.run(
+            "add schedule run",
+            *(pk, name, due_ms, tx.now_ms, schedule.start.name, workflow, state, reason, cron.zone, request),
+        )
+        tx.run("forget schedule runs", name, RUNS_KEPT_PER_SCHEDULE)
+        schedules.set_due(tx, name, position, _next(schedule, position, due_ms, tx.now_ms))
+
+    def _start(self, tx: Tx, name: str, asked: Start) -> tuple[int | None, str | None]:
+        """(the workflow, None), or (None, why it could not be started): that is a failed run, and no more."""
+        try:
+            with tx.savepoint():
+                return self._executions.start(tx, asked), None
+        except ApiError as error:
+            why = error.in_one_line()
+            logger.warning("schedule %s could not start %s: %s", name, asked.name, why)
+        except Exception as error:
+            if is_fault_of_file(error):
+                raise
+            logger.exception("schedule %s could not start %s", name, asked.name)
+            why = f"{type(error).__name__}: {error}"
+        return None, why[:MAX_REASON_CHARS]
+
+
+def _start_of(schedule: Schedule, cron: str, due_ms: int, now_ms: int, run_id: str) -> Start:
+    """What is asked for, and what the workflow is told of the schedule, as Conductor tells it."""
+    told = {
+        "_startedByScheduler": schedule.name,
+        "_scheduledTime": due_ms,
+        "_executedTime": now_ms,
+        "_executionId": run_id,
+        "_schedulerCron": cron,
+    }
+    start = schedule.start
+    return replace(start, input={**(start.input or {}), **told}, created_by=schedule.created_by)
+
+
+def _next(schedule: Schedule, position: int, due_ms: int, now_ms: int) -> int | None:
+    try:
+        return schedule.next_due(position, due_ms, now_ms)
+    except CronError as error:  # it was read when it was saved: another machine, without that zone
+        logger.error("schedule %s is not due any more: %s", schedule.name, error)
+        return None

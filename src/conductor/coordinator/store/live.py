@@ -1,0 +1,448 @@
+"""What the writer keeps in memory of workflows that run, so that it need not read back what it has just written.
+
+The rows are the truth. Whatever is here can be thrown away at any moment and is read again from them; a part of a
+transaction that fails throws away all that it has touched. Only the writer's thread comes here.
+"""
+
+from __future__ import annotations
+
+import mmap
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, MutableSequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import astuple
+
+from conductor.coordinator.store.rows import (
+    DATA_WIDTH,
+    TASK_WIDTH,
+    WORKFLOW_WIDTH,
+    TaskData,
+    TaskRow,
+    WorkflowData,
+    WorkflowRow,
+    insert_of,
+    update_of,
+)
+from conductor.wire import TERMINAL_WORKFLOW_STATUSES
+
+if TYPE_CHECKING:
+    from conductor.coordinator.store.transaction import Tx
+
+#: Workflows kept at most, and the bytes of their payloads. Beyond that, the least recently used are read again.
+MAX_WORKFLOWS = 5_000
+MAX_BYTES = 24 * 1024 * 1024
+#: Finished tasks kept with a running workflow; of a longer one they are read again when they are asked for.
+MAX_FINISHED_TASKS = 1_000
+#: Facts about definitions and queues kept, and the bytes of their payloads.
+MAX_FACTS = 10_000
+MAX_FACT_BYTES = 24 * 1024 * 1024
+
+_INSERT_WORKFLOW = insert_of("workflow", WorkflowRow)
+_INSERT_WORKFLOW_DATA = insert_of("workflow_data", WorkflowData, "pk")
+_UPDATE_WORKFLOW = update_of("workflow", WorkflowRow)
+_UPDATE_WORKFLOW_DATA = update_of("workflow_data", WorkflowData)
+_INSERT_TASK = insert_of("task", TaskRow)
+_INSERT_TASK_DATA = insert_of("task_data", TaskData, "pk")
+_UPDATE_TASK = update_of("task", TaskRow)
+_UPDATE_TASK_DATA = update_of("task_data", TaskData)
+
+
+class LiveTask:
+    """One attempt at a task: its row, its payload, and whether they are written."""
+
+    __slots__ = ("data", "data_changed", "is_new", "name", "row", "row_changed", "state")
+
+    def __init__(self, row: TaskRow, data: TaskData, name: str, *, is_new: bool = False) -> None:
+        self.row = row
+        self.data = data
+        #: The name of its task type.
+        self.name = name
+        self.is_new = is_new
+        self.row_changed = is_new
+        self.data_changed = is_new
+        #: As the decider reads it, made when it is first asked for.
+        self.state: Any = None
+
+
+class LiveWorkflow:
+    """One workflow: its row and payload, its open tasks, and those finished ones that were asked for."""
+
+    __slots__ = (
+        "_absent",
+        "_by_ref",
+        "_changed",
+        "_tasks",
+        "by_id",
+        "data",
+        "data_changed",
+        "decoded",
+        "is_new",
+        "moving",
+        "queued",
+        "row",
+        "row_changed",
+        "size",
+        "whole",
+    )
+
+    def __init__(self, row: WorkflowRow, data: WorkflowData, *, is_new: bool = False) -> None:
+        self.row = row
+        self.data = data
+        self.is_new = is_new
+        self.row_changed = is_new
+        self.data_changed = is_new
+        #: Whether every task of the workflow is here: then nothing has to be looked up.
+        self.whole = is_new
+        #: Tasks whose consequences are not drawn yet: those that workers or sub-workflows are to end, and the others.
+        self.queued: dict[int, LiveTask] = {}
+        self.moving: dict[int, LiveTask] = {}
+        self._tasks: dict[int, LiveTask] = {}
+        self._by_ref: dict[str, LiveTask] = {}
+        self._absent: set[str] = set()
+        self._changed: dict[int, LiveTask] = {}
+        #: Tasks that the decider has seen, by their ids.
+        self.by_id: dict[str, LiveTask] = {}
+        #: The payload as the decider reads it, made when it is first asked for.
+        self.decoded: Any = None
+        self.size = _size_of(data)
+
+    # -- finding tasks
+
+    def task(self, tx: Tx, pk: int) -> LiveTask | None:
+        """The task with this key, if it belongs to the workflow."""
+        found = self._tasks.get(pk)
+        if found is not None or self.whole:
+            return found
+        row = tx.row("whole task", pk)
+        return self.read(row) if row is not None and row[1] == self.row.pk else None
+
+    def latest(self, tx: Tx, ref: str) -> LiveTask | None:
+        """The newest attempt under exactly this reference name."""
+        found = self._by_ref.get(ref)
+        if found is not None or self.whole or ref in self._absent:
+            return found
+        row = tx.row("latest task", self.row.pk, ref)
+        if row is None:
+            self._absent.add(ref)
+            return None
+        return self.read(row)
+
+    def pending(self) -> list[LiveTask]:
+        """All whose consequences are not drawn yet, in their order."""
+        return sorted([*self.moving.values(), *self.queued.values()], key=lambda task: task.row.pk)
+
+    def all(self, tx: Tx) -> list[LiveTask]:
+        """Every attempt, in order."""
+        if not self.whole:
+            for row in tx.rows("tasks of workflow", self.row.pk):
+                self.read(row)
+            self.whole = True
+        return sorted(self._tasks.values(), key=lambda task: (task.row.seq, task.row.pk))
+
+    def read(self, found: Any) -> LiveTask:
+        """A task as a statement found it, with its payload and the name of its type."""
+        pk = found[0]
+        known = self._tasks.get(pk)
+        if known is not None:
+            return known
+        row = TaskRow(*found[:TASK_WIDTH])
+        task = LiveTask(row, TaskData(*found[TASK_WIDTH : TASK_WIDTH + DATA_WIDTH]), found[TASK_WIDTH + DATA_WIDTH])
+        self._keep(task)
+        return task
+
+    def notice_whole(self) -> None:
+        """Tasks are numbered from 1: as many open ones as the last one's number are all there are."""
+        last = self._tasks.get(self.row.last_task or 0)
+        self.whole = self.row.last_task is None or (last is not None and len(self._tasks) == last.row.seq)
+
+    def _keep(self, task: LiveTask) -> None:
+        row = task.row
+        self._tasks[row.pk] = task
+        self.size += _size_of(task.data)
+        known = self._by_ref.get(row.ref)
+        if known is None or known.row.pk <= row.pk:
+            self._by_ref[row.ref] = task
+        self._sort(task)
+
+    def _sort(self, task: LiveTask) -> None:
+        row = task.row
+        self.queued.pop(row.pk, None)
+        self.moving.pop(row.pk, None)
+        if not row.executed:
+            (self.queued if _waits_for_others(row) else self.moving)[row.pk] = task
+
+    # -- changing
+
+    def add(self, tx: Tx, task: LiveTask) -> None:
+        """A new task."""
+        self._absent.discard(task.row.ref)
+        self._keep(task)
+        self._changed[task.row.pk] = task
+        tx.live.touch(self)
+
+    def change(self, tx: Tx, task: LiveTask, row: TaskRow, data: TaskData | None = None) -> None:
+        """A task as it is from now on."""
+        task.row = row
+        task.row_changed = True
+        task.state = None
+        if data is not None:
+            self.size += _size_of(data) - _size_of(task.data)
+            task.data = data
+            task.data_changed = True
+        self._sort(task)
+        self._changed[row.pk] = task
+        tx.live.touch(self)
+
+    def change_row(self, tx: Tx, row: WorkflowRow) -> None:
+        """The workflow as it is from now on."""
+        self.row = row
+        self.row_changed = True
+        tx.live.touch(self)
+
+    def change_data(self, tx: Tx, data: WorkflowData) -> None:
+        """Its payload as it is from now on."""
+        self.size += _size_of(data) - _size_of(self.data)
+        self.data = data
+        self.data_changed = True
+        self.decoded = None
+        tx.live.touch(self)
+
+    def drop(self, pks: Iterable[int]) -> None:
+        """These tasks are gone; their rows have been removed."""
+        self.by_id.clear()
+        for pk in pks:
+            for known in (self._tasks, self.queued, self.moving, self._changed):
+                known.pop(pk, None)
+        self._by_ref = {}
+        for task in sorted(self._tasks.values(), key=lambda task: task.row.pk):
+            self._by_ref[task.row.ref] = task
+
+    def take_changed(self) -> Iterable[LiveTask]:
+        """The tasks that were changed since they were last asked for."""
+        changed, self._changed = self._changed, {}
+        return changed.values()
+
+    def forget_finished(self) -> None:
+        """Keep what is open; what is finished is read again when it is asked for."""
+        if len(self._tasks) - len(self.queued) - len(self.moving) <= MAX_FINISHED_TASKS:
+            return
+        self._tasks = {**self.queued, **self.moving}
+        self._by_ref = {}
+        for task in sorted(self._tasks.values(), key=lambda task: task.row.pk):
+            self._by_ref[task.row.ref] = task
+        self._absent.clear()
+        self.by_id.clear()
+        self.whole = False
+        self.size = _size_of(self.data) + sum(_size_of(task.data) for task in self._tasks.values())
+
+
+class LiveSet:
+    """The running workflows that the writer has at hand, and facts about definitions and queues."""
+
+    def __init__(self, step: MutableSequence[int] | mmap.mmap | None = None) -> None:
+        self._limit = MAX_WORKFLOWS
+        #: The workflow of the step under way, as eight bytes that outlive the process (file.py).
+        self.step: Any = bytearray(8) if step is None else step
+        #: Workflows in whose steps the process has died, and how often in a row.
+        self.suspects: dict[int, int] = {}
+        self._workflows: OrderedDict[int, LiveWorkflow] = OrderedDict()
+        #: What the present caller has changed and not written, and all that it has changed.
+        self.dirty: dict[int, LiveWorkflow] = {}
+        self._touched: set[int] = set()
+        #: Rows of tasks whose workflows are not at hand.
+        self.loose: dict[int, TaskRow] = {}
+        #: What is known of definitions and queues; see `fact`.
+        self.facts: dict[Any, Any] = {}
+        self._fact_bytes = 0
+        self._last_task = self._last_workflow = 0
+        self._grown = 0
+        #: Ids that the present caller has given to new tasks, and their keys.
+        self.new_tasks: dict[str, int] = {}
+        #: Nothing is due before this time. 0: not known.
+        self.nothing_due_before_ms = 0
+
+    # -- workflows
+
+    def workflow(self, tx: Tx, pk: int) -> LiveWorkflow | None:
+        """A workflow with its open tasks; None if there is none."""
+        known = self._workflows.get(pk)
+        if known is not None:
+            self._workflows.move_to_end(pk)
+            return known
+        self.load(tx, [pk])
+        return self._workflows.get(pk)
+
+    def load(self, tx: Tx, pks: Iterable[int]) -> None:
+        """Bring workflows to hand: two statements, however many they are."""
+        missing = [pk for pk in dict.fromkeys(pks) if pk not in self._workflows]
+        for start in range(0, len(missing), 500):
+            some = missing[start : start + 500]
+            marks = ", ".join("?" * len(some))
+            for found in tx.select(_WORKFLOWS.format(marks), some):
+                live = LiveWorkflow(WorkflowRow(*found[:WORKFLOW_WIDTH]), WorkflowData(*found[WORKFLOW_WIDTH + 1 :]))
+                self._workflows[live.row.pk] = live
+            for found in tx.select(_PENDING.format(marks), some):
+                self._workflows[found[1]].read(found)
+            for pk in some:
+                if pk in self._workflows:
+                    self._workflows[pk].notice_whole()
+
+    def add(self, live: LiveWorkflow) -> None:
+        """A new workflow."""
+        self._workflows[live.row.pk] = live
+        self.touch(live)
+
+    def touch(self, live: LiveWorkflow) -> None:
+        """Something of it was changed."""
+        self.dirty[live.row.pk] = live
+        self._touched.add(live.row.pk)
+
+    def change_row(self, tx: Tx, row: TaskRow) -> None:
+        """A task's row as it is from now on, whether its workflow is at hand or not."""
+        live = self._workflows.get(row.workflow)
+        task = live.task(tx, row.pk) if live is not None else None
+        if live is not None and task is not None:
+            live.change(tx, task, row)
+        else:
+            self.loose[row.pk] = row
+
+    def forget(self, *pks: int) -> None:
+        """Somebody changes the rows of these workflows directly."""
+        for pk in pks:
+            self._workflows.pop(pk, None)
+
+    def new_task_id(self, tx: Tx) -> str:
+        """The id of a task that is going to be added; `new_tasks` has its key."""
+        self._last_task = (self._last_task or int(tx.value("last key", "task") or 0)) + 1
+        task_id = tx.ids.task(self._last_task)
+        self.new_tasks[task_id] = self._last_task
+        return task_id
+
+    def new_workflow_pk(self, tx: Tx) -> int:
+        """The key of a workflow that is going to be added."""
+        self._last_workflow = (self._last_workflow or int(tx.value("last key", "workflow") or 0)) + 1
+        return self._last_workflow
+
+    # -- facts
+
+    def fact(self, key: Any, read: Callable[[], Any]) -> Any:
+        """What `read` gives, remembered until definitions change."""
+        if key in self.facts:
+            return self.facts[key]
+        found = self.facts[key] = read()
+        parts = found if isinstance(found, tuple) else ()
+        self._fact_bytes += 200 + sum(len(part) for part in parts if isinstance(part, bytes | str))
+        if len(self.facts) > MAX_FACTS or self._fact_bytes > MAX_FACT_BYTES:
+            self.forget_facts()
+        return found
+
+    def forget_facts(self) -> None:
+        """Definitions or queues have changed."""
+        self.facts.clear()
+        self._fact_bytes = 0
+
+    # -- writing
+
+    def write(self, db: sqlite3.Connection) -> None:
+        """Write all that was changed: each row once, rows of a kind together."""
+        if not (self.dirty or self.loose):
+            return
+        dirty, self.dirty = self.dirty, {}
+        loose, self.loose = self.loose, {}
+        values: dict[str, list[Any]] = {statement: [] for statement in _IN_ORDER}
+        for live in dirty.values():
+            _collect(values, live, _WORKFLOW_STATEMENTS)
+            for task in live.take_changed():
+                _collect(values, task, _TASK_STATEMENTS)
+        for row in loose.values():
+            values[_UPDATE_TASK].append((*astuple(row)[1:], row.pk))
+        for statement, rows in values.items():
+            if len(rows) == 1:
+                db.execute(statement, rows[0])
+            elif rows:
+                db.executemany(statement, rows)
+
+    def discard(self) -> None:
+        """The present caller has failed: what it has touched is read again."""
+        self.forget(*self._touched)
+        self._touched.clear()
+        self.new_tasks.clear()
+        self.dirty.clear()
+        self.loose.clear()
+        self.forget_facts()
+        self.nothing_due_before_ms = 0
+
+    def settle(self, wake_at_ms: int | None) -> None:
+        """The present caller is done, and something is due at `wake_at_ms`. What has ended is let go."""
+        if wake_at_ms is not None:
+            self.nothing_due_before_ms = min(self.nothing_due_before_ms, wake_at_ms)
+        for pk in self._touched:
+            live = self._workflows.get(pk)
+            if live is None:
+                continue
+            if live.row.status in TERMINAL_WORKFLOW_STATUSES:
+                del self._workflows[pk]
+            else:
+                live.forget_finished()
+                self._grown += live.size
+        self._touched.clear()
+        self.new_tasks.clear()
+
+    def trim(self) -> None:
+        """Let the least recently used go until the rest is within its bounds."""
+        while len(self._workflows) > self._limit:
+            self._workflows.popitem(last=False)
+        if self._grown <= MAX_BYTES // 8:
+            return
+        self._grown = 0  # adding all up takes time, so it is done now and then
+        size = sum(live.size for live in self._workflows.values())
+        while size > MAX_BYTES and self._workflows:
+            size -= self._workflows.popitem(last=False)[1].size
+
+    def clear(self) -> None:
+        """The transaction has failed: nothing here can be trusted."""
+        self._workflows.clear()
+        self._last_task = self._last_workflow = 0
+        self.discard()
+
+
+_WORKFLOWS = "SELECT w.*, d.* FROM workflow w JOIN workflow_data d ON d.pk = w.pk WHERE w.pk IN ({})"
+_PENDING = (
+    "SELECT t.*, d.input, d.output, d.reason, d.reports, d.definition, y.name "
+    "FROM task t JOIN task_data d ON d.pk = t.pk JOIN task_type y ON y.pk = t.type "
+    "WHERE t.workflow IN ({}) AND t.executed = 0 ORDER BY t.pk"
+)
+
+
+#: (insert row, insert payload, update row, update payload)
+_WORKFLOW_STATEMENTS = (_INSERT_WORKFLOW, _INSERT_WORKFLOW_DATA, _UPDATE_WORKFLOW, _UPDATE_WORKFLOW_DATA)
+_TASK_STATEMENTS = (_INSERT_TASK, _INSERT_TASK_DATA, _UPDATE_TASK, _UPDATE_TASK_DATA)
+#: A task refers to its workflow, so workflows are written first.
+_IN_ORDER = (*_WORKFLOW_STATEMENTS, *_TASK_STATEMENTS)
+
+
+def _collect(values: dict[str, list[Any]], one: LiveWorkflow | LiveTask, statements: tuple[str, str, str, str]) -> None:
+    """What must be written of a workflow or a task, and from now on is."""
+    pk = one.row.pk
+    if one.is_new:
+        values[statements[0]].append(astuple(one.row))
+        values[statements[1]].append((pk, *astuple(one.data)))
+    else:
+        if one.row_changed:
+            values[statements[2]].append((*astuple(one.row)[1:], pk))
+        if one.data_changed:
+            values[statements[3]].append((*astuple(one.data), pk))
+    one.is_new = one.row_changed = one.data_changed = False
+
+
+def _waits_for_others(row: TaskRow) -> bool:
+    """Whether a worker or a sub-workflow has to end before there is anything to decide about a task."""
+    if row.status not in ("SCHEDULED", "IN_PROGRESS"):
+        return False
+    return row.queue is not None or (row.sub_workflow is not None and row.due_at_ms is None)
+
+
+def _size_of(data: TaskData | WorkflowData) -> int:
+    return 400 + len(data.input) + len(data.output or b"")

@@ -1,0 +1,123 @@
+"""The rows of tasks and workflows, as the schema has them."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from conductor.wire import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES
+
+
+class TaskRow(Struct, frozen=True):
+    """The columns of `task`, in the order of the schema. `..._at_ms`, `..._until_ms` and `..._since_ms` are moments."""
+
+    pk: int
+    workflow: int
+    queue: int | None
+    type: int
+    operator: str
+    ref: str
+    seq: int
+    iteration: int
+    status: str
+    priority: int
+    retry_count: int
+    retried_task: int | None
+    retried: int
+    executed: int
+    poll_count: int
+    scheduled_ms: int
+    first_scheduled_ms: int
+    started_ms: int
+    updated_ms: int
+    ended_ms: int
+    start_delay_s: int
+    callback_after_s: int
+    worker_id: str | None
+    lease_no: int
+    lease_until_ms: int | None
+    response_timeout_ms: int
+    timeout_ms: int
+    poll_timeout_ms: int
+    total_timeout_ms: int
+    alerted: int
+    ready_since_ms: int | None
+    due_at_ms: int | None
+    wake_at_ms: int | None
+    sub_workflow: int | None
+    #: JSON: the workers that held it before its present holder, the last few
+    former_workers: str | None = None
+
+    @property
+    def terminal(self) -> bool:
+        """Whether it never changes again."""
+        return self.status in TERMINAL_TASK_STATUSES
+
+
+class TaskData(Struct, frozen=True):
+    """The payload of a task: JSON as it is stored."""
+
+    input: bytes
+    output: bytes | None = None
+    reason: str | None = None
+    #: lease number → [report id, verdict]
+    reports: bytes | None = None
+    #: The task as a workflow definition would have it, if none has (`state.Own`).
+    definition: bytes | None = None
+
+
+class WorkflowRow(Struct, frozen=True):
+    """The columns of `workflow`, in the order of the schema."""
+
+    pk: int
+    name: str
+    version: int
+    snapshot: int
+    status: str
+    priority: int
+    correlation_id: str | None
+    idempotency_key: str | None
+    parent_task: int | None
+    created_ms: int
+    updated_ms: int
+    ended_ms: int | None = None
+    retried_ms: int = 0
+    wake_at_ms: int | None = None
+    last_task: int | None = None
+    restless: int = 0
+    #: The trace that it belongs to, if whoever started it has one.
+    traceparent: str | None = None
+
+    @property
+    def terminal(self) -> bool:
+        """Whether it is over."""
+        return self.status in TERMINAL_WORKFLOW_STATUSES
+
+
+class WorkflowData(Struct, frozen=True):
+    """The payload of a workflow: JSON as it is stored."""
+
+    input: bytes
+    output: bytes | None = None
+    variables: bytes | None = None
+    task_to_domain: bytes | None = None
+    reason: str | None = None
+    created_by: str | None = None
+    failed_task: int | None = None
+
+
+#: How many columns of a joined row belong to the task, to its payload, to the workflow.
+TASK_WIDTH = len(TaskRow.__struct_fields__)
+DATA_WIDTH = len(TaskData.__struct_fields__)
+WORKFLOW_WIDTH = len(WorkflowRow.__struct_fields__)
+
+
+def insert_of(table: str, row: type[Struct], *key: str) -> str:
+    """The statement that adds a whole row; `key` names columns in front of those of the class."""
+    columns = (*key, *row.__struct_fields__)
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - our own names
+
+
+def update_of(table: str, row: type[Struct]) -> str:
+    """The statement that replaces all of a row but its key, which is bound last."""
+    columns = [name for name in row.__struct_fields__ if name != "pk"]
+    return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in columns)} WHERE pk = ?"  # noqa: S608 - our own names

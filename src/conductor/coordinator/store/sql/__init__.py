@@ -1,0 +1,33 @@
+"""SQL in files beside this one: each statement follows a line `-- name: <its name>`."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+
+def _load() -> dict[str, str]:
+    named: dict[str, str] = {}
+    for file in (
+        "tasks.sql", "workflows.sql", "definitions.sql", "schedules.sql", "settings.sql", "events.sql", "views.sql",
+    ):  # fmt: skip
+        for name, statement in _chunks(file, "-- name: "):
+            if name in named:
+                raise ValueError(f"two SQL statements are named {name!r}")
+            named[name] = statement
+    return named
+
+
+def _chunks(file: str, mark: str) -> list[tuple[str, str]]:
+    chunks = files(__name__).joinpath(file).read_text("utf-8").split(mark)[1:]
+    parted = [chunk.partition("\n") for chunk in chunks]
+    return [(name.strip(), statement.strip()) for name, _, statement in parted]
+
+
+#: The version of `schema.sql`.
+SCHEMA_VERSION = 4
+#: The schema of a new file.
+SCHEMA = files(__name__).joinpath("schema.sql").read_text("utf-8")
+#: What takes a file from version n to n + 1.
+MIGRATIONS: dict[int, str] = {int(version): script for version, script in _chunks("migrations.sql", "-- from: ")}
+#: Every named statement.
+STATEMENTS = _load()

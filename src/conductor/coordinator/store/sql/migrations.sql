@@ -1,0 +1,81 @@
+-- What takes a file from one version of the schema to the next. Released steps are never edited.
+
+-- from: 1
+ALTER TABLE task RENAME COLUMN kind TO operator;
+ALTER TABLE task RENAME COLUMN lease_ms TO lease_until_ms;
+ALTER TABLE task RENAME COLUMN response_ms TO response_timeout_ms;
+ALTER TABLE task RENAME COLUMN poll_ms TO poll_timeout_ms;
+ALTER TABLE task RENAME COLUMN total_ms TO total_timeout_ms;
+ALTER TABLE task RENAME COLUMN ready_ms TO ready_since_ms;
+ALTER TABLE task RENAME COLUMN due_ms TO due_at_ms;
+ALTER TABLE task RENAME COLUMN wake_ms TO wake_at_ms;
+ALTER TABLE task ADD COLUMN former_workers TEXT;
+ALTER TABLE workflow RENAME COLUMN wake_ms TO wake_at_ms;
+ALTER TABLE workflow ADD COLUMN restless INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE task_data DROP COLUMN more;
+ALTER TABLE task_data ADD COLUMN reports BLOB;
+UPDATE task_data SET reports = CAST((
+  SELECT json_group_object(CAST(lease_no AS TEXT), json_array(report_id, verdict)) FROM report WHERE task = task_data.pk
+) AS BLOB) WHERE pk IN (SELECT task FROM report);
+DROP TABLE report;
+CREATE TABLE suspect (workflow INTEGER PRIMARY KEY, times INTEGER NOT NULL);
+
+-- from: 2
+ALTER TABLE workflow ADD COLUMN traceparent TEXT;
+ALTER TABLE task_data ADD COLUMN definition BLOB;
+CREATE INDEX task_sub_workflow ON task (sub_workflow) WHERE sub_workflow IS NOT NULL AND executed = 0;
+CREATE TABLE schedule (
+  name TEXT PRIMARY KEY,
+  workflow_name TEXT NOT NULL,
+  paused INTEGER NOT NULL,
+  body BLOB NOT NULL,
+  created_ms INTEGER NOT NULL,
+  updated_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE schedule_due (
+  schedule TEXT NOT NULL REFERENCES schedule,
+  position INTEGER NOT NULL,
+  at_ms INTEGER NOT NULL,
+  PRIMARY KEY (schedule, position)
+) WITHOUT ROWID;
+CREATE INDEX schedule_due_at ON schedule_due (at_ms);
+CREATE TABLE schedule_run (
+  pk INTEGER PRIMARY KEY AUTOINCREMENT,
+  schedule TEXT NOT NULL,
+  due_ms INTEGER NOT NULL,
+  ran_ms INTEGER NOT NULL,
+  workflow_name TEXT NOT NULL,
+  workflow INTEGER,
+  state TEXT NOT NULL,
+  reason TEXT,
+  zone TEXT NOT NULL,
+  request BLOB NOT NULL
+);
+CREATE INDEX schedule_run_of ON schedule_run (schedule, pk);
+CREATE TABLE secret (
+  name TEXT PRIMARY KEY,
+  value BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE event_handler (
+  name TEXT PRIMARY KEY,
+  event TEXT NOT NULL,
+  active INTEGER NOT NULL,
+  body BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX event_handler_of ON event_handler (event);
+CREATE TABLE event (
+  pk INTEGER PRIMARY KEY AUTOINCREMENT,
+  event TEXT NOT NULL,
+  payload BLOB NOT NULL,
+  published_ms INTEGER NOT NULL
+);
+
+-- from: 3
+CREATE TABLE turn (
+  workflow INTEGER PRIMARY KEY,
+  name TEXT NOT NULL,
+  key TEXT NOT NULL,
+  place INTEGER,
+  asked BLOB
+);
+CREATE INDEX turn_line ON turn (name, key, place);

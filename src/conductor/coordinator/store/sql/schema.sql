@@ -1,0 +1,226 @@
+-- The whole schema, version 4. Integer keys everywhere; public ids are derived from them (ids.py).
+-- Hot rows (task, workflow) stay small: JSON lives in *_data. The partial indexes hold only what is
+-- unfinished, so that the cost of a task does not grow with what is done.
+
+CREATE TABLE meta (
+  key TEXT PRIMARY KEY,
+  value BLOB NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE task_type (
+  pk INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  definition BLOB,                 -- JSON; NULL while nobody registered the type
+  concurrent_limit INTEGER NOT NULL DEFAULT 0,
+  rate_limit INTEGER NOT NULL DEFAULT 0,
+  rate_window_ms INTEGER NOT NULL DEFAULT 1000
+);
+
+CREATE TABLE queue (
+  pk INTEGER PRIMARY KEY,
+  type INTEGER NOT NULL REFERENCES task_type,
+  domain TEXT NOT NULL,            -- '' = no domain
+  UNIQUE (type, domain)
+);
+
+-- When a rate-limited type was started; rows older than its window are deleted by the next poll.
+CREATE TABLE rate_start (
+  type INTEGER NOT NULL,
+  at_ms INTEGER NOT NULL
+);
+CREATE INDEX rate_start_window ON rate_start (type, at_ms);
+
+CREATE TABLE workflow_def (
+  name TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  body BLOB NOT NULL,
+  created_ms INTEGER NOT NULL,
+  updated_ms INTEGER NOT NULL,
+  PRIMARY KEY (name, version)
+) WITHOUT ROWID;
+
+CREATE TABLE json_schema (
+  name TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  body BLOB NOT NULL,
+  PRIMARY KEY (name, version)
+) WITHOUT ROWID;
+
+-- A workflow definition together with the task definitions it was started with; shared by all starts.
+-- Its key is a digest of its body: the same content has the same key, whatever was rolled back in between.
+CREATE TABLE snapshot (
+  pk INTEGER PRIMARY KEY,
+  body BLOB NOT NULL
+);
+
+CREATE TABLE workflow (
+  pk INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  snapshot INTEGER NOT NULL REFERENCES snapshot,
+  status TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  correlation_id TEXT,
+  idempotency_key TEXT,
+  parent_task INTEGER,
+  created_ms INTEGER NOT NULL,
+  updated_ms INTEGER NOT NULL,
+  ended_ms INTEGER,
+  retried_ms INTEGER NOT NULL DEFAULT 0,
+  wake_at_ms INTEGER,              -- when its own timeout, or a wait inside it, is due
+  last_task INTEGER,               -- the task that was scheduled last
+  restless INTEGER NOT NULL DEFAULT 0,     -- tasks made since it last waited for anything
+  traceparent TEXT                 -- the trace that it belongs to
+);
+CREATE INDEX workflow_open ON workflow (name, pk) WHERE ended_ms IS NULL;
+CREATE INDEX workflow_wake ON workflow (wake_at_ms) WHERE wake_at_ms IS NOT NULL;
+CREATE INDEX workflow_ended ON workflow (ended_ms) WHERE ended_ms IS NOT NULL;
+CREATE INDEX workflow_correlated ON workflow (correlation_id) WHERE correlation_id IS NOT NULL;
+CREATE INDEX workflow_idempotent ON workflow (name, idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX workflow_snapshot ON workflow (snapshot);
+CREATE INDEX workflow_parent ON workflow (parent_task) WHERE parent_task IS NOT NULL;
+
+-- Workflows under a limit by key (rateLimitConfig) that have not ended.
+CREATE TABLE turn (
+  workflow INTEGER PRIMARY KEY,
+  name TEXT NOT NULL,
+  key TEXT NOT NULL,
+  place INTEGER,                   -- its place among those that wait; NULL: it runs
+  asked BLOB                       -- JSON: what to do when its turn comes; NULL: its first step
+);
+CREATE INDEX turn_line ON turn (name, key, place);
+
+CREATE TABLE workflow_data (
+  pk INTEGER PRIMARY KEY,
+  input BLOB NOT NULL,
+  output BLOB,
+  variables BLOB,
+  task_to_domain BLOB,
+  reason TEXT,
+  created_by TEXT,
+  failed_task INTEGER
+);
+
+CREATE TABLE task (
+  pk INTEGER PRIMARY KEY AUTOINCREMENT,
+  workflow INTEGER NOT NULL REFERENCES workflow,
+  queue INTEGER REFERENCES queue,  -- NULL: a system task, nobody polls it
+  type INTEGER NOT NULL REFERENCES task_type,
+  operator TEXT NOT NULL,
+  ref TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  iteration INTEGER NOT NULL DEFAULT 0,
+  status TEXT NOT NULL,
+  priority INTEGER NOT NULL DEFAULT 0,
+  retry_count INTEGER NOT NULL DEFAULT 0,
+  retried_task INTEGER,            -- the attempt before this one
+  retried INTEGER NOT NULL DEFAULT 0,
+  executed INTEGER NOT NULL DEFAULT 0,
+  poll_count INTEGER NOT NULL DEFAULT 0,
+  scheduled_ms INTEGER NOT NULL,
+  first_scheduled_ms INTEGER NOT NULL,
+  started_ms INTEGER NOT NULL DEFAULT 0,
+  updated_ms INTEGER NOT NULL DEFAULT 0,
+  ended_ms INTEGER NOT NULL DEFAULT 0,
+  start_delay_s INTEGER NOT NULL DEFAULT 0,
+  callback_after_s INTEGER NOT NULL DEFAULT 0,
+  worker_id TEXT,
+  lease_no INTEGER NOT NULL DEFAULT 0,
+  lease_until_ms INTEGER,                -- end of the open lease; NULL: no open lease
+  response_timeout_ms INTEGER NOT NULL,
+  timeout_ms INTEGER NOT NULL DEFAULT 0,
+  poll_timeout_ms INTEGER NOT NULL DEFAULT 0,      -- poll timeout
+  total_timeout_ms INTEGER NOT NULL DEFAULT 0,     -- total timeout, over all attempts
+  alerted INTEGER NOT NULL DEFAULT 0,      -- an ALERT_ONLY timeout was logged: once is enough
+  ready_since_ms INTEGER,                -- pollable since; NULL: not in the queue
+  due_at_ms INTEGER,                  -- becomes pollable (or, for a WAIT, complete) at
+  wake_at_ms INTEGER,                 -- the nearest moment at which a rule must look at this task
+  sub_workflow INTEGER,
+  former_workers TEXT              -- JSON: the workers that held it before, the last few
+);
+CREATE INDEX task_ready ON task (queue, priority DESC, ready_since_ms, pk) WHERE ready_since_ms IS NOT NULL;
+CREATE INDEX task_wake ON task (wake_at_ms) WHERE wake_at_ms IS NOT NULL;
+CREATE INDEX task_leased ON task (type) WHERE lease_until_ms IS NOT NULL;   -- counts for concurrency limits
+CREATE INDEX task_delayed ON task (queue) WHERE due_at_ms IS NOT NULL;
+CREATE INDEX task_pending ON task (workflow, pk) WHERE executed = 0;
+CREATE INDEX task_ref ON task (workflow, ref, pk);
+CREATE INDEX task_sub_workflow ON task (sub_workflow) WHERE sub_workflow IS NOT NULL AND executed = 0;
+
+CREATE TABLE task_data (
+  pk INTEGER PRIMARY KEY,
+  input BLOB NOT NULL,
+  output BLOB,
+  reason TEXT,
+  definition BLOB,                 -- JSON: the task as a definition would have it, if it was made at run time
+  reports BLOB                     -- JSON: lease number -> [report id, verdict]; the same report again is told the same
+);
+
+CREATE TABLE task_log (
+  pk INTEGER PRIMARY KEY,
+  task_id TEXT NOT NULL,           -- text: Conductor keeps lines for ids it does not know
+  at_ms INTEGER NOT NULL,
+  line TEXT NOT NULL
+);
+CREATE INDEX task_log_task ON task_log (task_id);
+
+-- Workflows that were being decided on when the process died, and how often in a row.
+CREATE TABLE suspect (
+  workflow INTEGER PRIMARY KEY,
+  times INTEGER NOT NULL
+);
+
+-- What is started by the clock.
+CREATE TABLE schedule (
+  name TEXT PRIMARY KEY,
+  workflow_name TEXT NOT NULL,
+  paused INTEGER NOT NULL,
+  body BLOB NOT NULL,              -- JSON: all of it
+  created_ms INTEGER NOT NULL,
+  updated_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- When each cron expression of a schedule is due next. None for one that is paused or has come to its end.
+CREATE TABLE schedule_due (
+  schedule TEXT NOT NULL REFERENCES schedule,
+  position INTEGER NOT NULL,       -- which of its expressions
+  at_ms INTEGER NOT NULL,
+  PRIMARY KEY (schedule, position)
+) WITHOUT ROWID;
+CREATE INDEX schedule_due_at ON schedule_due (at_ms);
+
+-- What schedules have started, or could not start.
+CREATE TABLE schedule_run (
+  pk INTEGER PRIMARY KEY AUTOINCREMENT,
+  schedule TEXT NOT NULL,
+  due_ms INTEGER NOT NULL,
+  ran_ms INTEGER NOT NULL,
+  workflow_name TEXT NOT NULL,
+  workflow INTEGER,                -- NULL: it could not be started
+  state TEXT NOT NULL,
+  reason TEXT,
+  zone TEXT NOT NULL,
+  request BLOB NOT NULL            -- JSON: the request to start, as the schedule had it then
+);
+CREATE INDEX schedule_run_of ON schedule_run (schedule, pk);
+
+-- Secrets of the API, encrypted.
+CREATE TABLE secret (
+  name TEXT PRIMARY KEY,
+  value BLOB NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE event_handler (
+  name TEXT PRIMARY KEY,
+  event TEXT NOT NULL,
+  active INTEGER NOT NULL,
+  body BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX event_handler_of ON event_handler (event);
+
+-- Events that were published and not acted on yet.
+CREATE TABLE event (
+  pk INTEGER PRIMARY KEY AUTOINCREMENT,
+  event TEXT NOT NULL,
+  payload BLOB NOT NULL,
+  published_ms INTEGER NOT NULL
+);

@@ -1,0 +1,136 @@
+-- name: last key
+SELECT seq FROM sqlite_sequence WHERE name = ?
+
+-- name: task
+SELECT * FROM task WHERE pk = ?
+
+-- name: task data
+SELECT input, output, reason, reports, definition FROM task_data WHERE pk = ?
+
+-- name: whole task
+SELECT t.*, d.input, d.output, d.reason, d.reports, d.definition, y.name
+FROM task t JOIN task_data d ON d.pk = t.pk JOIN task_type y ON y.pk = t.type
+WHERE t.pk = ?
+
+-- name: latest task
+SELECT t.*, d.input, d.output, d.reason, d.reports, d.definition, y.name
+FROM task t JOIN task_data d ON d.pk = t.pk JOIN task_type y ON y.pk = t.type
+WHERE t.workflow = ? AND t.ref = ? ORDER BY t.pk DESC LIMIT 1
+
+-- name: tasks of workflow
+SELECT t.*, d.input, d.output, d.reason, d.reports, d.definition, y.name
+FROM task t JOIN task_data d ON d.pk = t.pk JOIN task_type y ON y.pk = t.type
+WHERE t.workflow = ? ORDER BY t.seq, t.pk
+
+-- name: newest round
+SELECT max(pk) FROM task
+WHERE workflow = :workflow AND ref > :ref || '__' AND ref < :ref || '__:'
+  AND replace(substr(ref, length(:ref) + 3), '__', '') NOT GLOB '*[^0-9]*'
+
+-- name: ready tasks
+SELECT t.*, d.input, d.output, d.reason, d.reports, d.definition, w.name, w.snapshot, w.correlation_id, w.priority,
+  w.traceparent
+FROM task t JOIN task_data d ON d.pk = t.pk JOIN workflow w ON w.pk = t.workflow
+WHERE t.queue = ? AND t.ready_since_ms IS NOT NULL
+ORDER BY t.priority DESC, t.ready_since_ms, t.pk
+LIMIT ?
+
+-- name: is ready
+SELECT 1 FROM task WHERE queue = ? AND ready_since_ms IS NOT NULL LIMIT 1
+
+-- name: due tasks
+SELECT * FROM task WHERE wake_at_ms <= ? ORDER BY wake_at_ms LIMIT ?
+
+-- name: nearest wake
+SELECT min(at) FROM (
+  SELECT min(wake_at_ms) AS at FROM task WHERE wake_at_ms IS NOT NULL
+  UNION ALL
+  SELECT min(wake_at_ms) FROM workflow WHERE wake_at_ms IS NOT NULL
+  UNION ALL
+  SELECT min(at_ms) FROM schedule_due WHERE NOT EXISTS (SELECT 1 FROM meta WHERE key = 'schedules paused')
+  UNION ALL
+  SELECT min(published_ms) FROM event
+)
+
+-- name: in progress of type
+SELECT count(*) FROM task WHERE type = ? AND lease_until_ms IS NOT NULL
+
+-- name: forget rate starts
+DELETE FROM rate_start WHERE type = ? AND at_ms <= ?
+
+-- name: rate starts
+SELECT count(*) FROM rate_start WHERE type = ?
+
+-- name: rate start at
+SELECT at_ms FROM rate_start WHERE type = ? ORDER BY at_ms LIMIT 1 OFFSET ?
+
+-- name: add rate start
+INSERT INTO rate_start (type, at_ms) VALUES (?, ?)
+
+-- name: add log
+INSERT INTO task_log (task_id, at_ms, line) VALUES (?, ?, ?)
+
+-- name: logs
+SELECT line, at_ms FROM task_log WHERE task_id = ? ORDER BY pk
+
+-- name: open tasks of workflow
+SELECT * FROM task WHERE workflow = ? AND executed = 0 AND ended_ms = 0 ORDER BY pk
+
+-- name: open tasks of type
+SELECT t.* FROM task t WHERE t.type = ? AND t.pk > ? AND t.queue IS NOT NULL
+  AND (t.lease_until_ms IS NOT NULL OR t.ready_since_ms IS NOT NULL OR t.due_at_ms IS NOT NULL)
+  ORDER BY t.pk LIMIT ?
+
+-- name: held tasks of queue
+SELECT * FROM task WHERE queue = ? AND lease_until_ms IS NOT NULL
+
+-- name: end task unread
+UPDATE task SET status = 'CANCELED', executed = 1, ended_ms = ?, lease_until_ms = NULL, ready_since_ms = NULL,
+  due_at_ms = NULL, wake_at_ms = NULL
+WHERE pk = ?
+
+-- name: failed tasks
+SELECT t.ref, y.name FROM task t JOIN task_type y ON y.pk = t.type
+WHERE t.workflow = ? AND (t.status IN ('FAILED', 'FAILED_WITH_TERMINAL_ERROR') OR t.pk = ?) ORDER BY t.pk
+
+-- name: remove task
+DELETE FROM task WHERE pk = ?
+
+-- name: remove task data
+DELETE FROM task_data WHERE pk = ?
+
+-- name: remove task logs
+DELETE FROM task_log WHERE task_id = ?
+
+-- name: keys of tasks
+SELECT pk FROM task WHERE workflow = ? ORDER BY pk
+
+-- name: payload of workflow
+SELECT total(length(d.input) + coalesce(length(d.output), 0)) FROM task t JOIN task_data d ON d.pk = t.pk
+WHERE t.workflow = ?
+
+-- name: queue size
+SELECT count(*) FROM task WHERE queue = ? AND ready_since_ms IS NOT NULL
+
+-- name: queue delayed
+SELECT count(*) FROM task WHERE queue = ? AND due_at_ms IS NOT NULL
+
+-- name: all queues
+SELECT task_type.name, queue.domain, queue.pk, queue.type FROM queue JOIN task_type ON task_type.pk = queue.type
+ORDER BY task_type.name, queue.domain
+
+-- name: limited type
+SELECT name FROM task_type WHERE pk = ? AND concurrent_limit > 0
+
+-- name: rate limited queues
+SELECT task_type.name, queue.domain, queue.pk, task_type.pk, task_type.concurrent_limit, task_type.rate_limit,
+  task_type.rate_window_ms
+FROM task_type JOIN queue ON queue.type = task_type.pk
+WHERE task_type.rate_limit > 0
+
+-- name: tasks waiting for workflow
+SELECT pk FROM task WHERE sub_workflow = ? AND sub_workflow IS NOT NULL AND executed = 0 ORDER BY pk
+
+-- name: pending tasks of type
+SELECT t.pk FROM task t JOIN task_type y ON y.pk = t.type
+WHERE y.name = ? AND t.executed = 0 AND t.status IN ('SCHEDULED', 'IN_PROGRESS') ORDER BY t.pk LIMIT ? OFFSET ?

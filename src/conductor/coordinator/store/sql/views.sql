@@ -1,0 +1,58 @@
+-- What people look at. Nothing here may take longer because more is finished.
+
+-- name: open workflows
+SELECT count(*) FROM workflow WHERE ended_ms IS NULL
+
+-- name: open workflows by name
+SELECT name, count(*) FROM workflow WHERE ended_ms IS NULL GROUP BY name
+
+-- name: lately ended
+SELECT status, count(*) FROM (
+  SELECT status FROM workflow WHERE ended_ms > ? ORDER BY ended_ms DESC LIMIT ?
+) GROUP BY status
+
+-- name: ready by queue
+SELECT queue, count(*), min(ready_since_ms) FROM task WHERE ready_since_ms IS NOT NULL GROUP BY queue
+
+-- name: delayed by queue
+SELECT queue, count(*) FROM task WHERE due_at_ms IS NOT NULL AND queue IS NOT NULL GROUP BY queue
+
+-- name: leased by queue
+SELECT queue, worker_id, count(*), min(started_ms) FROM task
+WHERE lease_until_ms IS NOT NULL AND queue IS NOT NULL GROUP BY queue, worker_id
+
+-- name: leased of queue
+SELECT count(*) FROM task WHERE type = ? AND queue = ? AND lease_until_ms IS NOT NULL
+
+-- name: queues of all types
+SELECT queue.pk, task_type.name, queue.domain, task_type.pk, task_type.concurrent_limit, task_type.rate_limit,
+  task_type.rate_window_ms
+FROM queue JOIN task_type ON task_type.pk = queue.type ORDER BY task_type.name, queue.domain
+
+-- name: queue with limits
+SELECT queue.pk, task_type.name, queue.domain, task_type.pk, task_type.concurrent_limit, task_type.rate_limit,
+  task_type.rate_window_ms
+FROM queue JOIN task_type ON task_type.pk = queue.type WHERE queue.pk = ?
+
+-- name: newest queued tasks
+SELECT queue, status, scheduled_ms + 1000 * start_delay_s, started_ms, ended_ms FROM (
+  SELECT * FROM task ORDER BY pk DESC LIMIT ?
+) WHERE queue IS NOT NULL
+
+-- name: rate starts since
+SELECT at_ms FROM rate_start WHERE type = ? AND at_ms > ? ORDER BY at_ms
+
+-- name: tasks of workflow without payload
+SELECT t.*, d.reason, CASE WHEN t.operator IN ('SWITCH', 'DECISION') THEN d.output END, y.name
+FROM task t JOIN task_data d ON d.pk = t.pk JOIN task_type y ON y.pk = t.type
+WHERE t.workflow = ? ORDER BY t.seq, t.pk LIMIT ?
+
+-- name: last failed task
+SELECT t.* FROM task t WHERE t.workflow = ? AND t.retried = 0
+  AND t.status IN ('FAILED', 'FAILED_WITH_TERMINAL_ERROR', 'TIMED_OUT') ORDER BY t.ended_ms DESC, t.pk LIMIT 1
+
+-- name: refs of ended tasks
+SELECT ref FROM task WHERE workflow = ? AND ended_ms > 0 AND retried = 0
+
+-- name: line of turn
+SELECT count(*) - count(place), sum(place < ?) FROM turn WHERE name = ? AND key = ?

@@ -1,0 +1,308 @@
+"""The SQLite file: the one truth. One thread writes; a caller is answered only after its effect is on disk.
+
+Callers hand over a function `fn(tx) -> value`. The writer takes all that are waiting, runs one after the other in one
+transaction, commits once for all of them, and only then answers (group commit). What one of them did wrong is undone
+for it alone. One that failed is run once more, carefully: then each workflow has a savepoint of its own.
+
+    StoreError ─┬─ StoreRefused   the file is not ours, newer than us, damaged, or in use (file.py)
+                └─ StoreClosed    asked after close()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import logging
+import os
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from conductor import tracing
+from conductor.clock import SYSTEM_CLOCK, Clock
+from conductor.coordinator.errors import ApiError
+from conductor.coordinator.metrics import GROUP_BOUNDS, TIME_BOUNDS_S, Tally
+from conductor.coordinator.store.file import MEMORY, DatabaseFile, StoreError, StoreRefused
+from conductor.coordinator.store.ids import Ids
+from conductor.coordinator.store.live import LiveSet
+from conductor.coordinator.store.sql import STATEMENTS
+from conductor.coordinator.store.transaction import Notes, Tx
+from conductor.exposition import Histogram
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+#: At most this many callers share one commit, so that the first never waits long for the last.
+MAX_GROUP = 500
+#: Reads that run beside the writer at once.
+READERS = 4
+#: Of these, the long ones: a short one always finds a reader.
+LONG_READS = READERS - 1
+
+
+class StoreClosed(StoreError):
+    """The coordinator has been closed."""
+
+
+def is_fault_of_file(error: Exception) -> bool:
+    """Whether the file cannot be written at all, rather than what somebody wanted to write."""
+    refused = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
+    return isinstance(error, sqlite3.Error) and not isinstance(error, refused)
+
+
+class _Job(Generic[T]):
+    """One caller: what to run, and where its answer goes."""
+
+    __slots__ = ("error", "fn", "future", "loop", "value")
+
+    def __init__(self, fn: Callable[[Tx], T], loop: asyncio.AbstractEventLoop | None) -> None:
+        self.fn = fn
+        self.loop = loop
+        self.future: Any = loop.create_future() if loop else concurrent.futures.Future()
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+    def resolve(self) -> None:
+        """Tell the caller. Its event loop's thread, or any thread for a blocking caller."""
+        if self.future.cancelled() or self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.value)
+
+
+class Store:
+    """The file, its lock and its writer thread."""
+
+    def __init__(self, database: str | os.PathLike[str], *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.database = os.fspath(database)
+        self._memory = self.database == MEMORY
+        self._clock = clock
+        self._jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
+        self._gate = threading.Lock()
+        self._closed = False
+        #: Called on the writer thread before a commit that makes tasks ready: parked polls get them with this commit.
+        self.before_commit: Callable[[Tx, Notes], None] | None = None
+        #: Called on the writer thread after each commit that has something to tell.
+        self.on_commit: Callable[[Notes], None] = lambda _notes: None
+        self._file = DatabaseFile(self.database)
+        self._db = self._file.db
+        #: Random bytes that were made with the file.
+        self.salt = self._file.secret
+        self.ids = Ids(self.salt)
+        self._live = LiveSet(self._file.step)
+        self._suspect(self._file.interrupted_step())
+        self._thread = threading.Thread(target=self._write_forever, name="coordinator-writer", daemon=True)
+        self._thread.start()
+        #: Why the last commit failed; None since one has worked.
+        self.failure: str | None = None
+        #: Commits since the start, and the callers that shared them.
+        self.commits = 0
+        self.committed_callers = 0
+        self.failed_commits = 0
+        #: What was committed, how long that took, and how many callers shared it: for the metrics.
+        self.counts = Tally()
+        self.commit_times = Histogram(TIME_BOUNDS_S)
+        self.group_sizes = Histogram(GROUP_BOUNDS)
+        self._readers: concurrent.futures.ThreadPoolExecutor | None = None
+        self._reader_dbs: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
+        self._long_reads: asyncio.Semaphore | None = None
+
+    def _suspect(self, workflow: int | None) -> None:
+        """A process died in a step of this workflow: after the second time, no step of it is taken any more."""
+        if workflow is not None:
+            logger.warning("the last process died in a step of workflow %s", self.ids.workflow(workflow))
+            self._db.execute(STATEMENTS["suspect"], (workflow,))
+        self._live.suspects = dict(self._db.execute(STATEMENTS["suspects"]).fetchall())
+
+    # -- callers --------------------------------------------------------------------------------------------------
+
+    async def write(self, fn: Callable[[Tx], T]) -> T:
+        """Run `fn` in the next transaction; returns after its commit."""
+        job = _Job(fn, asyncio.get_running_loop())
+        self._put(job)
+        if tracing.tracer is None or not tracing.tracer.has_span():
+            return await job.future  # type: ignore[no-any-return]
+        with tracing.tracer.span("decide and commit"):
+            return await job.future  # type: ignore[no-any-return]
+
+    def call(self, fn: Callable[[Tx], T]) -> T:
+        """The same for a caller that may block."""
+        job = _Job(fn, None)
+        self._put(job)
+        return job.future.result()  # type: ignore[no-any-return]
+
+    async def read(self, fn: Callable[[Tx], T]) -> T:
+        """Run a read beside the writer, on the last commit."""
+        if self._memory:
+            return await self.write(fn)
+        if self._closed:
+            raise StoreClosed("the coordinator is closed")
+        if self._readers is None:
+            self._readers = concurrent.futures.ThreadPoolExecutor(READERS, "coordinator-reader")
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, fn)
+
+    async def read_long(self, fn: Callable[[Tx], T]) -> T:
+        """The same for a read that may take long: however many there are, others do not wait for them."""
+        if self._long_reads is None:
+            self._long_reads = asyncio.Semaphore(LONG_READS)
+        async with self._long_reads:
+            return await self.read(fn)
+
+    def close(self) -> None:
+        """Finish what was handed over, then close the file. Safe to call twice."""
+        with self._gate:
+            if self._closed:
+                return
+            self._closed = True
+            self._jobs.put(None)
+        self._thread.join()
+        if self._readers is not None:
+            self._readers.shutdown()
+            while not self._reader_dbs.empty():
+                self._reader_dbs.get().close()
+        self._file.close()
+
+    # -- the writer -----------------------------------------------------------------------------------------------
+
+    def _put(self, job: _Job[Any]) -> None:
+        with self._gate:
+            if self._closed:
+                raise StoreClosed("the coordinator is closed")
+            self._jobs.put(job)
+
+    def _write_forever(self) -> None:
+        going = True
+        while going:
+            first = self._jobs.get()
+            if first is None:
+                return
+            group = [first]
+            while len(group) < MAX_GROUP:
+                try:
+                    job = self._jobs.get_nowait()
+                except queue.Empty:
+                    break
+                if job is None:
+                    going = False
+                    break
+                group.append(job)
+            self._commit(group)
+
+    def _commit(self, group: list[_Job[Any]]) -> None:
+        notes, began = Notes(), time.perf_counter()
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            now_ms = self._clock.wall_ms()
+            changes = self._db.total_changes
+            for job in group:
+                self._run(job, notes, now_ms)
+            if notes.ready and self.before_commit is not None:
+                self._grant(self.before_commit, notes, now_ms)
+            self._db.execute("COMMIT")
+            self.commits += 1
+            self.committed_callers += len(group)
+            self._count(notes, len(group), time.perf_counter() - began)
+            if self.failure is not None and self._db.total_changes > changes:
+                self.failure = None
+                logger.warning("the database %s is written again", self.database)
+        except sqlite3.Error as error:
+            if self.failure is None:  # once, until it works again
+                logger.critical(
+                    "the database %s could not be written: %s; nothing of this group happened", self.database, error
+                )
+            with contextlib.suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
+            self._live.clear()
+            self.failed_commits += 1
+            self.failure = f"the database could not be written: {error}"
+            notes = notes.of_failure()
+            for job in group:
+                job.error = StoreError(f"the database could not be written: {error}")
+        self._live.trim()
+        if notes:
+            self.on_commit(notes)
+        _answer(group)
+
+    def _count(self, notes: Notes, callers: int, seconds: float) -> None:
+        self.commit_times.observe(seconds)
+        self.group_sizes.observe(callers)
+        if notes.counts:
+            self.counts.add_all(notes.counts)
+
+    def _run(self, job: _Job[Any], notes: Notes, now_ms: int) -> None:
+        tx = self._attempt(job, now_ms, careful=False)
+        if job.error is not None and tx.guarded and not isinstance(job.error, ApiError):
+            job.error = None
+            tx = self._attempt(job, now_ms, careful=True)
+        if isinstance(job.error, sqlite3.Error):
+            # What this caller asked for is at fault: the others of the group go on.
+            logger.error("a statement was refused", exc_info=job.error)
+            job.error = StoreError(f"the database refused a statement: {job.error}")
+        if job.error is None:
+            notes.merge(tx.notes)
+
+    def _grant(self, grant: Callable[[Tx, Notes], None], notes: Notes, now_ms: int) -> None:
+        job = _Job(lambda tx: grant(tx, notes), None)
+        tx = self._attempt(job, now_ms, careful=False)
+        if job.error is None:
+            notes.merge(tx.notes)
+        else:  # nobody was granted anything; those who wait are rung, and try for themselves
+            logger.error("parked polls could not be served", exc_info=job.error)
+            notes.granted = notes.of_failure().granted
+
+    def _attempt(self, job: _Job[Any], now_ms: int, *, careful: bool) -> Tx:
+        tx = Tx(self._db, self.ids, now_ms, self._live, careful=careful)
+        try:
+            job.value = job.fn(tx)
+            tx.finish()
+        # Whatever a rule raised is its caller's answer; the writer and the others of the group go on.
+        except Exception as error:
+            if is_fault_of_file(error):
+                raise
+            tx.undo()
+            job.error = error
+        self._live.settle(tx.notes.wake_at_ms)
+        return tx
+
+    # -- the readers ----------------------------------------------------------------------------------------------
+
+    def _read(self, fn: Callable[[Tx], T]) -> T:
+        try:
+            db = self._reader_dbs.get_nowait()
+        except queue.Empty:
+            db = self._file.reader()
+        try:
+            db.execute("BEGIN")
+            try:
+                return fn(Tx(db, self.ids, self._clock.wall_ms(), LiveSet()))
+            finally:
+                db.execute("COMMIT")
+        finally:
+            self._reader_dbs.put(db)
+
+
+def _answer(group: list[_Job[Any]]) -> None:
+    """One wake-up per event loop, however many callers it has in the group."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Job[Any]]] = {}
+    for job in group:
+        if job.loop is None:
+            job.resolve()
+        else:
+            by_loop.setdefault(job.loop, []).append(job)
+    for loop, jobs in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # that loop is closed: nobody is listening any more
+            loop.call_soon_threadsafe(_resolve_all, jobs)
+
+
+def _resolve_all(jobs: list[_Job[Any]]) -> None:
+    for job in jobs:
+        job.resolve()
+
+
+__all__ = ["Store", "StoreClosed", "StoreError", "StoreRefused", "is_fault_of_file"]

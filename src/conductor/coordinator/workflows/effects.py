@@ -1,0 +1,639 @@
+"""A decision made true: new and changed tasks, sub-workflows, the end of a workflow. Runs inside transactions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+
+from conductor.coordinator.definitions.event_handlers import publish
+from conductor.coordinator.definitions.plan import OPERATORS_WITH_SCRIPTS, SYSTEM_TASKS, system_domain
+from conductor.coordinator.definitions.schemas import input_problem, workflow_input_problem
+from conductor.coordinator.definitions.snapshots import Snapshot, Snapshots
+from conductor.coordinator.definitions.task_defs import TaskDef, place_of, type_pk
+from conductor.coordinator.definitions.workflow_defs import check_workflow_def
+from conductor.coordinator.errors import ApiError, bad_request, conflict, not_found
+from conductor.coordinator.limits import MAX_SUB_WORKFLOW_DEPTH, MAX_VALUE_BYTES
+from conductor.coordinator.metrics import ENDED_TOTAL, STARTED_TOTAL
+from conductor.coordinator.store.live import LiveTask, LiveWorkflow
+from conductor.coordinator.store.lookup import get_task, get_workflow, remove_task, workflow_data
+from conductor.coordinator.store.rows import TaskData, TaskRow, WorkflowData, WorkflowRow
+from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.tasks.poll_data import PollData
+from conductor.coordinator.tasks.task_queue import TaskQueue, with_wake
+from conductor.coordinator.views.workflows import whole_workflow
+from conductor.coordinator.workflows import turns
+from conductor.coordinator.workflows.decider import after_sub_workflow, first_variables, workflow_input
+from conductor.coordinator.workflows.decision import Decision, SubWorkflowStart
+from conductor.coordinator.workflows.operators import MAX_PRIORITY
+from conductor.coordinator.workflows.state import TaskState, WorkflowState
+from conductor.coordinator.workflows.stored_tasks import StoredTasks
+from conductor.tracing import is_traceparent
+from conductor.wire import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES
+
+logger = logging.getLogger(__name__)
+
+#: Far enough: no limit.
+FOREVER_MS = 2**62
+#: Where a failure workflow finds the one it was started for.
+FAILED_WORKFLOW = "failedWorkflow"
+#: Where the output of a failed workflow names its failure workflow.
+FAILURE_WORKFLOW = "conductor.failure_workflow"
+#: The token for "no domain" in a list of domains.
+NO_DOMAIN = "NO_DOMAIN"
+
+#: What applies to a task of the flow while it waits for the value of a script.
+SCRIPT = TaskDef(name="script")
+
+_encode = msgspec.json.encode
+
+
+class Start(msgspec.Struct, rename="camel", kw_only=True):
+    """A request to start a workflow."""
+
+    name: str | None = None
+    version: Annotated[int, Meta(ge=0, lt=2**31)] | None = None
+    correlation_id: str | None = None
+    input: dict[str, Any] | None = {}
+    task_to_domain: dict[str, str] | None = None
+    workflow_def: dict[str, Any] | None = None
+    priority: int | None = 0
+    created_by: str | None = None
+    idempotency_key: str | None = None
+    idempotency_strategy: str | None = None
+    external_input_payload_storage_path: str | None = None
+    traceparent: str | None = None
+
+
+def check_start(start: Start) -> None:
+    """Refuse what could never be started. A definition that comes with it is checked, and gets its defaults."""
+    if not 0 <= (start.priority or 0) <= MAX_PRIORITY:
+        raise bad_request(f"priority is from 0 to {MAX_PRIORITY}, not {start.priority}")
+    if start.external_input_payload_storage_path:
+        raise bad_request("externalInputPayloadStoragePath is not supported by the coordinator; send the input itself")
+    if start.workflow_def is not None:
+        start.workflow_def = check_workflow_def({"name": start.name, **start.workflow_def})
+
+
+class Effects:
+    """What a decision does to the rows."""
+
+    def __init__(self, queue: TaskQueue, snapshots: Snapshots, poll_data: PollData) -> None:
+        self._queue = queue
+        self._snapshots = snapshots
+        self._poll_data = poll_data
+
+    # -- a new workflow -------------------------------------------------------------------------------------------
+
+    def create(self, tx: Tx, start: Start, parent_task: int | None) -> LiveWorkflow:
+        """A new workflow; its first step is still to come."""
+        snapshot = self._freeze(tx, start)
+        definition = snapshot.definition
+        given = workflow_input(definition, start.input or {})
+        problem = workflow_input_problem(tx, definition, given) if definition.get("inputSchema") else None
+        if problem is not None:
+            raise bad_request(problem)
+        row = WorkflowRow(
+            pk=tx.live.new_workflow_pk(tx),
+            name=definition["name"],
+            version=definition.get("version", 1),
+            snapshot=snapshot.pk,
+            status="RUNNING",
+            priority=start.priority or 0,
+            correlation_id=start.correlation_id,
+            idempotency_key=start.idempotency_key,
+            parent_task=parent_task,
+            created_ms=tx.now_ms,
+            updated_ms=tx.now_ms,
+            traceparent=start.traceparent if is_traceparent(start.traceparent) else None,
+        )
+        data = WorkflowData(
+            input=_encode(given),
+            variables=_encode(first_variables(definition)),
+            task_to_domain=_encode(start.task_to_domain) if start.task_to_domain else None,
+            created_by=start.created_by,
+        )
+        live = LiveWorkflow(row, data, is_new=True)
+        tx.live.add(live)
+        tx.notes.count((STARTED_TOTAL.name, row.name))
+        limit = turns.limit_of(definition, row, given)
+        if limit is not None:
+            turns.line_up(tx, row, limit)
+        return live
+
+    def _freeze(self, tx: Tx, start: Start) -> Snapshot:
+        if start.workflow_def is not None:
+            return self._snapshots.of_inline(tx, start.workflow_def)
+        snapshot = self._snapshots.of_registered(tx, start.name or "", start.version)
+        if snapshot is None:
+            raise not_found(f"No such workflow defined. name={start.name}, version={start.version or 'null'}")
+        return snapshot
+
+    # -- a decision -----------------------------------------------------------------------------------------------
+
+    def carry_out(
+        self, tx: Tx, live: LiveWorkflow, snapshot: Snapshot, state: WorkflowState, decision: Decision
+    ) -> list[int]:
+        """Make a decision true; the workflows that must be looked at because of it."""
+        status = decision.workflow_status
+        last_task, refused = self._write_tasks(tx, live, snapshot, state, decision)
+        if decision.variables is not None or decision.input is not None:
+            changes: dict[str, Any] = {"variables": decision.variables, "input": decision.input}
+            encoded = {name: _encode(value) for name, value in changes.items() if value is not None}
+            live.change_data(tx, replace(live.data, **encoded))
+        touched = [self._start_sub_workflow(tx, live, state, start) for start in decision.start_sub_workflows]
+        if refused:
+            touched.append(live.row.pk)
+        tx.notes.moved.add(live.row.pk)
+        if status in TERMINAL_WORKFLOW_STATUSES:
+            return touched + self._end(tx, live, decision, last_task)
+        if live.row.status in TERMINAL_WORKFLOW_STATUSES:
+            return touched  # nothing was decided: it has no deadline any more
+        wake_at_ms = workflow_wake(tx, live.row, state.plan.definition, decision.wait_until_ms)
+        if wake_at_ms is not None:
+            tx.notes.add_wake(wake_at_ms)
+        last_task = last_task or live.row.last_task
+        status = status or live.row.status
+        live.change_row(
+            tx,
+            replace(
+                live.row,
+                status=status,
+                updated_ms=tx.now_ms,
+                wake_at_ms=wake_at_ms,
+                last_task=last_task,
+                restless=decision.restless,
+            ),
+        )
+        return touched
+
+    def _write_tasks(
+        self, tx: Tx, live: LiveWorkflow, snapshot: Snapshot, state: WorkflowState, decision: Decision
+    ) -> tuple[int | None, bool]:
+        """(the task that came last, whether one was refused for its input)."""
+        last_task, refused = None, False
+        for task_id in decision.remove:
+            remove_task(tx, tx.ids.task_pk(task_id) or 0)
+        if decision.remove:
+            live.drop([tx.ids.task_pk(task_id) or 0 for task_id in decision.remove])
+            kept = live.all(tx)  # new tasks are numbered from the last one on
+            live.change_row(tx, replace(live.row, last_task=kept[-1].row.pk if kept else None))
+        for task in decision.schedule:
+            definition = None if task.own is None else _encode(task.own)
+            task_def = snapshot.task_def(task.ref, definition)
+            polled = task.queued and not task.terminal
+            problem = input_problem(tx, task_def, task.input) if polled and task_def.enforce_schema else None
+            if problem is not None:
+                refused, polled = True, False
+                task = _refused(tx, task, problem)
+            last_task = self._schedule(tx, live, state, task, task_def, definition, polled=polled)
+        for task in decision.update:
+            known = live.by_id.get(task.task_id) or live.task(tx, tx.ids.task_pk(task.task_id) or 0)
+            if known is None:
+                continue
+            if known.row.terminal and task.queued and not task.terminal:
+                task_def = snapshot.task_def(task.ref, known.data.definition)
+                refused |= self._run_again(tx, live, state, known, task, task_def)
+            else:
+                self._update(tx, live, known, task)
+        return last_task, refused
+
+    def _run_again(
+        self,
+        tx: Tx,
+        live: LiveWorkflow,
+        state: WorkflowState,
+        known: LiveTask,
+        task: TaskState,
+        task_def: TaskDef,
+    ) -> bool:
+        """Put an ended task back into its queue, under its id. Whether it was refused for its input."""
+        problem = input_problem(tx, task_def, task.input) if task_def.enforce_schema else None
+        if problem is not None:
+            self._update(tx, live, known, _refused(tx, task, problem))
+            return True
+        self._update(tx, live, known, task)
+        row = known.row
+        if row.queue is None:  # it never came as far as a queue
+            row = replace(row, queue=self._place(tx, state, task, task_def)[1])
+        live.change(tx, known, self._queue.run_again(tx, row))
+        return False
+
+    def _schedule(
+        self,
+        tx: Tx,
+        live: LiveWorkflow,
+        state: WorkflowState,
+        task: TaskState,
+        task_def: TaskDef,
+        definition: bytes | None,
+        *,
+        polled: bool,
+    ) -> int:
+        queue, domain, polled_as = None, "", task.name
+        if polled:
+            type_, queue, domain = self._place(tx, state, task, task_def)
+            if task.type in OPERATORS_WITH_SCRIPTS:
+                task_def, polled_as = SCRIPT, task.type
+        else:
+            type_ = type_pk(tx, task.name)
+        row = _new_row(tx, live.row, task, task_def, type_, queue)
+        output = _encode(task.output) if task.output else None
+        data = TaskData(_encode(task.input), output, task.reason, None, definition)
+        new = LiveTask(row, data, task.name, is_new=True)
+        new.state = task
+        live.add(tx, new)
+        if row.ready_since_ms is not None:
+            tx.notes.add_ready(polled_as, domain)
+        return row.pk
+
+    def _place(self, tx: Tx, state: WorkflowState, task: TaskState, task_def: TaskDef) -> tuple[int, int, str]:
+        """(task type, queue, domain) of a task for workers, those of our own included."""
+        if task.type in OPERATORS_WITH_SCRIPTS:
+            domain = system_domain(task.type)
+            return type_pk(tx, task.name), place_of(tx, task.type, domain, SCRIPT)[1], domain
+        if task.type in SYSTEM_TASKS:
+            domain = system_domain(task.type)
+            return *place_of(tx, task.name, domain, task_def), domain
+        domain = self._domain(tx, task.name, state.task_to_domain) if state.task_to_domain else ""
+        return *place_of(tx, task.name, domain, task_def), domain
+
+    def _domain(self, tx: Tx, task_type: str, task_to_domain: Mapping[str, str]) -> str:
+        """The first of the listed domains that has workers, else the last."""
+        listed = task_to_domain.get(task_type) or task_to_domain.get("*")
+        if not listed:
+            return ""
+        domains = ["" if name.strip() == NO_DOMAIN else name.strip() for name in listed.split(",")]
+        for domain in domains:
+            if self._poll_data.active(task_type, domain, tx.now_ms):
+                return domain
+        return domains[-1]
+
+    def _update(self, tx: Tx, live: LiveWorkflow, known: LiveTask, task: TaskState) -> None:
+        """A task as the decider wants it from now on."""
+        before = known.state or StoredTasks(tx, live).state_of(known)
+        if known.row.status not in TERMINAL_TASK_STATUSES and task.status in TERMINAL_TASK_STATUSES:
+            self._queue.end(tx, live, known, task.status, None)
+        row = replace(
+            known.row,
+            status=task.status,
+            executed=int(task.executed),
+            retried=int(task.retried),
+            retry_count=task.retry_count,
+            iteration=task.iteration,
+            started_ms=task.started_ms,
+            ended_ms=task.ended_ms,
+            due_at_ms=task.wait_until_ms,
+            sub_workflow=tx.ids.workflow_pk(task.sub_workflow_id) if task.sub_workflow_id else None,
+        )
+        if task.queued and row.queue is None and not task.terminal and task.type in OPERATORS_WITH_SCRIPTS:
+            row = self._waits_for_script(tx, row)
+        if task.scheduled_ms != before.scheduled_ms:  # it runs once more, under the same id
+            row = replace(
+                row,
+                scheduled_ms=task.scheduled_ms,
+                first_scheduled_ms=task.first_scheduled_ms,
+                callback_after_s=_callback_after_s(task),
+            )
+        data = None
+        if task.input is not before.input or task.output is not before.output or task.reason != before.reason:
+            data = replace(known.data, input=_encode(task.input), output=_encode(task.output), reason=task.reason)
+        live.change(tx, known, row, data)
+        known.state = task
+
+    def _waits_for_script(self, tx: Tx, row: TaskRow) -> TaskRow:
+        """Put a task that runs into the queue of scripts: what its own definition says of time is not about these."""
+        queue = place_of(tx, row.operator, system_domain(row.operator), SCRIPT)[1]
+        self._queue.announce(tx, queue)
+        lease_ms = SCRIPT.response_timeout_seconds * 1000
+        return replace(
+            row,
+            queue=queue,
+            ready_since_ms=tx.now_ms,
+            response_timeout_ms=lease_ms,
+            timeout_ms=0,
+            poll_timeout_ms=0,
+            total_timeout_ms=0,
+        )
+
+    # -- sub-workflows --------------------------------------------------------------------------------------------
+
+    def _start_sub_workflow(self, tx: Tx, live: LiveWorkflow, state: WorkflowState, start: SubWorkflowStart) -> int:
+        """Start it; what cannot be started fails the task, and its workflow decides what that means."""
+        task = live.task(tx, tx.ids.task_pk(start.task_id) or 0)
+        if task is None:
+            raise LookupError(f"task {start.task_id} is not in the database")
+        asked = None
+        try:
+            asked = _asked_of(tx, live.row, state, start)
+            found = self._in_its_place(tx, live, asked) if asked.idempotency_key else None
+            child = self.create(tx, asked, task.row.pk).row if found is None else found
+        except ApiError as error:
+            why = "; ".join(f"{path}: {message}" for path, message in error.problems) or error.message
+            self._queue.end(tx, live, task, "FAILED_WITH_TERMINAL_ERROR", why)
+            return live.row.pk
+        output = _encode({"subWorkflowId": tx.ids.workflow(child.pk)})
+        given = StoredTasks(tx, live).state_of(task).input
+        if start.definition is None and given.get("subWorkflowVersion") != child.version:
+            given = {**given, "subWorkflowVersion": child.version}
+        data = replace(task.data, input=_encode(given), output=output)
+        live.change(tx, task, replace(task.row, sub_workflow=child.pk), data)
+        if child.terminal:
+            return self._end_waiting_task(tx, live, task, child)
+        return child.pk
+
+    def _in_its_place(self, tx: Tx, live: LiveWorkflow, asked: Start) -> WorkflowRow | None:
+        """The workflow that an earlier start with the same key made, if it counts for a SUB_WORKFLOW task too."""
+        present = existing(tx, asked)
+        if present is None or not (present.terminal and present.status != "COMPLETED"):
+            return present
+        parent = get_task(tx, present.parent_task)
+        # A new attempt at what this workflow has tried itself is one: its failure is not the result for ever.
+        return None if parent is not None and parent.workflow == live.row.pk else present
+
+    def _end_waiting_task(self, tx: Tx, live: LiveWorkflow, task: LiveTask, child: WorkflowRow) -> int:
+        """End a SUB_WORKFLOW task by a workflow that has ended; the workflow that must look at it."""
+        data = workflow_data(tx, child.pk)
+        output = msgspec.json.decode(data.output or b"{}", type=dict[str, Any])
+        before = StoredTasks(tx, live).state_of(task)
+        after = after_sub_workflow(
+            before,
+            title=_title(tx, child),
+            status=child.status,
+            output=output,
+            reason=data.reason,
+            now_ms=tx.now_ms,
+        )
+        self._update(tx, live, task, after)
+        return live.row.pk
+
+    # -- ending ---------------------------------------------------------------------------------------------------
+
+    def _end(self, tx: Tx, live: LiveWorkflow, decision: Decision, last_task: int | None) -> list[int]:
+        status, output = decision.workflow_status or "", decision.output or {}
+        failed = tx.ids.task_pk(decision.failed_task.task_id) if decision.failed_task else None
+        live.change_data(tx, replace(live.data, output=_encode(output), reason=decision.reason, failed_task=failed))
+        last_task = last_task or live.row.last_task
+        live.change_row(
+            tx,
+            replace(
+                live.row, status=status, updated_ms=tx.now_ms, ended_ms=tx.now_ms, wake_at_ms=None, last_task=last_task
+            ),
+        )
+        _note_end(tx, live.row, status, decision.reason)
+        definition = self._snapshots.get(tx, live.row.snapshot).definition
+        if definition.get("workflowStatusListenerEnabled"):
+            self._announce_end(tx, live.row)
+        touched = turns.leave(tx, live.row.pk) if definition.get("rateLimitConfig") else []
+        if decision.failure_workflow is not None:
+            failure = decision.failure_workflow
+            asked = Start(name=failure.name, version=failure.version, input=failure.input)
+            touched += self._start_failure_workflow(tx, live, asked, output)
+        if live.row.parent_task is not None:
+            touched += self._end_parent_task(tx, live.row, output, decision.reason)
+        if live.row.idempotency_key is not None:
+            touched += self._end_others(tx, live.row)
+        return touched
+
+    def _announce_end(self, tx: Tx, row: WorkflowRow) -> None:
+        """Tell event handlers, as a workflow's own EVENT task would; which are the listeners here."""
+        about = {
+            "workflowId": tx.ids.workflow(row.pk),
+            "workflowType": row.name,
+            "version": row.version,
+            "correlationId": row.correlation_id,
+            "status": row.status,
+            "reasonForIncompletion": workflow_data(tx, row.pk).reason,
+        }
+        publish(tx, f"conductor:{row.name}:{row.status}", about)
+
+    def _end_others(self, tx: Tx, row: WorkflowRow) -> list[int]:
+        """End the tasks that wait for a workflow which somebody else has started, under the same idempotency key."""
+        touched = []
+        for (pk,) in tx.rows("tasks waiting for workflow", row.pk):
+            waiting = get_task(tx, pk)
+            live = tx.live.workflow(tx, waiting.workflow) if waiting is not None else None
+            task = live.task(tx, pk) if live is not None else None
+            if live is not None and task is not None and not task.row.terminal:
+                touched.append(self._end_waiting_task(tx, live, task, row))
+        return touched
+
+    def _start_failure_workflow(self, tx: Tx, live: LiveWorkflow, asked: Start, output: dict[str, Any]) -> list[int]:
+        row = live.row
+        row_id = tx.ids.workflow(row.pk)
+        if _is_failure_workflow(tx, row):
+            # It may name itself, or the workflow that it was started for: that would never end.
+            logger.warning("workflow %s is or belongs to a failure workflow; no other is started", row_id)
+            return []
+        # Its input is limited like any other: a failed workflow with much data comes without its tasks.
+        with_tasks = (tx.value("payload of workflow", row.pk) or 0) <= MAX_VALUE_BYTES
+        failed = whole_workflow(tx, self._snapshots, row, with_tasks=with_tasks)
+        asked.correlation_id, asked.traceparent = row.correlation_id, row.traceparent
+        asked.input = {**(asked.input or {}), FAILED_WORKFLOW: msgspec.json.decode(_encode(failed))}
+        try:
+            started = self.create(tx, asked, None)
+        except ApiError as error:
+            logger.error("the failure workflow of %s cannot start: %s", row_id, error.message)
+            why = f"Error workflow {asked.name} failed to start.  reason: {error.message}"
+            live.change_data(tx, replace(live.data, output=_encode({**output, FAILURE_WORKFLOW: why})))
+            return []
+        named = {**output, FAILURE_WORKFLOW: tx.ids.workflow(started.row.pk)}
+        live.change_data(tx, replace(live.data, output=_encode(named)))
+        return [started.row.pk]
+
+    def _end_parent_task(self, tx: Tx, row: WorkflowRow, output: dict[str, Any], reason: str | None) -> list[int]:
+        """Tell the task a sub-workflow was started for; its workflow must look at it."""
+        parent = get_task(tx, row.parent_task)
+        if parent is None or parent.terminal:
+            return []
+        live = tx.live.workflow(tx, parent.workflow)
+        task = live.task(tx, parent.pk) if live is not None else None
+        if live is None or task is None:
+            return []
+        before = StoredTasks(tx, live).state_of(task)
+        after = after_sub_workflow(
+            before, title=_title(tx, row), status=row.status, output=output, reason=reason, now_ms=tx.now_ms
+        )
+        self._update(tx, live, task, after)
+        return [parent.workflow]
+
+    def reopen(self, tx: Tx, live: LiveWorkflow, snapshot: Snapshot | None, correlation_id: str | None = None) -> None:
+        """A workflow that had ended runs again; its timeout begins anew."""
+        row = replace(live.row, status="RUNNING", ended_ms=None, updated_ms=tx.now_ms, retried_ms=tx.now_ms)
+        if correlation_id is not None:
+            row = replace(row, correlation_id=correlation_id)
+        if snapshot is not None:
+            row = replace(row, snapshot=snapshot.pk, version=snapshot.definition.get("version", 1))
+        live.change_row(tx, row)
+        live.change_data(tx, replace(live.data, output=None, reason=None, failed_task=None))
+
+    def amend(
+        self,
+        tx: Tx,
+        live: LiveWorkflow,
+        *,
+        workflow_input: dict[str, Any] | None,
+        correlation_id: str | None,
+    ) -> None:
+        """Another input, another correlation id, or both."""
+        if correlation_id is not None:
+            live.change_row(tx, replace(live.row, correlation_id=correlation_id))
+        if workflow_input is not None:
+            live.change_data(tx, replace(live.data, input=_encode(workflow_input)))
+
+    def end_unread(self, tx: Tx, row: WorkflowRow, reason: str) -> tuple[list[int], list[int]]:
+        """End a workflow without looking at its data. (workflows to look at, sub-workflows to terminate)."""
+        children = []
+        for found in tx.rows("open tasks of workflow", row.pk):
+            row_of_task = TaskRow(*found)
+            tx.run("end task unread", tx.now_ms, row_of_task.pk)
+            if row_of_task.sub_workflow is not None:
+                children.append(row_of_task.sub_workflow)
+        tx.run("set workflow result", b"{}", reason, row.pk)
+        tx.run("end workflow unread", tx.now_ms, tx.now_ms, row.pk)
+        tx.live.forget(row.pk)
+        tx.notes.moved.add(row.pk)
+        _note_end(tx, row, "FAILED", reason)
+        touched = turns.leave(tx, row.pk)
+        parent = get_task(tx, row.parent_task)
+        if parent is None or parent.terminal:
+            return touched, children
+        live = tx.live.workflow(tx, parent.workflow)
+        task = live.task(tx, parent.pk) if live is not None else None
+        if live is not None and task is not None:
+            told = f"Sub workflow {_title(tx, row)} failure reason: {reason}"
+            self._queue.end(tx, live, task, "FAILED", told)
+        return [*touched, parent.workflow], children
+
+
+def _title(tx: Tx, row: WorkflowRow) -> str:
+    """A workflow as Conductor calls it in reasons."""
+    return f"{row.name}.{row.version}/{tx.ids.workflow(row.pk)}"
+
+
+def _note_end(tx: Tx, row: WorkflowRow, status: str, reason: str | None) -> None:
+    """What others must know of the end of a workflow: retention, the metrics, and the log."""
+    tx.notes.ended = True
+    tx.notes.count((ENDED_TOTAL.name, row.name, status))
+    if status != "COMPLETED" or logger.isEnabledFor(logging.INFO):
+        tx.notes.ends.append((tx.ids.workflow(row.pk), row.name, status, reason))
+
+
+def _refused(tx: Tx, task: TaskState, problem: str) -> TaskState:
+    """A task that nobody may do with such an input."""
+    return replace(task, status="FAILED_WITH_TERMINAL_ERROR", reason=problem, ended_ms=tx.now_ms)
+
+
+def timeout_at(row: WorkflowRow, definition: dict[str, Any]) -> int:
+    """When the workflow's own timeout strikes."""
+    timeout_s = int(definition.get("timeoutSeconds") or 0)
+    return (row.retried_ms or row.created_ms) + timeout_s * 1000 if timeout_s > 0 else FOREVER_MS
+
+
+def workflow_wake(tx: Tx, row: WorkflowRow, definition: Any, wait_until_ms: int | None) -> int | None:
+    """When the workflow must be looked at, whatever else happens."""
+    times = [] if wait_until_ms is None else [wait_until_ms]
+    timeout_ms = timeout_at(row, definition)
+    # One that only alerts has done so once its time is over.
+    if timeout_ms != FOREVER_MS and (definition.get("timeoutPolicy") == "TIME_OUT_WF" or timeout_ms > tx.now_ms):
+        times.append(timeout_ms)
+    return min(times, default=None)
+
+
+def _asked_of(tx: Tx, row: WorkflowRow, state: WorkflowState, start: SubWorkflowStart) -> Start:
+    """What a SUB_WORKFLOW task asks for. ApiError if it cannot be."""
+    if len(list(ancestors(tx, row))) >= MAX_SUB_WORKFLOW_DEPTH:
+        raise bad_request(f"sub-workflows are nested more than {MAX_SUB_WORKFLOW_DEPTH} deep")
+    return Start(
+        name=start.name,
+        version=start.version,
+        # One that came out of data has not been looked at by anybody yet.
+        workflow_def=None if start.definition is None else check_workflow_def(start.definition),
+        input=start.input,
+        correlation_id=row.correlation_id,
+        traceparent=row.traceparent,
+        priority=row.priority if start.priority is None else start.priority,
+        idempotency_key=start.idempotency_key,
+        idempotency_strategy=start.idempotency_strategy,
+        task_to_domain=dict(state.task_to_domain) if start.task_to_domain is None else start.task_to_domain,
+    )
+
+
+def existing(tx: Tx, start: Start) -> WorkflowRow | None:
+    """The workflow that an earlier start with the same idempotency key made; a conflict, if its strategy says so."""
+    found = tx.row("idempotent workflow", start.name, start.idempotency_key)
+    if found is None:
+        return None
+    row = WorkflowRow(*found)
+    strategy = start.idempotency_strategy or "RETURN_EXISTING"
+    if strategy == "FAIL" or (strategy == "FAIL_ON_RUNNING" and not row.terminal):
+        raise conflict(f"a workflow {start.name} with idempotency key {start.idempotency_key} exists already")
+    return row if strategy == "RETURN_EXISTING" else None
+
+
+def ancestors(tx: Tx, row: WorkflowRow) -> Iterator[WorkflowRow]:
+    """A workflow, the one it is a sub-workflow of, and so on."""
+    yield row
+    while row.parent_task is not None and (parent := get_task(tx, row.parent_task)) is not None:
+        row = get_workflow(tx, parent.workflow)
+        yield row
+
+
+def _is_failure_workflow(tx: Tx, row: WorkflowRow) -> bool:
+    """Whether a workflow runs because another one failed. Only such a one has that one in its input."""
+    return any(FAILED_WORKFLOW in msgspec.json.decode(workflow_data(tx, one.pk).input) for one in ancestors(tx, row))
+
+
+def _callback_after_s(task: TaskState) -> int:
+    """What clients read as the time a task is put off for: of a WAIT, how long it waits."""
+    if task.type == "WAIT" and task.wait_until_ms is not None:
+        return -((task.scheduled_ms - task.wait_until_ms) // 1000)
+    return task.start_delay_ms // 1000
+
+
+def _new_row(
+    tx: Tx, workflow: WorkflowRow, task: TaskState, task_def: TaskDef, type_: int, queue: int | None
+) -> TaskRow:
+    due_at_ms = task.scheduled_ms + task.start_delay_ms if task.start_delay_ms and queue else task.wait_until_ms
+    row = TaskRow(
+        pk=tx.live.new_tasks[task.task_id],
+        workflow=workflow.pk,
+        queue=queue,
+        type=type_,
+        operator=task.type,
+        ref=task.ref,
+        seq=task.seq,
+        iteration=task.iteration,
+        status=task.status,
+        priority=workflow.priority,
+        retry_count=task.retry_count,
+        retried_task=tx.ids.task_pk(task.retried_task_id) if task.retried_task_id else None,
+        retried=int(task.retried),
+        executed=int(task.executed),
+        poll_count=0,
+        scheduled_ms=task.scheduled_ms,
+        first_scheduled_ms=task.first_scheduled_ms,
+        started_ms=task.started_ms,
+        updated_ms=tx.now_ms,
+        ended_ms=task.ended_ms,
+        start_delay_s=task.start_delay_ms // 1000,
+        callback_after_s=_callback_after_s(task),
+        worker_id=None,
+        lease_no=0,
+        lease_until_ms=None,
+        response_timeout_ms=task_def.response_timeout_seconds * 1000,
+        timeout_ms=task_def.timeout_seconds * 1000,
+        poll_timeout_ms=(task_def.poll_timeout_seconds or 0) * 1000,
+        total_timeout_ms=task_def.total_timeout_seconds * 1000,
+        alerted=0,
+        ready_since_ms=tx.now_ms if queue and due_at_ms is None else None,
+        due_at_ms=due_at_ms,
+        wake_at_ms=None,
+        sub_workflow=tx.ids.workflow_pk(task.sub_workflow_id) if task.sub_workflow_id else None,
+    )
+    # A system task is watched through its workflow's own wake-up.
+    return with_wake(tx, row) if queue else row

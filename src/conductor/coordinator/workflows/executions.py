@@ -1,0 +1,452 @@
+"""Workflows in the store: start one, take its next step, do something to it.
+
+    start ─▶ advance ─▶ decide (decider.py) ─▶ carry out (effects.py) ─▶ advance what that has moved ─▶ ...
+
+Runs inside transactions. What goes wrong with one workflow ends that workflow and no other.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from conductor.coordinator.definitions.snapshots import Snapshot, Snapshots
+from conductor.coordinator.definitions.task_defs import get_task_def
+from conductor.coordinator.errors import ApiError
+from conductor.coordinator.limits import MAX_DEATHS, STEPS_PER_TRANSACTION, STEPS_S
+from conductor.coordinator.store.live import LiveWorkflow
+from conductor.coordinator.store.lookup import get_task, get_workflow, remove_workflow
+from conductor.coordinator.store.rows import WorkflowRow
+from conductor.coordinator.store.store import is_fault_of_file
+from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.tasks.poll_data import PollData
+from conductor.coordinator.tasks.report import Report
+from conductor.coordinator.tasks.task_queue import TaskQueue
+from conductor.coordinator.workflows import actions, turns
+from conductor.coordinator.workflows.decider import decide, question
+from conductor.coordinator.workflows.effects import Effects, Start, ancestors, existing, workflow_wake
+from conductor.coordinator.workflows.state import WorkflowState
+from conductor.coordinator.workflows.stored_tasks import StoredTasks
+from conductor.wire import MAX_REASON_CHARS, TERMINAL_WORKFLOW_STATUSES
+
+logger = logging.getLogger(__name__)
+
+NO_STEP = bytes(8)
+#: Actions by which a workflow that had ended runs again, by their names.
+REOPENING: dict[str, actions.Action] = {
+    action.__name__: action for action in (actions.retry, actions.restart, actions.rerun)
+}
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Executions:
+    """Start, advance, act."""
+
+    def __init__(self, queue: TaskQueue, snapshots: Snapshots, poll_data: PollData) -> None:
+        self._queue = queue
+        self._snapshots = snapshots
+        self._effects = Effects(queue, snapshots, poll_data)
+
+    # -- starting -------------------------------------------------------------------------------------------------
+
+    def start(self, tx: Tx, start: Start) -> int:
+        """Start a workflow and take its first step; its key."""
+        present = existing(tx, start) if start.idempotency_key else None
+        if present is not None:
+            return present.pk
+        pk = self._effects.create(tx, start, None).row.pk
+        self.advance(tx, [pk])
+        return pk
+
+    # -- advancing ------------------------------------------------------------------------------------------------
+
+    def advance(self, tx: Tx, workflows: Iterable[int]) -> None:
+        """Draw the consequences of what has happened, in these workflows and in those they move."""
+        work = deque(dict.fromkeys(workflows))
+        # Time of this thread, not of the clock on the wall: a busy machine must not change what is done when.
+        steps_left, ends_s = len(work) + STEPS_PER_TRANSACTION, time.thread_time() + STEPS_S
+        while work:
+            steps_left -= 1
+            if steps_left < 0 or time.thread_time() > ends_s:
+                self._put_off(tx, work)
+                return
+            pk = work.popleft()
+            work.extend(self.guarded(tx, pk, partial(self._step, tx, pk)))
+
+    def _put_off(self, tx: Tx, workflows: Iterable[int]) -> None:
+        """These are looked at in the next transaction, so that others are served between."""
+        for pk in workflows:
+            live = tx.live.workflow(tx, pk)
+            if live is not None:
+                live.change_row(tx, replace(live.row, wake_at_ms=tx.now_ms))
+        tx.notes.add_wake(tx.now_ms)
+
+    def _step(self, tx: Tx, pk: int, answers: dict[str, Any] | None = None) -> list[int]:
+        """Decide one workflow and carry it out; the others that must be looked at because of it."""
+        live = self.live_workflow(tx, pk)
+        if live.row.status in TERMINAL_WORKFLOW_STATUSES:
+            if live.row.wake_at_ms is not None:  # it was put off, and ended before its turn came
+                live.change_row(tx, replace(live.row, wake_at_ms=None))
+            return []
+        snapshot = self._snapshots.get(tx, live.row.snapshot)
+        if snapshot.definition.get("rateLimitConfig") and live.row.status == "RUNNING":
+            turn = turns.take(tx, live.row, snapshot.definition)
+            if turn.waits:
+                return self._hold(tx, live, snapshot)
+            if turn.begins:
+                return [*self._begin(tx, live, turn.asked), *turns.next_of(tx, pk)]
+        return self._decide(tx, live, snapshot, answers)
+
+    def _decide(self, tx: Tx, live: LiveWorkflow, snapshot: Snapshot, answers: dict[str, Any] | None) -> list[int]:
+        pk = live.row.pk
+        state = load_state(tx, live, snapshot)
+        new_id, jitter = partial(tx.live.new_task_id, tx), random.random()
+        decision = decide(state, tx.now_ms, new_id, jitter=jitter, answers=answers)
+        touched = self._effects.carry_out(tx, live, snapshot, state, decision)
+        return touched + (self._terminate_children(tx, pk, decision) if decision.terminate_sub_workflows else [])
+
+    # -- turns ----------------------------------------------------------------------------------------------------
+
+    def _hold(self, tx: Tx, live: LiveWorkflow, snapshot: Snapshot) -> list[int]:
+        """It is not this workflow's turn: only its own timeout goes on. Who may be before it."""
+        wake_at_ms = workflow_wake(tx, live.row, snapshot.definition, None)
+        if wake_at_ms is not None:
+            tx.notes.add_wake(wake_at_ms)
+        live.change_row(tx, replace(live.row, wake_at_ms=wake_at_ms))
+        return [pk for pk in turns.next_of(tx, live.row.pk) if pk != live.row.pk]
+
+    def _begin(self, tx: Tx, live: LiveWorkflow, asked: turns.Asked | None) -> list[int]:
+        """It is this workflow's turn: its first step, or what was asked of it when it had ended."""
+        if asked is None:
+            return self._decide(tx, live, self._snapshots.get(tx, live.row.snapshot), None)
+        return self.act_on(tx, live.row.pk, REOPENING[asked.action], had_ended=asked.status, **asked.options)
+
+    def remove(self, tx: Tx, row: WorkflowRow) -> None:
+        """Forget a workflow, whether it has ended or not."""
+        following = [] if row.terminal else turns.leave(tx, row.pk)
+        remove_workflow(tx, row.pk)
+        self.advance(tx, following)
+
+    def live_workflow(self, tx: Tx, pk: int) -> LiveWorkflow:
+        """One that is known to exist."""
+        live = tx.live.workflow(tx, pk)
+        if live is None:
+            raise LookupError(f"workflow {pk} is not in the database")
+        return live
+
+    # -- scripts --------------------------------------------------------------------------------------------------
+
+    def question(self, tx: Tx, report: Report) -> tuple[str, dict[str, Any]] | None:
+        """The script that a SWITCH or a loop waits for, and its `$`; None if it waits for none, and has gone on."""
+        pk, task_pk = tx.ids.workflow_pk(report.workflow_instance_id) or 0, tx.ids.task_pk(report.task_id) or 0
+        live = tx.live.workflow(tx, pk)
+        task = live.task(tx, task_pk) if live is not None else None
+        if live is None or task is None or task.row.terminal:
+            return None
+        state = load_state(tx, live, self._snapshots.get(tx, live.row.snapshot))
+        asked = question(state, StoredTasks(tx, live).state_of(task), tx.now_ms)
+        if asked is None:
+            self._go_on(tx, report, {})
+        return asked
+
+    def answer(self, tx: Tx, report: Report, value: Any) -> None:
+        """Go on with the value of a script, or with the `ScriptFailed` that it came to."""
+        self._go_on(tx, report, {report.task_id or "": value})
+
+    def _go_on(self, tx: Tx, report: Report, answers: dict[str, Any]) -> None:
+        if self._queue.park(tx, report):
+            pk = tx.ids.workflow_pk(report.workflow_instance_id) or 0
+            self.advance(tx, self.guarded(tx, pk, partial(self._step, tx, pk, answers)))
+
+    # -- what goes wrong ------------------------------------------------------------------------------------------
+
+    def guarded(self, tx: Tx, pk: int, step: Callable[[], list[int]]) -> list[int]:
+        """Take a step of one workflow; the others that it moves. What goes wrong ends this workflow and no other.
+
+        At first nothing is guarded. A transaction in which something went wrong is run again with care.
+        """
+        if tx.live.suspects.get(pk, 0) >= MAX_DEATHS:
+            return self._set_aside(tx, pk)
+        # Were this process to die now, the next one would find here what it was doing.
+        tx.live.step[:8] = pk.to_bytes(8, "little")
+        try:
+            moved = self._unguarded(tx, step) if not tx.careful else self._with_care(tx, pk, step)
+        finally:
+            tx.live.step[:8] = NO_STEP
+        if pk in tx.live.suspects:
+            self._clear(tx, pk)
+        return moved
+
+    def _unguarded(self, tx: Tx, step: Callable[[], list[int]]) -> list[int]:
+        tx.guarded = True
+        return step()
+
+    def _with_care(self, tx: Tx, pk: int, step: Callable[[], list[int]]) -> list[int]:
+        try:
+            with tx.savepoint():
+                return step()
+        except (actions.ActionRefused, ApiError):
+            raise
+        except Exception as error:
+            if is_fault_of_file(error):
+                raise
+            return self._give_up(tx, pk, error)
+
+    def _clear(self, tx: Tx, pk: int) -> None:
+        """A step of a suspect went well, or wrong in a way that can be told."""
+        del tx.live.suspects[pk]
+        tx.run("clear suspect", pk)
+
+    def _set_aside(self, tx: Tx, pk: int) -> list[int]:
+        """A workflow in whose steps the process has died again and again is ended without another look at it."""
+        self._clear(tx, pk)
+        row = get_workflow(tx, pk)
+        if row.terminal:
+            return []
+        reason = f"the coordinator died {MAX_DEATHS} times in a row in a step of this workflow"
+        logger.error("workflow %s is set aside as FAILED: %s", tx.ids.workflow(pk), reason)
+        return self._end_unread(tx, row, reason)
+
+    def _end_unread(self, tx: Tx, row: WorkflowRow, reason: str) -> list[int]:
+        touched, children = self._effects.end_unread(tx, row, reason)
+        for child in children:
+            touched += self._terminate_child(tx, row.pk, child, f"reason: {reason}")
+        return touched
+
+    def _give_up(self, tx: Tx, pk: int, error: Exception) -> list[int]:
+        """End a workflow that cannot go on; the others that must be looked at because of it."""
+        row = get_workflow(tx, pk)
+        if row.terminal:
+            raise error  # what was asked of it cannot be done, and nothing has changed
+        logger.error("workflow %s cannot go on and ends as FAILED", tx.ids.workflow(pk), exc_info=error)
+        reason = f"the coordinator could not go on with this workflow: {_described(error)}"
+        try:
+            with tx.savepoint():
+                return self.act_on(tx, pk, actions.fail, reason=reason)
+        except Exception as again:
+            if is_fault_of_file(again):
+                raise
+            logger.error("workflow %s cannot even be read", tx.ids.workflow(pk), exc_info=again)
+            return self._end_unread(tx, row, reason)
+
+    # -- acting on a whole workflow -------------------------------------------------------------------------------
+
+    def act(
+        self, tx: Tx, pk: int, action: actions.Action, *, latest: bool = False, refused: int = 409, **asked: Any
+    ) -> None:
+        """Do something to a whole workflow. `latest`: on the newest definition; `refused`: a refusal's status."""
+        snapshot = None
+        if latest:
+            snapshot = self._snapshots.of_registered(tx, get_workflow(tx, pk).name, None)
+            asked["plan"] = None if snapshot is None else snapshot.plan
+        try:
+            touched = self.guarded(tx, pk, lambda: self.act_on(tx, pk, action, snapshot, **asked))
+        except actions.ActionRefused as reason:
+            raise ApiError(refused, str(reason)) from reason
+        self.advance(tx, touched)
+
+    def act_on(
+        self,
+        tx: Tx,
+        pk: int,
+        action: actions.Action,
+        snapshot: Snapshot | None = None,
+        had_ended: str | None = None,
+        **asked: Any,
+    ) -> list[int]:
+        """The same, inside a guard; the others that must be looked at because of it.
+
+        `had_ended`: how a workflow had ended that has waited for its turn to run again.
+        """
+        resumed: deque[int] = deque()
+        touched = self._act_once(tx, pk, action, snapshot, resumed, asked, had_ended)
+        while resumed:
+            child = resumed.popleft()
+            touched += self.guarded(tx, child, partial(self._resume, tx, child, resumed))
+        return touched
+
+    def _act_once(
+        self,
+        tx: Tx,
+        pk: int,
+        action: actions.Action,
+        snapshot: Snapshot | None,
+        resumed: deque[int],
+        asked: dict[str, Any],
+        had_ended: str | None = None,
+    ) -> list[int]:
+        """One action on one workflow. The sub-workflows that it resumes are left to the caller, in `resumed`."""
+        live = self.live_workflow(tx, pk)
+        present = self._snapshots.get(tx, live.row.snapshot)
+        state = load_state(tx, live, present).with_tasks(StoredTasks(tx, live).all())
+        if had_ended is not None:
+            state = replace(state, status=had_ended)
+        instead = actions.WAITING.get(action)
+        if instead is not None and present.definition.get("rateLimitConfig") and turns.waits(tx, pk):
+            return [pk, *self._effects.carry_out(tx, live, present, state, instead(state))]
+        options = asked
+        if "resume" in asked:
+            options = {**asked, "resume": self._resumable(tx, pk, state) if asked["resume"] else ()}
+        decision = action(state, tx.now_ms, partial(tx.live.new_task_id, tx), **options)
+        touched: list[int] = []
+        if live.row.terminal and action in REOPENING.values():
+            held = self._line_up_again(tx, live, snapshot or present, action, asked)
+            if held:
+                self._effects.reopen(tx, live, snapshot, decision.correlation_id)
+                return [pk, *self._reopen_parents(tx, live.row, resumed)]
+        if decision.workflow_status == "RUNNING" and live.row.terminal:
+            self._effects.reopen(tx, live, snapshot, decision.correlation_id)
+            # Before this one goes on: it may end again at once, and its parent must be there to hear of it.
+            touched += self._reopen_parents(tx, live.row, resumed)
+        touched += self._effects.carry_out(tx, live, snapshot or present, state, decision)
+        if live.row.terminal and snapshot is not None:  # over at once, on a definition that it was not yet under
+            touched += turns.leave(tx, pk)
+        resumed.extend(tx.ids.workflow_pk(child) or 0 for child in decision.resume_sub_workflows)
+        return touched + self._terminate_children(tx, pk, decision)
+
+    def _line_up_again(
+        self, tx: Tx, live: LiveWorkflow, snapshot: Snapshot, action: actions.Action, asked: dict[str, Any]
+    ) -> bool:
+        """Whether a workflow that is to run again has to wait for its turn; then it is in its line."""
+        given = asked.get("workflow_input")
+        limit = turns.limit_of(snapshot.definition, live.row, _decode(live.data.input) if given is None else given)
+        if limit is None:
+            return False
+        options = {name: value for name, value in asked.items() if name != "plan"}
+        turns.line_up(tx, live.row, limit, turns.Asked(action.__name__, live.row.status, options))
+        return turns.take(tx, live.row, snapshot.definition).waits
+
+    def _resumable(self, tx: Tx, pk: int, state: WorkflowState) -> frozenset[str]:
+        """The sub-workflows that have ended, and not well: they can go on where they stopped."""
+        children = {task.sub_workflow_id for task in state.tasks if task.sub_workflow_id}  # type: ignore[attr-defined]
+        rows = [(child, tx.row("workflow", tx.ids.workflow_pk(child) or 0)) for child in children]
+        found = [(child, WorkflowRow(*row)) for child, row in rows if row is not None]
+        ended = [(child, row) for child, row in found if row.terminal and row.status != "COMPLETED"]
+        return frozenset(child for child, row in ended if self._is_child_of(tx, row, pk))
+
+    def _resume(self, tx: Tx, pk: int, resumed: deque[int]) -> list[int]:
+        """A sub-workflow goes on because its parent does; from the beginning, if there is nothing to go on from."""
+        if not self.live_workflow(tx, pk).row.terminal:
+            return []
+        try:
+            return self._act_once(tx, pk, actions.retry, None, resumed, {"resume": True})
+        except actions.ActionRefused:
+            return self._act_once(tx, pk, actions.restart, None, resumed, {})
+
+    def _reopen_parents(self, tx: Tx, row: WorkflowRow, resumed: deque[int]) -> list[int]:
+        """The workflows that failed because this one did run again with it."""
+        touched: list[int] = []
+        while True:
+            parent = get_task(tx, row.parent_task)
+            if parent is None or not parent.terminal or parent.retried or parent.sub_workflow != row.pk:
+                return touched
+            row = get_workflow(tx, parent.workflow)
+            if not row.terminal or row.status == "COMPLETED":
+                return touched
+            step = partial(self._reopen_parent, tx, parent.workflow, tx.ids.task(parent.pk), resumed)
+            touched += [parent.workflow, *self.guarded(tx, parent.workflow, step)]
+
+    def _reopen_parent(self, tx: Tx, pk: int, task_id: str, resumed: deque[int]) -> list[int]:
+        live = self.live_workflow(tx, pk)
+        snapshot = self._snapshots.get(tx, live.row.snapshot)
+        state = load_state(tx, live, snapshot).with_tasks(StoredTasks(tx, live).all())
+        new_id = partial(tx.live.new_task_id, tx)
+        decision = actions.reopen(state, tx.now_ms, new_id, task_id=task_id, resume=self._resumable(tx, pk, state))
+        if self._line_up_again(tx, live, snapshot, actions.retry, {}):
+            raise actions.ActionRefused(
+                f"Workflow {state.workflow_id} would go on with it, and as many of {live.row.name} as may run at once "
+                "do so already (rateLimitConfig); try again when one of them has ended"
+            )
+        self._effects.reopen(tx, live, None)
+        touched = self._effects.carry_out(tx, live, snapshot, state, decision)
+        resumed.extend(tx.ids.workflow_pk(child) or 0 for child in decision.resume_sub_workflows)
+        return touched + self._terminate_children(tx, pk, decision)
+
+    def rerun(self, tx: Tx, row: WorkflowRow, *, task_id: str | None = None, **asked: Any) -> None:
+        """Run a workflow again from one of its tasks, or from one of a sub-workflow's tasks."""
+        task = get_task(tx, tx.ids.task_pk(task_id)) if task_id else None
+        owner = get_workflow(tx, task.workflow) if task is not None else row
+        refused = 400 if row.terminal else 409
+        if owner.pk == row.pk or not row.terminal or row.pk not in (one.pk for one in ancestors(tx, owner)):
+            self.act(tx, row.pk, actions.rerun, refused=refused, task_id=task_id, resume=True, **asked)
+            return
+        amended = {name: asked.pop(name, None) for name in ("workflow_input", "correlation_id")}
+        self._effects.amend(tx, self.live_workflow(tx, row.pk), **amended)
+        self.act(tx, owner.pk, actions.rerun, refused=refused, task_id=task_id, resume=True, **asked)
+
+    def _terminate_children(self, tx: Tx, pk: int, decision: Any) -> list[int]:
+        why = f"reason: {decision.reason}" if decision.reason else f"status {decision.workflow_status}"
+        touched: list[int] = []
+        for workflow_id in decision.terminate_sub_workflows:
+            touched += self._terminate_child(tx, pk, tx.ids.workflow_pk(workflow_id) or 0, why)
+        return touched
+
+    def _is_child_of(self, tx: Tx, child: WorkflowRow, parent: int) -> bool:
+        """Whether a workflow was started by another; one that only shares its idempotency key was not."""
+        task = get_task(tx, child.parent_task)
+        return task is not None and task.workflow == parent
+
+    def _terminate_child(self, tx: Tx, parent: int, pk: int, why: str) -> list[int]:
+        live = tx.live.workflow(tx, pk)
+        if live is None or live.row.terminal or not self._is_child_of(tx, live.row, parent):
+            return []
+        reason = f"Parent workflow has been terminated with {why}"
+        return self.guarded(tx, pk, lambda: self.act_on(tx, pk, actions.terminate, reason=reason))
+
+
+def _described(error: Exception) -> str:
+    """What went wrong, for people who look at the workflow; the log has the rest."""
+    if isinstance(error, RecursionError):
+        return "its data is nested too deeply"
+    if isinstance(error, MemoryError):
+        return "its data does not fit into memory"
+    return f"{type(error).__name__}: {error}"[:MAX_REASON_CHARS]
+
+
+def load_state(tx: Tx, live: LiveWorkflow, snapshot: Snapshot) -> WorkflowState:
+    """A stored workflow as the decider reads it."""
+    row, data = live.row, live.data
+    if live.decoded is None:
+        live.decoded = _decode(data.input), _decode(data.variables or b"{}"), _decode(data.task_to_domain or b"{}")
+    given, variables, task_to_domain = live.decoded
+    parent = get_task(tx, row.parent_task) if row.parent_task is not None else None
+    return WorkflowState(
+        workflow_id=tx.ids.workflow(row.pk),
+        plan=snapshot.plan,
+        tasks=StoredTasks(tx, live),
+        status=row.status,
+        input=given,
+        output=_decode(data.output) if data.output else {},
+        variables=variables,
+        correlation_id=row.correlation_id,
+        reason=data.reason,
+        parent_workflow_id=None if parent is None else tx.ids.workflow(parent.workflow),
+        parent_task_id=None if parent is None else tx.ids.task(parent.pk),
+        task_to_domain=task_to_domain,
+        priority=row.priority,
+        restless=row.restless,
+        registered=_Registered(tx),
+    )
+
+
+class _Registered:
+    """Task definitions as they are registered now; each is read once, and only if it is asked for."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+        self._known: dict[str, Mapping[str, Any] | None] = {}
+
+    def __call__(self, name: str) -> Mapping[str, Any] | None:
+        if name not in self._known:
+            found = get_task_def(self._tx, name)
+            self._known[name] = None if found is None else found.wire()
+        return self._known[name]

@@ -1,0 +1,327 @@
+"""What happens when the flow reaches a task, one function for each type.
+
+An operator gets its task half made (ids, input) and returns it as it starts: finished at once, or waiting for
+something. It raises OperatorError when it cannot start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from conductor.coordinator.definitions.plan import DEFAULT_CASE, SCRIPT_EVALUATORS, TERMINATION_STATUSES, Node
+from conductor.coordinator.definitions.validation import MAX_COUNT, validate_definition
+from conductor.coordinator.language import conditions
+from conductor.coordinator.language.durations import parse_duration_ms, parse_until_ms
+from conductor.coordinator.language.expressions import as_text, resolve, shown
+from conductor.coordinator.language.sizes import TooLarge, check_size
+from conductor.coordinator.workflows.decision import Draft, ScriptAsked, SubWorkflowStart
+from conductor.coordinator.workflows.dynamic import FORKED_DEFINITIONS, FORKED_TASKS, FlowError, branches
+from conductor.coordinator.workflows.scope import Scope
+from conductor.coordinator.workflows.state import TaskState
+
+#: The highest priority a workflow can have.
+MAX_PRIORITY = 99
+
+Start = Callable[[Draft, Node, TaskState], TaskState]
+
+
+class OperatorError(Exception):
+    """A task of the flow that cannot start; its message becomes the reason of the failure."""
+
+
+def start_operator(draft: Draft, node: Node, task: TaskState) -> TaskState:
+    """The task as it starts."""
+    try:
+        return OPERATORS[node.type](draft, node, task)
+    except ScriptAsked:
+        return replace(task, status="IN_PROGRESS", queued=True)
+    except conditions.ConditionError as error:
+        return replace(failed(draft, task, str(error)), status="FAILED")
+    except (OperatorError, TooLarge) as error:
+        return failed(draft, task, str(error))
+
+
+def failed(draft: Draft, task: TaskState, reason: str) -> TaskState:
+    """A task that never started."""
+    return replace(task, status="FAILED_WITH_TERMINAL_ERROR", reason=reason, ended_ms=draft.now_ms)
+
+
+def raw_input(task: TaskState) -> dict[str, Any]:
+    """What a task was given, before it made something else of it."""
+    given: dict[str, Any] = task.input.get("workflowInput", {}) if task.type == "SUB_WORKFLOW" else task.input
+    return given
+
+
+def _completed(draft: Draft, task: TaskState, **changes: Any) -> TaskState:
+    return replace(task, status="COMPLETED", ended_ms=draft.now_ms, **changes)
+
+
+def simple(_draft: Draft, _node: Node, task: TaskState) -> TaskState:
+    """For a worker: it waits in the queue."""
+    return replace(task, status="SCHEDULED", started_ms=0, queued=True)
+
+
+def http(draft: Draft, node: Node, task: TaskState) -> TaskState:
+    """For a worker of our own. It reads in the input whether somebody else ends the task."""
+    given = {**task.input, "asyncComplete": bool(node.task.get("asyncComplete"))}
+    return simple(draft, node, replace(task, input=given))
+
+
+def event(draft: Draft, node: Node, task: TaskState) -> TaskState:
+    """The same, with where the event goes."""
+    given = {**task.input, "sink": resolve(node.task.get("sink"), Scope(draft, task.task_id))}
+    return http(draft, node, replace(task, input=given))
+
+
+def human(_draft: Draft, _node: Node, task: TaskState) -> TaskState:
+    """Until somebody updates the task."""
+    return replace(task, status="IN_PROGRESS")
+
+
+def noop(draft: Draft, _node: Node, task: TaskState) -> TaskState:
+    """Nothing."""
+    return _completed(draft, task, input={})
+
+
+def switch(draft: Draft, node: Node, task: TaskState) -> TaskState:
+    """Choose a case."""
+    case = as_text(_switch_value(draft, node, task))
+    chosen: dict[str, Any] = {"case": case}
+    if chosen_case(node, case):
+        chosen["hasChildren"] = "true"
+    output = {"caseOutput": [case]} if node.type == "DECISION" else {"evaluationResult": [case], "selectedCase": case}
+    return _completed(draft, task, input={**task.input, **chosen}, output=output)
+
+
+def _switch_value(draft: Draft, node: Node, task: TaskState) -> Any:
+    if node.type == "DECISION":
+        script = node.task.get("caseExpression")
+        return draft.value_of(task, str(script), task.input) if script else task.input.get(node.task["caseValueParam"])
+    expression = str(node.task.get("expression"))
+    if node.task.get("evaluatorType") in SCRIPT_EVALUATORS:
+        return draft.value_of(task, expression, task.input)
+    return task.input.get(expression)
+
+
+def chosen_case(node: Node, case: Any) -> list[Node]:
+    """The tasks of a case; those of the default case if it has none."""
+    return list(node.cases.get(case) or node.cases[DEFAULT_CASE])
+
+
+def fork(draft: Draft, node: Node, task: TaskState) -> TaskState:
+    """The branches start when the task has ended, which is at once."""
+    if node.next is None or node.next.type != "JOIN":
+        raise FlowError("Fork task definition is not followed by a join task.  Check the blueprint")
+    forked = [branch[0].ref for branch in node.branches]
+    return _completed(draft, task, input={**task.input, "forkedTasks": forked})
+
+
+def fork_dynamic(draft: Draft, node: Node, task: TaskState) -> TaskState:
+    """The branches are made from data; they start when the task has ended, which is at once."""
+    made = branches(draft, node, task.input)
+    forked = {FORKED_TASKS: list(made), FORKED_DEFINITIONS: list(made.values())}
+    return _completed(draft, task, input={**forked, **task.input})
+
+
+def join(draft: Draft, node: Node, task: TaskState) -> TaskState:
+    """Wait for tasks of the branches; for all branches, if it is not said for which."""
+    joined = list(node.task.get("joinOn") or ())
+    fork = node.fork
+    if fork is not None and fork.type == "FORK_JOIN_DYNAMIC":
+        forked = draft.task_of(fork)
+        joined = list(forked.input.get(FORKED_TASKS) or ()) if forked else []
+    elif fork is not None and not joined:
+        joined = [branch[-1].ref for branch in fork.branches]
+    given = {**task.input, "joinOn": joined}
+    return replace(task, status="IN_PROGRESS", input=given, joins=frozenset(joined))
+
+
+def exclusive_join(_draft: Draft, node: Node, task: TaskState) -> TaskState:
+    """Wait for the one task of several that is run."""
+    lists = {name: list(node.task.get(name) or ()) for name in ("joinOn", "defaultExclusiveJoinTask")}
+    return replace(task, status="IN_PROGRESS", input={**task.input, **lists})
+
+
+def do_while(draft: Draft, node: Node, task: TaskState) -> TaskState:
+    """The first round; none at all, if it is to go through a list that has nothing in it."""
+    items = loop_items(draft, node)
+    if items is not None and not items:
+        return _completed(draft, task, iteration=0, output={"iteration": 0})
+    return replace(task, status="IN_PROGRESS", iteration=1, output=this_round(1, items))
+
+
+def loop_items(draft: Draft, node: Node) -> list[Any] | None:
+    """The list that a loop goes through; None if it goes by its condition alone."""
+    asked = node.task.get("items")
+    if not asked:
+        return None
+    # The input of a workflow stays as it is, so it is looked at once in each decision; it may be large.
+    if not asked.startswith("${workflow.input"):
+        found = resolve(asked, Scope(draft))
+    elif asked in draft.known_items:
+        found = draft.known_items[asked]
+    else:
+        found = draft.known_items[asked] = resolve(asked, Scope(draft))
+    return [] if found is None else found if isinstance(found, list) else [found]
+
+
+def this_round(number: int, items: list[Any] | None) -> dict[str, Any]:
+    """What the tasks of a round may ask their loop for."""
+    now: dict[str, Any] = {"iteration": number}
+    return now if items is None else {**now, "loopIndex": number - 1, "loopItem": items[number - 1]}
+
+
+def dynamic(_draft: Draft, _node: Node, _task: TaskState) -> TaskState:
+    """Never reached: by then it is known what the task is."""
+    raise OperatorError("a DYNAMIC task without a name")
+
+
+def set_variable(draft: Draft, _node: Node, task: TaskState) -> TaskState:
+    """Each input is a variable from now on."""
+    variables = {**draft.variables, **task.input}
+    check_size("the variables of this workflow", variables)
+    draft.variables = variables
+    return _completed(draft, task)
+
+
+def terminate(draft: Draft, _node: Node, task: TaskState) -> TaskState:
+    """The end of the workflow; its output is this task's."""
+    status = task.input.get("terminationStatus")
+    if status not in TERMINATION_STATUSES:
+        raise OperatorError(f"terminationStatus is '{shown(status)}'; it can be {', '.join(TERMINATION_STATUSES)}")
+    output = task.input.get("workflowOutput")
+    if output is None:
+        output = {}
+    return _completed(draft, task, output=output if isinstance(output, dict) else {"output": output})
+
+
+def wait(draft: Draft, _node: Node, task: TaskState) -> TaskState:
+    """Until a time, for a time, or until somebody updates the task."""
+    duration, until = task.input.get("duration"), task.input.get("until")
+    if duration and until:
+        raise OperatorError("WAIT takes a duration or a time in 'until', not both")
+    at_ms = None
+    try:
+        if duration:
+            at_ms = draft.now_ms + parse_duration_ms(as_text(duration))
+        elif until:
+            at_ms = parse_until_ms(as_text(until))
+    except (ValueError, OverflowError) as error:
+        raise OperatorError(str(error)) from error
+    if at_ms is not None and at_ms <= draft.now_ms:
+        return _completed(draft, task)
+    return replace(task, status="IN_PROGRESS", wait_until_ms=at_ms)
+
+
+def sub_workflow(draft: Draft, node: Node, task: TaskState) -> TaskState:
+    """Start another workflow and wait for its end."""
+    parameters = node.task.get("subWorkflowParam") or {}
+    resolved = resolve({key: parameters.get(key) for key in _SUB_WORKFLOW_KEYS}, Scope(draft, task.task_id))
+    definition = _inline_definition(draft, parameters.get("workflowDefinition"))
+    name = resolved["name"] or (definition or {}).get("name")
+    if not isinstance(name, str):
+        raise OperatorError(f"the name of a sub-workflow is '{shown(name)}'; it is the name of a workflow")
+    given = {
+        "subWorkflowName": name,
+        "subWorkflowVersion": _whole_number("version", resolved["version"], MAX_COUNT) or None,
+        "subWorkflowTaskToDomain": _domains(resolved["taskToDomain"]),
+        "subWorkflowDefinition": definition,
+        "priority": _whole_number("priority", resolved["priority"], MAX_PRIORITY),
+        "idempotencyKey": _key(resolved["idempotencyKey"]),
+        "idempotencyStrategy": parameters.get("idempotencyStrategy"),
+        "workflowInput": task.input,
+    }
+    task = replace(task, input={key: value for key, value in given.items() if value is not None})
+    if task.start_delay_ms > 0:
+        return replace(task, status="SCHEDULED", started_ms=0, wait_until_ms=draft.now_ms + task.start_delay_ms)
+    return start_sub_workflow(draft, task)
+
+
+_SUB_WORKFLOW_KEYS = ("name", "version", "taskToDomain", "priority", "idempotencyKey")
+
+
+def _key(value: Any) -> str | None:
+    """An idempotency key; what resolves to nothing is none."""
+    return None if value is None or value == "" else as_text(value)
+
+
+def _inline_definition(draft: Draft, definition: Any) -> dict[str, Any] | None:
+    """A definition given with the task. One that comes out of data has not been looked at by anybody yet."""
+    if isinstance(definition, str):
+        definition = resolve(definition, Scope(draft))
+        if problems := validate_definition(definition):
+            raise OperatorError(f"the definition of a sub-workflow is not valid: {problems[0].message}")
+    return definition  # type: ignore[no-any-return] # validated, here or at registration
+
+
+def _whole_number(name: str, value: Any, at_most: int) -> int | None:
+    if value is None or value == "":
+        return None
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = -1
+    if not 0 <= number <= at_most:
+        raise OperatorError(
+            f"the {name} of a sub-workflow is '{shown(value)}'; it is a whole number from 0 to {at_most}"
+        )
+    return number
+
+
+def _domains(given: Any) -> dict[str, str] | None:
+    """Task type → domain. What an expression found nothing for has no domain."""
+    if given is None:
+        return None
+    for name, domain in given.items():
+        if not isinstance(domain, str | None):
+            raise OperatorError(
+                f"taskToDomain of a sub-workflow gives '{name}' the domain '{shown(domain)}'; a domain is a string"
+            )
+    return {name: domain for name, domain in given.items() if domain is not None}
+
+
+def start_sub_workflow(draft: Draft, task: TaskState) -> TaskState:
+    """Ask for the start of a SUB_WORKFLOW task's workflow."""
+    draft.decision.start_sub_workflows.append(
+        SubWorkflowStart(
+            task_id=task.task_id,
+            name=task.input["subWorkflowName"],
+            version=task.input.get("subWorkflowVersion"),
+            definition=task.input.get("subWorkflowDefinition"),
+            input=task.input.get("workflowInput", {}),
+            task_to_domain=task.input.get("subWorkflowTaskToDomain"),
+            priority=task.input.get("priority"),
+            idempotency_key=task.input.get("idempotencyKey"),
+            idempotency_strategy=task.input.get("idempotencyStrategy"),
+        )
+    )
+    return replace(task, status="IN_PROGRESS", started_ms=draft.now_ms, wait_until_ms=None)
+
+
+#: One for each of `TASK_TYPES`.
+OPERATORS: dict[str, Start] = {
+    "SIMPLE": simple,
+    "SWITCH": switch,
+    "DECISION": switch,
+    "FORK_JOIN": fork,
+    "FORK_JOIN_DYNAMIC": fork_dynamic,
+    "JOIN": join,
+    "EXCLUSIVE_JOIN": exclusive_join,
+    "DO_WHILE": do_while,
+    "SUB_WORKFLOW": sub_workflow,
+    "DYNAMIC": dynamic,
+    "SET_VARIABLE": set_variable,
+    "TERMINATE": terminate,
+    "WAIT": wait,
+    "HUMAN": human,
+    "NOOP": noop,
+    "HTTP": http,
+    "INLINE": simple,
+    "LAMBDA": simple,
+    "JSON_JQ_TRANSFORM": simple,
+    "EVENT": event,
+    "START_WORKFLOW": simple,
+}

@@ -1,0 +1,101 @@
+"""What `${...}` may name: the workflow, and every task by its reference name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from conductor.coordinator.definitions.plan import Node
+from conductor.coordinator.language.expressions import TASK_ID_NAME, resolve_and_measure, secret_placeholder
+from conductor.coordinator.settings.environment import environment
+from conductor.coordinator.workflows.decision import Draft
+from conductor.coordinator.workflows.state import TaskState
+
+
+class Scope:
+    """Names as one task of a workflow sees them. It reads only those that are asked for."""
+
+    def __init__(self, draft: Draft, task_id: str | None = None) -> None:
+        self._draft = draft
+        self._task_id = task_id
+        self._seen: dict[str, Any] = {}
+
+    def __call__(self, name: str) -> Any:
+        """The value of a name; None if there is none."""
+        if name not in self._seen:
+            self._seen[name] = self._value(name)
+        return self._seen[name]
+
+    def _value(self, name: str) -> Any:
+        if name == "workflow":
+            return self._workflow()
+        if name == TASK_ID_NAME:
+            return self._task_id
+        task = self._draft.newest(name)
+        return _task_view(task, self._draft) if task else None
+
+    def _workflow(self) -> dict[str, Any]:
+        state = self._draft.state
+        definition = state.plan.definition
+        return {
+            "input": state.input,
+            "output": state.output,
+            "variables": self._draft.variables,
+            "status": state.status,
+            "workflowId": state.workflow_id,
+            "workflowType": definition.get("name"),
+            "version": definition.get("version", 1),
+            "schemaVersion": definition.get("schemaVersion", 2),
+            "correlationId": state.correlation_id,
+            "parentWorkflowId": state.parent_workflow_id,
+            "parentWorkflowTaskId": state.parent_task_id,
+            "reasonForIncompletion": state.reason,
+            "env": environment(),
+            "secrets": _Placeholders(),
+        }
+
+
+class _Placeholders(dict[str, Any]):
+    """Every secret is its own placeholder: the value comes in when the task is handed to a worker."""
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        return secret_placeholder(str(name)) if default is None else default
+
+
+def _task_view(task: TaskState, draft: Draft) -> dict[str, Any]:
+    return {
+        "input": task.input,
+        "output": task.output,
+        "status": task.status,
+        "taskId": task.task_id,
+        "taskType": task.wire_type,
+        "taskDefName": task.name,
+        "referenceTaskName": task.ref,
+        "retryCount": task.retry_count,
+        "iteration": task.iteration,
+        "seq": task.seq,
+        "scheduledTime": task.scheduled_ms,
+        "startTime": task.started_ms,
+        "endTime": task.ended_ms,
+        "pollCount": task.poll_count,
+        "workerId": task.worker_id,
+        "callbackAfterSeconds": task.callback_after_s,
+        "reasonForIncompletion": task.reason,
+        "workflowInstanceId": draft.state.workflow_id,
+        "correlationId": draft.state.correlation_id,
+        "subWorkflowId": task.sub_workflow_id,
+    }
+
+
+def task_def_of(node: Node) -> Mapping[str, Any]:
+    """The task definition that applies, as the snapshot has it; empty if none was registered."""
+    return node.task.get("taskDefinition") or {}
+
+
+def task_input(draft: Draft, node: Node, task_id: str) -> dict[str, Any]:
+    """The input of a task. Its definition's template fills in what is not given or resolves to null."""
+    template = task_def_of(node).get("inputTemplate") or {}
+    given = {**template, **(node.task.get("inputParameters") or {})}
+    resolved, size = resolve_and_measure(given, Scope(draft, task_id))
+    draft.bytes_brought_in += size
+    return {key: template.get(key) if value is None else value for key, value in resolved.items()}

@@ -1,0 +1,38 @@
+"""One day of the shop: workers are started, customers come, the table is shown."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+from conductor.client.automator.task_handler import TaskHandler
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.configuration.settings.metrics_settings import MetricsSettings
+from conductor.demo import report, shop
+from conductor.demo.customers import Day, run_day
+from conductor.demo.worker_page import WorkerPage
+from conductor.machine import run_on_loop
+from conductor.signals import on_stop
+
+
+def run(configuration: Configuration, metrics: MetricsSettings, count: int, keep: bool) -> bool:
+    """Run it with `count` orders, with `keep` until a signal comes. Returns whether every order ended as it had to."""
+    server, page = configuration.shown_host, WorkerPage(metrics.http_port or 0)
+    print(f"The shop is open: {count} orders, 5 workers in processes of their own, server {server}", flush=True)
+    run_on_loop(shop.register(configuration))
+    with TaskHandler(shop.WORKERS, configuration, metrics) as handler:
+        handler.start_processes()
+        page.wait_until_ready()
+        day: Day = run_on_loop(run_day(configuration, count))
+        report.show(day, page.counted())
+        if keep:
+            report.show_where_to_look(day, server, page.url)
+            _wait_for_the_end()
+    return day.as_expected
+
+
+def _wait_for_the_end() -> None:
+    over = threading.Event()
+    with on_stop(lambda _again: over.set(), signals=(signal.SIGINT, signal.SIGTERM)):
+        over.wait()
+    print("The shop closes: workers finish what they have in hand", flush=True)

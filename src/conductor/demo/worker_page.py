@@ -1,0 +1,72 @@
+"""What the demo's workers say of themselves, over HTTP as Prometheus and Kubernetes would ask them."""
+
+from __future__ import annotations
+
+import socket
+import time
+from dataclasses import dataclass, field
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from conductor.exposition import Metric
+
+#: Five processes come up in a second or two; on a busy machine it may take a while.
+READY_WITHIN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the workers counted, by metric and labels."""
+
+    samples: dict[tuple[str, str, str], float] = field(default_factory=dict)
+
+    def of(self, metric: Metric, task_type: str, verdict: str = "") -> int:
+        """One number of one worker."""
+        return int(self.samples.get((metric.name, task_type, verdict), 0))
+
+    def sum(self, metric: Metric) -> int:
+        """One number of all workers."""
+        return int(sum(value for (name, _, _), value in self.samples.items() if name == metric.name))
+
+
+class NotReady(Exception):
+    """The workers did not come up in time."""
+
+
+class WorkerPage:
+    """The port on which the workers serve /ready and /metrics."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+
+    def wait_until_ready(self) -> None:
+        """Return when every worker has polled; NotReady when they do not come up."""
+        deadline = time.monotonic() + READY_WITHIN_S
+        while self._get("/ready") is None:
+            if time.monotonic() > deadline:
+                raise NotReady(f"the workers were not ready after {READY_WITHIN_S:.0f} s: --verbose shows their log")
+            time.sleep(0.05)
+
+    def counted(self) -> Counted:
+        """What has been counted so far; nothing if the page is not served."""
+        from prometheus_client.parser import text_string_to_metric_families
+
+        samples = {}
+        for family in text_string_to_metric_families(self._get("/metrics") or ""):
+            for sample in family.samples:
+                labels = sample.labels
+                samples[sample.name, labels.get("taskType", ""), labels.get("verdict", "")] = sample.value
+        return Counted(samples)
+
+    def _get(self, path: str) -> str | None:
+        try:
+            with urlopen(self.url + path, timeout=10) as answer:  # noqa: S310 (our own workers)
+                return str(answer.read().decode())
+        except (URLError, TimeoutError):  # not there yet, or 503
+            return None
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])

@@ -1,0 +1,208 @@
+"""Traces, for both halves: spans where OpenTelemetry is set up, and nothing at all where it is not.
+
+A trace goes from the program that starts a workflow through the workflow and its tasks into the spans of the user's own
+functions. What carries it is W3C's `traceparent`: a header of the start request, a field of the polled task.
+
+The only file that knows OpenTelemetry. `tracer` is None until `set_up` or `use_present` finds something to trace with.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from contextvars import Token
+
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span
+
+logger = logging.getLogger(__name__)
+
+#: Where traces come from: what the program has set up, or the OTEL_… variables in processes of ours.
+AUTO = "auto"
+OFF = "off"
+#: The header that carries a trace, and the field of a polled task.
+TRACEPARENT = "traceparent"
+#: Where a plain server carries it: a key of a task's input. No function sees it.
+INPUT_KEY = "_traceparent"
+#: How long the end of a process waits for its last spans to be sent.
+FLUSH_MS = 5000
+
+_FORM = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER")
+
+
+class TracingError(ValueError):
+    """Traces were asked for and cannot be made; the message says why and what to do."""
+
+
+def check_setting(text: str) -> str:
+    """auto, off, or module:function that sets OpenTelemetry up."""
+    if text in (AUTO, OFF) or re.fullmatch(r"[\w.]+:\w+", text):
+        return text
+    raise ValueError(text)
+
+
+def is_traceparent(text: object) -> bool:
+    """Whether this is a traceparent that can be carried on."""
+    return isinstance(text, str) and _FORM.fullmatch(text) is not None
+
+
+def current_traceparent() -> str | None:
+    """The traceparent of the span that is under way here; None if there is none."""
+    # Looked up, not imported: whoever has a span has imported it, and nobody else pays for it.
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return None
+    return _traceparent(trace.get_current_span())
+
+
+def _traceparent(span: Any) -> str | None:
+    context = span.get_span_context()
+    if not context.is_valid:
+        return None
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
+
+
+class Tracer:
+    """Makes spans with the provider that is set up in this process."""
+
+    def __init__(self) -> None:
+        from opentelemetry import context, trace
+
+        self._context = context
+        self._trace = trace
+        self._tracer = trace.get_tracer("conductor-worker")
+
+    def span(
+        self,
+        name: str,
+        parent: Context | None = None,
+        attributes: Mapping[str, str] | None = None,
+        *,
+        kind: str = "INTERNAL",
+    ) -> CurrentSpan:
+        """A span around the block, current inside of it. What is raised is noted on it, and raised on."""
+        return CurrentSpan(self, self._tracer.start_span(name, parent, self._trace.SpanKind[kind], attributes))
+
+    def past(self, name: str, parent: Context | None, attributes: Mapping[str, str], seconds: float) -> Context:
+        """A span of what has taken so long until now; the context with it."""
+        now_ns = time.time_ns()
+        begun_ns = now_ns - int(seconds * 1e9)
+        kind = self._trace.SpanKind.CONSUMER
+        span = self._tracer.start_span(name, parent, kind, attributes, start_time=begun_ns)
+        span.end(now_ns)
+        return self._trace.set_span_in_context(span)
+
+    def parent(self, traceparent: object) -> Context | None:
+        """The context that a traceparent stands for; None for what is none."""
+        if not isinstance(traceparent, str) or not is_traceparent(traceparent):
+            return None
+        _, trace_id, span_id, flags = traceparent.split("-")
+        context = self._trace.SpanContext(
+            int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=self._trace.TraceFlags(int(flags, 16))
+        )
+        return self._trace.set_span_in_context(self._trace.NonRecordingSpan(context))
+
+    def failed(self, span: Span, error: BaseException) -> None:
+        """Note on a span what went wrong."""
+        span.record_exception(error)
+        span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+
+    def attach(self, span: Span) -> Token[Context]:
+        """Make a span current."""
+        return self._context.attach(self._trace.set_span_in_context(span))
+
+    def detach(self, token: Token[Context]) -> None:
+        """Make the one before it current again."""
+        self._context.detach(token)
+
+    def has_span(self) -> bool:
+        """Whether a span is under way here."""
+        return self._trace.get_current_span().get_span_context().is_valid
+
+
+class CurrentSpan:
+    """A span that is current inside of a block and ends with it. (OpenTelemetry's own does the same, more slowly.)"""
+
+    __slots__ = ("_span", "_token", "_tracer")
+
+    def __init__(self, tracer: Tracer, span: Span) -> None:
+        self._tracer = tracer
+        self._span = span
+
+    def __enter__(self) -> Span:
+        self._token = self._tracer.attach(self._span)
+        return self._span
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._tracer.detach(self._token)
+        if isinstance(error, Exception):
+            self._tracer.failed(self._span, error)
+        self._span.end()
+
+
+#: What makes spans in this process; None: nothing does.
+tracer: Tracer | None = None
+
+
+def use_present() -> None:
+    """Trace if the program has set OpenTelemetry up; change nothing about it."""
+    global tracer
+    trace = sys.modules.get("opentelemetry.trace")
+    if tracer is None and trace is not None and not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        tracer = Tracer()
+
+
+def set_up(setting: str) -> None:
+    """In a process of ours: trace as the setting and the OTEL_… variables say."""
+    if setting == OFF:
+        return
+    if setting != AUTO:
+        _call(setting)
+    elif any(os.environ.get(name) for name in _ENDPOINTS) and os.environ.get("OTEL_TRACES_EXPORTER") != "none":
+        _set_up_sdk()
+    use_present()
+
+
+def _call(setting: str) -> None:
+    module, _, name = setting.partition(":")
+    try:
+        getattr(importlib.import_module(module), name)()
+    except (ImportError, AttributeError) as error:
+        raise TracingError(f"CONDUCTOR_TRACING={setting}: {error}; name a function without arguments") from error
+
+
+def _set_up_sdk() -> None:
+    try:
+        from opentelemetry import trace
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
+        # The variables may be there for other programs of the same machine.
+        logger.warning("Traces are not sent: %s is not installed (pip install 'conductor-worker[otel]')", error.name)
+        return
+    if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return  # somebody was first
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+
+
+def flush() -> None:
+    """Send what is still here: the process is about to end."""
+    if tracer is None:
+        return
+    from opentelemetry import trace
+
+    force = getattr(trace.get_tracer_provider(), "force_flush", None)
+    if force is not None:
+        force(FLUSH_MS)

@@ -1,0 +1,82 @@
+"""The system's Chromium, a coordinator with something to look at, and pages that notice everything that goes wrong."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# `make test-browser` installs what these need; `make test` neither needs it nor runs them.
+if importlib.util.find_spec("playwright") is None:
+    collect_ignore_glob = ["test_*.py"]
+else:
+    from playwright.sync_api import Browser, sync_playwright
+    from scene import Scene
+    from watched_page import WatchedPage
+
+    from conductor.coordinator import Coordinator
+
+    CHROMIUM = next(
+        (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+    )
+
+    def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+        here = Path(__file__).parent
+        for item in items:
+            if here in item.path.parents:
+                item.add_marker(pytest.mark.browser)
+                item.add_marker(pytest.mark.xdist_group("browser"))  # one browser, one scene
+
+    @pytest.fixture(scope="session")
+    def browser() -> Iterator[Browser]:
+        if CHROMIUM is None:
+            if os.environ.get("CI"):
+                pytest.fail("there is no Chromium; Debian: apt-get install chromium")
+            pytest.skip("there is no Chromium on this machine")
+        quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+        with sync_playwright() as playwright:
+            found = playwright.chromium.launch(executable_path=CHROMIUM, args=quiet)
+            yield found
+            found.close()
+
+    @pytest.fixture(scope="session")
+    def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coordinator]:
+        with Coordinator(tmp_path_factory.mktemp("db") / "coordinator.db") as found:
+            yield found
+
+    @pytest.fixture(scope="session")
+    def scene(coordinator: Coordinator) -> Scene:
+        """The scene of all tests: what one of them changes, it makes first."""
+        found = Scene(coordinator.url)
+        found.play()
+        return found
+
+    @pytest.fixture(scope="module")
+    def pictured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+        """A scene that no test has changed."""
+        with Coordinator(tmp_path_factory.mktemp("pictured") / "coordinator.db") as found:
+            scene = Scene(found.url)
+            scene.play()
+            yield scene
+
+    @pytest.fixture
+    def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+        """A coordinator that asks for key and secret."""
+        with Coordinator(auth_key="key", auth_secret="secret") as found:
+            shown = Scene(found.url).call("POST", "/token", {"keyId": "key", "keySecret": "secret"})
+            scene = Scene(found.url, shown["token"])
+            scene.define()
+            yield scene
+
+    @pytest.fixture(params=[375, 1920])
+    def width(request: pytest.FixtureRequest) -> int:
+        return int(request.param)
+
+    @pytest.fixture
+    def page(browser: Browser, scene: Scene, width: int) -> Iterator[WatchedPage]:
+        with WatchedPage(browser, scene.root, width) as found:
+            yield found

@@ -1,0 +1,186 @@
+"""Everything that can be done on the page, done in a real browser to real workflows."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+from scene import Scene
+from watched_page import WatchedPage
+
+
+@pytest.fixture
+def approval(scene: Scene, width: int) -> str:
+    """A workflow that waits for a person."""
+    return scene.order(f"approval-{width}", "large")
+
+
+class TestStart:
+    def test_by_a_form_made_of_its_schema(self, page: WatchedPage, scene: Scene) -> None:
+        page.go("/definitions")
+        page.button("Start order_flow").click()
+        dialog = page.tab.get_by_role("dialog")
+        assert page.faults() == []
+        dialog.get_by_label("item").fill("piano")
+        dialog.get_by_label("amount").fill("3")
+        dialog.get_by_label("gift").check()
+        dialog.get_by_label("speed").select_option("fast")
+        dialog.get_by_label("Correlation id").fill(f"from-the-page-{page.width}")
+        page.confirm("Start")
+        page.says("order_flow was started")
+        page.status_is("RUNNING")
+        started = scene.workflow(page.tab.url.rpartition("/")[2])
+        assert started["input"] == {"item": "piano", "amount": 3, "gift": True, "speed": "fast"}
+        assert started["correlationId"] == f"from-the-page-{page.width}"
+
+    def test_with_what_it_was_started_with_last(self, page: WatchedPage, scene: Scene) -> None:
+        scene.start("abroad", {"order": {"number": 7}})
+        page.go("/?name=abroad")
+        page.button("Start a workflow …").click()
+        given = page.tab.get_by_role("dialog").get_by_label("Input, as JSON")
+        expect(given).to_have_value(re.compile('"number": 7'))
+        given.fill('{"order": {"number": 8}}')
+        page.confirm("Start")
+        page.says("abroad was started")
+        expect(page.tab).to_have_url(re.compile("/execution/"))
+        assert scene.workflow(page.tab.url.rpartition("/")[2])["input"] == {"order": {"number": 8}}
+
+    def test_says_what_is_wrong_with_the_input(self, page: WatchedPage) -> None:
+        page.go("/?name=abroad")
+        page.button("Start a workflow …").click()
+        dialog = page.tab.get_by_role("dialog")
+        dialog.get_by_label("Input, as JSON").fill("{not json")
+        page.confirm("Start")
+        expect(dialog.get_by_role("alert")).to_contain_text("The input is not JSON")
+
+    def test_any_from_a_list(self, page: WatchedPage) -> None:
+        page.go("/")
+        page.button("Start a workflow …").click()
+        page.tab.get_by_role("dialog").get_by_label("Workflow").select_option("reminder")
+        page.confirm("Next")
+        page.confirm("Start")
+        page.says("reminder was started")
+
+
+class TestOneWorkflow:
+    def test_is_paused_and_resumed(self, page: WatchedPage, approval: str) -> None:
+        page.go(f"/execution/{approval}")
+        page.button("Pause").click()
+        page.confirm("Pause")
+        page.status_is("PAUSED")
+        expect(page.tab.locator(".title .why")).to_contain_text("paused: nothing more is scheduled")
+        page.button("Resume").click()
+        page.confirm("Resume")
+        page.status_is("RUNNING")
+
+    def test_is_terminated_with_a_reason_and_retried(self, page: WatchedPage, scene: Scene, approval: str) -> None:
+        page.go(f"/execution/{approval}")
+        page.button("Terminate").click()
+        page.tab.get_by_role("dialog").get_by_label("Reason").fill("called off")
+        page.confirm("Terminate")
+        page.status_is("TERMINATED")
+        assert scene.workflow(approval)["reasonForIncompletion"] == "called off"
+        page.button("Retry").click()
+        page.confirm("Retry")
+        page.status_is("RUNNING")
+
+    def test_that_failed_is_retried_and_goes_on(self, page: WatchedPage, scene: Scene) -> None:
+        failed = scene.refused(f"retried-{page.width}")
+        page.go(f"/execution/{failed}")
+        page.button("Retry").click()
+        page.confirm("Retry")
+        page.status_is("RUNNING")
+        scene.work("charge", output={"receipt": "R-1"})
+        for name in ("drive", "hand_over", "notify"):
+            scene.work(name)
+        page.status_is("COMPLETED")
+
+    def test_is_restarted(self, page: WatchedPage, scene: Scene) -> None:
+        done = scene.charged(f"restarted-{page.width}")
+        page.go(f"/execution/{done}")
+        page.button("Restart").click()
+        page.confirm("Restart")
+        page.status_is("RUNNING")
+        assert [task["referenceTaskName"] for task in scene.workflow(done)["tasks"]] == ["validate"]
+
+    def test_runs_again_from_a_task(self, page: WatchedPage, scene: Scene) -> None:
+        done = scene.charged(f"rerun-{page.width}")
+        page.go(f"/execution/{done}?task=notify")
+        page.button("Rerun from here").click()
+        page.confirm("Rerun from here")
+        page.says("Running again from notify.")
+        page.status_is("RUNNING")
+        scene.work("notify")
+        page.status_is("COMPLETED")
+
+    def test_nothing_happens_if_one_thinks_better_of_it(self, page: WatchedPage, approval: str) -> None:
+        page.go(f"/execution/{approval}")
+        page.button("Terminate").click()
+        page.confirm("Cancel")
+        expect(page.tab.get_by_role("dialog")).to_have_count(0)
+        page.status_is("RUNNING")
+
+    def test_only_what_applies_is_offered(self, page: WatchedPage, scene: Scene) -> None:
+        for state, offered in (("completed", ["Restart"]), ("failed", ["Retry", "Restart"])):
+            page.go(f"/execution/{scene.ids[state]}")
+            page.status_is(state.upper())
+            expect(page.tab.locator(".title .buttons button")).to_have_text(offered)
+
+
+class TestByHand:
+    def test_a_wait_is_completed_by_a_form(self, page: WatchedPage, scene: Scene, approval: str) -> None:
+        page.go(f"/execution/{approval}")
+        expect(page.tab.locator(".title .why")).to_contain_text("approve waits for somebody to complete it")
+        page.button("Complete").click()
+        page.tab.get_by_role("dialog").get_by_label("Output, as JSON").fill('{"by": "Ada"}')
+        page.confirm("Complete")
+        page.says("approve is COMPLETED.")
+        expect(page.node("split")).to_have_class(re.compile(r"\bok\b"))
+        approved = next(one for one in scene.workflow(approval)["tasks"] if one["referenceTaskName"] == "approve")
+        assert approved["outputData"] == {"by": "Ada"}
+
+    def test_a_wait_is_failed_with_a_reason(self, page: WatchedPage, approval: str) -> None:
+        page.go(f"/execution/{approval}")
+        page.button("Fail").click()
+        page.tab.get_by_role("dialog").get_by_label("Reason").fill("too expensive")
+        page.confirm("Fail")
+        page.says("approve is FAILED.")
+        page.status_is("FAILED")
+        expect(page.tab.locator(".title .why")).to_contain_text("too expensive")
+
+
+class TestMany:
+    def test_are_retried(self, page: WatchedPage, scene: Scene) -> None:
+        mark = f"bulk-retry-{page.width}"
+        ids = [scene.refused(mark) for _ in range(2)]
+        page.go(f"/?text={mark}")
+        for box in page.tab.locator("tbody input[type=checkbox]").all():
+            box.check()
+        page.button("Retry 2").click()
+        page.confirm("Retry")
+        page.says("2 workflows retried")
+        assert {scene.workflow(one)["status"] for one in ids} == {"RUNNING"}
+        expect(page.tab.locator("tbody .status.run")).to_have_count(2)
+
+    def test_are_terminated(self, page: WatchedPage, scene: Scene) -> None:
+        mark = f"bulk-terminate-{page.width}"
+        ids = [scene.start("reminder", correlationId=mark) for _ in range(2)]
+        page.go(f"/?text={mark}")
+        page.tab.locator("tbody input[type=checkbox]").first.check()
+        expect(page.button("Retry 0")).to_be_disabled()
+        page.button("Terminate 1").click()
+        page.tab.get_by_role("dialog").get_by_label("Reason").fill("too many")
+        page.confirm("Terminate")
+        page.says("1 workflow terminated")
+        assert [scene.workflow(one)["status"] for one in ids] == ["RUNNING", "TERMINATED"]
+
+    def test_what_was_refused_is_said(self, page: WatchedPage, approval: str) -> None:
+        page.expected_statuses = {500, 404}
+        page.go(f"/execution/{approval}")
+        page.button("Terminate").click()
+        page.tab.route(
+            "**/api/workflow/*", lambda route: route.fulfill(status=500, json={"message": "the disk is full"})
+        )
+        page.confirm("Terminate")
+        page.says("the disk is full")

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from either_server import EitherServer, Real, Stub, Task
+
+from conductor.testing import FakeClock
+
+
+@pytest.fixture(params=[Stub, Real], ids=["stub", "coordinator"])
+def server(request: pytest.FixtureRequest) -> Iterator[EitherServer]:
+    made: EitherServer = request.param(FakeClock())
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def task(server: EitherServer) -> Task:
+    """A task in the hands of w1."""
+    server.add_task()
+    return server.take()

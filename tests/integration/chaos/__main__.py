@@ -1,0 +1,69 @@
+"""`make chaos`: see the package for what happens. Ends with 1 when a promise was broken."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from .kills import run as run_kills
+from .run import Plan, run
+
+#: What a run may take before it counts as stuck: so much, and so much for each task.
+LIMIT_S, LIMIT_A_TASK_S = 600.0, 0.1
+SHOWN = 30
+
+
+def main() -> int:
+    """Run what the command line asks for, and print what came of it."""
+    asked = _parse()
+    directory = Path(asked.directory or tempfile.mkdtemp(prefix="chaos-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    again = f"--seed {asked.seed} " + (f"--kills {asked.kills}" if asked.kills else f"--tasks {asked.tasks}")
+    _say(f'files in {directory}; draw the same again with: make chaos ARGS="{again}"')
+    if asked.kills:
+        found = run_kills(directory, asked.kills, asked.seed, _say)
+        report, problems = found.report(), found.problems
+    else:
+        limit_s = LIMIT_S + LIMIT_A_TASK_S * asked.tasks
+        checks = run(Plan(jobs=asked.tasks // 2, seed=asked.seed, limit_s=limit_s), directory, _say)
+        report, problems = checks.report(), checks.problems
+        if problems:
+            checks.keep(directory)
+    print(f"\n{report}\n")
+    for problem in problems[:SHOWN]:
+        print(f"BROKEN: {problem}")
+    print(f"{len(problems)} promises broken" if problems else "no promise broken")
+    if not problems and not asked.directory:
+        shutil.rmtree(directory)
+    return 1 if problems else 0
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make chaos ARGS=...", description=__doc__)
+    how_much = parser.add_mutually_exclusive_group()
+    how_much.add_argument("--tasks", type=int, default=5000, help="how many tasks, without retries (default: 5000)")
+    how_much.add_argument("--kills", type=int, help="kill the coordinator so often under load, and do nothing else")
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000, help="what chance begins with")
+    parser.add_argument("--directory", help="where its files go, and stay (default: a temporary directory)")
+    asked = parser.parse_args()
+    if asked.tasks < 2 or (asked.kills is not None and asked.kills < 1):
+        parser.error("--tasks must be 2 or more, --kills 1 or more")
+    return asked
+
+
+def _say(line: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
+
+
+if __name__ == "__main__":
+    for name in [name for name in os.environ if name.lower().startswith("conductor")]:
+        del os.environ[name]  # the run is about itself, not about the shell it is started from
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _frame: sys.exit(128 + number))  # also then, nothing is left behind
+    sys.exit(main())

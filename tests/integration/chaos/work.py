@@ -1,0 +1,44 @@
+"""What the workers under test do, whoever runs them: planned endings, and one effect that must not be repeated.
+
+Standard library only, so that a worker of another make can do exactly the same.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from ledger import Ledger
+
+
+class Work:
+    """One execution of one step of one job."""
+
+    def __init__(self, ledger: Ledger, plan: dict[str, Any], **about: Any) -> None:
+        self.token = uuid.uuid4().hex
+        self._plan = plan
+        self._ledger = ledger
+        self._about = {"job": plan["job"], "step": plan["step"], "token": self.token, **about}
+        ledger.write("began", **self._about)
+
+    @property
+    def half_s(self) -> float:
+        """Half of what the work takes."""
+        return float(self._plan["seconds"]) / 2
+
+    def ending(self, retry_count: int, poll_count: int) -> str:
+        """What this attempt comes to: `fail`, `refuse`, `later` or `succeed`."""
+        if retry_count < self._plan["failures"]:
+            return "fail"
+        if self._plan["refused"]:
+            return "refuse"
+        return "later" if poll_count <= self._plan["rounds"] else "succeed"
+
+    def effect(self) -> None:
+        """The thing that the world sees."""
+        self._ledger.write("effect", **self._about)
+
+    def ended(self) -> dict[str, Any]:
+        """The result, about to be returned."""
+        self._ledger.write("ended", **self._about)
+        return {"token": self.token, "job": self._plan["job"], "step": self._plan["step"]}

@@ -1,0 +1,318 @@
+"""The page and what it reads, over real sockets: files, headers, the list of workflows, queues, one workflow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from conductor.coordinator import Coordinator
+from conductor.coordinator.http.page import CONTENT_SECURITY_POLICY, ENTRIES, FILES
+from conductor.coordinator.views import recent
+
+#: All files of the page together: a few hundred kilobytes at most.
+MAX_PAGE_BYTES = 200_000
+LOCAL = re.compile(r"https?://(?!www\.w3\.org/2000/svg)")
+
+
+@pytest.fixture
+def coordinator(tmp_path: Path) -> Iterator[Coordinator]:
+    with Coordinator(tmp_path / "coordinator.db") as found:
+        yield found
+
+
+@pytest.fixture
+def page(coordinator: Coordinator) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=coordinator.url.removesuffix("/api")) as client:
+        yield client
+
+
+@pytest.fixture
+def api(coordinator: Coordinator) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=coordinator.url) as client:
+        yield client
+
+
+def start(api: httpx.Client, name: str = "flow", task: str = "work", **more: Any) -> str:
+    flow = {"name": name, "tasks": [{"name": task, "taskReferenceName": task}]}
+    answer = api.post("/workflow", json={"name": name, "workflowDef": flow, **more})
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def work(api: httpx.Client, task: str = "work", status: str = "COMPLETED", **more: Any) -> str:
+    (taken,) = api.get(f"/tasks/poll/batch/{task}", params={"timeout": 0, "workerid": "w1"}).json()
+    said = {name: taken[name] for name in ("taskId", "workflowInstanceId", "leaseId", "workerId")}
+    assert api.post("/tasks", json={**said, "status": status, **more}).status_code == 200
+    return str(taken["taskId"])
+
+
+def see(api: httpx.Client, path: str, **query: Any) -> Any:
+    answer = api.get(f"/view/{path}", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+class TestFiles:
+    @pytest.mark.parametrize("path", [entry.replace("{id}", "x").replace("{name}", "x") for entry in ENTRIES])
+    def test_every_address_of_the_page_answers_with_it(self, page: httpx.Client, path: str) -> None:
+        answer = page.get(path)
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "text/html;charset=utf-8"
+        assert "<!doctype html>" in answer.text
+
+    def test_where_view_at_in_the_log_of_a_worker_leads_is_the_page(self, page: httpx.Client) -> None:
+        assert "<!doctype html>" in page.get("/taskDef/process_order").text
+        assert "<!doctype html>" in page.get("/execution/some-id").text
+
+    @pytest.mark.parametrize("name", sorted(FILES))
+    def test_every_file_comes_with_a_strict_policy(self, page: httpx.Client, name: str) -> None:
+        answer = page.get(f"/page/{name}")
+        assert answer.status_code == 200
+        assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == "no-cache"
+
+    def test_the_policy_lets_in_nothing_inline_and_nobody_else(self) -> None:
+        assert CONTENT_SECURITY_POLICY.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+        assert "unsafe" not in CONTENT_SECURITY_POLICY
+        assert "frame-ancestors 'none'" in CONTENT_SECURITY_POLICY
+        assert "*" not in CONTENT_SECURITY_POLICY
+
+    def test_what_is_the_same_is_not_sent_again(self, page: httpx.Client) -> None:
+        first = page.get("/page/page.js")
+        again = page.get("/page/page.js", headers={"If-None-Match": first.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+        other = page.get("/page/page.js", headers={"If-None-Match": '"other"'})
+        assert (other.status_code, other.content) == (200, first.content)
+
+    def test_a_file_that_is_not_there_is_named(self, page: httpx.Client) -> None:
+        answer = page.get("/page/..%2Fserver.py")
+        assert answer.status_code == 404
+        assert "the page has no file" in answer.json()["message"]
+
+    def test_it_is_small(self) -> None:
+        assert sum(len(file.body) for file in FILES.values()) < MAX_PAGE_BYTES
+
+    def test_every_file_of_the_folder_is_served(self) -> None:
+        folder = files("conductor.coordinator").joinpath("page")
+        assert {path.name for path in folder.iterdir()} == set(FILES)
+
+    @pytest.mark.parametrize("name", sorted(FILES))
+    def test_nothing_in_it_is_inline_or_from_another_host(self, name: str) -> None:
+        text = FILES[name].body.decode()
+        assert not LOCAL.search(text)
+        assert "innerHTML" not in text
+        if name.endswith(".html"):
+            assert not re.search(r"<script(?![^>]*\bsrc=)", text)
+            assert not re.search(r"\sstyle=|\son\w+=", text)
+
+    def test_every_module_that_a_file_imports_is_there(self) -> None:
+        for name, file in FILES.items():
+            for imported in re.findall(rb'from "\./([^"]+)"', file.body):
+                assert imported.decode() in FILES, name
+
+    def test_it_is_not_served_under_a_foreign_name(self, page: httpx.Client) -> None:
+        assert page.get("/", headers={"Host": "evil.example"}).status_code == 403
+
+
+class TestKeyAndSecret:
+    def test_the_page_is_for_everybody_and_what_it_shows_is_not(self) -> None:
+        with Coordinator(auth_key="key", auth_secret="secret") as coordinator:
+            root = coordinator.url.removesuffix("/api")
+            assert httpx.get(root + "/").status_code == 200
+            assert httpx.get(root + "/page/page.js").status_code == 200
+            for path in ("overview", "workflows", "queues", "server", "workflow/x", "workflow/x/waiting"):
+                assert httpx.get(f"{coordinator.url}/view/{path}").status_code == 401
+            shown = {"keyId": "key", "keySecret": "secret"}
+            token = httpx.post(f"{coordinator.url}/token", json=shown).json()["token"]
+            headers = {"X-Authorization": token}
+            assert httpx.get(f"{coordinator.url}/view/overview", headers=headers).status_code == 200
+
+
+class TestOverview:
+    def test_counts_what_runs_waits_and_failed(self, api: httpx.Client) -> None:
+        for _ in range(3):
+            start(api)
+        start(api, "other", "charge")
+        work(api)
+        work(api, status="FAILED_WITH_TERMINAL_ERROR")
+        found = see(api, "overview")
+        assert (found["running"], found["waiting"], found["failedLately"]) == (2, 2, 1)
+        assert found["healthy"] is True
+        assert [one["ref"] for one in found["unpolled"]] == ["charge"]
+        assert found["unpolled"][0]["sentence"].startswith("nobody has polled charge since the server started")
+
+    def test_of_nothing_is_zero(self, api: httpx.Client) -> None:
+        found = see(api, "overview")
+        assert (found["running"], found["waiting"], found["oldestMs"], found["unpolled"]) == (0, 0, None, [])
+
+
+class TestListOfWorkflows:
+    def test_is_newest_first_page_by_page(self, api: httpx.Client) -> None:
+        ids = [start(api) for _ in range(5)]
+        first = see(api, "workflows", size=2)
+        second = see(api, "workflows", size=2, before=first["next"])
+        third = see(api, "workflows", size=2, before=second["next"])
+        seen = [one["workflowId"] for page in (first, second, third) for one in page["results"]]
+        assert seen == ids[::-1]
+        assert third["next"] is None
+
+    def test_says_why_each_waits(self, api: httpx.Client) -> None:
+        start(api, task="lonely")
+        (one,) = see(api, "workflows")["results"]
+        assert one["waiting"]["kind"] == "unpolled"
+        assert one["waiting"]["urgent"] is True
+
+    def test_says_which_are_sub_workflows(self, api: httpx.Client) -> None:
+        inner = {"name": "inner", "tasks": [{"name": "work", "taskReferenceName": "work"}]}
+        step = {"name": "step", "taskReferenceName": "step", "type": "SUB_WORKFLOW"}
+        outer = {
+            "name": "outer",
+            "tasks": [{**step, "subWorkflowParam": {"name": "inner", "workflowDefinition": inner}}],
+        }
+        api.post("/workflow", json={"name": "outer", "workflowDef": outer}).raise_for_status()
+        found = {one["name"]: one.get("isSubWorkflow", False) for one in see(api, "workflows")["results"]}
+        assert found == {"inner": True, "outer": False}
+
+    def test_can_be_filtered_by_status_and_name(self, api: httpx.Client) -> None:
+        done = start(api)
+        work(api)
+        running, other = start(api), start(api, "other")
+        assert [one["workflowId"] for one in see(api, "workflows", status="RUNNING")["results"]] == [other, running]
+        assert [one["workflowId"] for one in see(api, "workflows", status="COMPLETED")["results"]] == [done]
+        assert len(see(api, "workflows", status="COMPLETED,RUNNING")["results"]) == 3
+        assert [one["workflowId"] for one in see(api, "workflows", name="other")["results"]] == [other]
+
+    def test_is_searched_by_id_correlation_id_and_word(self, api: httpx.Client) -> None:
+        first = start(api, "order_flow", correlationId="order-8842")
+        start(api, "order_flow", correlationId="order-8843")
+        second = start(api, "invoice")
+
+        def found(text: str) -> list[str]:
+            return [one["workflowId"] for one in see(api, "workflows", text=text)["results"]]
+
+        assert found(first) == [first]
+        assert found("order-8842") == [first]
+        assert found("VOICE") == [second]
+        assert len(found("884")) == 2
+        assert found("%") == []
+
+    def test_looks_at_so_many_at_once_and_goes_on_from_there(
+        self, api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(recent, "LOOKED_AT", 2)
+        wanted = start(api, "rare")
+        for _ in range(4):
+            start(api)
+        page, looked, before = see(api, "workflows", name="rare"), 1, None
+        while not page["results"]:
+            assert page["lookedAtEnough"] is True
+            before = page["next"]
+            page, looked = see(api, "workflows", name="rare", before=before), looked + 1
+        assert [one["workflowId"] for one in page["results"]] == [wanted]
+        assert looked == 3
+
+    @pytest.mark.parametrize(("query", "said"), [({"status": "BAD"}, "is no status"), ({"size": 0}, "from 1 to 200")])
+    def test_says_what_it_cannot_do(self, api: httpx.Client, query: dict[str, Any], said: str) -> None:
+        answer = api.get("/view/workflows", params=query)
+        assert answer.status_code == 400
+        assert said in answer.json()["message"]
+
+
+class TestOneWorkflow:
+    def test_has_every_attempt_and_why_it_waits(self, api: httpx.Client) -> None:
+        started = start(api)
+        work(api, status="FAILED", reasonForIncompletion="refused")
+        found = see(api, f"workflow/{started}")
+        first, second = found["tasks"]
+        assert (first["status"], first["reason"], first["workerId"], first["retried"]) == (
+            "FAILED",
+            "refused",
+            "w1",
+            True,
+        )
+        assert (second["status"], second["retryCount"]) == ("SCHEDULED", 1)
+        assert second["waiting"]["kind"] == "retry"
+        assert found["waiting"]["sentence"].startswith("work waits for retry 1 of 3 at ")
+        assert found["workflow"]["workflowDefinition"]["name"] == "flow"
+
+    def test_without_its_definition_is_shorter(self, api: httpx.Client) -> None:
+        started = start(api)
+        assert "workflowDefinition" not in see(api, f"workflow/{started}", definition="false")["workflow"]
+
+    def test_says_what_a_switch_chose_and_who_holds_a_lease(self, api: httpx.Client) -> None:
+        flow = {
+            "name": "chosen",
+            "tasks": [
+                {
+                    "name": "way",
+                    "taskReferenceName": "way",
+                    "type": "SWITCH",
+                    "evaluatorType": "value-param",
+                    "expression": "to",
+                    "inputParameters": {"to": "left"},
+                    "decisionCases": {"left": [{"name": "work", "taskReferenceName": "work"}]},
+                }
+            ],
+        }
+        started = api.post("/workflow", json={"name": "chosen", "workflowDef": flow}).text
+        api.get("/tasks/poll/work", params={"workerid": "host-7"})
+        way, work_line = see(api, f"workflow/{started}")["tasks"]
+        assert way["chosen"] == "left"
+        assert (work_line["workerId"], work_line["status"]) == ("host-7", "IN_PROGRESS")
+        assert work_line["leaseUntilMs"] > 0
+        assert work_line["waiting"]["sentence"].startswith("is being worked on by host-7 for ")
+
+    def test_the_sentence_alone_for_a_workflow_and_for_a_task(self, api: httpx.Client) -> None:
+        started = start(api)
+        task = work(api, status="FAILED_WITH_TERMINAL_ERROR", reasonForIncompletion="refused")
+        assert see(api, f"workflow/{started}/waiting")["sentence"] == "work failed for good, without retries: refused"
+        assert see(api, f"task/{task}/waiting")["kind"] == "failed"
+        assert api.get("/view/workflow/unknown/waiting").status_code == 404
+        assert api.get("/view/task/unknown/waiting").status_code == 404
+        assert api.get("/view/workflow/unknown").status_code == 404
+
+
+class TestQueues:
+    def test_say_how_much_waits_who_polls_and_how_fast(self, api: httpx.Client) -> None:
+        for _ in range(3):
+            start(api)
+        work(api)
+        api.get("/tasks/poll/work", params={"workerid": "host-7"})
+        (found,) = see(api, "queues")["queues"]
+        assert (found["name"], found["ready"], found["inHand"], found["lastWorker"]) == ("work", 1, 1, "host-7")
+        assert [(one["workerId"], one["inHand"]) for one in found["holders"]] == [("host-7", 1)]
+        assert (found["stats"]["tasks"], found["stats"]["scheduledPerMin"], found["stats"]["endedPerMin"]) == (3, 3, 1)
+        assert found["stats"]["runP50Ms"] >= 0
+        assert "problem" not in found
+
+    def test_that_nobody_polls_come_first_with_the_reason(self, api: httpx.Client) -> None:
+        start(api)
+        work(api)
+        start(api, task="alone", taskToDomain={"alone": "gpu"})
+        api.get("/tasks/poll/alone", params={"workerid": "host-7"})
+        first, second = see(api, "queues")["queues"]
+        assert (first["name"], first["domain"], first["problem"]["kind"]) == ("alone", "gpu", "domain")
+        assert second["name"] == "work"
+
+
+def test_the_server_tells_about_itself(api: httpx.Client, coordinator: Coordinator) -> None:
+    start(api)
+    found = see(api, "server")
+    assert found["healthy"] is True
+    assert found["database"] == coordinator.database
+    assert found["fileBytes"] > 0
+    assert found["commits"] >= 1
+    assert found["committedCallers"] >= found["commits"]
+    assert found["keepFinishedS"] is None
+
+
+def test_a_coordinator_in_memory_has_no_file(tmp_path: Path) -> None:
+    with Coordinator() as coordinator:
+        assert httpx.get(f"{coordinator.url}/view/server").json()["fileBytes"] is None

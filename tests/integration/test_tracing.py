@@ -1,0 +1,197 @@
+"""One trace from the program that starts a workflow through its tasks into the user's own spans."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.configuration.settings.metrics_settings import MetricsSettings
+from conductor.client.telemetry.metrics_collector import MetricsCollector
+from conductor.client.telemetry.metrics_hub import MetricsHub
+from conductor.client.worker.worker import Worker
+from conductor.coordinator import Coordinator
+from conductor.testing import ConductorStub
+
+PROGRAM = Path(__file__).with_name("traced_program.py")
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+Spans = dict[str, list[dict[str, Any]]]
+
+
+def run(*arguments: str, **env: str) -> dict[str, Any]:
+    """Run the program; what it prints last."""
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), *arguments],
+        env={**os.environ, **env},
+        cwd=PROGRAM.parent,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    printed: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return printed
+
+
+class Collector:
+    """A collector of OTLP over HTTP, on a real socket: it decodes what it is sent."""
+
+    def __init__(self) -> None:
+        self.spans: list[dict[str, Any]] = []
+        #: The latest of each metric.
+        self.metrics: dict[str, Any] = {}
+        collector = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.path == "/v1/traces":
+                    collector.take(ExportTraceServiceRequest.FromString(body))
+                if self.path == "/v1/metrics":
+                    collector.take_metrics(ExportMetricsServiceRequest.FromString(body))
+                self.send_response(200)
+                self.send_header("Content-Type", "application/x-protobuf")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def take(self, request: ExportTraceServiceRequest) -> None:
+        for resource in request.resource_spans:
+            for scope in resource.scope_spans:
+                self.spans += [
+                    {
+                        "name": span.name,
+                        "trace": span.trace_id.hex(),
+                        "span": span.span_id.hex(),
+                        "parent": span.parent_span_id.hex() or None,
+                        "attributes": {one.key: one.value.string_value for one in span.attributes},
+                    }
+                    for span in scope.spans
+                ]
+
+    def take_metrics(self, request: ExportMetricsServiceRequest) -> None:
+        for resource in request.resource_metrics:
+            for scope in resource.scope_metrics:
+                self.metrics.update({metric.name: metric for metric in scope.metrics})
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    found = Collector()
+    yield found
+    found.close()
+
+
+def by_name(spans: list[dict[str, Any]]) -> Spans:
+    found: Spans = {}
+    for span in spans:
+        found.setdefault(span["name"], []).append(span)
+    return found
+
+
+def check(spans: list[dict[str, Any]], workflow_id: str) -> None:
+    """One trace, each span below the right one."""
+    found = by_name(spans)
+    (order,) = found["order"]
+    ours = [span for span in spans if span["trace"] == order["trace"]]
+    assert order["parent"] is None
+    (start,) = found["POST /api/workflow"]
+    assert start["parent"] == order["span"]
+    for task in ("plain", "waiting", "apart"):
+        (execution,), (own,), (report,), (poll,) = (
+            found[f"{what} {task}"] for what in ("execute", "own", "report", "poll")
+        )
+        assert {span["trace"] for span in (execution, own, report, poll)} == {order["trace"]}
+        assert execution["parent"] == report["parent"] == poll["parent"] == start["span"]
+        assert own["parent"] == execution["span"]
+        assert execution["attributes"]["conductor.task.type"] == task
+        assert execution["attributes"]["conductor.task.id"]
+        in_sub_workflow = task == "waiting"
+        assert (execution["attributes"]["conductor.workflow.id"] == workflow_id) is not in_sub_workflow
+    # The coordinator's own: each request that changes something, and below it what was decided and committed.
+    requests = {span["span"]: span["name"] for span in ours if span["name"].startswith("POST ")}
+    commits = [requests[span["parent"]] for span in found["decide and commit"]]
+    assert sorted(commits) == ["POST /api/tasks", "POST /api/tasks", "POST /api/tasks", "POST /api/workflow"]
+
+
+def test_one_trace_through_def_async_def_a_sub_workflow_and_a_process(tmp_path: Path) -> None:
+    done = run("memory", str(tmp_path / "spans.jsonl"))
+    check(done["spans"], done["workflow"])
+    (apart,) = by_name(done["spans"])["own apart"]
+    assert apart["pid"] == done["outputs"]["apart"]["pid"] != done["pid"]
+
+
+def test_the_same_over_otlp_set_up_by_variables_alone(collector: Collector) -> None:
+    done = run("otlp", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)
+    check(collector.spans, done["workflow"])
+
+
+def test_the_coordinator_carries_a_trace_although_it_does_not_trace() -> None:
+    flow = {"name": "flow", "tasks": [{"name": "work", "taskReferenceName": "work"}]}
+    with Coordinator() as coordinator, httpx.Client(base_url=coordinator.url) as api:
+        for header in (TRACEPARENT, "00-nonsense", None):
+            headers = {} if header is None else {"traceparent": header}
+            assert api.post("/workflow", json={"name": "flow", "workflowDef": flow}, headers=headers).status_code == 200
+        tasks = api.get("/tasks/poll/batch/work", params={"count": 3, "timeout": 0}).json()
+        shown = api.get(f"/workflow/{tasks[0]['workflowInstanceId']}").json()
+    assert [task.get("traceparent") for task in tasks] == [TRACEPARENT, None, None]
+    assert "traceparent" not in shown
+
+
+async def test_no_function_sees_what_a_plain_server_carries_in_the_input(conductor_stub: ConductorStub) -> None:
+    conductor_stub.add_task("job", {"a": 1, "_traceparent": TRACEPARENT})
+
+    def job(**given: Any) -> dict[str, Any]:
+        return {"given": sorted(given)}
+
+    async with TaskHandlerAsyncIO([Worker("job", job)], Configuration(conductor_stub.url)):
+        await conductor_stub.until(lambda: conductor_stub.requests_of("update"))
+    (result,) = conductor_stub.wait_results(1)
+    assert result["outputData"] == {"given": ["a"]}
+
+
+def test_metrics_are_pushed(collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    hub = MetricsHub(MetricsSettings(directory=str(tmp_path), buckets=(0.1, 1), otlp=True))
+    hub.start()
+    counting = MetricsCollector.for_process(hub.child_settings())
+    counting.increment_task_poll("pay")
+    for seconds in (0.05, 0.5, 30):
+        counting.record_task_execute_time("pay", seconds)
+    hub.stop()  # the last push comes with it
+    counting.close()
+    (polls,) = collector.metrics["task_poll_total"].sum.data_points
+    assert (polls.as_double, polls.attributes[0].value.string_value) == (1, "pay")
+    (times,) = collector.metrics["task_execute_time_histogram_seconds"].histogram.data_points
+    assert (list(times.explicit_bounds), list(times.bucket_counts)) == ([0.1, 1], [1, 1, 1])
+    assert (times.count, times.sum) == (3, pytest.approx(30.55))
+    assert "task_execute_time_seconds" not in collector.metrics
+
+
+def test_a_setting_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="module:function"):
+        Configuration(tracing="loud")

@@ -1,0 +1,240 @@
+"""Each fault is made for real, and is named with its remedy."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from conductor.cli import checks_here
+from conductor.client.automator.journal import Entry, Journal
+from conductor.coordinator import Coordinator
+from conductor.testing import ConductorStub
+
+WORKERS = """
+from conductor import worker_task
+
+@worker_task("packed", register_task_def=False)
+def packed(box: str, count: int = 1) -> dict:
+    return {}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+
+
+@pytest.fixture
+def faults(cli: Any) -> Callable[..., dict[str, dict[str, Any]]]:
+    """Run the doctor: its faults by name. Each has a remedy, and so does the text for people."""
+
+    def run(*arguments: str) -> dict[str, dict[str, Any]]:
+        ran = cli("doctor", *arguments, "--json")
+        found = {one["fault"]: one for one in json.loads(ran.out) if one["fault"]}
+        assert ran.status == int(any(one["mark"] == "broken" for one in found.values()))
+        assert all(one["what"] and one["remedy"] for one in found.values())
+        return found
+
+    return run
+
+
+def test_nothing_is_wrong(faults: Any, conductor_stub: ConductorStub) -> None:
+    assert faults("--url", conductor_stub.url) == {}
+
+
+# -- here ---------------------------------------------------------------------------------------------------------
+
+
+def test_another_package(faults: Any, conductor_stub: ConductorStub, place: Path, monkeypatch: Any) -> None:
+    (place / "conductor_python-2.0.0.dist-info").mkdir()
+    (place / "conductor_python-2.0.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: conductor-python\nVersion: 2.0.0\n"
+    )
+    monkeypatch.setattr(sys, "path", [str(place), *sys.path])
+    assert "pip uninstall" in faults("--url", conductor_stub.url)["other-package"]["remedy"]
+
+
+def test_settings_and_home(faults: Any, conductor_stub: ConductorStub, monkeypatch: Any) -> None:
+    monkeypatch.setenv("CONDUCTOR_SERVER_ULR", "x")
+    for name in ("CONDUCTOR_WORKER_JOURNAL_DIR", "XDG_STATE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("conductor.cli.checks_here._try_out", lambda _: None)
+    monkeypatch.setattr("conductor.cli.checks_here.results_waiting", lambda _: ())
+    found = faults("--url", conductor_stub.url)
+    assert "CONDUCTOR_SERVER_URL" in found["variable-sets-nothing"]["what"]
+    assert "CONDUCTOR_WORKER_JOURNAL_DIR" in found["home-not-set"]["remedy"]
+    monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL", "false")
+    assert "journal-off" in faults("--url", conductor_stub.url)
+
+
+def test_a_journal_that_cannot_be_written(faults: Any, conductor_stub: Any, place: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL_DIR", str(place / "greetings.py"))
+    assert "greetings.py" in faults("--url", conductor_stub.url)["journal-not-writable"]["what"]
+
+
+def test_a_journal_that_is_full_and_has_results_of_the_dead(
+    faults: Any, conductor_stub: Any, place: Path, monkeypatch: Any
+) -> None:
+    directory = place / "journal"
+    monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL_DIR", str(directory))
+    monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL_MAX_BYTES", "65536")
+    monkeypatch.setattr(checks_here, "MIN_FREE_BYTES", 1 << 62)
+    journal = Journal(directory, conductor_stub.url, max_bytes=1 << 20)
+    assert journal.open()
+    assert journal.put(Entry("r1", "t1", "packed", "COMPLETED", 1, b"x" * 65_536))
+    assert "results-waiting" not in faults("--url", conductor_stub.url), "its process lives"
+    journal.let_go()
+    found = faults("--url", conductor_stub.url)
+    assert "1 results and 0 unfinished tasks" in found["results-waiting"]["what"]
+    assert "65536 bytes" in found["journal-full"]["what"]
+    assert str(directory) in found["journal-disk-full"]["what"]
+
+
+def test_metrics_that_cannot_be_kept(faults: Any, conductor_stub: Any, place: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(place / "greetings.py"))
+    monkeypatch.setattr("conductor.cli.checks_here._try_out", lambda _: None)
+    assert "TMPDIR" in faults("--url", conductor_stub.url)["metrics-not-writable"]["remedy"]
+
+
+# -- the server ---------------------------------------------------------------------------------------------------
+
+
+def test_nobody_is_there(faults: Any) -> None:
+    with ConductorStub() as server:
+        url = server.url
+    assert "conductor-worker serve" in faults("--url", url)["unreachable"]["remedy"]
+
+
+def test_a_wrong_path(faults: Any, coordinator: Coordinator) -> None:
+    assert "/api" in faults("--url", coordinator.url + "/elsewhere")["wrong-path"]["remedy"]
+
+
+@pytest.mark.parametrize(("key", "fault"), [("wrong", "key-refused"), (None, "key-missing")])
+def test_keys(faults: Any, monkeypatch: Any, key: str | None, fault: str) -> None:
+    if key:
+        monkeypatch.setenv("CONDUCTOR_AUTH_KEY", key)
+        monkeypatch.setenv("CONDUCTOR_AUTH_SECRET", "hush-hush")
+    with ConductorStub(auth=("right", "hush-hush")) as server:
+        assert "CONDUCTOR_AUTH_KEY" in faults("--url", server.url)[fault]["remedy"]
+
+
+def test_a_certificate_that_nobody_knows(faults: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "http"))
+    from certificates import Authority
+
+    with ConductorStub(ssl_context=Authority(tmp_path).server_context()) as server:
+        assert "CONDUCTOR_TLS_CA_FILE" in faults("--url", server.url)["tls"]["remedy"]
+
+
+def test_clocks_that_differ(faults: Any, coordinator: Coordinator) -> None:
+    """The coordinator of the fixture has a clock of its own."""
+    assert "NTP" in faults("--url", coordinator.url)["clock-skew"]["remedy"]
+
+
+def test_an_old_coordinator(faults: Any, coordinator: Coordinator, monkeypatch: Any) -> None:
+    monkeypatch.setattr("conductor.cli.checks_server.__version__", "99.0.0")
+    assert "99.0.0" in faults("--url", coordinator.url)["server-too-old"]["what"]
+
+
+def test_a_coordinator_that_cannot_write(faults: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(checks_here, "MIN_FREE_BYTES", 1 << 62)
+    with Coordinator(tmp_path / "a.db") as running:
+        assert running.core is not None
+        running.core.store._db.execute("PRAGMA query_only = 1")
+        httpx.post(running.url + "/metadata/taskdefs", json=[{"name": "a"}])
+        found = faults("--url", running.url)
+        running.core.store._db.execute("PRAGMA query_only = 0")
+    assert found["database-not-writable"]["mark"] == "broken", found
+    assert str(tmp_path) in found["coordinator-disk-full"]["what"]
+
+
+def start(url: str, task: str, **more: Any) -> None:
+    definition = {"name": task, "tasks": [{"name": task, "taskReferenceName": "it", "type": "SIMPLE"}]}
+    answer = httpx.post(f"{url}/workflow", json={"name": task, "workflowDef": definition, **more})
+    assert answer.status_code == 200, answer.text
+
+
+def poll(url: str, task: str, domain: str | None = None) -> list[Any]:
+    query: dict[str, str | int] = {"workerid": "w", "count": 1, "timeout": 0}
+    query |= {"domain": domain} if domain else {}
+    found: list[Any] = httpx.get(f"{url}/tasks/poll/batch/{task}", params=query).json()
+    return found
+
+
+def test_tasks_that_wait_in_vain(faults: Any, coordinator: Coordinator) -> None:
+    start(coordinator.url, "lonely")
+    start(coordinator.url, "night\x1b[31m")
+    start(coordinator.url, "split", taskToDomain={"split": "gpu"})
+    poll(coordinator.url, "split")
+    found = faults("--url", coordinator.url)
+    assert "Start a worker that polls" in found["queue-not-polled"]["remedy"]
+    assert "domain gpu" in found["domain-mismatch"]["remedy"]
+    assert "\x1b" not in str(found)
+
+
+def test_limits_that_hold_back(faults: Any, coordinator: Coordinator) -> None:
+    definitions = [
+        {"name": "one", "concurrentExecLimit": 1},
+        {"name": "few", "rateLimitPerFrequency": 1, "rateLimitFrequencyInSeconds": 60},
+    ]
+    assert httpx.post(f"{coordinator.url}/metadata/taskdefs", json=definitions).status_code == 200
+    for task in ("one", "few"):
+        start(coordinator.url, task)
+        start(coordinator.url, task)
+        assert len(poll(coordinator.url, task)) == 1
+    found = faults("--url", coordinator.url)
+    assert "concurrentExecLimit" in found["concurrency-limit"]["remedy"]
+    assert "rateLimitPerFrequency" in found["rate-limit"]["remedy"]
+
+
+def test_workflows_that_are_out_of_retries(faults: Any, coordinator: Coordinator) -> None:
+    httpx.post(f"{coordinator.url}/metadata/taskdefs", json=[{"name": "hard", "retryCount": 0}])
+    start(coordinator.url, "hard")
+    task = poll(coordinator.url, "hard")[0]
+    result = {"taskId": task["taskId"], "workflowInstanceId": task["workflowInstanceId"], "status": "FAILED"}
+    httpx.post(f"{coordinator.url}/tasks", json={**result, "reasonForIncompletion": "too hard", "workerId": "w"})
+    found = faults("--url", coordinator.url)["workflow-failed"]
+    assert "too hard" in found["what"]
+    assert "retry" in found["remedy"]
+
+
+# -- workers and the server ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shop(place: Path) -> Path:
+    (place / "doctors_shop.py").write_text(WORKERS)
+    return place
+
+
+def test_workers_that_the_server_knows_otherwise(faults: Any, shop: Path, coordinator: Coordinator) -> None:
+    url = coordinator.url
+    assert "register_task_def" in faults("doctors_shop", "--url", url)["definition-missing"]["remedy"]
+    schema = {"type": "object", "properties": {"crate": {"type": "string"}}}
+    answer = httpx.post(f"{url}/schema", json=[{"name": "packed_input", "version": 1, "type": "JSON", "data": schema}])
+    assert answer.status_code == 200, answer.text
+    definition = {"name": "packed", "responseTimeoutSeconds": 2, "inputSchema": {"name": "packed_input", "version": 1}}
+    assert httpx.post(f"{url}/metadata/taskdefs", json=[definition]).status_code == 200
+    start(url, "packed", taskToDomain={"packed": "gpu"})
+    found = faults("doctors_shop", "--url", url)
+    assert "10 or more" in found["response-timeout-short"]["remedy"]
+    assert "crate" in found["schema-mismatch"]["what"]
+    assert "CONDUCTOR_WORKER_PACKED_DOMAIN" in found["worker-domain"]["remedy"]
+
+
+def test_two_workers_for_one_task(faults: Any, shop: Path, conductor_stub: ConductorStub) -> None:
+    (shop / "doctors_twin.py").write_text(WORKERS)
+    found = faults("doctors_shop", "doctors_twin", "--url", conductor_stub.url)
+    assert "Rename one" in found["two-workers-for-one-task"]["remedy"]
+
+
+def test_modules_that_cannot_be_imported(faults: Any, conductor_stub: ConductorStub) -> None:
+    assert "no such module" in faults("doctors_nothing", "--url", conductor_stub.url)["modules-not-usable"]["what"]

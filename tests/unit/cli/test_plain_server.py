@@ -1,0 +1,99 @@
+"""The commands with the public REST API alone: a coordinator whose own views are not asked is a plain server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cli.shop import Shop, order, simple, step
+from conductor.cli import execution, recent, task
+from conductor.coordinator import Coordinator
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[Shop]:
+    with Coordinator() as coordinator:
+        made = Shop(coordinator.url)
+        retried = {"name": "charge", "retryCount": 2, "retryDelaySeconds": 600, "ownerEmail": "a@b.c"}
+        made.ask("/metadata/taskdefs", [retried])
+        made.register("order", *order("charge", "pack"))
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def no_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a plain server answers there."""
+
+    async def not_found(*_: object, **__: object) -> None:
+        return None
+
+    for module in (execution, recent, task):
+        monkeypatch.setattr(module, "ask_view", not_found)
+
+
+def shown_by(cli: Any, shop: Shop, workflow_id: str) -> str:
+    ran = cli("workflow", "show", workflow_id, "--url", shop.url)
+    assert (ran.status, ran.err) == (0, "")
+    return str(ran.out)
+
+
+def test_says_who_polls_what_is_joined_and_when_a_retry_is_due(cli: Any, shop: Shop) -> None:
+    workflow_id = shop.start("order", {"how": "post"})
+    out = shown_by(cli, shop, workflow_id)
+    assert "○ stamp  pack  scheduled  waits for a worker: nobody has ever polled pack" in out
+    while shop.work("pack"):
+        pass
+    out = shown_by(cli, shop, workflow_id)
+    assert "charge waits for a worker: nobody has ever polled charge. Start a worker that polls charge" in out
+    assert "◐ both  JOIN  in progress  joins on receipt" in out
+    assert "A plain Conductor server does not tell whether the worker that has a task still lives" in out
+    shop.work("charge", "FAILED", reasonForIncompletion="the bank said no")
+    out = shown_by(cli, shop, workflow_id)
+    assert "charge waits for retry 1 of 2 at " in out
+    assert "the bank said no" in out
+    shop.ask("/tasks/poll/batch/pack?count=1&timeout=10&workerid=ada")
+    found = json.loads(cli("workflow", "show", workflow_id, "--json", "--url", shop.url).out)
+    assert len(found["cannotTell"]) == 1
+
+
+def test_says_who_has_a_task_and_which_round_a_loop_is_in(cli: Any, shop: Shop) -> None:
+    again = {"loopCondition": "if ($.rounds['iteration'] < 3) { true; } else { false; }"}
+    shop.register("loop", step("DO_WHILE", "rounds", **again, loopOver=[simple("turn"), simple("never")]))
+    workflow_id = shop.start("loop")
+    shop.work("turn")
+    shop.work("never")
+    shop.ask("/tasks/poll/batch/turn?count=1&timeout=100&workerid=ada")
+    out = shown_by(cli, shop, workflow_id)
+    assert "◐ rounds  DO_WHILE  round 2  in progress  is in round 2, at turn__2" in out
+    assert "↻ ◐ turn  in progress  is being worked on by ada" in out
+    assert "↻ · never  not reached" in out, "in this round"
+    assert "is being worked on by ada" in cli("task", "show", f"{workflow_id}:turn", "--url", shop.url).out
+
+
+def test_a_list_is_searched_for(cli: Any, shop: Shop) -> None:
+    shop.register("searched", simple("searched"))
+    one, other = shop.start("searched", correlation_id="a-1"), shop.start("searched", correlation_id="a-2")
+    shop.ask(f"/workflow/{one}?reason=enough", method="DELETE")
+
+    def ids(*arguments: str) -> list[str]:
+        ran = cli("workflow", "list", "--json", "--name", "searched", *arguments, "--url", shop.url)
+        return [row["workflowId"] for row in json.loads(ran.out)]
+
+    assert ids() == [other, one]
+    assert ids("--status", "TERMINATED,FAILED") == [one]
+    assert ids("--correlation-id", "a-2") == [other]
+    assert ids("--since", "1h") == [other, one]
+    assert ids("--since", "2100-01-01") == []
+    out = cli("workflow", "list", "--name", "searched", "--size", "1", "--url", shop.url).out
+    assert "The newest 1 of 2: --size shows more." in out
+    assert "A plain Conductor server lists what its index has" in out
+    assert "enough" in cli("workflow", "list", "--status", "TERMINATED", "--url", shop.url).out
+
+
+def test_a_name_that_its_search_cannot_have(cli: Any, shop: Shop) -> None:
+    ran = cli("workflow", "list", "--name", "it's", "--url", shop.url)
+    assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert "this server cannot be searched for" in ran.err

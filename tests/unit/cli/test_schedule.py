@@ -1,0 +1,116 @@
+"""`conductor-worker schedule`: workflows that a server starts by the clock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from conductor.cli.app import run_command
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.http.models.cron_schedule import CronSchedule
+from conductor.client.http.models.save_schedule_request import SaveScheduleRequest
+from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
+from conductor.client.scheduler_client import SchedulerClient
+from conductor.coordinator import Coordinator
+
+NEW_YEAR = "0 0 0 1 1 *"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    with Coordinator() as coordinator:
+        monkeypatch.setenv("CONDUCTOR_SERVER_URL", coordinator.url)
+        yield coordinator.url
+
+
+@pytest.mark.usefixtures("server")
+class TestSchedule:
+    def test_is_added_listed_shown_and_removed(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run_command(["schedule", "list"]) == 0
+        assert run_command(["schedule", "add", "party", "fireworks", NEW_YEAR, "--zone", "Europe/Berlin"]) == 0
+        assert run_command(["schedule", "list"]) == 0
+        assert run_command(["schedule", "show", "party"]) == 0
+        assert run_command(["schedule", "remove", "party"]) == 0
+        assert run_command(["schedule", "list"]) == 0
+        nothing, added, head, listed, _, shown, removed, again = capsys.readouterr().out.splitlines()
+        assert nothing == again == "There are no schedules."
+        assert added.startswith("party: saved, due at ")
+        assert added.endswith("-12-31 23:00:00Z")
+        assert head.split() == ["schedule", "workflow", "cron", "zone", "next"]
+        assert listed.split()[:2] == ["party", "fireworks"]
+        assert "Europe/Berlin" in listed
+        assert shown == listed
+        assert removed == "party: removed"
+
+    def test_is_paused_with_a_reason_and_resumed(self, capsys: pytest.CaptureFixture[str]) -> None:
+        run_command(["schedule", "add", "party", "fireworks", NEW_YEAR])
+        assert run_command(["schedule", "pause", "party", "--reason", "rain"]) == 0
+        assert run_command(["schedule", "list"]) == 0
+        assert run_command(["schedule", "resume", "party"]) == 0
+        _, paused, _, listed, resumed = capsys.readouterr().out.splitlines()
+        assert paused == "party: paused"
+        assert listed.rstrip().endswith("PAUSED rain")
+        assert resumed.startswith("party: resumed, due at ")
+
+    def test_of_several_expressions_has_a_line_for_each(self, server: str, capsys: pytest.CaptureFixture[str]) -> None:
+        crons = [CronSchedule(cron_expression=NEW_YEAR), CronSchedule(cron_expression="@daily", zone_id="Asia/Tokyo")]
+        asked = SaveScheduleRequest(
+            name="party", cron_schedules=crons, start_workflow_request=StartWorkflowRequest(name="fireworks")
+        )
+        with SchedulerClient(Configuration(server)) as scheduler:
+            scheduler.save_schedule(asked)
+        assert run_command(["schedule", "list"]) == 0
+        _, first, second = capsys.readouterr().out.splitlines()
+        assert NEW_YEAR in first
+        assert second.split() == ["@daily", "Asia/Tokyo"]
+
+    def test_is_json_for_programs(self, capsys: pytest.CaptureFixture[str]) -> None:
+        asked = [
+            "add",
+            "party",
+            "fireworks",
+            NEW_YEAR,
+            "--version",
+            "2",
+            "--input",
+            '{"a": 1}',
+            "--catch-up",
+            "--paused",
+        ]
+        for words in (asked, ["list"], ["list", "--workflow", "other"], ["show", "party"], ["resume", "party"]):
+            assert run_command(["schedule", *words, "--json"]) == 0
+        added, listed, others, shown, resumed = map(json.loads, capsys.readouterr().out.splitlines())
+        assert listed == [added]
+        assert others == []
+        assert shown == {**added, "runs": []}
+        assert (added["paused"], resumed["paused"]) == (True, False)
+        assert added["runCatchupScheduleInstances"] is True
+        assert added["startWorkflowRequest"]["input"] == {"a": 1}
+        assert added["startWorkflowRequest"]["version"] == 2
+
+    @pytest.mark.parametrize(
+        ("words", "why"),
+        [
+            (["add", "s", "w", "* * * * *"], "has 5 fields, not 6"),
+            (["add", "s", "w", NEW_YEAR, "--zone", "Mars/One"], "unknown time zone 'Mars/One'"),
+            (["add", "s", "w", NEW_YEAR, "--input", "[1]"], "--input is a JSON object, not [1]"),
+            (["add", "s", "w", NEW_YEAR, "--input", "{"], "--input is not JSON"),
+            (["show", "nope"], "Schedule 'nope' not found"),
+            (["pause", "nope"], "Schedule 'nope' not found"),
+            (["remove", "nope"], "Schedule 'nope' not found"),
+        ],
+    )
+    def test_says_what_was_refused_in_one_line(
+        self, capsys: pytest.CaptureFixture[str], words: list[str], why: str
+    ) -> None:
+        assert run_command(["schedule", *words]) == 2
+        said = capsys.readouterr()
+        assert (said.out, len(said.err.splitlines())) == ("", 1)
+        assert why in said.err
+
+
+def test_a_server_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["schedule", "list", "--url", "http://127.0.0.1:1/api"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1

@@ -1,0 +1,133 @@
+"""The live views, on real terminals."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cli.program import CLI, Program
+from cli.terminal import Terminal
+from conductor.coordinator import Coordinator
+from conductor.testing import ConductorStub
+
+#: How a terminal is asked for another screen, and for its own again.
+OTHER_SCREEN, OWN_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
+COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7][;m]")
+
+
+@pytest.fixture
+def server() -> Iterator[Coordinator]:
+    with Coordinator() as running:
+        yield running
+
+
+def start(server: Coordinator, task: str) -> str:
+    definition = {"name": f"of {task}", "tasks": [{"name": task, "taskReferenceName": "it", "type": "SIMPLE"}]}
+    answer = httpx.post(f"{server.url}/workflow", json={"name": definition["name"], "workflowDef": definition})
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def work_on(server: Coordinator, task: str, status: str, reason: str | None = None) -> None:
+    query: dict[str, str | int] = {"workerid": "hands\x1b[31m", "count": 1, "timeout": 0}
+    found = httpx.get(f"{server.url}/tasks/poll/batch/{task}", params=query).json()[0]
+    result = {"taskId": found["taskId"], "workflowInstanceId": found["workflowInstanceId"], "status": status}
+    httpx.post(f"{server.url}/tasks", json={**result, "workerId": "hands", "reasonForIncompletion": reason})
+
+
+def test_top_once_and_for_programs(cli: Any, server: Coordinator) -> None:
+    start(server, "top_pack")
+    start(server, "top\x1b[31mred")
+    ran = cli("top", "--url", server.url, "--once")
+    assert ran.status == 0, ran.err
+    assert "2 waiting" in ran.out
+    assert re.search(r"top_pack +1 .*NOBODY", ran.out)
+    assert "\x1b" not in ran.out
+    frame = json.loads(cli("top", "--url", server.url, "--json").out)
+    assert frame["overview"]["waiting"] == 2
+    assert {queue["name"]: queue["ready"] for queue in frame["queues"]} == {"top_pack": 1, "top\x1b[31mred": 1}
+
+
+def test_top_on_a_plain_server_says_what_it_cannot_tell(cli: Any, conductor_stub: ConductorStub) -> None:
+    ran = cli("top", "--url", conductor_stub.url, "--once")
+    assert ran.status == 0, ran.err
+    assert "a plain Conductor server: it tells neither" in ran.out
+
+
+def test_top_of_a_server_that_is_not_there_is_one_line(cli: Any) -> None:
+    ran = cli("top", "--url", "http://127.0.0.1:1/api", "--once")
+    assert ran.status == 2
+    assert "cannot be asked" in ran.err
+
+
+@pytest.mark.parametrize(("columns", "no_color"), [(80, "1"), (120, None)])
+def test_top_is_watched_and_leaves_the_terminal_as_it_was(
+    server: Coordinator, tmp_path: Path, columns: int, no_color: str | None
+) -> None:
+    start(server, "top_pack")
+    command = [*CLI, "top", "--url", server.url, "--interval", "0.2"]
+    with Terminal(command, tmp_path, {"NO_COLOR": no_color}, columns=columns, lines=24) as terminal:
+        terminal.wait_for("top_pack")
+        terminal.type("s")
+        terminal.wait_for("by in hand")
+        terminal.type("\n")
+        terminal.wait_for("0 due later")
+        terminal.type("ww")
+        start(server, "top_send")
+        terminal.wait_for("top_send")
+        if columns == 80:
+            terminal.type("q")
+            assert terminal.wait() == 0
+        else:
+            terminal.interrupt()
+            assert terminal.wait() == 130
+        terminal.wait_for_raw(OWN_SCREEN)
+        assert terminal.raw.count(OTHER_SCREEN) == 1
+        assert terminal.settings == terminal.settings_before
+    lines = terminal.text.split("\n")
+    assert max(map(len, lines)) <= columns * 24, "no line is longer than a screen"
+    assert bool(COLOUR.search(terminal.raw)) is (no_color is None)
+    assert "Traceback" not in terminal.text
+
+
+def test_tail_tells_what_happens_as_it_happens(server: Coordinator, tmp_path: Path) -> None:
+    start(server, "tail_before")
+    with Program([*CLI, "tail", "--url", server.url, "--interval", "0.1"], tmp_path) as program:
+        program.line_with("Following all workflows")
+        good, bad = start(server, "tail_good"), start(server, "tail_bad")
+        program.line_with(f"of tail_good {good}  workflow started")
+        work_on(server, "tail_good", "COMPLETED")
+        program.line_with("it (tail_good, ")
+        program.line_with(f"of tail_good {good}  workflow completed")
+        work_on(server, "tail_bad", "FAILED_WITH_TERMINAL_ERROR", "no\x1b[31m box")
+        program.line_with("failed with terminal error: no\\x1b[31m box")
+        program.line_with(f"of tail_bad {bad}  workflow failed")
+        program.send(signal.SIGINT)
+        assert program.wait() == 130
+    assert "\x1b" not in program.output
+    assert "tail_before" not in program.output, "what was there before is not told again"
+    assert "Traceback" not in program.output
+
+
+def test_tail_for_programs_and_of_one_workflow(server: Coordinator, tmp_path: Path) -> None:
+    command = [*CLI, "tail", "of tail_good", "--url", server.url, "--interval", "0.1", "--json"]
+    with Program(command, tmp_path) as program:
+        program.line_with("Following workflows of tail_good")
+        other, good = start(server, "tail_other"), start(server, "tail_good")
+        work_on(server, "tail_good", "COMPLETED")
+        program.line_with('"what": "workflow completed"')
+        program.send(signal.SIGINT)
+        program.wait()
+    events = [json.loads(line) for line in program.output.splitlines()[1:]]
+    assert {event["workflow"] for event in events} == {"of tail_good"}
+    assert other not in program.output
+    assert {event["workflow_id"] for event in events} == {good}
+    order = ["workflow started", "scheduled", "started", "completed", "workflow completed"]
+    assert [event["what"] for event in events] == order

@@ -1,0 +1,104 @@
+"""Keys, secrets and tokens of the coordinator."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from conductor.coordinator.errors import ApiError
+from conductor.coordinator.http import auth
+from conductor.coordinator.http.auth import Auth
+from conductor.testing import FakeClock
+
+
+def with_token(token: bytes) -> Any:
+    return SimpleNamespace(headers={b"x-authorization": token})
+
+
+def asking(secret: str) -> Any:
+    body = json.dumps({"keyId": "key", "keySecret": secret})
+    return SimpleNamespace(json=lambda kind: msgspec.json.decode(body, type=kind))
+
+
+async def refused(door: Auth, secret: str = "wrong") -> None:
+    with pytest.raises(ApiError) as error:
+        await door.token(asking(secret))
+    assert error.value.status == 401
+
+
+async def until_sleeping(clock: FakeClock, count: int) -> None:
+    while clock.sleeping < count:
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def door(clock: FakeClock) -> Auth:
+    return Auth("key", "secret", clock)
+
+
+@pytest.mark.parametrize(
+    "token", [b"1" * 4301 + b".x", b"1" * 4301, b"9" * 13 + b".x", b"", b"\xb2.x", b"-1.x", b"1.\xff"]
+)
+def test_x17_a_token_that_is_none_is_a_401(door: Auth, token: bytes) -> None:
+    with pytest.raises(ApiError) as error:
+        door.check(with_token(token))
+    assert error.value.status == 401
+
+
+async def test_a_token_is_good_for_an_hour(door: Auth, clock: FakeClock) -> None:
+    token = json.loads((await door.token(asking("secret"))).body)["token"].encode()
+    door.check(with_token(token))
+    clock.advance(auth.TOKEN_LIFETIME_S + 1)
+    with pytest.raises(ApiError, match="expired"):
+        door.check(with_token(token))
+
+
+async def test_x22_after_five_wrong_secrets_the_next_ones_wait_and_the_right_one_no_longer_than_they(
+    door: Auth, clock: FakeClock
+) -> None:
+    for _ in range(auth.FREE_FAILURES):
+        await refused(door)
+    wrong, right = asyncio.create_task(refused(door)), asyncio.create_task(door.token(asking("secret")))
+    await until_sleeping(clock, 2)
+    clock.advance(auth.DELAY_S)
+    await wrong
+    assert (await right).status == 200
+
+
+async def test_x22_so_many_wait_and_no_more_and_a_minute_later_nobody_does(door: Auth, clock: FakeClock) -> None:
+    for _ in range(auth.FREE_FAILURES):
+        await refused(door)
+    waiting = [asyncio.create_task(refused(door)) for _ in range(auth.MAX_WAITING)]
+    await until_sleeping(clock, auth.MAX_WAITING)
+    assert (await door.token(asking("secret"))).status == 200
+    clock.advance(auth.DELAY_S)
+    await asyncio.gather(*waiting)
+    clock.advance(auth.FAILURES_WITHIN_S + 1)
+    assert (await door.token(asking("secret"))).status == 200
+
+
+async def test_x22_wrong_secrets_are_one_line_a_minute(
+    door: Auth, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, auth.log.name)
+    for _ in range(4):
+        await refused(door)
+    assert [record.getMessage() for record in caplog.records] == [
+        "token refused: unknown key or wrong secret (1 since the last such line)"
+    ]
+    clock.advance(61)
+    await refused(door)
+    assert "(4 since" in caplog.records[-1].getMessage()
+    assert len(caplog.records) == 2
+    assert "wrong" not in caplog.text.replace("wrong secret", "")

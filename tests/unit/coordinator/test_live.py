@@ -1,0 +1,129 @@
+"""What the writer keeps in memory changes nothing: the same schedule gives the same rows and answers without it."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import pytest
+from house import House, simple
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from workflow_run import fork, loop, task
+
+from conductor.coordinator.store import live
+from conductor.coordinator.store.lookup import find_workflow
+from conductor.coordinator.workflows import actions
+from conductor.testing import FakeClock
+
+WAIT = task("pause", "WAIT", inputParameters={"duration": "5 seconds"})
+SUB = task("child", "SUB_WORKFLOW", subWorkflowParam={"name": "small"}, inputParameters={"n": "${first.output.n}"})
+ACTIONS = ("terminate", "pause", "resume", "retry", "resumed", "restart", "rerun", "rerun_task")
+TABLES = ("workflow", "workflow_data", "task", "task_data", "task_log", "queue", "task_type")
+
+steps = st.one_of(
+    st.tuples(st.just("start"), st.sampled_from(["small", "big", "looped", "dynamic"])),
+    st.tuples(st.just("poll"), st.integers(1, 4)),
+    st.tuples(st.just("report"), st.integers(0, 5), st.sampled_from(["COMPLETED", "FAILED", "IN_PROGRESS"])),
+    st.tuples(st.just("reports"), st.integers(1, 6)),
+    st.tuples(st.just("beat"), st.integers(0, 5)),
+    st.tuples(st.just("time"), st.sampled_from([1, 6, 11, 61])),
+    st.tuples(st.just("act"), st.integers(0, 5), st.sampled_from(ACTIONS)),
+)
+
+
+class Played:
+    """One coordinator that plays a schedule and writes down all that it answers."""
+
+    def __init__(self) -> None:
+        self.house = House(clock=FakeClock())
+        self.house.task_def("work", responseTimeoutSeconds=10, retryCount=1, retryDelaySeconds=2)
+        self.house.workflow_def("small", simple("work", "only"), outputParameters={"n": "${only.output.n}"})
+        branches = fork("f", [simple("work", "a")], [SUB], [WAIT])
+        self.house.workflow_def("big", simple("work", "first"), *branches, simple("work", "last"))
+        self.house.workflow_def(
+            "looped", loop("l", "$.l['iteration'] < 3", simple("work", "inner")), simple("work", "z")
+        )
+        forked = {"forkTaskName": "work", "forkTaskInputs": [1, 2]}
+        inner = task("d", "FORK_JOIN_DYNAMIC", inputParameters=forked), task("j", "JOIN")
+        self.house.workflow_def("dynamic", loop("l", "$.l['iteration'] < 2", loop("m", "true", *inner, items="one")))
+        self.held: list[Any] = []
+        self.workflows: list[str] = []
+        self.said: list[Any] = []
+
+    def play(self, what: str, *args: Any) -> None:
+        self.said.append(getattr(self, what)(*args))
+
+    def start(self, name: str) -> str:
+        self.workflows.append(self.house.start(name, input={"n": len(self.workflows)}))
+        return self.workflows[-1]
+
+    def poll(self, count: int) -> list[Any]:
+        found = self.house.poll(count=count)
+        self.held += found
+        return found
+
+    def report(self, index: int, status: str) -> Any:
+        if not self.held:
+            return None
+        held = self.held[index % len(self.held)]
+        return self.house.report(held, status, outputData={"n": index}, logs=[{"log": status}])[:5]
+
+    def reports(self, count: int) -> Any:
+        return [self.report(index, "COMPLETED") for index in range(min(count, len(self.held)))]
+
+    def beat(self, index: int) -> Any:
+        return self.house.heartbeat(self.held[index % len(self.held)])[:5] if self.held else None
+
+    def time(self, seconds: int) -> Any:
+        self.house.clock.advance(seconds)
+        return self.house.tick()
+
+    def act(self, index: int, name: str) -> Any:
+        if not self.workflows:
+            return None
+        workflow = self.workflows[index % len(self.workflows)]
+        try:
+            if name == "rerun_task":
+                self.rerun(workflow, index)
+            elif name == "resumed":
+                self.house.act(workflow, actions.retry, resume=True)
+            else:
+                self.house.act(workflow, getattr(actions, name))
+        except Exception as error:
+            return repr(error)
+        return "done"
+
+    def rerun(self, workflow: str, index: int) -> None:
+        tasks = self.house.workflow(workflow)["tasks"]
+        task_id = tasks[index % len(tasks)]["taskId"]
+        self.house.store.call(
+            lambda tx: self.house.core.executions.rerun(tx, find_workflow(tx, workflow), task_id=task_id)
+        )
+
+    def rows(self) -> dict[str, Any]:
+        return {
+            table: self.house.store.call(lambda tx, table=table: tx.select(f"SELECT * FROM {table}", ()))  # type: ignore[misc]
+            for table in TABLES
+        }
+
+
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(schedule=st.lists(steps, max_size=30))
+def test_the_same_rows_and_answers_with_and_without_it(
+    schedule: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(secrets, "token_bytes", lambda size: b"s" * size)
+        kept = Played()
+        patch.setattr(live, "MAX_WORKFLOWS", 0)
+        forgetful = Played()
+    try:
+        for step in schedule:
+            kept.play(*step)
+            forgetful.play(*step)
+        assert kept.said == forgetful.said
+        assert kept.rows() == forgetful.rows()
+    finally:
+        kept.house.close()
+        forgetful.house.close()

@@ -1,0 +1,230 @@
+"""Scripts in their own process: what they give, what they cannot reach, and that nothing of them outlasts its limit."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from conductor.coordinator.system import script_runner
+from conductor.coordinator.system.script_runner import Script, ScriptError, ScriptRunner
+
+
+@pytest.fixture
+def runner() -> Iterator[ScriptRunner]:
+    found = ScriptRunner()
+    yield found
+    found.close()
+
+
+def value(runner: ScriptRunner, script: str, data: Any = None) -> Any:
+    return runner.run(Script("javascript", script, json.dumps(data or {}).encode()))
+
+
+def query(runner: ScriptRunner, script: str, data: Any = None) -> Any:
+    return runner.run(Script("jq", script, json.dumps(data).encode()))
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("1 + 1", 2),
+        ("$.x * 2", 10),
+        ("(function () { return {a: $.x, b: [1, , {c: null}]}; })()", {"a": 5, "b": [1, None, {"c": None}]}),
+        ("undefined", None),
+        ("[NaN, 1 / 0, undefined]", ["NaN", "Infinity", None]),
+        ("4 / 2", 2),
+        ("10n", 10),
+        ("new Date(0)", {}),
+        ("/a/g", {}),
+        ("Symbol('a')", {}),
+        ("({a: undefined, f() {}})", {"a": None, "f": {}}),
+        ("new Map([[1, 2]])", {"1": 2}),
+        ("new Set([1])", {}),
+        ("new Uint8Array([1, 2])", [1, 2]),
+        ("new String('x')", "x"),
+        ("let a = 1; a + 2", 3),
+        ("if ($.x > 3) { 'large' } else { 'small' }", "large"),
+        ("$.n = 4; $", {"x": 5, "n": 4}),
+    ],
+)
+def test_a_value_is_shown_as_conductor_shows_it(runner: ScriptRunner, script: str, expected: Any) -> None:
+    assert value(runner, script, {"x": 5}) == expected
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("throw new Error('bad')", "`Error: bad` at line 1"),
+        ("throw 'bad'", "`bad`"),
+        ("\n\nnope", "`ReferenceError: nope is not defined` at line 3"),
+        ("1 +", "SyntaxError"),
+        ("return 1", "SyntaxError"),
+        ("var a = {}; a.a = a; a", "contains itself"),
+    ],
+)
+def test_a_failure_says_what_and_where(runner: ScriptRunner, script: str, said: str) -> None:
+    with pytest.raises(ScriptError, match=r"^") as found:
+        value(runner, script)
+    assert said in str(found.value)
+    assert not found.value.overran
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "Object.prototype.zz = 1; Array.prototype.map = null; JSON.parse = null; globalThis.leak = 1; 5",
+        "Object.defineProperty(Object.prototype, 'toJSON', {value() { return 'forged'; }}); ({a: 1})",
+        "Object.setPrototypeOf($, new Proxy({}, {get() { return 1; }})); $.y",
+    ],
+)
+def test_a_script_sees_nothing_of_the_one_before_it(runner: ScriptRunner, script: str) -> None:
+    value(runner, script)
+    seen = "[typeof ({}).zz, typeof [].map, typeof JSON.parse, typeof leak, JSON.stringify({a: 1}), typeof $.y]"
+    assert value(runner, seen) == ["undefined", "function", "function", "undefined", '{"a":1}', "undefined"]
+    assert len(runner.pids) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["std", "os", "require", "process", "fetch", "console", "print", "Java", "setTimeout", "XMLHttpRequest"]
+)
+def test_there_is_nothing_but_the_language(runner: ScriptRunner, name: str) -> None:
+    assert value(runner, f"typeof {name}") == "undefined"
+
+
+def test_nothing_can_be_imported(runner: ScriptRunner) -> None:
+    with pytest.raises(ScriptError):
+        value(runner, "import fs from 'fs'; 1")
+    assert value(runner, "import('fs'); 1") == 1
+
+
+@pytest.mark.parametrize("script", ["env", "$ENV", "[$ENV.PATH, env.HOME]"])
+def test_jq_sees_no_environment(runner: ScriptRunner, script: str) -> None:
+    assert query(runner, script) in ([{}], [[None, None]])
+
+
+@pytest.mark.parametrize("script", ['import "x" as $x {search: "/etc"}; $x', 'include "x"; .', "input", "halt_error"])
+def test_jq_reads_no_files(runner: ScriptRunner, script: str) -> None:
+    try:
+        assert query(runner, script, None) == []
+    except ScriptError as error:
+        assert "module not found" in str(error) or str(error) == "break"
+
+
+def test_the_process_has_no_file_but_its_pipes(runner: ScriptRunner) -> None:
+    value(runner, "1")
+    (pid,) = runner.pids
+    process = psutil.Process(pid)
+    assert process.open_files() == []
+    assert process.net_connections() == []
+    assert process.num_fds() == 3
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("[.l[] | . + 1]", [[2, 3]]),
+        (".l[]", [1, 2]),
+        ("empty", []),
+        (".nope", [None]),
+        ('"a\\u2028b\\nc"', ["a\u2028b\nc"]),
+    ],
+)
+def test_jq_gives_all_values(runner: ScriptRunner, script: str, expected: Any) -> None:
+    assert query(runner, script, {"l": [1, 2]}) == expected
+
+
+@pytest.mark.parametrize(
+    ("script", "said"), [('error("x")', "x"), (".a |", "compile error"), (".l + 1", "cannot be added")]
+)
+def test_a_failure_of_jq_says_what(runner: ScriptRunner, script: str, said: str) -> None:
+    with pytest.raises(ScriptError, match=said):
+        query(runner, script, {"l": [1]})
+
+
+HOSTILE = {
+    "an endless loop": "while (true) {}",
+    "a loop in a proxy": "new Proxy({}, {ownKeys() { while (true); }})",
+    "a native that looks at no clock": "new Array(1e9).join()",
+    "another": "Array.prototype.slice.call({length: 1e9})",
+    "a bomb of memory": "var a = []; while (true) a.push(new Array(1000).fill('x'))",
+    "a huge text": "'x'.repeat(2 ** 29)",
+    "deep recursion": "(function f() { return f(); })()",
+    "a deep value": "var o = {}; for (let i = 0; i < 50000; i++) { o = {o}; } o",
+    "a value that is too large": "new Array(20).fill('x'.repeat(1000000))",
+    "a text that is none": "'\\ud800'",
+    "a pattern that backtracks": "/^(a+)+$/.test('a'.repeat(60) + 'b')",
+}
+HOSTILE_QUERIES = {
+    "an endless loop": "last(range(1e12))",
+    "a bomb of memory": "[range(1e9)]",
+    "deep recursion": "def f: f | f; f",
+}
+
+
+@pytest.fixture
+def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script_runner, "SCRIPT_S", 1)
+
+
+@pytest.mark.usefixtures("_little_patience")
+@pytest.mark.parametrize("script", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_script_ends_and_the_next_one_runs(runner: ScriptRunner, script: str) -> None:
+    with pytest.raises(ScriptError):
+        value(runner, script)
+    assert value(runner, "1 + 1") == 2
+
+
+@pytest.mark.usefixtures("_little_patience")
+@pytest.mark.parametrize("script", HOSTILE_QUERIES.values(), ids=HOSTILE_QUERIES)
+def test_so_does_a_hostile_query(runner: ScriptRunner, script: str) -> None:
+    with pytest.raises(ScriptError):
+        query(runner, script)
+    assert query(runner, ".", 5) == [5]
+
+
+def test_a_process_that_is_killed_in_the_middle_of_a_script_is_replaced(runner: ScriptRunner) -> None:
+    assert value(runner, "1") == 1
+    (pid,) = runner.pids
+    outcome: list[Exception] = []
+
+    def run() -> None:
+        try:
+            value(runner, "while (true) {}")
+        except ScriptError as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    process, before = psutil.Process(pid), 0.0
+    while (used := process.cpu_times().user) < before + 0.05:  # it is at work
+        before = before or used
+    os.kill(pid, signal.SIGKILL)
+    thread.join(60)
+    assert "has ended" in str(outcome[0])
+    assert value(runner, "2") == 2
+    assert runner.pids != [pid]
+
+
+def test_a_process_that_dies_while_nobody_uses_it_is_replaced(runner: ScriptRunner) -> None:
+    value(runner, "1")
+    (pid,) = runner.pids
+    os.kill(pid, signal.SIGKILL)
+    psutil.Process(pid).wait(60)
+    assert value(runner, "2") == 2
+
+
+def test_all_processes_end_with_the_runner() -> None:
+    runner = ScriptRunner()
+    value(runner, "1")
+    (pid,) = runner.pids
+    runner.close()
+    assert not psutil.pid_exists(pid)
+    with pytest.raises(ScriptError, match="stopping"):
+        value(runner, "1")

@@ -1,0 +1,100 @@
+"""N05: a required input that is missing becomes None, and that is said where somebody will look for it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from conductor.client.http.models.task import Task
+from conductor.client.http.models.task_result import TaskResult
+from conductor.client.worker.worker import Worker
+
+
+def add(amount: int, tax: int = 1) -> int:
+    return amount + tax
+
+
+async def add_async(amount: int, tax: int = 1) -> int:
+    return amount + tax
+
+
+def upper(name: str) -> str:
+    return name.upper()
+
+
+def shown(amount: int) -> str:
+    return f"{amount}"
+
+
+def positional(amount: int, /) -> int:
+    return amount + 1
+
+
+def anything(amount, other=1):  # type: ignore[no-untyped-def]
+    return amount + other
+
+
+def picky(amount: int) -> None:
+    raise ValueError("the amount is odd")
+
+
+def execute(function: Any, given: dict[str, Any], **options: Any) -> TaskResult:
+    return Worker("charge", function, **options).execute(Task(task_id="t", task_def_name="charge", input_data=given))
+
+
+@pytest.fixture(autouse=True)
+def _functions_that_were_never_warned_of(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    from conductor.client.worker import signature
+
+    monkeypatch.setattr(signature, "_cache", {})
+    caplog.set_level(logging.WARNING)
+
+
+@pytest.mark.parametrize("function", [add, add_async, positional, anything], ids=lambda f: f.__name__)
+def test_n05_the_failure_of_a_function_that_was_given_none_says_so(function: Any) -> None:
+    reason = execute(function, {"tax": 3} if "tax" in function.__annotations__ else {}).reason_for_incompletion or ""
+    assert reason.startswith("TypeError: unsupported operand")
+    assert "'amount'" in reason
+    assert "strict_schema=True" in reason
+    assert "default" in reason
+
+
+def test_n05_an_attribute_of_none_is_explained_too() -> None:
+    reason = execute(upper, {"name": None}).reason_for_incompletion or ""
+    assert reason.startswith("AttributeError: 'NoneType'")
+    assert "'name'" in reason
+
+
+def test_n05_an_error_of_another_kind_is_left_as_it_is() -> None:
+    assert execute(picky, {}).reason_for_incompletion == "ValueError: the amount is odd"
+
+
+def test_n05_a_type_error_of_a_function_that_was_given_everything_is_left_as_it_is() -> None:
+    reason = execute(anything, {"amount": "a"}).reason_for_incompletion or ""
+    assert reason.startswith("TypeError")
+    assert "strict_schema" not in reason
+
+
+def test_n05_a_missing_input_is_warned_of_once_for_each_parameter(caplog: pytest.LogCaptureFixture) -> None:
+    worker = Worker("charge", shown)
+    for _ in range(3):
+        result = worker.execute(Task(task_id="t", task_def_name="charge", input_data={}))
+        assert result.output_data == {"result": "None"}, "None stays what it becomes"
+    (warning,) = caplog.messages
+    assert "worker 'charge'" in warning
+    assert "'amount'" in warning
+    assert "default" in warning
+    assert "strict_schema=True" in warning
+
+
+@pytest.mark.parametrize("given", [{"amount": 5}, {"amount": "5"}])
+def test_n05_what_is_given_is_not_warned_of(given: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    execute(add, given)
+    assert caplog.messages == []
+
+
+def test_n05_null_for_a_parameter_without_annotation_is_given(caplog: pytest.LogCaptureFixture) -> None:
+    execute(anything, {"amount": None})
+    assert caplog.messages == []

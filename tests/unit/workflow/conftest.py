@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import order_workers as shop
+import pytest
+
+from conductor.client.worker import registry
+
+
+@pytest.fixture(autouse=True)
+def workers() -> Iterator[None]:
+    """The shop's workers are the decorated ones of the process, whatever other tests have decorated."""
+    before = registry.registered()
+    registry.clear()
+    for function in (shop.quote, shop.charge, shop.notify, shop.label, shop.anything, shop.fails):
+        worker = KNOWN[function]
+        assert worker is not None
+        registry.register(worker)
+    yield
+    registry.clear()
+    for worker in before:
+        registry.register(worker)
+
+
+KNOWN = {
+    function: registry.worker_of(function)
+    for function in (shop.quote, shop.charge, shop.notify, shop.label, shop.anything, shop.fails)
+}

@@ -1,0 +1,384 @@
+"""Workflows as Python blocks: what they make, and the mistakes that are found while they are built."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from order_workers import anything, charge, label, not_a_worker, notify, quote
+
+from conductor.client.context.task_context import TaskContext, task_context
+from conductor.client.http.models.task import Task
+from conductor.client.workflow import (
+    ConductorWorkflow,
+    WorkflowError,
+    add,
+    fork,
+    loop,
+    set_variables,
+    step,
+    sub_workflow,
+    switch,
+    terminate,
+    wait,
+    workflow,
+)
+from conductor.client.workflow.task.http_task import HttpTask
+from conductor.client.workflow.task.simple_task import SimpleTask
+
+
+def tasks_of(made: ConductorWorkflow) -> list[dict[str, Any]]:
+    tasks: list[dict[str, Any]] = made.to_workflow_def().to_dict()["tasks"]
+    return tasks
+
+
+class TestSteps:
+    def test_are_calls(self) -> None:
+        with workflow("w", inputs={"sku": str}) as w:
+            price = quote(sku=w.input("sku"))
+            pay = charge(order_id="A", amount=price.output("total"))
+            w.returns(receipt=pay.output("receipt"), price=pay.output("quotes[0].total"))
+        assert tasks_of(w) == [
+            {
+                "name": "quote",
+                "taskReferenceName": "quote",
+                "type": "SIMPLE",
+                "inputParameters": {"sku": "${workflow.input.sku}"},
+            },
+            {
+                "name": "charge",
+                "taskReferenceName": "charge",
+                "type": "SIMPLE",
+                "inputParameters": {"order_id": "A", "amount": "${quote.output.total}"},
+            },
+        ]
+        assert w.to_workflow_def().output_parameters == {
+            "receipt": "${charge.output.receipt}",
+            "price": "${charge.output.quotes[0].total}",
+        }
+        assert w.to_workflow_def().input_parameters == ["sku"]
+
+    def test_stand_for_what_they_return(self) -> None:
+        """A field by its name, what is no object as a whole."""
+        with workflow("w") as w:
+            price = quote("x")
+            to = label(address="here")
+            notify(to=to, text=f"{price.name} is {price['total']}")
+        assert tasks_of(w)[2]["inputParameters"] == {
+            "to": "${label.output.result}",
+            "text": "${quote.output.name} is ${quote.output.total}",
+        }
+
+    def test_get_names_of_their_own(self) -> None:
+        with workflow("w") as w:
+            notify(to="a")
+            notify(to="b")
+            step(notify, "last")(to="c")
+            notify(to="d", task_ref_name="very_last")
+        assert [task["taskReferenceName"] for task in tasks_of(w)] == ["notify", "notify_2", "last", "very_last"]
+
+    def test_can_be_made_without_a_block_from_references(self) -> None:
+        w = ConductorWorkflow(None, "w")
+        price = quote(sku=w.input("sku"))
+        w >> price >> charge(order_id="A", amount=price.total)
+        assert tasks_of(w)[1]["inputParameters"] == {"order_id": "A", "amount": "${quote.output.total}"}
+
+    def test_are_plain_calls_outside_of_workflows(self) -> None:
+        assert quote("x").total == 10.0
+        assert inspect.iscoroutine(pending := charge("A", 1.0))
+        pending.close()
+
+    def test_are_plain_calls_inside_of_a_running_task(self) -> None:
+        with workflow("w") as w, task_context(TaskContext(Task(task_id="t"))):
+            assert quote("x").total == 10.0
+            w.add(SimpleTask("a", "a"))
+
+    def test_of_the_classes_are_added_by_hand(self) -> None:
+        with workflow("w") as w:
+            page = add(HttpTask("page", {"uri": "http://x"}))
+            notify(to=page.body("owner"))
+            w >> SimpleTask("a", "a")
+        assert [task["type"] for task in tasks_of(w)] == ["HTTP", "SIMPLE", "SIMPLE"]
+
+    def test_can_be_changed_after_they_were_made(self) -> None:
+        with workflow("w") as w, fork() as branch:
+            with branch():
+                note = notify(to="a")
+            with branch():
+                notify(to="b")
+        note.optional = True
+        assert tasks_of(w)[0]["forkTasks"][0][0]["optional"] is True
+
+
+class TestBlocks:
+    def test_switch(self) -> None:
+        with workflow("w") as w:
+            pay = charge("A", 5.0)
+            with switch(pay.status) as case:
+                with case("paid"):
+                    notify(to="shop")
+                with case.otherwise():
+                    terminate("FAILED", "refused", why=pay.receipt)
+            with switch(script="$.n > 3 ? 'many' : 'few'", n=w.input("n")) as case, case("many"):
+                notify(to="boss")
+        first, second = tasks_of(w)[1:]
+        assert first["inputParameters"] == {"switchCaseValue": "${charge.output.status}"}
+        assert list(first["decisionCases"]) == ["paid"]
+        assert first["defaultCase"][0]["inputParameters"]["workflowOutput"] == {"why": "${charge.output.receipt}"}
+        assert second["evaluatorType"] == "graaljs"
+        assert second["inputParameters"] == {"n": "${workflow.input.n}"}
+
+    def test_fork_and_its_join_also_one_inside_of_another(self) -> None:
+        with workflow("w") as w, fork("outer") as branch:
+            with branch():
+                notify(to="a")
+                with fork("inner") as part:
+                    with part():
+                        notify(to="b")
+                    with part():
+                        notify(to="c")
+            with branch():
+                notify(to="d")
+        outer, join = tasks_of(w)
+        assert outer["forkTasks"][0][-1] == {
+            "name": "inner_join",
+            "taskReferenceName": "inner_join",
+            "type": "JOIN",
+            "inputParameters": {},
+            "joinOn": ["notify_2", "notify_3"],
+        }
+        assert join["joinOn"] == ["inner_join", "notify_4"]
+
+    def test_loop(self) -> None:
+        with workflow("w") as w:
+            with loop(times=3) as again:
+                notify(to=again.iteration)
+            with loop(w.input("n"), task_ref_name="more"):
+                notify(to="b")
+            with loop(script="$.check['go'] == true", task_ref_name="while"):
+                anything(task_ref_name="check")
+        first, second, third = tasks_of(w)
+        assert first["loopCondition"] == "if ( $.loop.iteration < 3 ) { true; } else { false; }"
+        assert first["loopOver"][0]["inputParameters"] == {"to": "${loop.output.iteration}"}
+        assert (second["loopCondition"], second["inputParameters"]) == (
+            "$.more.iteration < $.times",
+            {"times": "${workflow.input.n}"},
+        )
+        assert third["loopCondition"] == "$.check['go'] == true"
+
+    def test_waiting_variables_and_sub_workflows(self) -> None:
+        with workflow("child", inputs={"address": str}) as child:
+            child.returns(label=label(address=child.input("address")))
+        with workflow("w") as w:
+            wait(timedelta(days=7))
+            wait(until=datetime(2027, 1, 31, 9, 0, tzinfo=UTC))
+            approval = wait(task_ref_name="approval")
+            set_variables(who=approval.output("name"))
+            parcel = child(address=w.variable("who"))
+            sub_workflow("registered", 2, x=parcel.label)
+        days, date, _, variables, inline, by_name = tasks_of(w)
+        assert days["inputParameters"] == {"duration": "604800s"}
+        assert date["inputParameters"] == {"until": "2027-01-31 09:00 UTC"}
+        assert variables["inputParameters"] == {"who": "${approval.output.name}"}
+        assert inline["subWorkflowParam"]["workflowDefinition"]["name"] == "child"
+        assert inline["inputParameters"] == {"address": "${workflow.variables.who}"}
+        assert by_name["subWorkflowParam"] == {"name": "registered", "version": 2}
+        assert by_name["inputParameters"] == {"x": "${child.output.label}"}
+
+
+@dataclass
+class Result:
+    receipt: str
+    label: str | None = None
+
+
+def built(mistake: Callable[[ConductorWorkflow], Any]) -> Callable[[], Any]:
+    """A workflow with one mistake in its block."""
+
+    def build() -> None:
+        with workflow("w", inputs={"id": str, "sku": str}, returns=Result) as w:
+            w.returns(receipt="r")
+            mistake(w)
+
+    return build
+
+
+def empty_case(w: ConductorWorkflow) -> None:
+    with switch(charge("A", 1.0).status) as case, case("paid"):
+        pass
+
+
+def impossible_case(w: ConductorWorkflow) -> None:
+    with switch(charge("A", 1.0).status) as case, case("payed"):
+        notify(to="a")
+
+
+def same_case_twice(w: ConductorWorkflow) -> None:
+    with switch(w.input("id")) as case:
+        with case("a"):
+            notify(to="a")
+        with case("a"):
+            notify(to="b")
+
+
+def no_cases(w: ConductorWorkflow) -> None:
+    with switch(w.input("id")):
+        pass
+
+
+def one_branch(w: ConductorWorkflow) -> None:
+    with fork() as branch, branch():
+        notify(to="a")
+
+
+def empty_branch(w: ConductorWorkflow) -> None:
+    with fork() as branch, branch():
+        pass
+
+
+def empty_loop(w: ConductorWorkflow) -> None:
+    with loop(times=2):
+        pass
+
+
+def no_turns(w: ConductorWorkflow) -> None:
+    with loop(times=0):
+        notify(to="a")
+
+
+def step_of_another(w: ConductorWorkflow) -> None:
+    with workflow("other"):
+        price = quote("x")
+    charge("A", price.total)
+
+
+def wrong_sub_workflow_input(w: ConductorWorkflow) -> None:
+    with workflow("child", inputs={"address": str}) as child:
+        label(address=child.input("address"))
+    child(adress="here")
+
+
+def wrong_sub_workflow_output(w: ConductorWorkflow) -> None:
+    with workflow("child") as child:
+        child.returns(label=label("here"))
+    notify(to=child().lable)
+
+
+def itself(w: ConductorWorkflow) -> None:
+    notify(to="a")
+    w()
+
+
+#: A mistake, and what its message says.
+MISTAKES: dict[str, tuple[Callable[[ConductorWorkflow], Any], str]] = {
+    "an output that is not there": (
+        lambda w: notify(to=charge("A", 1.0).output("reciept")),
+        r"the output of 'charge' has no 'reciept'; did you mean 'receipt'\?",
+    ),
+    "an attribute that is not there": (lambda w: notify(to=quote("x").totl), r"has no 'totl'; did you mean 'total'\?"),
+    "a part that is not there": (
+        lambda w: charge("A", 1.0).output("quotes[0].tax"),
+        "the output of 'charge' has no 'tax'; did you mean 'total'",
+    ),
+    "a field of what has no fields": (lambda w: label("x").output("text"), "has no 'text'; .*'result'"),
+    "a parameter that is not there": (lambda w: quote(skuu="x"), r"has no parameter 'skuu'; did you mean 'sku'\?"),
+    "a parameter that is missing": (lambda w: charge(order_id="A"), "'charge' needs 'amount'"),
+    "too many arguments": (lambda w: quote("x", 1, 2), "'quote' takes 2 positional arguments, and 3 were given"),
+    "a value of the wrong type": (
+        lambda w: charge("A", "much"),
+        "'charge' cannot take 'amount': expected float, got 'much'",
+    ),
+    "an output of the wrong type": (
+        lambda w: charge("A", quote("x").name),
+        "'charge' wants 'amount' as number, and .*quote.output.name.* is string",
+    ),
+    "an input that was not declared": (
+        lambda w: quote(w.input("skuu")),
+        r"the input of workflow 'w' has no 'skuu'; did you mean 'sku'\?",
+    ),
+    "two steps of one name": (
+        lambda w: (notify(to="a", task_ref_name="n"), notify(to="b", task_ref_name="n")),
+        "two steps called 'n': give one another task_ref_name",
+    ),
+    "an if": (lambda w: 1 if quote("x") else 2, r"'quote' has no value while the workflow is built.*switch\(...\)"),
+    "a comparison": (lambda w: quote("x").total == 5, "has no value while the workflow is built"),
+    "a sum": (lambda w: label("x") + "y", "has no value while the workflow is built"),
+    "a for": (lambda w: list(quote("x")), "has no value while the workflow is built"),
+    "a case that is empty": (empty_case, "case 'paid' of switch 'switch' has no steps"),
+    "a case that never is": (impossible_case, r"is never 'payed'; did you mean 'paid'\?"),
+    "the same case twice": (same_case_twice, "has two cases 'a'"),
+    "a switch without cases": (no_cases, "switch 'switch' has no cases"),
+    "a fork with one branch": (one_branch, "fork 'fork' has less than two branches"),
+    "a branch that is empty": (empty_branch, "a branch of fork 'fork' has no steps"),
+    "a loop that is empty": (empty_loop, "loop 'loop' has no steps"),
+    "a loop of no turns": (no_turns, "loop 'loop' runs at least once, got 0"),
+    "a step of another workflow": (
+        step_of_another,
+        "step 'charge' of workflow 'w' refers to 'quote', which is no step",
+    ),
+    "an input that a sub-workflow has not": (
+        wrong_sub_workflow_input,
+        r"has no parameter 'adress'; did you mean 'addre",
+    ),
+    "an output that a sub-workflow has not": (wrong_sub_workflow_output, r"has no 'lable'; did you mean 'label'\?"),
+    "a workflow inside of itself": (itself, "workflow 'w' cannot have itself inside"),
+    "a variable that is never set": (lambda w: notify(to=w.variable("x")), "the variable 'x', which is never set"),
+    "a function that is no worker": (lambda w: step(not_a_worker)(1), "not_a_worker is no worker: decorate it"),
+    "an ending that is none": (lambda w: terminate("RUNNING", "x"), "a workflow can end as COMPLETED, FAILED, TERMIN"),
+    "waiting for two things": (lambda w: wait(5, until="2027-01-01"), "'wait' waits either for some seconds or until"),
+    "waiting for less than nothing": (lambda w: wait(-1), "'wait' cannot wait for -1 seconds"),
+    "a choice that is none": (lambda w: switch("paid").__enter__(), "chooses by 'paid', which is always the same"),
+    "an output that was not declared": (
+        lambda w: (notify(to="a"), w.output_parameter("reciept", 1)),
+        r"workflow 'w' gives 'reciept', .*did you mean 'receipt'\?",
+    ),
+    "an output that is missing": (lambda w: (notify(to="a"), w.returns()), "workflow 'w' does not give 'receipt'"),
+    "no steps": (lambda w: None, "workflow 'w' has no steps"),
+}
+
+
+@pytest.mark.parametrize(("mistake", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_found_when_the_workflow_is_built(mistake: Any, message: str) -> None:
+    with pytest.raises((WorkflowError, TypeError), match=message):
+        built(mistake)()
+
+
+@pytest.mark.parametrize(
+    "outside",
+    [lambda: switch("${x}").__enter__(), lambda: fork().__enter__(), lambda: loop(2).__enter__(), wait]
+    + [lambda: step(notify)(to="x"), lambda: terminate("FAILED", "x"), lambda: set_variables(a=1)],
+)
+def test_blocks_outside_of_a_workflow_are_refused(outside: Callable[[], Any]) -> None:
+    with pytest.raises(WorkflowError, match="belongs inside of a `with workflow:` block"):
+        outside()
+
+
+def test_a_workflow_needs_a_name() -> None:
+    with pytest.raises(WorkflowError, match="a workflow needs a name"):
+        workflow("")
+
+
+class TestValidation:
+    def test_names_everything_that_a_coordinator_would_refuse(self) -> None:
+        w = ConductorWorkflow(None, "w") >> SimpleTask("a", "same") >> SimpleTask("b", "same")
+        w >> SimpleTask("c", "c").input_parameter("x", "${nobody.output.y}")
+        with pytest.raises(WorkflowError) as refused:
+            w.validate()
+        assert "same" in str(refused.value)
+        assert "nobody" in str(refused.value)
+
+    def test_names_wrong_inputs_of_steps_made_as_conductor_python_makes_them(self) -> None:
+        w = ConductorWorkflow(None, "w") >> charge(task_ref_name="pay", order_idd="A")
+        with pytest.raises(WorkflowError) as refused:
+            w.validate()
+        assert "'pay' (charge) has no parameter 'order_idd'; did you mean 'order_id'?" in str(refused.value)
+        assert "needs 'order_id' and 'amount'" in str(refused.value)
+
+    def test_says_nothing_when_all_is_well(self) -> None:
+        w = ConductorWorkflow(None, "w") >> notify(task_ref_name="n", to="a")
+        assert w.validate() is w
+        assert w.problems() == []
