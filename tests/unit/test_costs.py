@@ -92,12 +92,12 @@ def test_a_task_costs_the_coordinator_no_more_than_its_budget(coordinator: Count
 def test_one_statement_more_in_a_transaction_is_over_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     write = Store.write
 
-    async def dearer(self: Store, fn: Callable[[Tx], T]) -> T:
+    async def dearer(self: Store, fn: Callable[[Tx], T], work: int = 1) -> T:
         def with_one_more(tx: Tx) -> T:
             tx.value("last key", "task")
             return fn(tx)
 
-        return await write(self, with_one_more)
+        return await write(self, with_one_more, work)
 
     monkeypatch.setattr(Store, "write", dearer)
     with CountedCoordinator(Counter(), monkeypatch) as coordinator:
@@ -111,9 +111,9 @@ def test_one_statement_more_in_a_transaction_is_over_the_budget(monkeypatch: pyt
 def test_one_commit_more_is_over_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     write = Store.write
 
-    async def dearer(self: Store, fn: Callable[[Tx], T]) -> T:
+    async def dearer(self: Store, fn: Callable[[Tx], T], work: int = 1) -> T:
         await write(self, lambda _: None)
-        return await write(self, fn)
+        return await write(self, fn, work)
 
     monkeypatch.setattr(Store, "write", dearer)
     with CountedCoordinator(Counter(), monkeypatch) as coordinator:

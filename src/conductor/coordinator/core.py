@@ -213,7 +213,7 @@ class Core:
             return []
 
         async def attempt() -> list[dict[str, Any]]:
-            return await self.write(lambda tx: self.poll_now(tx, poll))
+            return await self.write(lambda tx: self.poll_now(tx, poll), work=0)
 
         if poll.timeout_ms <= 0:
             return await attempt()

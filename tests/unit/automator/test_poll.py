@@ -125,17 +125,17 @@ class TestBatchSize:
                 await server.until(lambda: len(server.polls()) > seen)
                 assert counts(server.polls())[-1] == 9
 
-    async def test_a_coordinator_that_answers_no_reports_is_asked_for_twice_the_slots_at_most(self) -> None:
+    async def test_a_coordinator_that_answers_no_reports_is_asked_for_three_times_the_slots_at_most(self) -> None:
         with ConductorStub(leases=True) as server:
             hold_reports(server)
             for _ in range(10):
                 server.add_task("job")
             worker, other = Worker("job", nothing, thread_count=2), Worker("other", nothing)
             async with working(server, worker, other):
-                await server.until(lambda: sum(counts(server.polls("job"))) >= 4 and reports_held(server))
+                await server.until(lambda: sum(counts(server.polls("job"))) >= 6 and reports_held(server))
                 seen = len(server.polls("other"))
                 await server.until(lambda: len(server.polls("other")) >= seen + 3)
-                assert sum(counts(server.polls("job"))) == 4
+                assert sum(counts(server.polls("job"))) == 6
                 server.release()
                 await server.until_results(10)
 

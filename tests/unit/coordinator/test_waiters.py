@@ -268,8 +268,8 @@ class TestWithTheStore:
 
         real = house.core.write
 
-        async def write(fn: Any) -> object:
-            found: Any = await real(fn)
+        async def write(fn: Any, **how: Any) -> object:
+            found: Any = await real(fn, **how)
             if left and isinstance(found, list) and found:
                 left.pop()()  # the client hangs up while its task is on the way
             return found

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+#: Tasks in hand at most, for each slot: one is executed, the report of one is on its way, and of one it is decided on.
+#: With two, server and worker would wait for each other in turns.
+MOST_IN_HAND = 3
 #: A registration that takes longer goes on in the background.
 REGISTRATION_S = 5.0
 #: A poll that was recalled and goes on is recalled again after this long.
@@ -123,7 +126,8 @@ class Engine:
 
     def _free_slots(self) -> int:
         """A server that is slow to answer reports is not asked for ever more tasks."""
-        return min(self.config.thread_count - self.slots_in_use, 2 * self.config.thread_count - len(self._in_hand))
+        slots = self.config.thread_count
+        return min(slots - self.slots_in_use, MOST_IN_HAND * slots - len(self._in_hand))
 
     async def _poll(self, free: int) -> list[Grant]:
         self._polling = asyncio.ensure_future(self._poller.poll(free))

@@ -9,14 +9,20 @@ from __future__ import annotations
 import mmap
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, MutableSequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, MutableSequence, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import astuple
 
 from conductor.coordinator.store.rows import (
+    DATA_MOVES,
     DATA_WIDTH,
+    TASK_MOVES,
     TASK_WIDTH,
+    WORKFLOW_DATA_MOVES,
+    WORKFLOW_MOVES,
     WORKFLOW_WIDTH,
     TaskData,
     TaskRow,
@@ -39,29 +45,59 @@ MAX_FINISHED_TASKS = 1_000
 MAX_FACTS = 10_000
 MAX_FACT_BYTES = 24 * 1024 * 1024
 
-_INSERT_WORKFLOW = insert_of("workflow", WorkflowRow)
-_INSERT_WORKFLOW_DATA = insert_of("workflow_data", WorkflowData, "pk")
-_UPDATE_WORKFLOW = update_of("workflow", WorkflowRow)
-_UPDATE_WORKFLOW_DATA = update_of("workflow_data", WorkflowData)
-_INSERT_TASK = insert_of("task", TaskRow)
-_INSERT_TASK_DATA = insert_of("task_data", TaskData, "pk")
-_UPDATE_TASK = update_of("task", TaskRow)
-_UPDATE_TASK_DATA = update_of("task_data", TaskData)
+#: Statements, in the order in which they are run, and what each is run with.
+_Values: TypeAlias = dict[str, list[Any]]
+
+
+class _Table:
+    """How the rows of one table are written: whole, or only what changes again and again."""
+
+    def __init__(self, name: str, row: type[Struct], moves: Sequence[str]) -> None:
+        keyless = "pk" not in row.__struct_fields__
+        self.insert = insert_of(name, row, *(("pk",) if keyless else ()))
+        self.update = update_of(name, row)
+        self.move = update_of(name, row, moves)
+        self.moved = attrgetter(*moves)
+        self.stays = attrgetter(*(field for field in row.__struct_fields__ if field not in moves))
+        self._keyless = keyless
+
+    def collect(self, values: _Values, pk: int, row: Struct, written: Struct | None) -> None:
+        """Add the statement that makes the row what it is now. `written`: as it is in the file; None: it is not."""
+        if written is None:
+            whole = astuple(row)
+            values[self.insert].append((pk, *whole) if self._keyless else whole)
+        elif self.stays(row) == self.stays(written):
+            values[self.move].append((*self.moved(row), pk))
+        else:
+            whole = astuple(row)
+            values[self.update].append((*(whole if self._keyless else whole[1:]), pk))
+
+
+_WORKFLOW = _Table("workflow", WorkflowRow, WORKFLOW_MOVES)
+_WORKFLOW_DATA = _Table("workflow_data", WorkflowData, WORKFLOW_DATA_MOVES)
+_TASK = _Table("task", TaskRow, TASK_MOVES)
+_TASK_DATA = _Table("task_data", TaskData, DATA_MOVES)
+#: A task refers to its workflow, so workflows are written first.
+_IN_ORDER = [
+    statement
+    for table in (_WORKFLOW, _WORKFLOW_DATA, _TASK, _TASK_DATA)
+    for statement in (table.insert, table.update, table.move)
+]
 
 
 class LiveTask:
-    """One attempt at a task: its row, its payload, and whether they are written."""
+    """One attempt at a task: its row, its payload, and what of them is in the file."""
 
-    __slots__ = ("data", "data_changed", "is_new", "name", "row", "row_changed", "state")
+    __slots__ = ("data", "name", "row", "state", "written_data", "written_row")
 
     def __init__(self, row: TaskRow, data: TaskData, name: str, *, is_new: bool = False) -> None:
         self.row = row
         self.data = data
         #: The name of its task type.
         self.name = name
-        self.is_new = is_new
-        self.row_changed = is_new
-        self.data_changed = is_new
+        #: As they are in the file; None: not yet.
+        self.written_row = None if is_new else row
+        self.written_data = None if is_new else data
         #: As the decider reads it, made when it is first asked for.
         self.state: Any = None
 
@@ -76,23 +112,22 @@ class LiveWorkflow:
         "_tasks",
         "by_id",
         "data",
-        "data_changed",
         "decoded",
-        "is_new",
         "moving",
         "queued",
         "row",
-        "row_changed",
         "size",
         "whole",
+        "written_data",
+        "written_row",
     )
 
     def __init__(self, row: WorkflowRow, data: WorkflowData, *, is_new: bool = False) -> None:
         self.row = row
         self.data = data
-        self.is_new = is_new
-        self.row_changed = is_new
-        self.data_changed = is_new
+        #: As they are in the file; None: not yet.
+        self.written_row = None if is_new else row
+        self.written_data = None if is_new else data
         #: Whether every task of the workflow is here: then nothing has to be looked up.
         self.whole = is_new
         #: Tasks whose consequences are not drawn yet: those that workers or sub-workflows are to end, and the others.
@@ -185,12 +220,10 @@ class LiveWorkflow:
     def change(self, tx: Tx, task: LiveTask, row: TaskRow, data: TaskData | None = None) -> None:
         """A task as it is from now on."""
         task.row = row
-        task.row_changed = True
         task.state = None
         if data is not None:
             self.size += _size_of(data) - _size_of(task.data)
             task.data = data
-            task.data_changed = True
         self._sort(task)
         self._changed[row.pk] = task
         tx.live.touch(self)
@@ -198,14 +231,12 @@ class LiveWorkflow:
     def change_row(self, tx: Tx, row: WorkflowRow) -> None:
         """The workflow as it is from now on."""
         self.row = row
-        self.row_changed = True
         tx.live.touch(self)
 
     def change_data(self, tx: Tx, data: WorkflowData) -> None:
         """Its payload as it is from now on."""
         self.size += _size_of(data) - _size_of(self.data)
         self.data = data
-        self.data_changed = True
         self.decoded = None
         tx.live.touch(self)
 
@@ -351,13 +382,13 @@ class LiveSet:
             return
         dirty, self.dirty = self.dirty, {}
         loose, self.loose = self.loose, {}
-        values: dict[str, list[Any]] = {statement: [] for statement in _IN_ORDER}
+        values: _Values = {statement: [] for statement in _IN_ORDER}
         for live in dirty.values():
-            _collect(values, live, _WORKFLOW_STATEMENTS)
+            _collect(values, live, _WORKFLOW, _WORKFLOW_DATA)
             for task in live.take_changed():
-                _collect(values, task, _TASK_STATEMENTS)
+                _collect(values, task, _TASK, _TASK_DATA)
         for row in loose.values():
-            values[_UPDATE_TASK].append((*astuple(row)[1:], row.pk))
+            values[_TASK.update].append((*astuple(row)[1:], row.pk))
         for statement, rows in values.items():
             if len(rows) == 1:
                 db.execute(statement, rows[0])
@@ -416,25 +447,15 @@ _PENDING = (
 )
 
 
-#: (insert row, insert payload, update row, update payload)
-_WORKFLOW_STATEMENTS = (_INSERT_WORKFLOW, _INSERT_WORKFLOW_DATA, _UPDATE_WORKFLOW, _UPDATE_WORKFLOW_DATA)
-_TASK_STATEMENTS = (_INSERT_TASK, _INSERT_TASK_DATA, _UPDATE_TASK, _UPDATE_TASK_DATA)
-#: A task refers to its workflow, so workflows are written first.
-_IN_ORDER = (*_WORKFLOW_STATEMENTS, *_TASK_STATEMENTS)
-
-
-def _collect(values: dict[str, list[Any]], one: LiveWorkflow | LiveTask, statements: tuple[str, str, str, str]) -> None:
+def _collect(values: _Values, one: LiveWorkflow | LiveTask, rows: _Table, payloads: _Table) -> None:
     """What must be written of a workflow or a task, and from now on is."""
-    pk = one.row.pk
-    if one.is_new:
-        values[statements[0]].append(astuple(one.row))
-        values[statements[1]].append((pk, *astuple(one.data)))
-    else:
-        if one.row_changed:
-            values[statements[2]].append((*astuple(one.row)[1:], pk))
-        if one.data_changed:
-            values[statements[3]].append((*astuple(one.data), pk))
-    one.is_new = one.row_changed = one.data_changed = False
+    row, data = one.row, one.data
+    if row is not one.written_row:
+        rows.collect(values, row.pk, row, one.written_row)
+        one.written_row = row
+    if data is not one.written_data:
+        payloads.collect(values, row.pk, data, one.written_data)
+        one.written_data = data
 
 
 def _waits_for_others(row: TaskRow) -> bool:

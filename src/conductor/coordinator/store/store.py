@@ -38,6 +38,8 @@ T = TypeVar("T")
 
 #: At most this many callers share one commit, so that the first never waits long for the last.
 MAX_GROUP = 500
+#: A group with more work than this (see `write`) lets those go first that somebody's next work waits for.
+MUCH_WORK = 3
 #: Reads that run beside the writer at once.
 READERS = 4
 #: Of these, the long ones: a short one always finds a reader.
@@ -57,10 +59,12 @@ def is_fault_of_file(error: Exception) -> bool:
 class _Job(Generic[T]):
     """One caller: what to run, and where its answer goes."""
 
-    __slots__ = ("error", "fn", "future", "loop", "value")
+    __slots__ = ("error", "fn", "future", "loop", "value", "work")
 
-    def __init__(self, fn: Callable[[Tx], T], loop: asyncio.AbstractEventLoop | None) -> None:
+    def __init__(self, fn: Callable[[Tx], T], loop: asyncio.AbstractEventLoop | None, work: int = 1) -> None:
         self.fn = fn
+        #: How much there is to do, in steps of a workflow; 0: little, and a worker stands idle until it is done.
+        self.work = work
         self.loop = loop
         self.future: Any = loop.create_future() if loop else concurrent.futures.Future()
         self.value: Any = None
@@ -122,9 +126,13 @@ class Store:
 
     # -- callers --------------------------------------------------------------------------------------------------
 
-    async def write(self, fn: Callable[[Tx], T]) -> T:
-        """Run `fn` in the next transaction; returns after its commit."""
-        job = _Job(fn, asyncio.get_running_loop())
+    async def write(self, fn: Callable[[Tx], T], work: int = 1) -> T:
+        """Run `fn` in the next transaction; returns after its commit.
+
+        `work` says how much there is to do, in steps of a workflow. With 0 it does not wait for a group that has much
+        to do, but goes before it in a commit of its own: so workers work while their last reports are decided on.
+        """
+        job = _Job(fn, asyncio.get_running_loop(), work)
         self._put(job)
         if tracing.tracer is None or not tracing.tracer.has_span():
             return await job.future  # type: ignore[no-any-return]
@@ -192,7 +200,8 @@ class Store:
                     going = False
                     break
                 group.append(job)
-            self._commit(group)
+            for part in _parts_of(group):
+                self._commit(part)
 
     def _commit(self, group: list[_Job[Any]]) -> None:
         notes, began = Notes(), time.perf_counter()
@@ -285,6 +294,14 @@ class Store:
                 db.execute("COMMIT")
         finally:
             self._reader_dbs.put(db)
+
+
+def _parts_of(group: list[_Job[Any]]) -> list[list[_Job[Any]]]:
+    """What is committed together."""
+    if len(group) == 1 or sum(job.work for job in group) <= MUCH_WORK:
+        return [group]
+    parts = [job for job in group if not job.work], [job for job in group if job.work]
+    return [part for part in parts if part]
 
 
 def _answer(group: list[_Job[Any]]) -> None:

@@ -21,7 +21,7 @@ from conductor.coordinator.metrics import GRANTED_TOTAL, TASKS_ENDED_TOTAL
 from conductor.coordinator.settings.placeholders import filled
 from conductor.coordinator.settings.secrets import Secrets
 from conductor.coordinator.store.live import LiveTask, LiveWorkflow
-from conductor.coordinator.store.rows import DATA_WIDTH, TASK_WIDTH, TaskData, TaskRow
+from conductor.coordinator.store.rows import TaskData, TaskRow
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.tasks.report import Outcome, Report
 from conductor.coordinator.views.tasks import TaskOwner, task_json
@@ -74,12 +74,14 @@ class TaskQueue:
         if allowed <= 0:
             return []
         found = tx.rows("ready tasks", queue[0], allowed)
-        if found:
-            tx.notes.count((GRANTED_TOTAL.name, task_type), len(found))
+        if not found:
+            return []
+        tx.notes.count((GRANTED_TOTAL.name, task_type), len(found))
         if limits[1]:
             for _ in found:
                 tx.run("add rate start", type_pk, tx.now_ms)
-        return [self._grant(tx, one, worker_id, domain) for one in found]
+        tx.live.load(tx, [workflow for _, workflow in found])
+        return [self._grant(tx, workflow, pk, worker_id, domain) for pk, workflow in found]
 
     def allowance(self, tx: Tx, task_type: int, concurrent: int, rate: int, window_ms: int) -> int:
         """How many tasks of this type may start now: its concurrency and rate limits, exactly."""
@@ -96,10 +98,12 @@ class TaskQueue:
             allowed = min(allowed, free)
         return allowed
 
-    def _grant(self, tx: Tx, found: Any, worker_id: str | None, domain: str) -> dict[str, Any]:
-        row = TaskRow(*found[:TASK_WIDTH])
-        data = TaskData(*found[TASK_WIDTH : TASK_WIDTH + DATA_WIDTH])
-        name, snapshot, correlation_id, priority, traceparent = found[TASK_WIDTH + DATA_WIDTH :]
+    def _grant(self, tx: Tx, workflow: int, pk: int, worker_id: str | None, domain: str) -> dict[str, Any]:
+        live = tx.live.workflow(tx, workflow)
+        known = live.task(tx, pk) if live is not None else None
+        if live is None or known is None:
+            raise LookupError(f"task {pk} of workflow {workflow} is in a queue, and not in the database")
+        row, data, of = known.row, known.data, live.row
         lease_until_ms = tx.now_ms + row.response_timeout_ms
         held = replace(
             row,
@@ -115,15 +119,16 @@ class TaskQueue:
             updated_ms=tx.now_ms,
             former_workers=_with_former(row, worker_id),
         )
-        held = _save(tx, held)
-        owner = TaskOwner(name, self._snapshots.get(tx, snapshot), correlation_id, priority)
+        held = with_wake(tx, held)
+        live.change(tx, known, held)
+        owner = TaskOwner(of.name, self._snapshots.get(tx, of.snapshot), of.correlation_id, of.priority)
         task = task_json(tx.ids, held, data, owner, domain)
         if row.operator not in _KEPT_AS_GIVEN:
             self._add_secrets(task, data, owner.snapshot, row.ref)
         task[LEASE_ID] = tx.ids.lease(row.pk, held.lease_no)
         task[LEASE_EXPIRES_AT] = lease_until_ms
-        if traceparent is not None:
-            task[TRACEPARENT] = traceparent
+        if of.traceparent is not None:
+            task[TRACEPARENT] = of.traceparent
         return task
 
     def _add_secrets(self, task: dict[str, Any], data: TaskData, snapshot: Snapshot, ref: str) -> None:

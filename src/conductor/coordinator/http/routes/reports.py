@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -40,22 +40,30 @@ async def update_and_poll(request: Request) -> Answer:
 
 async def batch(request: Request) -> Answer:
     """POST /tasks/reports: an array of reports, answered by an array of verdicts in the same order."""
-    raw = request.json(list[msgspec.Raw])
-    if len(raw) > MAX_REPORTS:
-        raise bad_request(f"at most {MAX_REPORTS} reports in one request, not {len(raw)}")
-    answers: list[dict[str, Any]] = [{}] * len(raw)
-    reports: list[tuple[int, Report]] = []
-    for index, body in enumerate(raw):
-        try:
-            reports.append((index, read_json(bytes(body), Report)))
-        except ApiError as error:
-            answers[index] = Outcome("", Verdict.REJECTED, error.status, error.message).wire()
+    read = _read_all(request)
+    if len(read) > MAX_REPORTS:
+        raise bad_request(f"at most {MAX_REPORTS} reports in one request, not {len(read)}")
+    reports = [report for report in read if isinstance(report, Report)]
+    outcomes: list[Outcome] = []
     for start in range(0, len(reports), REPORTS_PER_TRANSACTION):
         some = reports[start : start + REPORTS_PER_TRANSACTION]
-        outcomes = await request.core.write(partial(request.core.judge, reports=[report for _, report in some]))
-        for (index, _), outcome in zip(some, outcomes, strict=True):
-            answers[index] = outcome.wire()
-    return as_json(answers)
+        outcomes += await request.core.write(partial(request.core.judge, reports=some), work=len(some))
+    judged = iter(outcomes)
+    return as_json([(next(judged) if isinstance(one, Report) else one).wire() for one in read])
+
+
+def _read_all(request: Request) -> list[Report] | list[Report | Outcome]:
+    """The reports of an array. What is wrong with one is the answer to that one, and not to the others."""
+    with contextlib.suppress(ApiError):
+        return request.json(list[Report])
+    return [_read_one(bytes(body)) for body in request.json(list[msgspec.Raw])]
+
+
+def _read_one(body: bytes) -> Report | Outcome:
+    try:
+        return read_json(body, Report)
+    except ApiError as error:
+        return Outcome("", Verdict.REJECTED, error.status, error.message)
 
 
 def _read(request: Request) -> Report:

@@ -28,11 +28,9 @@ WHERE workflow = :workflow AND ref > :ref || '__' AND ref < :ref || '__:'
   AND replace(substr(ref, length(:ref) + 3), '__', '') NOT GLOB '*[^0-9]*'
 
 -- name: ready tasks
-SELECT t.*, d.input, d.output, d.reason, d.reports, d.definition, w.name, w.snapshot, w.correlation_id, w.priority,
-  w.traceparent
-FROM task t JOIN task_data d ON d.pk = t.pk JOIN workflow w ON w.pk = t.workflow
-WHERE t.queue = ? AND t.ready_since_ms IS NOT NULL
-ORDER BY t.priority DESC, t.ready_since_ms, t.pk
+SELECT pk, workflow FROM task
+WHERE queue = ? AND ready_since_ms IS NOT NULL
+ORDER BY priority DESC, ready_since_ms, pk
 LIMIT ?
 
 -- name: is ready
