@@ -20,6 +20,9 @@ except ModuleNotFoundError:
 
 T = TypeVar("T")
 
+#: The garbage collector looks when there are so many more objects than at its last look.
+YOUNG_OBJECTS = 5_000
+
 
 def run_on_loop(main: Coroutine[Any, Any, T]) -> T:
     """Like asyncio.run, on uvloop where it is installed."""
@@ -34,10 +37,12 @@ def run_on_loop(main: Coroutine[Any, Any, T]) -> T:
 def keep_what_is_loaded() -> None:
     """Have the garbage collector leave alone all that is in memory now: code, which stays as long as the process.
 
-    For processes that are all ours. It saves about a sixth of the CPU of a small task.
+    For processes that are all ours. It saves about a sixth of the CPU of a small task. What is made later is looked
+    through less often than by default: most of it is gone by itself when its task has ended.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
 
 
 def state_directory() -> Path:

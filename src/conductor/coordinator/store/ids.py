@@ -7,8 +7,10 @@ file does not verify and is simply unknown.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from hashlib import blake2b
+
+#: Ids that are kept with their keys.
+MAX_KEPT = 8192
 
 _UUID = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-8([0-9a-f]{3})-8([0-9a-f]{3})-([0-9a-f]{12})")
 
@@ -18,8 +20,9 @@ class Ids:
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
-        # One task's ids are asked for several times within a few milliseconds.
-        self._make = lru_cache(8192)(self._sealed)
+        # The ids of one task are asked for, and asked about, several times within a few milliseconds.
+        self._ids: dict[tuple[int, bytes], str] = {}
+        self._keys: dict[tuple[str, bytes], int] = {}
 
     def workflow(self, pk: int) -> str:
         """The id of a workflow."""
@@ -58,6 +61,16 @@ class Ids:
             return None
         return lease_no if lease_no > 0 and self.lease(task_pk, lease_no) == lease_id else None
 
+    def _make(self, pk: int, kind: bytes) -> str:
+        known = self._ids.get((pk, kind))
+        if known is None:
+            if len(self._ids) >= MAX_KEPT:
+                self._ids.clear()
+                self._keys.clear()
+            known = self._ids[pk, kind] = self._sealed(pk, kind)
+            self._keys[known, kind] = pk
+        return known
+
     def _seal(self, pk: int, kind: bytes) -> str:
         return blake2b(b"%s:%d" % (kind, pk), digest_size=9, key=self._secret).hexdigest()
 
@@ -66,6 +79,9 @@ class Ids:
         return f"{key[:8]}-{key[8:]}-8{seal[:3]}-8{seal[3:6]}-{seal[6:]}"
 
     def _key(self, public: str | None, kind: bytes) -> int | None:
+        known = self._keys.get((public or "", kind))
+        if known is not None:
+            return known
         match = _UUID.fullmatch(public or "")
         if match is None:
             return None

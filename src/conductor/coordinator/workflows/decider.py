@@ -126,8 +126,9 @@ class Decider:
         """Draw consequences until there are none left."""
         if self.draft.last() is None:
             self.enter(self.plan.top[0])
-        self.wake()
-        self.switch_again()
+        if self.draft.open:
+            self.wake()
+            self.switch_again()
         self.settle_all()
         while self.running and not self.draft.spent and self.look_at_waiting():
             self.settle_all()

@@ -111,13 +111,15 @@ class Effects:
             updated_ms=tx.now_ms,
             traceparent=start.traceparent if is_traceparent(start.traceparent) else None,
         )
+        variables, task_to_domain = first_variables(definition), start.task_to_domain or {}
         data = WorkflowData(
             input=_encode(given),
-            variables=_encode(first_variables(definition)),
-            task_to_domain=_encode(start.task_to_domain) if start.task_to_domain else None,
+            variables=_encode(variables),
+            task_to_domain=_encode(task_to_domain) if task_to_domain else None,
             created_by=start.created_by,
         )
         live = LiveWorkflow(row, data, is_new=True)
+        live.decoded = given, variables, task_to_domain
         tx.live.add(live)
         tx.notes.count((STARTED_TOTAL.name, row.name))
         limit = turns.limit_of(definition, row, given)

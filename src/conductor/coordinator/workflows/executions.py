@@ -40,6 +40,8 @@ from conductor.wire import MAX_REASON_CHARS, TERMINAL_WORKFLOW_STATUSES
 logger = logging.getLogger(__name__)
 
 NO_STEP = bytes(8)
+#: After so many steps the time is looked at: that takes as long as a part of a step.
+STEPS_PER_LOOK = 4
 #: Actions by which a workflow that had ended runs again, by their names.
 REOPENING: dict[str, actions.Action] = {
     action.__name__: action for action in (actions.retry, actions.restart, actions.rerun)
@@ -76,7 +78,7 @@ class Executions:
         steps_left, ends_s = len(work) + STEPS_PER_TRANSACTION, time.thread_time() + STEPS_S
         while work:
             steps_left -= 1
-            if steps_left < 0 or time.thread_time() > ends_s:
+            if steps_left < 0 or (steps_left % STEPS_PER_LOOK == 0 and time.thread_time() > ends_s):
                 self._put_off(tx, work)
                 return
             pk = work.popleft()
@@ -434,19 +436,15 @@ def load_state(tx: Tx, live: LiveWorkflow, snapshot: Snapshot) -> WorkflowState:
         task_to_domain=task_to_domain,
         priority=row.priority,
         restless=row.restless,
-        registered=_Registered(tx),
+        registered=partial(_registered, tx),
     )
 
 
-class _Registered:
-    """Task definitions as they are registered now; each is read once, and only if it is asked for."""
+def _registered(tx: Tx, name: str) -> Mapping[str, Any] | None:
+    """A task definition as it is registered now. A wide fork asks for the same one again and again."""
 
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
-        self._known: dict[str, Mapping[str, Any] | None] = {}
+    def read() -> Mapping[str, Any] | None:
+        found = get_task_def(tx, name)
+        return None if found is None else found.wire()
 
-    def __call__(self, name: str) -> Mapping[str, Any] | None:
-        if name not in self._known:
-            found = get_task_def(self._tx, name)
-            self._known[name] = None if found is None else found.wire()
-        return self._known[name]
+    return tx.live.fact(("registered", name), read)  # type: ignore[no-any-return]
