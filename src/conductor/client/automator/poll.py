@@ -110,7 +110,10 @@ class Poller:
             logger.debug("The parked poll for '%s' could not be recalled: %s", self._task_type, error)
 
     async def _wait_for_work(self, free: int) -> list[Grant]:
-        """Idle: one long poll for one task; when it rings, take the rest at once. Exact on every store."""
+        """Idle: one long poll for one task; when it rings, take the rest at once. Exact on every store.
+
+        A coordinator holds back no part of a batch: there the first task is begun, and the next poll takes the rest.
+        """
         started = self._clock.monotonic()
         self.parked = True
         try:
@@ -123,7 +126,7 @@ class Poller:
             if not (self._failed.count or self._refused.count):
                 self.wait_s = max(0.0, self._config.poll_interval_millis / 1000 - took)
             return first
-        if free > 1 and not self.quiet:
+        if free > 1 and not (self.quiet or self._session.leasing):
             return first + await self._ask(min(free - 1, self._most), 0)
         return first
 
