@@ -33,16 +33,16 @@ T = TypeVar("T")
 #: What is allowed, per task. All but the blocks is exact where requests come one after the other; a worker's own
 #: figures have a little room, but less than for one more of anything in each task.
 AT_THE_COORDINATOR = {
-    "start": Cost(statements=4, savepoints=1, commits=1, callbacks=5),
-    "poll of 50": Cost(statements=1.02, savepoints=0.02, commits=0.02, callbacks=0.1),
-    "poll of 10": Cost(statements=1.1, savepoints=0.1, commits=0.1, callbacks=0.5),
-    "poll of 1": Cost(statements=2, savepoints=1, commits=1, callbacks=5),
-    "report of 50": Cost(statements=4, savepoints=0.02, commits=0.02, callbacks=0.1),
-    "report of 10": Cost(statements=4, savepoints=0.1, commits=0.1, callbacks=0.5),
-    "report of 1": Cost(statements=4, savepoints=1, commits=1, callbacks=5),
-    "start that a parked poll waits for": Cost(statements=7, savepoints=2, commits=2, callbacks=15),
-    "whole task, batches of 50": Cost(statements=9.02, savepoints=1.04, commits=1.04, callbacks=5.2, blocks=30),
-    "whole task, batches of 10": Cost(statements=9.1, savepoints=1.2, commits=1.2, callbacks=6, blocks=30),
+    "start": Cost(statements=4, commits=1, callbacks=5),
+    "poll of 50": Cost(statements=1.02, commits=0.02, callbacks=0.1),
+    "poll of 10": Cost(statements=1.1, commits=0.1, callbacks=0.5),
+    "poll of 1": Cost(statements=2, commits=1, callbacks=5),
+    "report of 50": Cost(statements=4, commits=0.02, callbacks=0.1),
+    "report of 10": Cost(statements=4, commits=0.1, callbacks=0.5),
+    "report of 1": Cost(statements=4, commits=1, callbacks=5),
+    "start that a parked poll waits for": Cost(statements=7, savepoints=1, commits=2, callbacks=15),
+    "whole task, batches of 50": Cost(statements=9.02, commits=1.04, callbacks=5.2, blocks=30),
+    "whole task, batches of 10": Cost(statements=9.1, commits=1.2, callbacks=6, blocks=30),
 }
 AT_THE_WORKER = {
     "async def, 50 at once": Cost(requests=0.06, writes=0.08, callbacks=3.6, blocks=110),

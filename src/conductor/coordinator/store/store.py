@@ -210,7 +210,7 @@ class Store:
             now_ms = self._clock.wall_ms()
             changes = self._db.total_changes
             for job in group:
-                self._run(job, notes, now_ms)
+                self._run(job, notes, now_ms, alone=len(group) == 1)
             if notes.ready and self.before_commit is not None:
                 self._grant(self.before_commit, notes, now_ms)
             self._db.execute("COMMIT")
@@ -244,11 +244,11 @@ class Store:
         if notes.counts:
             self.counts.add_all(notes.counts)
 
-    def _run(self, job: _Job[Any], notes: Notes, now_ms: int) -> None:
-        tx = self._attempt(job, now_ms, careful=False)
+    def _run(self, job: _Job[Any], notes: Notes, now_ms: int, *, alone: bool) -> None:
+        tx = self._attempt(job, now_ms, alone=alone)
         if job.error is not None and tx.guarded and not isinstance(job.error, ApiError):
             job.error = None
-            tx = self._attempt(job, now_ms, careful=True)
+            tx = self._attempt(job, now_ms, careful=True, alone=alone)
         if isinstance(job.error, sqlite3.Error):
             # What this caller asked for is at fault: the others of the group go on.
             logger.error("a statement was refused", exc_info=job.error)
@@ -258,15 +258,15 @@ class Store:
 
     def _grant(self, grant: Callable[[Tx, Notes], None], notes: Notes, now_ms: int) -> None:
         job = _Job(lambda tx: grant(tx, notes), None)
-        tx = self._attempt(job, now_ms, careful=False)
+        tx = self._attempt(job, now_ms)
         if job.error is None:
             notes.merge(tx.notes)
         else:  # nobody was granted anything; those who wait are rung, and try for themselves
             logger.error("parked polls could not be served", exc_info=job.error)
             notes.granted = notes.of_failure().granted
 
-    def _attempt(self, job: _Job[Any], now_ms: int, *, careful: bool) -> Tx:
-        tx = Tx(self._db, self.ids, now_ms, self._live, careful=careful)
+    def _attempt(self, job: _Job[Any], now_ms: int, *, careful: bool = False, alone: bool = False) -> Tx:
+        tx = Tx(self._db, self.ids, now_ms, self._live, careful=careful, alone=alone)
         try:
             job.value = job.fn(tx)
             tx.finish()

@@ -77,9 +77,18 @@ class Notes:
 class Tx:
     """One caller's view of the running transaction."""
 
-    __slots__ = ("_db", "_saved", "careful", "guarded", "ids", "live", "notes", "now_ms")
+    __slots__ = ("_alone", "_db", "_saved", "careful", "guarded", "ids", "live", "notes", "now_ms")
 
-    def __init__(self, db: sqlite3.Connection, ids: Ids, now_ms: int, live: LiveSet, *, careful: bool = False) -> None:
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        ids: Ids,
+        now_ms: int,
+        live: LiveSet,
+        *,
+        careful: bool = False,
+        alone: bool = False,
+    ) -> None:
         self._db = db
         self.ids = ids
         self.now_ms = now_ms
@@ -90,6 +99,8 @@ class Tx:
         self.careful = careful
         #: Whether something ran unguarded that a careful caller would have guarded.
         self.guarded = False
+        #: Whether nobody else has a part in the transaction: to undo this one is to undo all of it.
+        self._alone = alone
         self._saved = False
 
     # -- reading: what was changed is written first, so that every statement sees it
@@ -148,7 +159,7 @@ class Tx:
 
     def write_changes(self) -> None:
         """Write the rows that were changed in memory."""
-        if not self._saved:
+        if not (self._saved or self._alone):
             self._db.execute("SAVEPOINT caller")
             self._saved = True
         self.live.write(self._db)
@@ -167,7 +178,10 @@ class Tx:
         """The caller has failed: nothing that it did has happened."""
         self.live.discard()
         self.notes = Notes()
-        if self._saved:
+        if self._alone:
+            self._db.execute("ROLLBACK")
+            self._db.execute("BEGIN IMMEDIATE")
+        elif self._saved:
             self._saved = False
             self._db.execute("ROLLBACK TO caller")
             self._db.execute("RELEASE caller")
