@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 import time
+from collections import deque
 from typing import Any
 
 from ledger import Ledger
@@ -30,15 +31,52 @@ from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.worker_task import worker_task
 
 ledger = Ledger(sys.argv[2])
-#: The lease and token under which this process last worked on a task.
-in_hand: dict[str, dict[str, Any]] = {}
+
+
+class Executions:
+    """Which execution an event is about: a task that was handed back may run again before the verdict on that is here.
+
+    Events name tasks, not leases. Those about one task come in the order of its executions.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, deque[dict[str, Any]]] = {}
+        self._last: dict[str, dict[str, Any]] = {}
+        self._lost: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def begin(self, task_id: str, about: dict[str, Any]) -> None:
+        """One more, under the lease and with the token in `about`."""
+        self._open.setdefault(task_id, deque()).append(about)
+
+    def judged(self, task_id: str, reason: str | None) -> dict[str, Any]:
+        """There is a verdict on the first of them; or on one that was lost before, for the same reason."""
+        return self._lost.pop((task_id, reason or ""), None) or self._over(task_id)
+
+    def lost(self, task_id: str, reason: str) -> dict[str, Any]:
+        """The lease of the first of them is lost; that may be said once more, as a verdict."""
+        found = self._lost[task_id, reason] = self._over(task_id)
+        return found
+
+    def at_hand(self, task_id: str) -> dict[str, Any]:
+        """The first of them, which goes on."""
+        return self._open[task_id][0] if self._open.get(task_id) else self._last.get(task_id, {})
+
+    def _over(self, task_id: str) -> dict[str, Any]:
+        found = self.at_hand(task_id)
+        if self._open.get(task_id):
+            self._open[task_id].popleft()
+        self._last[task_id] = found
+        return found
+
+
+in_hand = Executions()
 
 
 def begin(plan: dict[str, Any]) -> tuple[Work, str]:
     context = get_task_context()
     lease = context.task.lease_id
     work = Work(ledger, plan, task=context.task_id, lease=lease)
-    in_hand[context.task_id] = {"lease": lease, "token": work.token}
+    in_hand.begin(context.task_id, {"lease": lease, "token": work.token})
     ending = work.ending(context.retry_count, context.poll_count)
     if ending == "fail":
         raise RuntimeError("planned failure")
@@ -75,15 +113,14 @@ class Told(TaskRunnerEventsListener):
     """Writes down what the worker was told."""
 
     def on_task_update_completed(self, event: TaskUpdateCompleted) -> None:
-        ledger.write(
-            "verdict", task=event.task_id, verdict=event.verdict, reason=event.reason, **in_hand.get(event.task_id, {})
-        )
+        about = in_hand.judged(event.task_id, event.reason)
+        ledger.write("verdict", task=event.task_id, verdict=event.verdict, reason=event.reason, **about)
 
     def on_task_lease_lost(self, event: TaskLeaseLost) -> None:
-        ledger.write("lost", task=event.task_id, reason=event.reason, **in_hand.get(event.task_id, {}))
+        ledger.write("lost", task=event.task_id, reason=event.reason, **in_hand.lost(event.task_id, event.reason))
 
     def on_task_update_failure(self, event: TaskUpdateFailure) -> None:
-        ledger.write("given up", task=event.task_id, journaled=event.journaled, **in_hand.get(event.task_id, {}))
+        ledger.write("given up", task=event.task_id, journaled=event.journaled, **in_hand.at_hand(event.task_id))
 
 
 def stamp_requests() -> None:
