@@ -97,8 +97,8 @@ async def _from_plain_server(api: AsyncApiClient, workflow_id: str) -> Execution
     workflow.tasks.sort(key=lambda task: task.seq)
     open_ones = [task for task in workflow.tasks if task.status not in TERMINAL_TASK_STATUSES][:MAX_OPEN]
     if workflow.is_terminal:
-        failed = [task for task in workflow.tasks if task.status in TERMINAL_TASK_STATUSES and _is_failed(task.status)]
-        told = [await facts.of(task, now) for task in failed[-1:]] if workflow.status != "COMPLETED" else []
+        failed = _telling_failure(workflow.tasks) if workflow.status != "COMPLETED" else None
+        told = [] if failed is None else [await facts.of(failed, now)]
     else:
         told = [await facts.of(task, now) for task in open_ones]
     said = {task.task_id: why_task(task, now) for task in told if task.task_id}
@@ -114,8 +114,14 @@ async def _from_plain_server(api: AsyncApiClient, workflow_id: str) -> Execution
     )
 
 
-def _is_failed(status: str) -> bool:
-    return status in ("FAILED", "FAILED_WITH_TERMINAL_ERROR", "TIMED_OUT")
+def _telling_failure(tasks: list[Task]) -> Task | None:
+    """The last task that failed. A join that failed repeats the reason of what it joins: it counts only if it is alone.
+
+    Whether a plain server still fails the join, or cancels it with the rest, depends on which of its threads is first.
+    """
+    failed = [task for task in tasks if task.status in ("FAILED", "FAILED_WITH_TERMINAL_ERROR", "TIMED_OUT")]
+    causes = [task for task in failed if kind_of(task) not in ("JOIN", "EXCLUSIVE_JOIN")]
+    return (causes or failed or [None])[-1]
 
 
 def _step(task: Task, waiting: Waiting | None) -> Step:

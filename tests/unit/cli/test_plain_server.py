@@ -59,6 +59,22 @@ def test_says_who_polls_what_is_joined_and_when_a_retry_is_due(cli: Any, shop: S
     assert len(found["cannotTell"]) == 1
 
 
+def test_a_join_that_failed_is_not_taken_for_what_went_wrong(cli: Any, shop: Shop) -> None:
+    shop.ask("/metadata/taskdefs", [{"name": "bill", "retryCount": 0, "ownerEmail": "a@b.c"}])
+    shop.register(
+        "joined",
+        step("FORK_JOIN", "split", forkTasks=[[{**simple("bill"), "permissive": True}], [simple("print")]]),
+        step("JOIN", "both", joinOn=["bill", "print"]),
+    )
+    workflow_id = shop.start("joined")
+    shop.work("bill", "FAILED", reasonForIncompletion="the bank said no")
+    shop.work("print")
+    out = shown_by(cli, shop, workflow_id)
+    assert "✕ both  JOIN  failed" in out
+    assert "bill failed: the bank said no" in out
+    assert "both failed" not in out
+
+
 def test_says_who_has_a_task_and_which_round_a_loop_is_in(cli: Any, shop: Shop) -> None:
     again = {"loopCondition": "if ($.rounds['iteration'] < 3) { true; } else { false; }"}
     shop.register("loop", step("DO_WHILE", "rounds", **again, loopOver=[simple("turn"), simple("never")]))

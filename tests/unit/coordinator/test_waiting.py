@@ -279,6 +279,20 @@ class TestEnds:
         house.report(house.poll_one(), "FAILED_WITH_TERMINAL_ERROR", reasonForIncompletion="no such order")
         assert why(house, started).sentence == "work failed for good, without retries: no such order"
 
+    def test_a_join_that_failed_is_not_taken_for_what_went_wrong(self, house: House) -> None:
+        branches = [[{**simple("work"), "permissive": True}], [simple("other")]]
+        house.workflow_def(
+            "flow",
+            {"name": "split", "taskReferenceName": "split", "type": "FORK_JOIN", "forkTasks": branches},
+            {"name": "both", "taskReferenceName": "both", "type": "JOIN", "joinOn": ["work", "other"]},
+        )
+        started = house.start()
+        house.report(house.poll_one(), "FAILED_WITH_TERMINAL_ERROR", reasonForIncompletion="no such order")
+        house.clock.advance(1)
+        house.report(house.poll_one("other"))
+        assert a_task(house, started, "both")["status"] == "FAILED"
+        assert why(house, started).sentence == "work failed for good, without retries: no such order"
+
     def test_terminated(self, house: House) -> None:
         started = house.start_one()
         house.act(started, actions.terminate, reason="called off")

@@ -48,8 +48,10 @@ FROM task t JOIN task_data d ON d.pk = t.pk JOIN task_type y ON y.pk = t.type
 WHERE t.workflow = ? ORDER BY t.seq, t.pk LIMIT ?
 
 -- name: last failed task
+-- A join that failed repeats the reason of what it joins: it counts only if nothing else failed.
 SELECT t.* FROM task t WHERE t.workflow = ? AND t.retried = 0
-  AND t.status IN ('FAILED', 'FAILED_WITH_TERMINAL_ERROR', 'TIMED_OUT') ORDER BY t.ended_ms DESC, t.pk LIMIT 1
+  AND t.status IN ('FAILED', 'FAILED_WITH_TERMINAL_ERROR', 'TIMED_OUT')
+ORDER BY t.operator IN ('JOIN', 'EXCLUSIVE_JOIN'), t.ended_ms DESC, t.pk LIMIT 1
 
 -- name: refs of ended tasks
 SELECT ref FROM task WHERE workflow = ? AND ended_ms > 0 AND retried = 0
