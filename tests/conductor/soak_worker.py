@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 import time
 from typing import Any
@@ -61,12 +62,16 @@ def large(text: str) -> dict[str, str]:
     return {"text": text[::-1]}
 
 
+#: How many tasks of each kind at once.
+SLOTS = 20
 KINDS = {work.__name__: work for work in (plain, quick, flaky, patient, long, blocking, large)}
+#: Each slot of a `def` has a thread, made when it is first needed: a busy minute needs more of them than a quiet one.
+MAX_THREADS_OF_SLOTS = SLOTS * sum(not inspect.iscoroutinefunction(work) for work in KINDS.values())
 
 
 async def main(url: str, prefix: str) -> None:
     """Run until SIGTERM."""
-    workers = [Worker(f"{prefix}_{name}", work, thread_count=20) for name, work in KINDS.items()]
+    workers = [Worker(f"{prefix}_{name}", work, thread_count=SLOTS) for name, work in KINDS.items()]
     async with TaskHandlerAsyncIO(workers=workers, configuration=Configuration(url)) as handler:
         await handler.wait()
 
