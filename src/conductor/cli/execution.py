@@ -121,7 +121,7 @@ def _telling_failure(tasks: list[Task]) -> Task | None:
     """
     failed = [task for task in tasks if task.status in ("FAILED", "FAILED_WITH_TERMINAL_ERROR", "TIMED_OUT")]
     causes = [task for task in failed if kind_of(task) not in ("JOIN", "EXCLUSIVE_JOIN")]
-    return (causes or failed or [None])[-1]
+    return next(reversed(causes or failed), None)
 
 
 def _step(task: Task, waiting: Waiting | None) -> Step:
