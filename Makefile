@@ -17,7 +17,8 @@ DOCS_READY := $(VENV)/.installed-with-docs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Twice as many test processes as the cores of a small machine: tests wait for other processes more than they compute.
 # A test that needs the machine for itself is marked slow, and the slow suite gets a process for each of two cores.
-PYTEST := $(BIN)/python -m pytest -q
+# Images of Python tell it to keep no bytecode; hundreds of processes would each compile all that they import.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q
 JOBS ?= 4
 SLOW_JOBS ?= 2
 

@@ -97,14 +97,6 @@ def test_each_operation(case: Any, server: Server) -> None:
     server.ask(case)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@(many := document(coverage=True)).parametrize()
-@drawn(100)
-def test_each_operation_thoroughly(case: Any, server: Server) -> None:
-    server.ask(case)
-
-
 # -- what no schema describes: definitions that are nearly right
 
 JSON = st.recursive(
