@@ -6,11 +6,13 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from functools import cache
 from itertools import count
 from pathlib import Path
 
 import pytest
-from httpx._config import DEFAULT_TIMEOUT_CONFIG
+from httpx._config import DEFAULT_TIMEOUT_CONFIG, create_ssl_context
+from httpx._transports import default as httpx_transports
 from hypothesis import settings
 
 from conductor.client.worker import registry
@@ -26,6 +28,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # The requests of a test wait as long as a busy machine needs; httpx alone would give up after five seconds.
 for part in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, part, 60.0)
+# The certificates of the world are read once, not by each client of a server on this machine.
+setattr(httpx_transports, "create_ssl_context", cache(create_ssl_context))
 # The directories of tests are in memory where there is room: they hold hundreds of databases, and a disk takes its time
 # over each commit. PYTEST_DEBUG_TEMPROOT puts them elsewhere.
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 << 30

@@ -65,7 +65,7 @@ class _Page(BaseHTTPRequestHandler):
 def web() -> Iterator[str]:
     """The address of a page that answers GET with `{"hello": "world"}`."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Page) as http:
-        thread = threading.Thread(target=http.serve_forever)
+        thread = threading.Thread(target=http.serve_forever, args=(0.05,))
         thread.start()
         yield f"http://127.0.0.1:{http.server_port}/page"
         http.shutdown()

@@ -69,7 +69,7 @@ class FarServer:
         self._server.daemon_threads = True
         self.port = self._server.server_port
         self.url = f"http://127.0.0.1:{self.port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
     def answer_to(self, path: str, call: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
         kind, _, rest = path[1:].partition("/")

@@ -11,7 +11,7 @@ import logging, threading
 import conductor.client.automator.supervisor as supervisor
 from conductor import Configuration, TaskHandler, worker_task
 
-supervisor.READY_S = 0.5
+supervisor.READY_S = supervisor.KILL_AFTER_S = 0.5
 told = threading.Event()
 
 class Ear(logging.Handler):

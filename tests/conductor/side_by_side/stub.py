@@ -33,7 +33,7 @@ class _Handler(BaseHTTPRequestHandler):
 def stub() -> Iterator[str]:
     """Its address while it serves."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"
