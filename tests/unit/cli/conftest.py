@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import typer.main
 
 from conductor.cli import main
+
+# All commands with all their options are made of functions once, not for each command that a test runs.
+setattr(typer.main, "get_command", cache(typer.main.get_command))
 
 GREETINGS = """
 from conductor import worker_task
