@@ -219,6 +219,7 @@ class TestOtherViews:
         row = page.tab.locator("tbody tr", has_text="thumbnail")
         expect(row).to_contain_text("20 at once")
         expect(row).to_contain_text("host-2-77 (8 in hand)")
+        expect(row.locator(".verdicts")).to_have_text("22 committed")
         expect(page.tab.locator("tbody tr.bad", has_text="charge_eu")).to_contain_text("nobody polls")
 
     def test_a_definition_shows_its_graph_versions_and_difference(self, page: WatchedPage) -> None:

@@ -107,6 +107,7 @@ def test_every_figure_after_known_work(api: httpx.Client, clock: FakeClock) -> N
     assert found("coordinator_tasks_ended_total", taskType="pay", status="FAILED_WITH_TERMINAL_ERROR") == 1
     assert found("coordinator_reports_total", verdict="COMMITTED") == 2
     assert found("coordinator_reports_total", verdict="REJECTED") == 1
+    assert found.series("coordinator_reports_total") == [{"verdict": "COMMITTED"}, {"verdict": "REJECTED"}]
     assert found("coordinator_heartbeats_total", verdict="COMMITTED") == 1
     assert found("coordinator_request_seconds_count", method="POST", uri="/api/tasks", status="200") == 3
     assert found("coordinator_request_seconds_count", method="POST", uri="/api/tasks", status="409") == 1

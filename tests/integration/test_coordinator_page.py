@@ -301,6 +301,27 @@ class TestQueues:
         assert (first["name"], first["domain"], first["problem"]["kind"]) == ("alone", "gpu", "domain")
         assert second["name"] == "work"
 
+    def test_tell_the_verdicts_of_their_reports(self, api: httpx.Client) -> None:
+        start(api)
+        start(api, task="other")
+        start(api, task="other", taskToDomain={"other": "gpu"})
+        start(api, task="silent")
+        work(api)
+        work(api, "other")
+        (lost,) = api.get("/tasks/poll/batch/other", params={"timeout": 0, "workerid": "w1", "domain": "gpu"}).json()
+        said = {name: lost[name] for name in ("taskId", "workflowInstanceId", "leaseId", "workerId")}
+        api.delete(f"/workflow/{lost['workflowInstanceId']}")
+        assert api.post("/tasks", json={**said, "status": "COMPLETED"}).status_code == 409
+        assert api.post("/tasks", json={**said, "status": "FAILED"}).status_code == 409
+        api.post("/tasks", json={**said, "extendLease": True})  # a heartbeat is no report
+        found = {(one["name"], one.get("domain")): one.get("verdicts") for one in see(api, "queues")["queues"]}
+        assert found == {
+            ("work", None): {"COMMITTED": 1},
+            ("other", None): {"COMMITTED": 1},
+            ("other", "gpu"): {"CANCELLED": 1, "REJECTED": 1},
+            ("silent", None): None,
+        }
+
 
 def test_the_server_tells_about_itself(api: httpx.Client, coordinator: Coordinator) -> None:
     start(api)

@@ -19,6 +19,8 @@ from conductor.coordinator.events.handled import Handled
 from conductor.coordinator.limits import EVENTS_PER_STEP, EXPIRED_PER_STEP, RUNS_PER_STEP, TRIALS_AT_ONCE
 from conductor.coordinator.metrics import (
     HEARTBEATS_TOTAL,
+    NO_QUEUE,
+    NO_VERDICT,
     POLLS_TOTAL,
     REPORTS_TOTAL,
     RequestTimes,
@@ -47,8 +49,6 @@ logger = logging.getLogger(__name__)
 RETRY_STEP_MS = 1000
 #: Takes what is to be called when a client has gone.
 WhenGone = Callable[[Callable[[], None]], None]
-#: What a client that knows no leases is told is counted as this.
-NO_VERDICT = "NONE"
 LONG_POLL_REFUSED = "Long Poll Timeout value cannot be more than 5 seconds"
 
 
@@ -268,11 +268,13 @@ class Core:
 
     def _verdict(self, tx: Tx, report: Report) -> Outcome:
         try:
-            found = self.queue.extend(tx, report) if report.extend_lease else self.queue.report(tx, report)
+            if not report.extend_lease:
+                return self.queue.report(tx, report)  # counted there, by its queue
+            found = self.queue.extend(tx, report)
         except ApiError as error:  # nothing was changed: a report is judged before it has an effect
             found = Outcome(report.task_id or "", error.verdict, error.status, error.message, error=error)
-        counted = HEARTBEATS_TOTAL if report.extend_lease else REPORTS_TOTAL
-        tx.notes.count((counted.name, found.verdict or NO_VERDICT))
+        counted = (HEARTBEATS_TOTAL.name,) if report.extend_lease else (REPORTS_TOTAL.name, NO_QUEUE)
+        tx.notes.count((*counted, found.verdict or NO_VERDICT))
         return found
 
     def judge_and_poll(self, tx: Tx, report: Report) -> tuple[Outcome, dict[str, Any] | None]:

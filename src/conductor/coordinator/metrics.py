@@ -97,6 +97,10 @@ METRICS: tuple[Metric, ...] = (
     INFO,
 )
 
+#: What a client that knows no leases is told is counted as this.
+NO_VERDICT = "NONE"
+#: A report about no task of a queue is counted for this one.
+NO_QUEUE = ""
 #: The label of what is beyond the number of series that are kept apart.
 OTHER = "other"
 
@@ -142,6 +146,25 @@ class Tally:
     def copy(self) -> dict[Key, int]:
         """As it is now."""
         return dict(self._counts)
+
+
+def by_verdict(counts: dict[Key, int]) -> dict[Key, int]:
+    """The same counts with reports added up over their queues: whoever scrapes is told their verdicts alone."""
+    found: dict[Key, int] = {}
+    for key, count in counts.items():
+        if key[0] == REPORTS_TOTAL.name:
+            key = (key[0], key[2])
+        found[key] = found.get(key, 0) + count
+    return found
+
+
+def by_queue(counts: dict[Key, int]) -> dict[int, dict[str, int]]:
+    """How many reports had which verdict, by the key of their queue."""
+    found: dict[int, dict[str, int]] = {}
+    for key, count in counts.items():
+        if key[0] == REPORTS_TOTAL.name and key[1] not in (NO_QUEUE, OTHER):
+            found.setdefault(int(key[1]), {})[key[2]] = count
+    return found
 
 
 class RequestTimes:

@@ -20,7 +20,7 @@ export function render({ queues }) {
     h("h1", null, "Queues and workers"),
     wrong.map((one) => h("div", { class: "alarm", "data-key": `alarm-${one.name}-${one.domain ?? ""}` }, h("strong", null, `${nameOf(one)}: ${count(one.ready, "task")} waiting. `), upper(one.problem.sentence), ".", h("span", { class: "remedy" }, ` ${one.problem.remedy}`))),
     queues.length ? table(queues) : h("div", { class: "blank" }, h("h2", null, "No queue yet"), h("p", null, "A queue appears when a workflow schedules its first task of a type.")),
-    queues.length ? h("p", { class: "quiet" }, "Rates are of the last minute; times and failures of the newest 2,000 tasks.") : null,
+    queues.length ? h("p", { class: "quiet" }, "Rates are of the last minute; times and failures of the newest 2,000 tasks; verdicts on reports since the coordinator was started.") : null,
   ];
 }
 
@@ -31,7 +31,7 @@ const times = (p50, p95) => (p50 === null || p50 === undefined ? "–" : `${span
 function table(queues) {
   return h("div", { class: "scroll" }, h("table", { class: "list queues" },
     h("thead", null, h("tr", null, h("th", null, "Queue"), h("th", { class: "number" }, "Waiting"), h("th", { class: "number" }, "Oldest"), h("th", { class: "number" }, "In hand"),
-      h("th", { class: "number" }, "In / out a minute"), h("th", { class: "number" }, "Wait p50 / p95"), h("th", { class: "number" }, "Run p50 / p95"), h("th", { class: "number" }, "Failed"), h("th", null, "Limits"), h("th", { class: "wide" }, "Who polls"))),
+      h("th", { class: "number" }, "In / out /min"), h("th", { class: "number" }, "Wait p50 / p95"), h("th", { class: "number" }, "Run p50 / p95"), h("th", { class: "number" }, "Failed"), h("th", { class: "number" }, "Verdicts"), h("th", null, "Limits"), h("th", { class: "wide" }, "Who polls"))),
     h("tbody", null, queues.map(row))));
 }
 
@@ -48,8 +48,17 @@ function row(one) {
     h("td", { class: "number" }, times(stats.waitP50Ms, stats.waitP95Ms)),
     h("td", { class: "number" }, times(stats.runP50Ms, stats.runP95Ms)),
     h("td", { class: "number" }, stats.failed ? `${stats.failed} of ${stats.tasks}` : "0"),
+    h("td", { class: "number verdicts" }, verdicts(one.verdicts ?? {})),
     h("td", { class: "limits" }, limits || "–", isFull ? h("span", { class: "held" }, ` holds back ${one.ready}`) : null, one.rateOpensMs ? h("span", { class: "held" }, ` holds back ${one.ready}`) : null),
     h("td", { class: "wide" }, who(one)));
+}
+
+// A report that did not count is what somebody looks for here: it is told in words, and stands out.
+const VERDICTS = { COMMITTED: "committed", NONE: "without a lease", CANCELLED: "cancelled", REJECTED: "rejected" };
+
+function verdicts(counts) {
+  const told = Object.keys(VERDICTS).filter((one) => counts[one]);
+  return told.length ? told.map((one) => h("span", { class: one === "COMMITTED" || one === "NONE" ? "" : "held" }, `${counts[one].toLocaleString("en")} ${VERDICTS[one]}`)) : "–";
 }
 
 function who(one) {

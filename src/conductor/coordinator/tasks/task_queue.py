@@ -17,7 +17,7 @@ from conductor.coordinator.definitions.snapshots import Snapshot, Snapshots
 from conductor.coordinator.definitions.task_defs import TaskDef
 from conductor.coordinator.errors import not_found
 from conductor.coordinator.limits import REQUEUED_PER_TRANSACTION
-from conductor.coordinator.metrics import GRANTED_TOTAL, TASKS_ENDED_TOTAL
+from conductor.coordinator.metrics import GRANTED_TOTAL, NO_QUEUE, NO_VERDICT, REPORTS_TOTAL, TASKS_ENDED_TOTAL
 from conductor.coordinator.settings.placeholders import filled
 from conductor.coordinator.settings.secrets import Secrets
 from conductor.coordinator.store.live import LiveTask, LiveWorkflow
@@ -180,6 +180,11 @@ class TaskQueue:
     def report(self, tx: Tx, report: Report) -> Outcome:
         """Judge a report and, if its author is entitled to it, make it true."""
         live, task = _find(tx, report)
+        found = self._report(tx, live, task, report)
+        tx.notes.count((REPORTS_TOTAL.name, str(task.row.queue or NO_QUEUE), found.verdict or NO_VERDICT))
+        return found
+
+    def _report(self, tx: Tx, live: LiveWorkflow, task: LiveTask, report: Report) -> Outcome:
         if report.lease_id is not None:
             return self._report_of_lease(tx, live, task, report)
         row, task_id = task.row, report.task_id or ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -48,6 +49,8 @@ class Queue(Struct, rename="camel", kw_only=True, omit_defaults=True):
     #: Set where tasks wait and no worker takes them.
     problem: Waiting | None = None
     stats: Stats | None = None
+    #: Reports since the coordinator was started, by their verdict; NONE where a client has no lease.
+    verdicts: dict[str, int] = {}
 
 
 class Stats(Struct, rename="camel", kw_only=True):
@@ -63,8 +66,10 @@ class Stats(Struct, rename="camel", kw_only=True):
     run_p95_ms: int | None = None
 
 
-def queues(tx: Tx, polls: Polls, *, with_stats: bool) -> list[Queue]:
-    """Every queue; those that somebody must look at first."""
+def queues(
+    tx: Tx, polls: Polls, *, with_stats: bool, verdicts: Mapping[int, dict[str, int]] | None = None
+) -> list[Queue]:
+    """Every queue; those that somebody must look at first. `verdicts`: those of reports, by the key of the queue."""
     ready = {queue: (count, oldest) for queue, count, oldest in tx.rows("ready by queue")}
     delayed = dict(tx.rows("delayed by queue"))
     holders: dict[int, list[Holder]] = {}
@@ -91,7 +96,9 @@ def queues(tx: Tx, polls: Polls, *, with_stats: bool) -> list[Queue]:
             rate_window_ms=window_ms or 0,
             rate_opens_ms=rate_opens_ms(tx, type_pk, rate, window_ms) if rate and count else None,
         )
-        found.append(_queue(tx, facts, delayed.get(pk, 0), oldest_ms, holders.get(pk, []), stats.get(pk)))
+        queue = _queue(tx, facts, delayed.get(pk, 0), oldest_ms, holders.get(pk, []), stats.get(pk))
+        queue.verdicts = (verdicts or {}).get(pk, {})
+        found.append(queue)
     return sorted(found, key=lambda queue: (queue.problem is None, -queue.ready, -queue.in_hand))
 
 

@@ -7,6 +7,7 @@ import sys
 
 from conductor.coordinator.http.app import Answer, Request, Route, as_json
 from conductor.coordinator.http.routes.metrics import file_bytes
+from conductor.coordinator.metrics import by_queue
 from conductor.coordinator.views import execution, load, overview, recent, waiting
 from conductor.version import __version__
 
@@ -57,9 +58,10 @@ async def why_task(request: Request) -> Answer:
 
 
 async def see_queues(request: Request) -> Answer:
-    """GET /view/queues: depth, age, who polls, in hand, rates, p50 and p95, and what is wrong."""
+    """GET /view/queues: depth, age, who polls, in hand, rates, p50 and p95, verdicts, and what is wrong."""
     core, polls = request.core, request.core.polls()
-    found = await core.read(lambda tx: (tx.now_ms, load.queues(tx, polls, with_stats=True)))
+    verdicts = by_queue(core.store.counts.copy())
+    found = await core.read(lambda tx: (tx.now_ms, load.queues(tx, polls, with_stats=True, verdicts=verdicts)))
     return as_json({"nowMs": found[0], "queues": found[1]})
 
 
