@@ -127,7 +127,7 @@ class TestKeyAndSecret:
             root = coordinator.url.removesuffix("/api")
             assert httpx.get(root + "/").status_code == 200
             assert httpx.get(root + "/page/page.js").status_code == 200
-            for path in ("overview", "workflows", "queues", "server", "workflow/x", "workflow/x/waiting"):
+            for path in ("overview", "workflows", "queues", "leases", "server", "workflow/x", "workflow/x/waiting"):
                 assert httpx.get(f"{coordinator.url}/view/{path}").status_code == 401
             shown = {"keyId": "key", "keySecret": "secret"}
             token = httpx.post(f"{coordinator.url}/token", json=shown).json()["token"]
@@ -321,6 +321,32 @@ class TestQueues:
             ("other", "gpu"): {"CANCELLED": 1, "REJECTED": 1},
             ("silent", None): None,
         }
+
+
+class TestLeases:
+    def test_that_end_soonest_come_first_and_end_with_their_report(self, api: httpx.Client) -> None:
+        limits = {"retryCount": 0, "timeoutSeconds": 0}
+        times = [{"name": "long", "responseTimeoutSeconds": 900}, {"name": "short", "responseTimeoutSeconds": 60}]
+        assert api.post("/metadata/taskdefs", json=[{**limits, **one} for one in times]).status_code == 200
+        for task in ("long", "short"):
+            start(api, task=task, taskToDomain={"long": "gpu"})
+            api.get(f"/tasks/poll/batch/{task}", params={"timeout": 0, "workerid": "w1", "domain": "gpu"})
+            api.get(f"/tasks/poll/batch/{task}", params={"timeout": 0, "workerid": "w1"})
+        found = see(api, "leases")
+        assert [(one["name"], one.get("domain"), one["workerId"]) for one in found["leases"]] == [
+            ("short", None, "w1"),
+            ("long", "gpu", "w1"),
+        ]
+        assert found["leases"][0]["untilMs"] > found["nowMs"]
+        assert see(api, "leases", size=1)["leases"] == found["leases"][:1]
+        said = {"taskId": found["leases"][0]["taskId"], "workflowInstanceId": found["leases"][0]["workflowId"]}
+        assert api.post("/tasks", json={**said, "workerId": "w1", "status": "COMPLETED"}).status_code == 200
+        assert [one["name"] for one in see(api, "leases")["leases"]] == ["long"]
+
+    def test_are_not_listed_without_end(self, api: httpx.Client) -> None:
+        answer = api.get("/view/leases", params={"size": 201})
+        assert answer.status_code == 400
+        assert "between 1 and 200" in answer.json()["message"]
 
 
 def test_the_server_tells_about_itself(api: httpx.Client, coordinator: Coordinator) -> None:

@@ -1,4 +1,4 @@
-"""One look at a server, for `top`: the numbers above everything, its queues, and who has what in hand."""
+"""One look at a server, for `top`: the numbers above everything, its queues, who has what in hand and until when."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import NotFoundException
 from conductor.wire import shown
 
+#: So many leases are looked at.
+LEASES = 100
 #: What a plain Conductor server does not say.
-NOT_TOLD = "a plain Conductor server: it tells neither rates nor what workers have in hand"
+NOT_TOLD = "a plain Conductor server: it tells neither rates nor what workers have in hand, and knows no leases"
 
 
 class Frame(NamedTuple):
@@ -21,6 +23,8 @@ class Frame(NamedTuple):
     now_ms: int
     overview: dict[str, Any]
     queues: list[dict[str, Any]]
+    #: The leases that end soonest, `LEASES` at most. None: the server does not tell.
+    leases: list[dict[str, Any]] | None = None
     #: What the server cannot tell; None: it tells all.
     not_told: str | None = None
 
@@ -48,6 +52,7 @@ class Frame(NamedTuple):
             "overview": self.overview,
             "queues": self.queues,
             "workers": self.workers(),
+            "leases": self.leases,
             "notTold": self.not_told,
         }
 
@@ -59,7 +64,12 @@ async def look(api: AsyncApiClient, configuration: Configuration) -> Frame:
     except NotFoundException:
         return await _plain(configuration)
     seen = await api.call_for(dict[str, Any], "GET", "/view/queues")
-    return Frame(overview["nowMs"], overview, [queue for queue in seen["queues"] if not queue.get("ofServer")])
+    queues = [queue for queue in seen["queues"] if not queue.get("ofServer")]
+    try:
+        held = await api.call_for(dict[str, Any], "GET", f"/view/leases?size={LEASES}")
+    except NotFoundException:  # a coordinator of an older version
+        return Frame(overview["nowMs"], overview, queues, None, "an older coordinator: it does not tell who holds what")
+    return Frame(overview["nowMs"], overview, queues, held["leases"])
 
 
 async def _plain(configuration: Configuration) -> Frame:
@@ -77,7 +87,7 @@ async def _plain(configuration: Configuration) -> Frame:
         for queue in await ask_queues(configuration)
     ]
     overview = {"waiting": sum(queue["ready"] for queue in queues)}
-    return Frame(now_ms, overview, queues, NOT_TOLD)
+    return Frame(now_ms, overview, queues, None, NOT_TOLD)
 
 
 def queue_name(queue: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`conductor-worker top`: queues and workers, live."""
+"""`conductor-worker top`: queues, workers and leases, live."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import termios
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -35,7 +36,9 @@ SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "rate": lambda queue: -(queue.get("stats") or {}).get("endedPerMin", 0),
     "name": queue_name,
 }
-KEYS = "q ends  s sorts  w workers  j/k choose  Enter looks closer"
+KEYS = "q ends  s sorts  w workers  l leases  j/k choose  Enter looks closer"
+#: Where Enter leads to, from each view.
+_CLOSER = {"queues": "queue", "workers": "queue", "leases": "lease", "queue": "queues", "lease": "leases"}
 _ARROWS = {"\x1b[A": "k", "\x1b[B": "j", "\r": "\n"}
 
 
@@ -47,6 +50,8 @@ class Screen:
         self._sort = "waiting"
         self._chosen = 0
         self._view = "queues"
+        #: The lease that is looked at closer; it keeps its name where its row moves.
+        self._lease: str | None = None
         self.frame: Frame | None = None
         self.trouble: str | None = None
 
@@ -59,16 +64,31 @@ class Screen:
                 names = list(SORTS)
                 self._sort = names[(names.index(self._sort) + 1) % len(names)]
             case "w":
-                self._view = "queues" if self._view == "workers" else "workers"
+                self._show("queues" if self._view == "workers" else "workers")
+            case "l":
+                self._show("queues" if self._view == "leases" else "leases")
             case "j":
                 self._chosen += 1
             case "k":
                 self._chosen = max(0, self._chosen - 1)
             case "\n":
-                self._view = "queues" if self._view == "closer" else "closer"
+                self._look_closer()
             case "\x1b":
-                self._view = "queues"
+                self._view = "leases" if self._view == "lease" else "queues"
         return True
+
+    def _show(self, view: str) -> None:
+        if (view == "leases") is not (self._view in ("leases", "lease")):
+            self._chosen = 0  # it was a row of another table
+        self._view = view
+
+    def _look_closer(self) -> None:
+        if self._view == "leases":
+            held = (self.frame and self.frame.leases) or []
+            if not held:
+                return
+            self._lease = held[min(self._chosen, len(held) - 1)]["taskId"]
+        self._view = _CLOSER[self._view]
 
     def draw(self, *, height: int | None = None) -> RenderableType:
         """The screen as it is now; no more rows than fit."""
@@ -77,15 +97,22 @@ class Screen:
         parts: list[RenderableType] = [self._bar(self.frame), Text("")]
         room = None if height is None else max(1, height - 8)
         queues = sorted(self.frame.queues, key=lambda queue: (not queue.get("problem"), SORTS[self._sort](queue)))
-        self._chosen = min(self._chosen, max(0, len(queues) - 1))
+        rows = self.frame.leases or [] if self._view in ("leases", "lease") else queues
+        self._chosen = min(self._chosen, max(0, len(rows) - 1))
+        first = 0 if room is None else max(0, self._chosen - room + 1)
+        chosen = None if height is None else self._chosen - first
         if self._view == "workers":
             parts.append(_workers(self.frame, room))
-        elif self._view == "closer" and queues:
+        elif self._view == "leases":
+            parts.append(_leases(self.frame, rows[first:][:room], chosen))
+        elif self._view == "lease":
+            parts.append(_lease(self.frame, next((one for one in rows if one["taskId"] == self._lease), None)))
+        elif self._view == "queue" and queues:
             parts.append(_closer(self.frame, queues[self._chosen], room))
         else:
-            first = 0 if room is None else max(0, self._chosen - room + 1)
-            chosen = None if height is None else self._chosen - first
             parts.append(_queues(self.frame, queues[first:][:room], chosen))
+        if height is None and self.frame.leases:  # one look, and nobody presses keys: all of it
+            parts += [Text(""), _leases(self.frame, self.frame.leases, None)]
         if height is not None:
             parts.append(Text(f"\n{KEYS}", style="dim", no_wrap=True, overflow="ellipsis"))
         return Group(*parts)
@@ -106,6 +133,7 @@ class Screen:
         return bar
 
 
+_VERDICTS = {"COMMITTED": "committed", "CANCELLED": "cancelled", "REJECTED": "rejected", "NONE": "without a lease"}
 _NUMBERS = {
     "running": "running",
     "failedLately": "failed in the last hour",
@@ -142,6 +170,57 @@ def _workers(frame: Frame, room: int | None) -> RenderableType:
     return table if table.row_count else Text("No worker has polled or has anything in hand.")
 
 
+def _leases(frame: Frame, leases: list[dict[str, Any]], chosen: int | None) -> RenderableType:
+    if frame.leases is None:
+        return Text("This server does not tell who holds what.")
+    if not leases:
+        return Text("Nobody has anything in hand.")
+    table = _table("worker", "task", "held", "heard", "left", "until")
+    for number, one in enumerate(leases):
+        style = "red" if one["untilMs"] <= frame.now_ms else ""
+        table.add_row(
+            shown(one.get("workerId") or "?"),
+            queue_name(one),
+            _since(frame, one["startedMs"]),
+            _since(frame, one["heardMs"]),
+            _left(frame, one["untilMs"]),
+            _clock(one["untilMs"]),
+            style="reverse" if number == chosen else style,
+        )
+    more = frame.overview.get("inHand", 0) - len(frame.leases)
+    if more <= 0:
+        return table
+    return Group(table, Text(f"and about {more:,} more that end later", style="dim"))
+
+
+def _lease(frame: Frame, lease: dict[str, Any] | None) -> RenderableType:
+    if lease is None:
+        return Text("That lease has ended, or others end sooner. Enter goes back.")
+    about = Text(f"{queue_name(lease)}, held by {shown(lease.get('workerId') or '?')}", style="bold")
+    facts = {
+        "lease left": f"{_left(frame, lease['untilMs'])}, until {_clock(lease['untilMs'])}",
+        "last heard of": f"{_since(frame, lease['heardMs'])} ago",
+        "held for": _since(frame, lease["startedMs"]),
+        "attempt": str(lease["attempt"]),
+        "task": f"{lease['ref']} {lease['taskId']}",
+        "workflow": f"{lease['workflowName']} {lease['workflowId']}",
+        "more": f"conductor-worker task show {lease['taskId']}",
+    }
+    table = Table.grid(padding=(0, 2))
+    for name, value in facts.items():
+        table.add_row(Text(name, style="dim"), Text(shown(value), overflow="fold"))
+    return Group(about, table)
+
+
+def _left(frame: Frame, until_ms: int) -> str:
+    return span(until_ms - frame.now_ms) if until_ms > frame.now_ms else "over"
+
+
+def _clock(at_ms: int) -> str:
+    """The time of day where the reader is."""
+    return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%H:%M:%S")
+
+
 def _closer(frame: Frame, queue: dict[str, Any], room: int | None) -> RenderableType:
     about = Text(
         f"{queue_name(queue)}: {queue['ready']:,} waiting, {queue.get('delayed', 0):,} due later", style="bold"
@@ -150,6 +229,9 @@ def _closer(frame: Frame, queue: dict[str, Any], room: int | None) -> Renderable
         about.append(f"\nat most {queue['concurrentLimit']} at once")
     if queue.get("rateLimit"):
         about.append(f"\nat most {queue['rateLimit']} in {span(queue.get('rateWindowMs', 0))}")
+    if verdicts := queue.get("verdicts"):
+        told = ", ".join(f"{count:,} {_VERDICTS.get(name, name)}" for name, count in sorted(verdicts.items()))
+        about.append(f"\nreports since the start: {told}")
     if problem := queue.get("problem"):
         about.append(f"\n{shown(problem['sentence'])}. {shown(problem.get('remedy') or '')}", style="red")
     return Group(about, _workers(frame._replace(queues=[queue]), room))
@@ -173,9 +255,9 @@ def top(
     as_json: Annotated[bool, typer.Option("--json", help="One frame as JSON, for programs.")] = False,
     interval: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds between two looks.")] = 1.0,
 ) -> None:
-    """Watch queues and workers: what waits and since when, who polls, what is in hand, how fast it goes.
+    """Watch queues and workers: what waits and since when, who polls, who holds what until when, how fast it goes.
 
-    Keys: q ends, s sorts by another column, w shows workers, j and k choose a queue, Enter looks closer at it.
+    Keys: q ends, s sorts by another column, w shows workers, l shows leases, j and k choose a row, Enter looks closer.
     """
     configuration = configuration_of(url)
     live = not once and not as_json and sys.stdin.isatty() and sys.stdout.isatty()

@@ -55,10 +55,57 @@ def test_top_once_and_for_programs(cli: Any, server: Coordinator) -> None:
     assert {queue["name"]: queue["ready"] for queue in frame["queues"]} == {"top_pack": 1, "top\x1b[31mred": 1}
 
 
+def hold(server: Coordinator, task: str, worker: str) -> dict[str, Any]:
+    query: dict[str, str | int] = {"workerid": worker, "count": 1, "timeout": 0}
+    (found,) = httpx.get(f"{server.url}/tasks/poll/batch/{task}", params=query).json()
+    return dict(found)
+
+
+def test_top_tells_who_holds_what_and_until_when(cli: Any, server: Coordinator) -> None:
+    workflow_id = start(server, "top_held")
+    assert json.loads(cli("top", "--url", server.url, "--json").out)["leases"] == []
+    task = hold(server, "top_held", "host-7\x1b[31m")
+    (lease,) = json.loads(cli("top", "--url", server.url, "--json").out)["leases"]
+    assert (lease["taskId"], lease["workflowId"]) == (task["taskId"], workflow_id)
+    assert (lease["name"], lease["workerId"], lease["attempt"]) == ("top_held", "host-7\x1b[31m", 1)
+    assert lease["untilMs"] == task["leaseExpiresAt"]
+    ran = cli("top", "--url", server.url, "--once")
+    assert re.search(r"host-7\S+ +top_held +[\d.]+ s +[\d.]+ s +(60 min|1 h) +\d\d:\d\d:\d\d", ran.out), ran.out
+    assert "\x1b" not in ran.out
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_lease_is_looked_at_closer(server: Coordinator, tmp_path: Path, columns: int) -> None:
+    command = [*CLI, "top", "--url", server.url, "--interval", "0.1"]
+    with Terminal(command, tmp_path, {"NO_COLOR": "1"}, columns=columns, lines=24) as terminal:
+        terminal.wait_for("There are no queues yet")
+        terminal.type("l")
+        terminal.wait_for("Nobody has anything in hand.")
+        terminal.type("\n")  # there is nothing to look at
+        start(server, "top_one")
+        start(server, "top_two")
+        hold(server, "top_one", "host-1")
+        second = hold(server, "top_two", "host-2")
+        terminal.wait_for("host-2")
+        terminal.type("j\n")
+        terminal.wait_for("top_two, held by host-2")
+        terminal.wait_for("lease left")
+        terminal.wait_for(f"conductor-worker task show {second['taskId']}")
+        result = {"taskId": second["taskId"], "workflowInstanceId": second["workflowInstanceId"], "workerId": "host-2"}
+        httpx.post(f"{server.url}/tasks", json={**result, "leaseId": second["leaseId"], "status": "COMPLETED"})
+        terminal.wait_for("That lease has ended")
+        terminal.type("\x1b")
+        terminal.wait_for("host-1")
+        terminal.type("q")
+        assert terminal.wait() == 0
+    assert "Traceback" not in terminal.text
+
+
 def test_top_on_a_plain_server_says_what_it_cannot_tell(cli: Any, conductor_stub: ConductorStub) -> None:
     ran = cli("top", "--url", conductor_stub.url, "--once")
     assert ran.status == 0, ran.err
     assert "a plain Conductor server: it tells neither" in ran.out
+    assert json.loads(cli("top", "--url", conductor_stub.url, "--json").out)["leases"] is None
 
 
 def test_top_of_a_server_that_is_not_there_is_one_line(cli: Any) -> None:

@@ -269,3 +269,10 @@ def test_what_a_decision_reads_does_not_grow_with_what_is_done(statement: str) -
         db.executescript(SCHEMA)
         (first, *_) = db.execute(f"EXPLAIN QUERY PLAN {statement}", (1,)).fetchall()
     assert "USING INDEX task_pending (workflow=?)" in first[3]
+
+
+def test_who_holds_what_is_read_from_what_is_held_alone() -> None:
+    with sqlite3.connect(":memory:") as db:
+        db.executescript(SCHEMA)
+        plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {STATEMENTS['open leases']}", (1,))]
+    assert "SCAN task USING INDEX task_leased" in plan

@@ -1,4 +1,4 @@
-"""What people look at: the numbers above everything, the list of workflows, one workflow, queues, why it waits."""
+"""What people look at: the numbers above everything, workflows, one workflow, queues, leases, why it waits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from conductor.coordinator.http.app import Answer, Request, Route, as_json
 from conductor.coordinator.http.routes.metrics import file_bytes
 from conductor.coordinator.metrics import by_queue
-from conductor.coordinator.views import execution, load, overview, recent, waiting
+from conductor.coordinator.views import execution, leases, load, overview, recent, waiting
 from conductor.version import __version__
 
 
@@ -65,6 +65,13 @@ async def see_queues(request: Request) -> Answer:
     return as_json({"nowMs": found[0], "queues": found[1]})
 
 
+async def see_leases(request: Request) -> Answer:
+    """GET /view/leases?size=100: who holds which task, until when; those that end soonest first."""
+    size = request.integer("size", 100)
+    found = await request.core.read(lambda tx: (tx.now_ms, leases.leases(tx, size)))
+    return as_json({"nowMs": found[0], "leases": found[1]})
+
+
 async def see_server(request: Request) -> Answer:
     """GET /view/server: the process, its file, its commits, what it keeps."""
     core = request.core
@@ -100,5 +107,6 @@ ROUTES = [
     Route("GET", "/api/view/workflow/{id}/waiting", why_workflow),
     Route("GET", "/api/view/task/{id}/waiting", why_task),
     Route("GET", "/api/view/queues", see_queues),
+    Route("GET", "/api/view/leases", see_leases, query={"size": "integer"}),
     Route("GET", "/api/view/server", see_server),
 ]

@@ -21,6 +21,15 @@ SELECT queue, count(*) FROM task WHERE due_at_ms IS NOT NULL AND queue IS NOT NU
 SELECT queue, worker_id, count(*), min(started_ms) FROM task
 WHERE lease_until_ms IS NOT NULL AND queue IS NOT NULL GROUP BY queue, worker_id
 
+-- name: open leases
+SELECT t.pk, y.name, q.domain, t.ref, t.workflow, w.name, t.worker_id, t.retry_count, t.started_ms, t.updated_ms,
+  t.lease_until_ms
+FROM (
+  SELECT * FROM task WHERE lease_until_ms IS NOT NULL AND queue IN (SELECT pk FROM queue WHERE domain NOT LIKE ' %')
+  ORDER BY lease_until_ms, pk LIMIT ?
+) t JOIN queue q ON q.pk = t.queue JOIN task_type y ON y.pk = t.type JOIN workflow w ON w.pk = t.workflow
+ORDER BY t.lease_until_ms, t.pk
+
 -- name: leased of queue
 SELECT count(*) FROM task WHERE type = ? AND queue = ? AND lease_until_ms IS NOT NULL
 
