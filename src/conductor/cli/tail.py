@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
-from urllib.parse import quote
 
 import typer
 
+from conductor.cli import recent
 from conductor.cli.console import quiet, say
 from conductor.cli.server import asking, why
 from conductor.cli.support import Url, UserError, configuration_of
@@ -19,9 +19,15 @@ from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import ConductorError, NotFoundException
 from conductor.wire import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES, shown
 
-#: So many of the newest workflows are looked at in one round, and so many open ones are followed.
+#: So many of the newest workflows are asked for in a round.
 NEWEST = 100
-FOLLOWED = 100
+#: So many open ones are followed,
+FOLLOWED = 1000
+#: and so many of them are looked at in a round, one after the other.
+LOOKED_AT = 100
+#: So many are remembered, so that none is told twice.
+KNOWN = 10 * FOLLOWED
+OPEN = ("RUNNING", "PAUSED")
 
 
 class Event(NamedTuple):
@@ -56,40 +62,73 @@ class Tail:
     def __init__(self, api: AsyncApiClient, name: str | None) -> None:
         self._api = api
         self._name = name
-        self._known: set[str] = set()
+        #: The workflows that were seen, the last ones of them; what started before is not new, wherever it turns up.
+        self._known: dict[str, None] = {}
+        self._since_ms = 0
+        #: Open workflows and what was told of them; the one that was not looked at for longest is the first.
         self._open: dict[str, set[tuple[str, str]]] = {}
+        #: What is to be told: a server that fails in the middle of a round takes nothing along.
+        self._events: list[Event] = []
         self._first = True
         #: Whether the server is a plain one: only its search says what there is.
         self.plain = False
+        #: What is not told, or late, by what it is about; a sentence each.
+        self.left_out: dict[str, str] = {}
 
     async def round(self) -> list[Event]:
         """What has happened since the last round, in order. The first round only learns what is there."""
-        events: list[Event] = []
-        newest = await self._newest()
-        self._known &= {str(entry["workflowId"]) for entry in newest} | self._open.keys()
-        for entry in reversed(newest):
-            workflow_id = str(entry["workflowId"])
-            if workflow_id not in self._known:
-                self._known.add(workflow_id)
-                if not (self._first and entry["status"] in TERMINAL_WORKFLOW_STATUSES):
-                    self._open[workflow_id] = set()
-        for workflow_id in list(self._open)[-FOLLOWED:]:
-            events += await self._news_of(workflow_id)
+        self.left_out = {}
+        for entry in reversed(await self._new()):
+            self._known[entry.workflow_id] = None
+            if not (self._first and entry.status in TERMINAL_WORKFLOW_STATUSES):
+                self._open.setdefault(entry.workflow_id, set())
+        for workflow_id in list(self._known)[:-KNOWN]:
+            del self._known[workflow_id]
+        for workflow_id in list(self._open)[:-FOLLOWED]:
+            del self._open[workflow_id]
+            self._unfollowed()
+        if len(self._open) > LOOKED_AT:
+            rounds = -(-len(self._open) // LOOKED_AT)
+            self.left_out["late"] = (
+                f"{len(self._open):,} workflows are open and {LOOKED_AT} are looked at in a round: "
+                f"what happens may be told {rounds} rounds late"
+            )
+        # All of them at first: what has happened before is not told, so it must be known.
+        for workflow_id in list(self._open)[: None if self._first else LOOKED_AT]:
+            self._events += await self._news_of(workflow_id)
         if self._first:
-            self._first, events = False, []
-        return sorted(events, key=_in_order)
+            self._first, self._events = False, []
+        events, self._events = sorted(self._events, key=_in_order), []
+        return events
 
-    async def _newest(self) -> list[dict[str, Any]]:
-        if not self.plain:
-            by_name = f"&name={quote(self._name)}" if self._name else ""
-            try:
-                seen = await self._api.call_for(dict[str, Any], "GET", f"/view/workflows?size={NEWEST}{by_name}")
-                return list(seen["results"])
-            except NotFoundException:
-                self.plain = True
-        by_name = f"&query={quote(f'workflowType={self._name}')}" if self._name else ""
-        path = f"/workflow/search?start=0&size={NEWEST}&sort=startTime:DESC&freeText=*{by_name}"
-        return list((await self._api.call_for(dict[str, Any], "GET", path)).get("results") or [])
+    async def _new(self) -> list[recent.Entry]:
+        """Workflows that were not there in the last round, the newest first."""
+        found = await self._newest(NEWEST)
+        if self._first:
+            opened = await self._newest(FOLLOWED, OPEN)
+            if opened.more:
+                self._unfollowed()
+            self._since_ms = min((entry.start_time for entry in found.entries), default=0)
+            return [*found.entries, *opened.entries]
+        if found.more and not any(entry.workflow_id in self._known for entry in found.entries):
+            found = await self._newest(FOLLOWED)  # many have started since
+            if found.more and not any(entry.workflow_id in self._known for entry in found.entries):
+                self.left_out["started"] = (
+                    f"more than {FOLLOWED:,} workflows have started since the last look: the others are left out"
+                )
+        return [entry for entry in found.entries if self._is_new(entry)]
+
+    def _is_new(self, entry: recent.Entry) -> bool:
+        return entry.workflow_id not in self._known and entry.start_time >= self._since_ms
+
+    async def _newest(self, size: int, statuses: tuple[str, ...] = ()) -> recent.Found:
+        asked = recent.Asked(statuses=statuses, name=self._name, size=size)
+        found = await recent.find_recent(self._api, asked)
+        self.plain = found.cannot_tell is not None
+        return found
+
+    def _unfollowed(self) -> None:
+        self.left_out["unfollowed"] = f"more than {FOLLOWED:,} workflows are open: the others are left out"
 
     async def _news_of(self, workflow_id: str) -> list[Event]:
         path = f"/workflow/{workflow_id}?includeTasks=true"
@@ -103,7 +142,7 @@ class Tail:
         except NotFoundException:  # forgotten meanwhile
             del self._open[workflow_id]
             return []
-        told = self._open[workflow_id]
+        told = self._open[workflow_id] = self._open.pop(workflow_id)  # the last one, from now on
         happened = [*_of_workflow(workflow, workflow_id), *(event for task in tasks for event in _of_task(task))]
         events = [
             event._replace(workflow=str(workflow.get("workflowName") or "?"), workflow_id=workflow_id)
@@ -167,7 +206,7 @@ def tail(
 ) -> None:
     """Tell what happens, as it happens: workflows that start and end, tasks that are scheduled, started and ended.
 
-    Until Ctrl-C. The newest 100 workflows and those open since are looked at.
+    Until Ctrl-C. Up to 1,000 open workflows are followed, 100 of them in each look; what is left out is said.
     """
     configuration = configuration_of(url)
     with quiet("conductor.client.http.token"):
@@ -181,6 +220,7 @@ async def _tell(configuration: Configuration, name: str | None, as_json: bool, i
     async with asking(configuration) as api:
         following = Tail(api, name)
         await following.round()
+        told = _tell_left_out(following, set())
         what = f"workflows {name}" if name else "all workflows"
         plain = " Its search may be late, and a task that was handed back is told once." if following.plain else ""
         # To where errors go: the output is events alone.
@@ -194,3 +234,12 @@ async def _tell(configuration: Configuration, name: str | None, as_json: bool, i
                 continue
             for event in events:
                 say(event.to_json() if as_json else event.line())
+            told = _tell_left_out(following, told)
+
+
+def _tell_left_out(following: Tail, told: set[str]) -> set[str]:
+    """Each thing once, for as long as it is so. What was told."""
+    for what, sentence in following.left_out.items():
+        if what not in told:
+            typer.echo(f"{sentence}.", err=True)
+    return set(following.left_out)

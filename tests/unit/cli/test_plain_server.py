@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 
 from cli.shop import Shop, order, simple, step
-from conductor.cli import execution, recent, task
+from conductor.cli import execution, recent, tail, task
+from conductor.cli.server import asking
+from conductor.client.configuration.configuration import Configuration
 from conductor.coordinator import Coordinator
 
 
@@ -113,3 +116,37 @@ def test_a_name_that_its_search_cannot_have(cli: Any, shop: Shop) -> None:
     ran = cli("workflow", "list", "--name", "it's", "--url", shop.url)
     assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
     assert "this server cannot be searched for" in ran.err
+
+
+def test_tail_tells_what_its_search_and_its_workflows_say(shop: Shop) -> None:
+    """Round by round: the command only waits in between."""
+    shop.register("tailed", simple("tailed"))
+
+    async def followed() -> list[list[tuple[str, str | None]]]:
+        rounds = []
+        async with asking(Configuration(shop.url)) as api:
+            following = tail.Tail(api, "tailed")
+            for happens in (
+                lambda: shop.start("tailed"),
+                lambda: shop.start("tailed"),
+                lambda: shop.work("tailed"),
+                lambda: shop.work("tailed", "FAILED_WITH_TERMINAL_ERROR", reasonForIncompletion="the bank said no"),
+                lambda: None,
+            ):
+                await asyncio.to_thread(happens)
+                rounds.append([_told(event) for event in await following.round()])
+            assert following.plain
+            assert following.left_out == {}
+        return rounds
+
+    assert asyncio.run(followed()) == [
+        [],  # what was there before is not told
+        [("workflow started", None), ("scheduled", "tailed")],
+        [("started", "tailed"), ("completed", "tailed"), ("workflow completed", None)],
+        [("started", "tailed"), ("failed with terminal error: the bank said no", "tailed"), ("workflow failed", None)],
+        [],
+    ]
+
+
+def _told(event: tail.Event) -> tuple[str, str | None]:
+    return (f"{event.what}: {event.reason}" if event.task and event.reason else event.what), event.task

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
@@ -14,6 +15,10 @@ import pytest
 
 from cli.program import CLI, Program
 from cli.terminal import Terminal
+from conductor.cli import tail
+from conductor.cli.server import asking
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.http.async_rest import ConductorError
 from conductor.coordinator import Coordinator
 from conductor.testing import ConductorStub
 
@@ -178,3 +183,77 @@ def test_tail_for_programs_and_of_one_workflow(server: Coordinator, tmp_path: Pa
     assert {event["workflow_id"] for event in events} == {good}
     order = ["workflow started", "scheduled", "started", "completed", "workflow completed"]
     assert [event["what"] for event in events] == order
+
+
+def test_tail_follows_more_than_it_looks_at_in_a_round(server: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail, "NEWEST", 2)
+    monkeypatch.setattr(tail, "LOOKED_AT", 2)
+    open_before = [start(server, "tail_open") for _ in range(5)]
+
+    async def followed() -> set[str]:
+        ended = set()
+        async with asking(Configuration(server.url)) as api:
+            following = tail.Tail(api, None)
+            await following.round()
+            assert following.left_out == {
+                "late": "5 workflows are open and 2 are looked at in a round: what happens may be told 3 rounds late"
+            }
+            for _ in open_before:
+                await asyncio.to_thread(work_on, server, "tail_open", "COMPLETED")
+            for _ in range(3):
+                ended |= {event.workflow_id for event in await following.round() if event.what == "workflow completed"}
+            assert following.left_out == {}
+            started = {await asyncio.to_thread(start, server, "tail_new") for _ in range(4)}
+            told = [*await following.round(), *await following.round()]
+            assert {event.workflow_id for event in told if event.what == "workflow started"} == started
+        return ended
+
+    assert asyncio.run(followed()) == set(open_before)
+
+
+def test_tail_says_what_it_leaves_out(server: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail, "NEWEST", 2)
+    monkeypatch.setattr(tail, "FOLLOWED", 3)
+    for _ in range(4):
+        start(server, "tail_open")
+
+    async def followed() -> list[dict[str, str]]:
+        said = []
+        async with asking(Configuration(server.url)) as api:
+            following = tail.Tail(api, None)
+            for _ in range(3):
+                await following.round()
+                said.append(following.left_out)
+                for _ in range(4 if len(said) == 1 else 0):
+                    await asyncio.to_thread(start, server, "tail_open")
+        return said
+
+    unfollowed = {"unfollowed": "more than 3 workflows are open: the others are left out"}
+    started = {"started": "more than 3 workflows have started since the last look: the others are left out"}
+    assert asyncio.run(followed()) == [unfollowed, {**started, **unfollowed}, {}]
+
+
+def test_tail_loses_nothing_to_a_server_that_fails_in_between(
+    server: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def followed() -> set[str]:
+        async with asking(Configuration(server.url)) as api:
+            following = tail.Tail(api, None)
+            await following.round()
+            started = {await asyncio.to_thread(start, server, "tail_new") for _ in range(2)}
+            ask, asked = following._news_of, []
+
+            async def fail_once(workflow_id: str) -> list[tail.Event]:
+                asked.append(workflow_id)
+                if len(asked) == 2:
+                    raise ConductorError("gone")
+                return await ask(workflow_id)
+
+            monkeypatch.setattr(following, "_news_of", fail_once)
+            with pytest.raises(ConductorError):
+                await following.round()
+            told = {event.workflow_id for event in await following.round() if event.what == "workflow started"}
+            assert told == started
+        return told
+
+    assert len(asyncio.run(followed())) == 2
