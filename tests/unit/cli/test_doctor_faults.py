@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -12,10 +15,10 @@ from typing import Any
 import httpx
 import pytest
 
-from conductor.cli import checks_here
+from conductor.cli import checks_here, checks_server, checks_workers
 from conductor.client.automator.journal import Entry, Journal
 from conductor.coordinator import Coordinator
-from conductor.testing import ConductorStub
+from conductor.testing import ConductorStub, Status
 
 WORKERS = """
 from conductor import worker_task
@@ -102,6 +105,23 @@ def test_metrics_that_cannot_be_kept(faults: Any, conductor_stub: Any, place: Pa
     monkeypatch.setattr(tempfile, "tempdir", str(place / "greetings.py"))
     monkeypatch.setattr("conductor.cli.checks_here._try_out", lambda _: None)
     assert "TMPDIR" in faults("--url", conductor_stub.url)["metrics-not-writable"]["remedy"]
+
+
+def test_metrics_that_a_killed_handler_has_left(faults: Any, conductor_stub: Any, tmp_path: Path) -> None:
+    killed = """
+import os, signal, sys, tempfile
+tempfile.tempdir = sys.argv[1]
+from conductor.client.telemetry.metrics_directory import MetricsDirectory
+directory = MetricsDirectory()
+directory.place.new_file()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    ended = subprocess.run([sys.executable, "-c", killed, str(tmp_path / "tmp")], check=False, timeout=60)
+    assert ended.returncode == -signal.SIGKILL
+    found = faults("--url", conductor_stub.url)["metrics-left-behind"]
+    assert found["what"].startswith("2 files of metrics")
+    assert "out of memory?" in found["remedy"]
+    assert "metrics-left-behind" not in faults("--url", conductor_stub.url), "they have been removed"
 
 
 # -- the server ---------------------------------------------------------------------------------------------------
@@ -206,6 +226,13 @@ def test_workflows_that_are_out_of_retries(faults: Any, coordinator: Coordinator
     assert "retry" in found["remedy"]
 
 
+def test_queues_that_a_key_may_not_read(faults: Any, conductor_stub: ConductorStub) -> None:
+    conductor_stub.script(lambda request: request.path.startswith("/tasks/queue/"), Status(403), repeat=True)
+    found = faults("--url", conductor_stub.url)["queues-not-shown"]
+    assert "cannot be looked at" in found["what"]
+    assert "a key that may read them" in found["remedy"]
+
+
 # -- workers and the server ---------------------------------------------------------------------------------------
 
 
@@ -238,3 +265,38 @@ def test_two_workers_for_one_task(faults: Any, shop: Path, conductor_stub: Condu
 
 def test_modules_that_cannot_be_imported(faults: Any, conductor_stub: ConductorStub) -> None:
     assert "no such module" in faults("doctors_nothing", "--url", conductor_stub.url)["modules-not-usable"]["what"]
+
+
+def test_definitions_that_a_key_may_not_read(faults: Any, shop: Path, conductor_stub: ConductorStub) -> None:
+    conductor_stub.script("taskdefs", Status(403), repeat=True)
+    found = faults("doctors_shop", "--url", conductor_stub.url)["definitions-not-shown"]
+    assert found["what"].startswith("packed cannot be compared with the server: ")
+    assert "what is said of the server" in found["remedy"]
+
+
+def test_an_option_that_is_not_allowed(faults: Any, shop: Path, conductor_stub: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("CONDUCTOR_WORKER_PACKED_THREAD_COUNT", "none")
+    found = faults("doctors_shop", "--url", conductor_stub.url)["option-not-allowed"]
+    assert found["mark"] == "broken"
+    assert "CONDUCTOR_WORKER_PACKED_THREAD_COUNT" in found["what"]
+    assert "'none'" in found["what"]
+    assert found["remedy"] == "Correct the value."
+
+
+def test_a_schema_that_the_server_does_not_have(faults: Any, shop: Path) -> None:
+    with ConductorStub(schemas=True) as server:
+        definition = {"name": "packed", "inputSchema": {"name": "packed_input", "version": 1}}
+        assert httpx.post(f"{server.url}/metadata/taskdefs", json=[definition]).status_code == 200
+        found = faults("doctors_shop", "--url", server.url)["schema-missing"]
+    assert "names schema packed_input" in found["what"]
+    assert "Register the schema" in found["remedy"]
+
+
+def test_every_fault_that_has_a_name_is_tested() -> None:
+    named = set()
+    for checks in (checks_here, checks_server, checks_workers):
+        text = Path(checks.__file__).read_text()
+        named |= set(re.findall(r'(?:worth_a_look|broken)\(\s*"([a-z-]+)"', text))
+    tested = Path(__file__).read_text()
+    assert len(named) >= 30
+    assert sorted(fault for fault in named if f'"{fault}"' not in tested) == []
