@@ -295,7 +295,7 @@ def test_a_schema_that_the_server_does_not_have(faults: Any, shop: Path) -> None
 def test_every_fault_that_has_a_name_is_tested() -> None:
     named = set()
     for checks in (checks_here, checks_server, checks_workers):
-        text = Path(checks.__file__).read_text()
+        text = Path(str(checks.__file__)).read_text()
         named |= set(re.findall(r'(?:worth_a_look|broken)\(\s*"([a-z-]+)"', text))
     tested = Path(__file__).read_text()
     assert len(named) >= 30
