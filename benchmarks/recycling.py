@@ -1,7 +1,10 @@
 """What it costs to replace worker processes: one queue, drained by a process that stays and by ones that are replaced.
 
-Both are run in turns. Work is a short pause, as of a request to a database: a task that does nothing at all would
-measure how fast processes start. At the end every task must have completed, and none may have run twice.
+Both take turns, in the order of A B B A, so that a machine that becomes slower or faster meanwhile favours neither;
+what counts is the ratio of two neighbours. How far such a ratio is off by chance is shown by neighbours of one kind.
+Work is a pause, as of a request to a database: a long one, with which a queue is as fast as there are slots, and a
+short one, with which it is as fast as the machine. A task that does nothing would measure how fast processes start.
+At the end every task must have completed, and none may have run twice.
 """
 
 from __future__ import annotations
@@ -18,59 +21,83 @@ from conductor.client.automator.task_handler import TaskHandler
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.worker.worker import Worker
 
-TASKS, THREADS, PAUSE_S = 20_000, 20, 0.01
-#: A process lives for this many tasks, which is a few seconds: in production it would be hours.
-TASKS_PER_PROCESS = 4000
-ROUNDS = 5
+THREADS = 20
+#: Length of the pause → tasks to drain.
+TASKS = {0.05: 6000, 0.01: 12_000}
+#: Processes in a run, one after the other. Each lives for some seconds: in production it would be hours.
+PROCESSES = 4
+ROUNDS = 6
 #: What the acceptance asks for.
 WITHIN = 0.05
-_LEDGER = "RECYCLING_LEDGER"
+_LEDGER, _PAUSE = "RECYCLING_LEDGER", "RECYCLING_PAUSE"
+_LINE = "{:>9} {:>9}\n"
 
 
 def work(n: int) -> dict[str, int]:
     """Notes that it ran, and in which process: one write, so that lines do not mix."""
-    time.sleep(PAUSE_S)
+    time.sleep(float(os.environ[_PAUSE]))
     with Path(os.environ[_LEDGER]).open("a") as ledger:
-        ledger.write(f"{n} {os.getpid()}\n")
+        ledger.write(_LINE.format(n, os.getpid()))
     return {"n": n}
 
 
-def _drain(running: Server, tasks_per_process: int) -> tuple[float, int]:
-    """Tasks a second between a tenth and nineteen twentieths of the queue, and how many processes there were."""
+def _drain(running: Server, tasks: int, tasks_per_process: int) -> float:
+    """Tasks a second between a tenth and nineteen twentieths of the queue."""
     with tempfile.TemporaryDirectory() as directory:
         ledger = Path(directory) / "ledger"
         os.environ[_LEDGER] = str(ledger)
-        running.start("recycling", TASKS)
+        running.start("recycling", tasks)
         worker = Worker(TASK, work, thread_count=THREADS)
         configuration = Configuration(running.url, log_level="WARNING")
         with TaskHandler([worker], configuration, max_tasks_per_process=tasks_per_process) as handler:
             handler.start_processes()
-            first, last = TASKS // 10, TASKS * 19 // 20
+            first, last = tasks // 10, tasks * 19 // 20
             began, ended = _when(ledger, first), _when(ledger, last)
             running.until_all_ended()
         runs = [line.split() for line in ledger.read_text().splitlines()]
-    if len(runs) != TASKS:
-        raise AssertionError(f"{TASKS} tasks were run {len(runs)} times")
-    return (last - first) / (ended - began), len({pid for _, pid in runs})
+    if len(runs) != tasks:
+        raise AssertionError(f"{tasks} tasks were run {len(runs)} times")
+    processes = len({pid for _, pid in runs})
+    if (processes > 1) is not (tasks_per_process > 0):
+        raise AssertionError(f"{processes} processes with max_tasks_per_process={tasks_per_process}")
+    return (last - first) / (ended - began)
 
 
 def _when(ledger: Path, count: int) -> float:
-    until(lambda: ledger.exists() and ledger.read_bytes().count(b"\n") >= count, f"{count} tasks", every_s=0.01)
+    size = count * len(_LINE.format(0, 0))  # every line is as long as the others
+    until(lambda: ledger.exists() and ledger.stat().st_size >= size, f"{count} tasks", every_s=0.01)
     return time.perf_counter()
 
 
+def _measure(running: Server, pause_s: float) -> None:
+    os.environ[_PAUSE] = str(pause_s)
+    tasks = TASKS[pause_s]
+    limits = {"stays": 0, "replaced": tasks // PROCESSES}
+    found: list[tuple[str, float]] = []
+    for number in range(ROUNDS):
+        order = ("stays", "replaced") if number % 2 == 0 else ("replaced", "stays")
+        found += [(way, _drain(running, tasks, limits[way])) for way in order]
+    for way in limits:
+        rates = [rate for name, rate in found if name == way]
+        print(f"pause {pause_s * 1000:.0f} ms, {way:9}{_said(rates, '{:.0f}')} tasks/s")
+    pairs = [dict(found[at : at + 2]) for at in range(0, len(found), 2)]
+    chance = [abs(found[at][1] / found[at + 1][1] - 1) for at in range(1, len(found) - 1, 2)]
+    ratios = [pair["replaced"] / pair["stays"] - 1 for pair in pairs]
+    print(f"replaced every {limits['replaced']} tasks: {_said(ratios, '{:+.1%}')} (allowed: -{WITHIN:.0%})")
+    print(f"two runs of one kind differ by {statistics.median(chance):.1%}")
+
+
+def _said(values: list[float], form: str) -> str:
+    least, middle, most = (form.format(one) for one in (min(values), statistics.median(values), max(values)))
+    return f"{middle} ({least} to {most})"
+
+
 def main() -> None:
-    """Rounds in turns, and the ratio of the medians."""
-    stays, replaced = [], []
+    """For each pause: rates, the ratio of neighbours, and how much two of one kind differ."""
     with server() as running:
         running.define("recycling", simple())
-        for _ in range(ROUNDS):
-            stays.append(_drain(running, 0)[0])
-            rate, processes = _drain(running, TASKS_PER_PROCESS)
-            replaced.append(rate)
-            print(f"one process {stays[-1]:7.0f} tasks/s    {processes} in a row {rate:7.0f} tasks/s")
-    ratio = statistics.median(replaced) / statistics.median(stays)
-    print(f"replaced after {TASKS_PER_PROCESS} tasks: {ratio - 1:+.1%} (allowed: -{WITHIN:.0%})")
+        for pause_s in TASKS:
+            _measure(running, pause_s)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from benchmarks._server import coordinator
 from benchmarks._work import coroutine, run_worker
 from conductor.machine import run_on_loop
 
-TASKS = 2000
-ROUNDS = 5
+TASKS = 5000
+ROUNDS = 7
 #: Ways, and the share of traces that are kept.
 WAYS: dict[str, float | None] = {"off": None, "one in a hundred": 0.01, "all": 1.0}
 

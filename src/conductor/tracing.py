@@ -80,6 +80,7 @@ class Tracer:
         self._context = context
         self._trace = trace
         self._tracer = trace.get_tracer("conductor-worker")
+        self._kinds = {kind.name: kind for kind in trace.SpanKind}
 
     def span(
         self,
@@ -90,15 +91,19 @@ class Tracer:
         kind: str = "INTERNAL",
     ) -> CurrentSpan:
         """A span around the block, current inside of it. What is raised is noted on it, and raised on."""
-        return CurrentSpan(self, self._tracer.start_span(name, parent, self._trace.SpanKind[kind], attributes))
+        return CurrentSpan(self, self.start(name, parent, attributes, kind=kind))
 
-    def past(self, name: str, parent: Context | None, attributes: Mapping[str, str], seconds: float) -> Context:
-        """A span of what has taken so long until now; the context with it."""
-        now_ns = time.time_ns()
-        begun_ns = now_ns - int(seconds * 1e9)
-        kind = self._trace.SpanKind.CONSUMER
-        span = self._tracer.start_span(name, parent, kind, attributes, start_time=begun_ns)
-        span.end(now_ns)
+    def start(self, name: str, parent: Context | None, attributes: Mapping[str, str] | None, *, kind: str) -> Span:
+        """A span that begins now; whoever asks for it ends it."""
+        return self._tracer.start_span(name, parent, self._kinds[kind], attributes)
+
+    def begun(self, name: str, parent: Context | None, attributes: Mapping[str, str], ago_s: float) -> Span:
+        """A span that began so long ago; whoever asks for it ends it."""
+        begun_ns = time.time_ns() - int(ago_s * 1e9)
+        return self._tracer.start_span(name, parent, self._kinds["CONSUMER"], attributes, start_time=begun_ns)
+
+    def context_of(self, span: Span) -> Context:
+        """The context in which a span is the current one."""
         return self._trace.set_span_in_context(span)
 
     def parent(self, traceparent: object) -> Context | None:
@@ -116,17 +121,17 @@ class Tracer:
         span.record_exception(error)
         span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, f"{type(error).__name__}: {error}"))
 
-    def attach(self, span: Span) -> Token[Context]:
-        """Make a span current."""
-        return self._context.attach(self._trace.set_span_in_context(span))
+    def attach(self, context: Context) -> Token[Context]:
+        """Make the span of a context current."""
+        return self._context.attach(context)
 
     def detach(self, token: Token[Context]) -> None:
         """Make the one before it current again."""
         self._context.detach(token)
 
     def has_span(self) -> bool:
-        """Whether a span is under way here."""
-        return self._trace.get_current_span().get_span_context().is_valid
+        """Whether a span is under way here that is recorded: others have no spans below them."""
+        return self._trace.get_current_span().is_recording()
 
 
 class CurrentSpan:
@@ -139,7 +144,7 @@ class CurrentSpan:
         self._span = span
 
     def __enter__(self) -> Span:
-        self._token = self._tracer.attach(self._span)
+        self._token = self._tracer.attach(self._tracer.context_of(self._span))
         return self._span
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:

@@ -145,6 +145,14 @@ def test_one_trace_through_def_async_def_a_sub_workflow_and_a_process(tmp_path: 
     assert apart["pid"] == done["outputs"]["apart"]["pid"] != done["pid"]
 
 
+def test_of_what_is_not_sampled_there_is_no_span_of_anybody(tmp_path: Path) -> None:
+    """Neither ours nor the functions' own, at the worker and at the coordinator: each would keep what has no parent."""
+    (tmp_path / "spans.jsonl").touch()
+    done = run("memory", str(tmp_path / "spans.jsonl"), TRACEPARENT.removesuffix("01") + "00")
+    assert done["outputs"]["apart"]["pid"]
+    assert [span["name"] for span in done["spans"]] == []
+
+
 def test_the_same_over_otlp_set_up_by_variables_alone(collector: Collector) -> None:
     done = run("otlp", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)
     check(collector.spans, done["workflow"])

@@ -1,7 +1,8 @@
 """A program whose trace goes through a workflow: it starts one inside a span, and runs its workers in three ways.
 
-`python traced_program.py memory <file>` keeps its spans in memory, those of its worker process in the file; it prints
-all. `python traced_program.py otlp` sends them where OTEL_EXPORTER_OTLP_ENDPOINT says.
+`python traced_program.py memory <file> [traceparent]` keeps its spans in memory, those of its worker process in the
+file; it prints all. With a traceparent, it is itself called inside of that span. `python traced_program.py otlp` sends
+its spans where OTEL_EXPORTER_OTLP_ENDPOINT says.
 """
 
 from __future__ import annotations
@@ -115,7 +116,8 @@ async def run(url: str) -> tuple[str, dict[str, Any]]:
     with TaskHandler(workers("apart"), configuration) as processes:
         processes.start_processes()
         async with TaskHandlerAsyncIO(workers("plain", "waiting"), configuration):
-            with trace.get_tracer("shop").start_as_current_span("order"):
+            caller = tracing.Tracer().parent(sys.argv[3]) if len(sys.argv) > 3 else None
+            with trace.get_tracer("shop").start_as_current_span("order", caller):
                 started = await asyncio.to_thread(start, clients)
             workflow = clients.get_workflow_client()
             while (await asyncio.to_thread(workflow.get_workflow, started, False)).status == "RUNNING":

@@ -13,7 +13,7 @@ from conductor import tracing
 from conductor.client.automator.execute import CLEAN_UP_S, Executor
 from conductor.client.automator.poll import Poller
 from conductor.client.automator.running_task import Stop
-from conductor.client.automator.task_trace import TaskTrace
+from conductor.client.automator.task_trace import begin_trace
 from conductor.client.context.task_context import TaskContext
 from conductor.client.event.task_runner_events import WorkerStarted, WorkerStopped, WorkerStopping
 from conductor.client.worker.worker import start_warnings
@@ -154,7 +154,7 @@ class Engine:
         traceparent = _taken_out(grant.task)
         if self._tracer is not None:
             waited_s = self._clock.monotonic() - grant.sent_at
-            running.trace = TaskTrace(self._tracer, running.about, traceparent, waited_s)
+            running.trace = begin_trace(self._tracer, running.about, traceparent, waited_s)
         try:
             self._note(running)
             if running.doubtful:

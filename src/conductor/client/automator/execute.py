@@ -90,10 +90,12 @@ class Executor:
             self._pool.close()
 
     async def _traced(self, trace: TaskTrace, running: RunningTask) -> CallResult:
-        with trace.execution() as span:
+        error: BaseException | None = None
+        trace.begin_execution()
+        try:
             value, error = await self._result(running)
-            if error is not None:
-                trace.failed(span, error)
+        finally:
+            trace.end_execution(error)
         return value, error
 
     async def _result(self, running: RunningTask) -> CallResult:

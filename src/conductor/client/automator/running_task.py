@@ -41,7 +41,7 @@ class RunningTask:
     failed_beats = 0
     stopped: Stop | None = None
     stop_reason = ""
-    #: Its spans, where somebody traces.
+    #: Its spans, where somebody traces and it is sampled.
     trace: TaskTrace | None = None
     #: Whether the worker may no longer speak for the task.
     lost = False

@@ -5,40 +5,60 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from contextvars import Token
+
+    from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
     from conductor.tracing import CurrentSpan, Tracer
 
 
+def begin_trace(
+    tracer: Tracer, about: tuple[str | None, ...], traceparent: object, waited_s: float
+) -> TaskTrace | None:
+    """A task has come after it was waited for: its first span, which says whether the task is sampled.
+
+    None: it is not. Then there are no other spans, and nothing else is done for it. What is current from here on, in
+    the task of the event loop that carries it, makes the function's own spans and the server's be left out with it.
+    `about` is what every event about the task begins with.
+    """
+    parent = tracer.parent(traceparent) if traceparent is not None else None
+    ids = {"conductor.task.id": about[1] or "", "conductor.workflow.id": about[3] or ""}
+    polled = tracer.begun(f"poll {about[0]}", parent, ids, waited_s)
+    context = tracer.context_of(polled)
+    if not polled.is_recording():
+        tracer.attach(context)
+        return None
+    polled.end()
+    # Where the other spans belong: beside the poll, or below it if nobody has begun a trace.
+    return TaskTrace(tracer, about, ids, context if parent is None else parent)
+
+
 class TaskTrace:
-    """Made only where somebody traces. `about` is what every event about the task begins with."""
+    """The spans of a task that is sampled."""
 
-    __slots__ = ("_attributes", "_context", "_name", "_tracer")
+    __slots__ = ("_about", "_context", "_ids", "_span", "_token", "_tracer")
 
-    def __init__(self, tracer: Tracer, about: tuple[str | None, ...], traceparent: object, waited_s: float) -> None:
-        task_type, task_id, worker_id, workflow_id = about
+    def __init__(self, tracer: Tracer, about: tuple[str | None, ...], ids: dict[str, str], context: Context) -> None:
         self._tracer = tracer
-        self._name = task_type or ""
-        named = {
-            "conductor.task.type": task_type,
-            "conductor.task.id": task_id,
-            "conductor.workflow.id": workflow_id,
-            "conductor.worker.id": worker_id,
-        }
-        self._attributes = {name: value for name, value in named.items() if value}
-        parent = tracer.parent(traceparent)
-        polled = tracer.past(f"poll {self._name}", parent, self._attributes, waited_s)
-        #: Where the other spans belong: beside the poll, or below it if nobody has begun a trace.
-        self._context = polled if parent is None else parent
+        self._about = about
+        self._ids = ids
+        self._context = context
 
-    def execution(self) -> CurrentSpan:
-        """Around the function: its own spans are below this one."""
-        return self._tracer.span(f"execute {self._name}", self._context, self._attributes, kind="CONSUMER")
+    def begin_execution(self) -> None:
+        """The function is about to be called: its own spans are below this one. The same task must end it."""
+        task_type, _, worker_id, _ = self._about
+        about = {**self._ids, "conductor.task.type": task_type or "", "conductor.worker.id": worker_id or ""}
+        self._span: Span = self._tracer.start(f"execute {task_type}", self._context, about, kind="CONSUMER")
+        self._token: Token[Context] = self._tracer.attach(self._tracer.context_of(self._span))
 
-    def failed(self, span: Span, error: BaseException) -> None:
-        """The function has failed."""
-        self._tracer.failed(span, error)
+    def end_execution(self, error: BaseException | None) -> None:
+        """The function has returned, or failed."""
+        self._tracer.detach(self._token)
+        if error is not None:
+            self._tracer.failed(self._span, error)
+        self._span.end()
 
     def report(self) -> CurrentSpan:
         """Around the report, until its verdict."""
-        return self._tracer.span(f"report {self._name}", self._context, self._attributes, kind="PRODUCER")
+        return self._tracer.span(f"report {self._about[0]}", self._context, self._ids, kind="PRODUCER")
