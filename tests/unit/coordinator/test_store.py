@@ -90,6 +90,44 @@ class TestCommit:
         assert len(commits) == 2
         store.close()
 
+    @pytest.mark.parametrize(("work", "order"), [(1, ["reports", "poll"]), (50, ["poll", "reports"])])
+    def test_a_poll_goes_before_much_work_that_came_with_it(self, tmp_path: Path, work: int, order: list[str]) -> None:
+        store = Store(tmp_path / "a.db")
+        blocked, go, done = threading.Event(), threading.Event(), list[str]()
+
+        def hold(_tx: Tx) -> None:
+            blocked.set()
+            go.wait(60)
+
+        async def group() -> None:
+            held = asyncio.ensure_future(store.write(hold))
+            await asyncio.to_thread(blocked.wait, 60)
+            reports = asyncio.ensure_future(store.write(lambda _tx: done.append("reports"), work=work))
+            poll = asyncio.ensure_future(store.write(lambda _tx: done.append("poll"), work=0))
+            await asyncio.sleep(0)
+            go.set()
+            await asyncio.gather(held, reports, poll)
+
+        asyncio.run(group())
+        assert done == order
+        store.close()
+
+    def test_who_fails_alone_leaves_nothing_behind(self, tmp_path: Path) -> None:
+        store = Store(tmp_path / "a.db")
+        statements: list[str] = []
+        store._db.set_trace_callback(statements.append)
+
+        def fail(tx: Tx) -> None:
+            tx.run("add log", "task", 0, "lost")
+            raise ValueError("no")
+
+        with pytest.raises(ValueError, match="no"):
+            store.call(fail)
+        store.call(add_log("kept"))
+        assert lines(store) == ["kept"]
+        assert not [statement for statement in statements if "SAVEPOINT" in statement]
+        store.close()
+
     def test_notes_of_a_failed_caller_are_not_told(self, tmp_path: Path) -> None:
         store = Store(tmp_path / "a.db")
         told: list[Any] = []
