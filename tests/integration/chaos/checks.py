@@ -108,7 +108,12 @@ class Checks:
         said = self._reports_of.get(about)
         if said and said[-1].status not in _ENDED_BY_REPORT:
             return "handed back by a drain"
-        return None
+        return "given up without a journal" if about in self.given_up else None
+
+    @cached_property
+    def given_up(self) -> set[tuple[str, str | None]]:
+        """Leases whose result could neither be sent nor kept, while the journal's disk was full: the log says LOST."""
+        return {(line["task"], line.get("lease")) for line in self.lines["given up"] if not line["journaled"]}
 
     @cached_property
     def _lost_leases(self) -> dict[tuple[str, str | None], dict[str, Any]]:
@@ -224,6 +229,7 @@ class Checks:
     def unheard(self) -> list[dict[str, Any]]:
         """Finished executions whose result is neither stored nor known to be discarded."""
         told = {(line["task"], self._lease_of(line)) for kind in ("verdict", "lost") for line in self.lines[kind]}
+        told |= self.given_up
         return [
             line
             for line in self.lines["ended"]

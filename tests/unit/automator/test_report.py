@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from automator.worker_fixture import KINDS, Events, Gate, lines, turn_loop, working
 from conductor.client.automator.async_task_runner import AsyncTaskRunner
-from conductor.client.automator.journal import read_entries
+from conductor.client.automator.journal import Journal, read_entries
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.authentication_settings import AuthenticationSettings
 from conductor.client.context.task_context import get_task_context
@@ -373,6 +373,24 @@ class TestTheEnd:
         (line,) = lines(caplog, logging.CRITICAL)
         assert line.startswith(f"Task update failed after 4 attempts. Task result LOST for task_id={task_id}")
         assert not any(record.exc_info for record in caplog.records)
+
+    async def test_a_disk_that_was_full_may_have_room_by_then(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        write, refused = Journal._write, list[int]()
+
+        def full_at_first(self: Journal, data: bytes) -> None:
+            if b"COMPLETED" in data and not refused:
+                refused.append(len(data))
+                raise OSError(28, "No space left on device")
+            write(self, data)
+
+        monkeypatch.setattr(Journal, "_write", full_at_first)
+        task_id = await self._lose(journal_enabled=True)
+        assert refused
+        said = lines(caplog, logging.CRITICAL)
+        assert [line for line in said if "LOST" in line] == []
+        assert f"the result of task_id={task_id} waits in" in lines(caplog, logging.ERROR)[-1]
 
     async def test_with_a_journal_nothing_is_lost(self, caplog: pytest.LogCaptureFixture) -> None:
         task_id = await self._lose(journal_enabled=True)

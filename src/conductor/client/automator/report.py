@@ -201,8 +201,14 @@ class _Report:
 
     async def make_safe(self) -> None:
         """An attempt has failed: from now on the result must survive the machine, not only the process."""
-        if self._journal is not None:
+        if self._journal is not None and self._is_kept():
             await self._journal.sync()
+
+    def _is_kept(self) -> bool:
+        """Whether it is on disk. A disk that was full when it was first written may have room by now."""
+        if self._journal is None or self._running.lost:
+            return False
+        return self._journal.keeps(self.entry) or self._journal.put(self.entry)
 
     def failed(self, cause: Exception, attempt: int, delay_s: float | None) -> None:
         """An attempt failed."""
@@ -214,7 +220,7 @@ class _Report:
     def given_up(self) -> None:
         """All attempts failed: what is in the journal is sent again in the background."""
         task_id, attempts, label = self.entry.task_id, self._failures, self._running.label
-        kept = self._journal is not None and self._journal.keeps(self.entry)
+        kept = self._is_kept()
         if self._journal is not None and kept:
             text = "Task update failed after %d attempts; the result of task_id=%s waits in %s and is sent again %s"
             logger.error(text, attempts, task_id, self._journal.path, label)
