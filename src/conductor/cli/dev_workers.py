@@ -51,6 +51,8 @@ def main(arguments: Sequence[str]) -> int:
             configuration = Configuration(url)
             configuration.apply_logging_config()
             one_at_a_time(lock)
+            # Bytecode knows its source by size and second: what is saved twice in one would be taken for the first.
+            sys.dont_write_bytecode = True
             workers = find_workers(modules, show_traceback=show_traceback == "1")
             workflows = workflows_in([module_named(module) for module in modules])
             run_on_loop(_work(told, workers, workflows, configuration))

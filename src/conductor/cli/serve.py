@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from conductor.coordinator import Coordinator
 
 SECONDS_A_DAY = 86_400.0
+#: The longest that the thread which writes keeps the one that answers from running. With Python's 5 ms, an answer that
+#: is ready waits for the next large group of reports, and the worker whose poll it answers stands idle meanwhile.
+SWITCH_S = 0.0005
 
 
 def default_database() -> Path:
@@ -122,6 +126,7 @@ def _serve(coordinator: Coordinator, authentication: str) -> None:
         say(f"Coordinator at {coordinator.url} {authentication}, database {coordinator.database}. Ctrl-C ends it.")
 
     keep_what_is_loaded()
+    sys.setswitchinterval(SWITCH_S)
     try:
         coordinator.serve(ready)
     except (OSError, StoreRefused) as error:
