@@ -36,11 +36,17 @@ def _colour(line):
     return OURS if line["who"].startswith("ours") else OTHERS
 
 
+def _nothing(panel):
+    """A part that this run has not measured: no frame around it, as if it were a figure."""
+    panel.set_axis_off()
+    panel.text(0.5, 0.5, "not measured", ha="center", color="grey", transform=panel.transAxes)
+
+
 def _bars(panel, lines, part, measure, title):
     found = _of(lines, part, measure)[::-1]
     panel.set_title(title, fontsize=9)
     if not found:
-        panel.text(0.5, 0.5, "not measured", ha="center")
+        _nothing(panel)
         return
     medians = [line["median"] for line in found]
     spread = [
@@ -57,7 +63,7 @@ def _stacks(panel, lines):
     worker = _of(lines, "throughput", "CPU of the worker")[::-1]
     panel.set_title("CPU of a task, µs: worker + server (less is better)", fontsize=9)
     if not worker:
-        panel.text(0.5, 0.5, "not measured", ha="center")
+        _nothing(panel)
         return
     names = [line["who"] for line in worker]
     own = [line["median"] for line in worker]
@@ -78,7 +84,7 @@ def _growth(panel, lines):
     found = _of(lines, "growth", measure)
     panel.set_title("Server CPU of a task, × that on an empty file", fontsize=9)
     if not found:
-        panel.text(0.5, 0.5, "not measured", ha="center")
+        _nothing(panel)
         return
     for kind, style in (("finished", "o-"), ("queued", "s--")):
         of_kind = [line for line in found if kind in line["who"]]
