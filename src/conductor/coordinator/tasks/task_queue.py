@@ -397,10 +397,8 @@ def with_wake(tx: Tx, row: TaskRow) -> TaskRow:
     return row if wake_at_ms == row.wake_at_ms else replace(row, wake_at_ms=wake_at_ms)
 
 
-def _save(tx: Tx, row: TaskRow) -> TaskRow:
-    row = with_wake(tx, row)
-    tx.live.change_row(tx, row)
-    return row
+def _save(tx: Tx, row: TaskRow) -> None:
+    tx.live.change_row(tx, with_wake(tx, row))
 
 
 def _ended(tx: Tx, row: TaskRow) -> TaskRow:
