@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from conductor import tracing
-from conductor.client.automator.execute import CLEAN_UP_S, Executor
+from conductor.client.automator.execute import CLEAN_UP_S, UNKNOWN_PACE_S, Executor
 from conductor.client.automator.poll import Poller
 from conductor.client.automator.running_task import Stop
 from conductor.client.automator.task_trace import begin_trace
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Tasks in hand at most, for each slot: one is executed, the report of one is on its way, and of one it is decided on.
-#: With two, server and worker would wait for each other in turns.
-MOST_IN_HAND = 3
+#: A task that was taken ahead and has no slot after this long is given back: others may have one.
+LONGEST_AHEAD_S = 1.0
 #: A registration that takes longer goes on in the background.
 REGISTRATION_S = 5.0
 #: A poll that was recalled and goes on is recalled again after this long.
@@ -59,6 +58,7 @@ class Engine:
         self._polling: asyncio.Task[list[Grant]] | None = None
         self._in_hand: dict[asyncio.Task[None], RunningTask | None] = {}
         self._side: set[asyncio.Task[None]] = set()
+        self._watching: asyncio.Task[None] | None = None
         #: Slots held by functions that go on although they were stopped.
         self.stuck = 0
         #: Tasks that were given back unfinished at the end.
@@ -76,7 +76,11 @@ class Engine:
 
     @property
     def slots_in_use(self) -> int:
-        """Of those, the ones that leave no room for another: they are executed, or their reports have failed."""
+        """Slots that are taken: by what is executed, or by what was executed and could not be reported."""
+        return min(self._unfinished(), self.config.thread_count)
+
+    def _unfinished(self) -> int:
+        """Of what is in hand, what leaves no room for another: all but those that wait for their first answer."""
         return sum(running is None or not running.awaits_verdict for running in self._in_hand.values())
 
     @property
@@ -111,7 +115,7 @@ class Engine:
 
     async def _turn(self) -> None:
         """One poll, or one wait for a reason to poll."""
-        free = self._free_slots()
+        free = self._poller.room(self._unfinished(), len(self._in_hand), self._executor.pace_s)
         if free <= 0 or self._paused:
             # No timer here: at capacity nothing happens until something has ended.
             self._changed.clear()
@@ -121,13 +125,10 @@ class Engine:
         self._session.take(grants, self.config.worker_id)
         for grant in grants:
             self._take(grant)
+        if self._watching is None and self._takes_ahead():
+            self._watching = self._aside(self._watch_waiting())
         if self._poller.wait_s:
             await self._clock.wait(self._stopping, self._poller.wait_s)
-
-    def _free_slots(self) -> int:
-        """A server that is slow to answer reports is not asked for ever more tasks."""
-        slots = self.config.thread_count
-        return min(slots - self.slots_in_use, MOST_IN_HAND * slots - len(self._in_hand))
 
     async def _poll(self, free: int) -> list[Grant]:
         self._polling = asyncio.ensure_future(self._poller.poll(free))
@@ -140,6 +141,24 @@ class Engine:
         carrying = asyncio.get_running_loop().create_task(self.carry(grant))
         self._in_hand[carrying] = None
         carrying.add_done_callback(self._put_down)
+
+    def _takes_ahead(self) -> bool:
+        """Whether there is more to execute than there are slots."""
+        slots = self.config.thread_count
+        return len(self._in_hand) > slots and self._unfinished() > slots
+
+    async def _watch_waiting(self) -> None:
+        """Functions that were quick may hang from one moment to the next: then what waits behind them is not ours."""
+        try:
+            while self._takes_ahead():
+                await self._clock.sleep(LONGEST_AHEAD_S)
+                until = self._clock.monotonic() - LONGEST_AHEAD_S
+                for running in list(self._in_hand.values()):
+                    if running is not None and running.began <= until and self._executor.take_back(running):
+                        self._executor.pace_s = UNKNOWN_PACE_S
+                        running.stop(Stop.NO_SLOT, Stop.NO_SLOT.value)
+        finally:
+            self._watching = None
 
     def _put_down(self, carrying: asyncio.Task[None]) -> None:
         self._in_hand.pop(carrying, None)
@@ -201,6 +220,7 @@ class Engine:
             running.carried_by.cancel()
         running.returned = asyncio.Event()
         running.ending = self._aside(self._end_beside(running))
+        self._executor.take_back(running)
 
     async def _end_beside(self, running: RunningTask) -> None:
         try:
@@ -319,6 +339,8 @@ class Engine:
 
     def close(self) -> None:
         """Let go of the threads, after the last task."""
+        if self._watching is not None:
+            self._watching.cancel()
         self._executor.close()
 
     def stopped(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -34,25 +35,37 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+#: What is taken for the pace of a worker whose tasks nobody has seen yet, in seconds, and what each further task counts
+#: for: after some fifty short ones it is known to be quick, and one that is slow is noticed at once.
+UNKNOWN_PACE_S, NEWEST_SHARE = 1.0, 0.1
 #: How long a cancelled coroutine may clean up before its task is handed back at shutdown.
 CLEAN_UP_S = 1.0
 
 
 class Executor:
-    """Runs the tasks of one worker: an `async def` where it is carried, a `def` in a thread of its own pool."""
+    """Runs the tasks of one worker: an `async def` where it is carried, a `def` in a thread of its own pool.
+
+    It may be given more tasks than it has slots: they wait for one, in their order.
+    """
 
     def __init__(self, worker: WorkerInterface, config: ResolvedConfig, session: Session) -> None:
-        name = worker.get_task_definition_name()
-        self._call = call_of(worker, strict=config.strict_schema, resources=session.resources)
-        self._pool = None if calls_coroutine(worker) else ThreadPool(config.thread_count, f"worker-{name}")
+        name, slots = worker.get_task_definition_name(), config.thread_count
         self._session = session
         self._events = session.events
         self._clock = session.clock
+        self._call = call_of(worker, strict=config.strict_schema, resources=session.resources)
+        self._pool = (
+            None
+            if calls_coroutine(worker)
+            else ThreadPool(slots, f"worker-{name}", session.clock.monotonic, self._begin)
+        )
+        #: For functions that are awaited; the others have their threads.
+        self._slots = asyncio.Semaphore(slots)
+        #: How long a function takes, lately and on average, in seconds.
+        self.pace_s = UNKNOWN_PACE_S
 
     async def run(self, running: RunningTask) -> TaskOutcome | None:
         """Run the task's function until it has really returned. None: it was stopped meanwhile."""
-        self._events.emit(TaskExecutionStarted, *running.about)
-        running.began = self._clock.monotonic()
         with task_context(running.context):
             if running.trace is None:
                 value, error = await self._result(running)
@@ -61,12 +74,20 @@ class Executor:
         if running.stopped is not None:
             return None
         running.on_stop = None
+        if self.pace_s < math.inf:
+            self.pace_s += (running.took_s - self.pace_s) * NEWEST_SHARE
         if running.news.close():
             await running.news.answered()
         context = running.context
         outcome = outcome_of_value(value, context) if error is None else outcome_of_error(error, context)
         self._tell(running, outcome)
         return outcome
+
+    def take_back(self, running: RunningTask) -> bool:
+        """Do not begin with a task that waits for a slot, and is about to be stopped. False: it does not wait."""
+        if self._pool is not None:
+            return self._pool.take_back(running)
+        return running.on_loop and not running.has_begun
 
     async def stopped(self, running: RunningTask) -> TaskOutcome | None:
         """What is to be said about a task that was stopped, whether its function goes on or not; if lost, nothing."""
@@ -80,7 +101,10 @@ class Executor:
             await running.news.answered()
         if running.stopped is Stop.SHUTDOWN:
             return hand_back(running.context, reason=Stop.SHUTDOWN.value, callback_after_seconds=1)
+        if running.stopped is Stop.NO_SLOT:
+            return hand_back(running.context, reason=Stop.NO_SLOT.value, callback_after_seconds=0)
         outcome = outcome_of_timeout(running.stop_reason, running.context)
+        running.took_s = self._clock.monotonic() - running.began
         self._tell(running, outcome)
         return outcome
 
@@ -98,20 +122,31 @@ class Executor:
             trace.end_execution(error)
         return value, error
 
+    def _begin(self, running: RunningTask) -> None:
+        running.has_begun = True
+        running.began = self._clock.monotonic()
+        self._events.emit(TaskExecutionStarted, *running.about)
+
     async def _result(self, running: RunningTask) -> CallResult:
         if self._pool is None:
             value, error = await self._awaited(self._call, running.task, running)
         else:
-            value, error = await self._pool.submit(self._call, running.task)
-        if error is None and inspect.isawaitable(value) and running.stopped is None:
-            # A function that returned an awaitable: the rest of it belongs on the loop.
-            return await self._awaited(_same, value, running)
-        return value, error
+            value, error = await self._pool.submit(self._call, running)
+        if type(value) is dict or error is not None or not inspect.isawaitable(value) or running.stopped is not None:
+            return value, error
+        # A function that returned an awaitable: the rest of it belongs on the loop. The thread of a `def` is free by
+        # then, so such a worker never gets more tasks than it has slots.
+        self.pace_s = math.inf
+        return await self._awaited(_same, value, running)
 
     async def _awaited(self, call: Callable[[Any], Awaitable[Any]], argument: Any, running: RunningTask) -> CallResult:
         """Await it, and never raise: SystemExit from a task would end the event loop."""
         running.on_loop = True
+        has_slot = False
         try:
+            has_slot = await self._slots.acquire()
+            if call is self._call:
+                self._begin(running)
             return await call(argument), None
         except BaseException as error:
             if self._is_the_end(error, running):
@@ -119,6 +154,9 @@ class Executor:
             return None, error
         finally:
             running.on_loop = False
+            if has_slot:
+                self._slots.release()
+                running.took_s = self._clock.monotonic() - running.began
 
     def _is_the_end(self, error: BaseException, running: RunningTask) -> bool:
         """Whether it did not come from the function: everything on the loop is cancelled, or thrown away."""
@@ -129,7 +167,7 @@ class Executor:
         return cancelled and running.stopped is None and self._session.is_cancelled
 
     def _tell(self, running: RunningTask, outcome: TaskOutcome) -> None:
-        took_ms = (self._clock.monotonic() - running.began) * 1000
+        took_ms = running.took_s * 1000
         if outcome.cause is None:
             self._events.emit(TaskExecutionCompleted, *running.about, took_ms, len(outcome.output))
         else:

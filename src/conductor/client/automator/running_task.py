@@ -32,6 +32,7 @@ class Stop(Enum):
     LOST = "lease lost"
     TIMED_OUT = "timed out"
     SHUTDOWN = "worker shutting down"
+    NO_SLOT = "no slot came free"
 
 
 class RunningTask:
@@ -54,6 +55,10 @@ class RunningTask:
     #: The task of the event loop that carries it, and whether its function is awaited there: then that stops it.
     carried_by: asyncio.Task[Any] | None = None
     on_loop = False
+    #: Whether its function was called.
+    has_begun = False
+    #: How long its function took, in seconds.
+    took_s = 0.0
     #: Once it is stopped: who says the last word about it, and whether its function has really returned.
     ending: asyncio.Task[None] | None = None
     returned: asyncio.Event
@@ -78,7 +83,7 @@ class RunningTask:
         self.news = News(context, self.about)
         self.timeout_s = _timeout_of(task)
         self.timeout_at = None if self.timeout_s is None else now + self.timeout_s
-        #: When its function was called.
+        #: When its function was called; until then, when it came.
         self.began = now
 
     def is_over(self) -> bool:
