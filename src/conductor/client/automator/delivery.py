@@ -210,6 +210,9 @@ class _AnswerBody(msgspec.Struct):
 
 _one_body = msgspec.json.Decoder(_AnswerBody)
 _bodies = msgspec.json.Decoder(list[_AnswerBody])
+#: What most parts of an answer say, and what that is read as.
+_AS_MOST = _AnswerBody(200, Verdict.COMMITTED.value)
+_COMMITTED = ReportAnswer(200, Verdict.COMMITTED, "")
 _raw_bodies = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -236,7 +239,7 @@ def read_answer(response: Response) -> ReportAnswer:
 def read_answers(response: Response, expected: int) -> list[ReportAnswer]:
     """The answers to a batch, in its order. One without a verdict that we know is none, and spoils no other."""
     try:
-        answers = [_read_part(body) for body in _bodies.decode(response.body)]
+        answers = [_COMMITTED if body == _AS_MOST else _read_part(body) for body in _bodies.decode(response.body)]
     except UNREADABLE:
         answers = _read_each(response)
     if len(answers) != expected:

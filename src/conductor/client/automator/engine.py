@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Coroutine
-from functools import partial
+from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from conductor import tracing
 from conductor.client.automator.execute import CLEAN_UP_S, UNKNOWN_PACE_S, Executor
+from conductor.client.automator.journal import Taken
 from conductor.client.automator.poll import Poller
 from conductor.client.automator.running_task import Stop
 from conductor.client.automator.task_trace import begin_trace
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from conductor.client.automator.grant import Grant
     from conductor.client.automator.running_task import RunningTask
     from conductor.client.automator.session import Session
+    from conductor.client.automator.task_trace import TaskTrace
     from conductor.client.http.models.task import Task
     from conductor.client.worker.outcome import TaskOutcome
     from conductor.client.worker.worker_interface import WorkerInterface
@@ -49,6 +50,9 @@ class Engine:
         self._session = session
         self._events = session.events
         self._clock = session.clock
+        self._journal = session.journal
+        self._leases = session.leases
+        self._on_stop = self._stop
         self._executor = Executor(worker, self.config, session)
         self._poller = Poller(self.name, self.config, session)
         self._paused = self.config.paused
@@ -56,7 +60,7 @@ class Engine:
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()  # a slot came free, or pause, resume, stop
         self._polling: asyncio.Task[list[Grant]] | None = None
-        self._in_hand: dict[asyncio.Task[None], RunningTask | None] = {}
+        self._in_hand: dict[asyncio.Task[None] | None, RunningTask] = {}
         self._side: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
         #: Slots held by functions that go on although they were stopped.
@@ -81,7 +85,7 @@ class Engine:
 
     def _unfinished(self) -> int:
         """Of what is in hand, what leaves no room for another: all but those that wait for their first answer."""
-        return sum(running is None or not running.awaits_verdict for running in self._in_hand.values())
+        return len([running for running in self._in_hand.values() if not running.awaits_verdict])
 
     @property
     def paused(self) -> bool:
@@ -109,8 +113,7 @@ class Engine:
     async def run_once(self) -> int:
         """One poll, its tasks carried to their verdicts. Returns how many there were."""
         grants = [] if self._paused else await self._poller.poll(self.config.thread_count)
-        self._session.take(grants, self.config.worker_id)
-        await asyncio.gather(*(self.carry(grant) for grant in grants))
+        await asyncio.gather(*self._take(grants))
         return len(grants)
 
     async def _turn(self) -> None:
@@ -121,10 +124,7 @@ class Engine:
             self._changed.clear()
             await self._changed.wait()
             return
-        grants = await self._poll(free)
-        self._session.take(grants, self.config.worker_id)
-        for grant in grants:
-            self._take(grant)
+        self._take(await self._poll(free))
         if self._watching is None and self._takes_ahead():
             self._watching = self._aside(self._watch_waiting())
         if self._poller.wait_s:
@@ -137,10 +137,22 @@ class Engine:
         finally:
             self._polling = None
 
-    def _take(self, grant: Grant) -> None:
-        carrying = asyncio.get_running_loop().create_task(self.carry(grant))
-        self._in_hand[carrying] = None
-        carrying.add_done_callback(self._put_down)
+    def _take(self, grants: list[Grant]) -> list[asyncio.Task[None]]:
+        """Carry what a poll has brought. It is noted on disk first: should this process die, somebody gives it back."""
+        if not grants:
+            return []
+        config, loop = self.config, asyncio.get_running_loop()
+        if self._journal is not None:
+            now, now_ms = self._clock.monotonic(), self._clock.wall_ns() // 1_000_000
+            self._journal.take([Taken.of(grant, config.worker_id, now, now_ms) for grant in grants])
+        carrying = []
+        for grant in grants:
+            context = TaskContext(grant.task, config.worker_id, config.task_log_level)
+            running = self._leases.hold(grant, context, config)
+            task = running.carried_by = loop.create_task(self.carry(running, grant))
+            self._in_hand[task] = running
+            carrying.append(task)
+        return carrying
 
     def _takes_ahead(self) -> bool:
         """Whether there is more to execute than there are slots."""
@@ -154,65 +166,53 @@ class Engine:
                 await self._clock.sleep(LONGEST_AHEAD_S)
                 until = self._clock.monotonic() - LONGEST_AHEAD_S
                 for running in list(self._in_hand.values()):
-                    if running is not None and running.began <= until and self._executor.take_back(running):
+                    if running.began <= until and self._executor.take_back(running):
                         self._executor.pace_s = UNKNOWN_PACE_S
                         running.stop(Stop.NO_SLOT, Stop.NO_SLOT.value)
         finally:
             self._watching = None
 
-    def _put_down(self, carrying: asyncio.Task[None]) -> None:
-        self._in_hand.pop(carrying, None)
-        self._changed.set()
-        if not carrying.cancelled() and (error := carrying.exception()) is not None:
-            logger.error("A task of '%s' could not be carried to its end", self.name, exc_info=error)
-
-    async def carry(self, grant: Grant) -> None:
+    async def carry(self, running: RunningTask, grant: Grant) -> None:
         """One task, from its delivery to its verdict. The slot is free when the function has really returned."""
-        context = TaskContext(grant.task, self.config.worker_id, self.config.task_log_level)
-        running = self._session.leases.hold(grant, context, self.config)
-        traceparent = _taken_out(grant.task)
-        if self._tracer is not None:
-            waited_s = self._clock.monotonic() - grant.sent_at
-            running.trace = begin_trace(self._tracer, running.about, traceparent, waited_s)
         try:
-            self._note(running)
+            traceparent = grant.task.traceparent
+            if tracing.INPUT_KEY in grant.task.input_data:
+                traceparent = _taken_out(grant.task)
+            if self._tracer is not None:
+                waited_s = self._clock.monotonic() - grant.sent_at
+                running.trace = begin_trace(self._tracer, running.about, traceparent, waited_s)
             if running.doubtful:
                 await running.certain()
             if running.stopped is not None:
                 await self._end_early(running)
                 return
-            outcome = await self._execute(running) if grant.instead is None else grant.instead(context)
+            if grant.instead is None:
+                running.on_stop = self._on_stop
+                outcome = await self._executor.run(running)
+                if running.ending is not None:
+                    running.returned.set()
+                    await asyncio.wait({running.ending})
+            else:
+                outcome = grant.instead(running.context)
             if outcome is not None:
-                self._free_slot(running)
+                # The function has returned. A coordinator is asked for more while the report is under way.
+                running.awaits_verdict = self._session.leasing
+                self._changed.set()
                 await self._report(outcome, running)
+        except Exception:
+            logger.exception("A task of '%s' could not be carried to its end", self.name)
         finally:
-            self._session.leases.release(running)
-        self._session.put_down(grant.task)
+            self._leases.release(running)
+            self._in_hand.pop(running.carried_by, None)
+            self._changed.set()
 
-    async def _report(self, outcome: TaskOutcome, running: RunningTask) -> None:
-        if running.trace is None:
-            await self._session.reporter.send(outcome, running)
-            return
-        with running.trace.report():
-            await self._session.reporter.send(outcome, running)
+    def _report(self, outcome: TaskOutcome, running: RunningTask) -> Awaitable[None]:
+        sending = self._session.reporter.send(outcome, running)
+        return sending if running.trace is None else self._traced(running.trace, sending)
 
-    def _note(self, running: RunningTask) -> None:
-        running.carried_by = asyncio.current_task()
-        if running.carried_by in self._in_hand:
-            self._in_hand[running.carried_by] = running
-
-    async def _execute(self, running: RunningTask) -> TaskOutcome | None:
-        running.on_stop = partial(self._stop, running)
-        outcome = await self._executor.run(running)
-        if running.ending is not None:
-            running.returned.set()
-            await asyncio.wait({running.ending})
-        return outcome
-
-    def _free_slot(self, running: RunningTask) -> None:
-        """The function has returned. A coordinator is asked for more while the report is under way."""
-        running.awaits_verdict = self._session.leasing
-        self._changed.set()
+    async def _traced(self, trace: TaskTrace, sending: Awaitable[None]) -> None:
+        with trace.report():
+            await sending
 
     def _stop(self, running: RunningTask) -> None:
         """The work must stop. Its function may be slow to obey, or never do it: the last word is said beside it."""
@@ -226,7 +226,7 @@ class Engine:
         try:
             await self._end_early(running)
         finally:
-            self._session.leases.release(running)
+            self._leases.release(running)
         self._changed.set()
         if running.returned.is_set():
             return
@@ -312,30 +312,30 @@ class Engine:
             self._changed.clear()
             await self._changed.wait()
 
-    def _unsaid(self) -> list[asyncio.Task[None]]:
+    def _unsaid(self) -> list[RunningTask]:
         """What is in hand and has no verdict yet. A function that goes on after that is nobody's any more."""
-        return [carrying for carrying, running in self._in_hand.items() if running is None or not running.is_over()]
+        return [running for running in self._in_hand.values() if not running.is_over()]
 
     async def hand_back(self) -> None:
         """The time is over: give back what has not returned, and wait for the answers to that."""
-        await asyncio.sleep(0)  # what was taken in this very moment gets its lease first
-        for running in self._in_hand.values():
-            if running is not None and running.stopped is None:
+        for running in list(self._in_hand.values()):
+            if running.stopped is None:
                 running.stop(Stop.SHUTDOWN, Stop.SHUTDOWN.value)
         await self.finish()
 
     async def leave(self) -> None:
         """Break off what is still in hand, and say nothing about it: the journal knows it."""
-        unsaid = self._unsaid()
-        for carrying in unsaid:
-            running = self._in_hand[carrying]
-            if running is not None:
-                running.stop(Stop.LOST, "worker stopped at once")
-            carrying.cancel()
+        carrying = [running.carried_by for running in self._unsaid() if running.carried_by is not None]
+        for task in carrying:
+            self._in_hand[task].stop(Stop.LOST, "worker stopped at once")
+            task.cancel()
         for speaking in self._side:
             speaking.cancel()
-        if unsaid:
-            await asyncio.wait(unsaid, timeout=CLEAN_UP_S)
+        if carrying:
+            await asyncio.wait(carrying, timeout=CLEAN_UP_S)
+        for task in carrying:  # one that had not begun has not let go of anything
+            if task.done() and (running := self._in_hand.pop(task, None)) is not None:
+                self._leases.release(running)
 
     def close(self) -> None:
         """Let go of the threads, after the last task."""
@@ -348,8 +348,6 @@ class Engine:
         self._events.emit(WorkerStopped, self.name, self.config.worker_id, self.handed_back)
 
 
-def _taken_out(task: Task) -> object:
+def _taken_out(task: Task) -> Any:
     """The trace that a task belongs to. Where a plain server carries it in the input, no function sees it there."""
-    given = task.input_data
-    inside = given.pop(tracing.INPUT_KEY, None) if given and tracing.INPUT_KEY in given else None
-    return task.traceparent or inside
+    return task.traceparent or task.input_data.pop(tracing.INPUT_KEY)
