@@ -60,7 +60,7 @@ class Engine:
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()  # a slot came free, or pause, resume, stop
         self._polling: asyncio.Task[list[Grant]] | None = None
-        self._in_hand: dict[asyncio.Task[None] | None, RunningTask] = {}
+        self._in_hand: set[RunningTask] = set()
         self._side: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
         #: Slots held by functions that go on although they were stopped.
@@ -85,7 +85,7 @@ class Engine:
 
     def _unfinished(self) -> int:
         """Of what is in hand, what leaves no room for another: all but those that wait for their first answer."""
-        return len([running for running in self._in_hand.values() if not running.awaits_verdict])
+        return len([running for running in self._in_hand if not running.awaits_verdict])
 
     @property
     def paused(self) -> bool:
@@ -149,9 +149,9 @@ class Engine:
         for grant in grants:
             context = TaskContext(grant.task, config.worker_id, config.task_log_level)
             running = self._leases.hold(grant, context, config)
-            task = running.carried_by = loop.create_task(self.carry(running, grant))
-            self._in_hand[task] = running
-            carrying.append(task)
+            self._in_hand.add(running)
+            running.carried_by = loop.create_task(self.carry(running, grant))
+            carrying.append(running.carried_by)
         return carrying
 
     def _takes_ahead(self) -> bool:
@@ -165,10 +165,14 @@ class Engine:
             while self._takes_ahead():
                 await self._clock.sleep(LONGEST_AHEAD_S)
                 until = self._clock.monotonic() - LONGEST_AHEAD_S
-                for running in list(self._in_hand.values()):
-                    if running.began <= until and self._executor.take_back(running):
-                        self._executor.pace_s = UNKNOWN_PACE_S
-                        running.stop(Stop.NO_SLOT, Stop.NO_SLOT.value)
+                waited = [running for running in self._in_hand if running.began <= until]
+                late = [running for running in waited if self._executor.take_back(running)]
+                if late:
+                    self._executor.pace_s = UNKNOWN_PACE_S
+                    text = "%d tasks of '%s' were taken ahead, found no free slot, and are handed back"
+                    logger.warning(text, len(late), self.name)
+                for running in late:
+                    running.stop(Stop.NO_SLOT, Stop.NO_SLOT.value)
         finally:
             self._watching = None
 
@@ -203,7 +207,7 @@ class Engine:
             logger.exception("A task of '%s' could not be carried to its end", self.name)
         finally:
             self._leases.release(running)
-            self._in_hand.pop(running.carried_by, None)
+            self._in_hand.discard(running)
             self._changed.set()
 
     def _report(self, outcome: TaskOutcome, running: RunningTask) -> Awaitable[None]:
@@ -218,9 +222,10 @@ class Engine:
         """The work must stop. Its function may be slow to obey, or never do it: the last word is said beside it."""
         if running.on_loop and running.carried_by is not None:
             running.carried_by.cancel()
+        else:
+            self._executor.take_back(running)
         running.returned = asyncio.Event()
         running.ending = self._aside(self._end_beside(running))
-        self._executor.take_back(running)
 
     async def _end_beside(self, running: RunningTask) -> None:
         try:
@@ -314,28 +319,31 @@ class Engine:
 
     def _unsaid(self) -> list[RunningTask]:
         """What is in hand and has no verdict yet. A function that goes on after that is nobody's any more."""
-        return [running for running in self._in_hand.values() if not running.is_over()]
+        return [running for running in self._in_hand if not running.is_over()]
 
     async def hand_back(self) -> None:
         """The time is over: give back what has not returned, and wait for the answers to that."""
-        for running in list(self._in_hand.values()):
+        for running in list(self._in_hand):
             if running.stopped is None:
                 running.stop(Stop.SHUTDOWN, Stop.SHUTDOWN.value)
         await self.finish()
 
     async def leave(self) -> None:
         """Break off what is still in hand, and say nothing about it: the journal knows it."""
-        carrying = [running.carried_by for running in self._unsaid() if running.carried_by is not None]
+        unsaid = self._unsaid()
+        carrying = [running.carried_by for running in unsaid if running.carried_by is not None]
+        for running in unsaid:
+            running.stop(Stop.LOST, "worker stopped at once")
         for task in carrying:
-            self._in_hand[task].stop(Stop.LOST, "worker stopped at once")
             task.cancel()
         for speaking in self._side:
             speaking.cancel()
         if carrying:
             await asyncio.wait(carrying, timeout=CLEAN_UP_S)
-        for task in carrying:  # one that had not begun has not let go of anything
-            if task.done() and (running := self._in_hand.pop(task, None)) is not None:
-                self._leases.release(running)
+        for running in unsaid:
+            self._leases.release(running)  # where it was broken off before it began, nobody has
+            if running.carried_by is not None and running.carried_by.done():
+                self._in_hand.discard(running)
 
     def close(self) -> None:
         """Let go of the threads, after the last task."""
