@@ -173,6 +173,25 @@ class TestThreads:
         assert begun == [tasks[0], tasks[2]]
 
 
+    async def test_a_call_that_was_cancelled_before_it_began_is_never_made(self) -> None:
+        pool = ThreadPool(1, "test", FakeClock().monotonic, lambda _: None)
+        entered, leave, called = threading.Event(), threading.Event(), []
+
+        def function(task: str) -> None:
+            called.append(task)
+            entered.set()
+            leave.wait(60)
+
+        tasks: list[Any] = [SimpleNamespace(task=name) for name in ("one", "two", "three")]
+        one, two, three = [pool.submit(function, task) for task in tasks]
+        await asyncio.to_thread(entered.wait, 60)
+        two.cancel()
+        leave.set()
+        await asyncio.gather(one, three)
+        pool.close()
+        assert called == ["one", "three"]
+
+
 class Server:
     """Takes reports, and answers when the test says so."""
 

@@ -112,7 +112,8 @@ class ThreadPool:
                 self._wake_thread()
             began = monotonic()
             try:
-                result: CallResult = context.run(function, running.task), None
+                # One that was cancelled while it waited has nobody to wait for it: everything on the loop is at its end.
+                result = _NEVER_CALLED if future.done() else (context.run(function, running.task), None)
             except BaseException as error:
                 result = None, error
             running.took_s = monotonic() - began
