@@ -172,7 +172,6 @@ class TestThreads:
         assert called == ["one", "three"]
         assert begun == [tasks[0], tasks[2]]
 
-
     async def test_a_call_that_was_cancelled_before_it_began_is_never_made(self) -> None:
         pool = ThreadPool(1, "test", FakeClock().monotonic, lambda _: None)
         entered, leave, called = threading.Event(), threading.Event(), []

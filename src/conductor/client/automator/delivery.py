@@ -107,6 +107,7 @@ class Delivery:
         if self.max_body is not None and len(body) > self.max_body:
             return ReportAnswer(_TOO_LARGE, None, "not sent", max_body=self.max_body)
         if not self.batches:
+            self._before()
             return await self._send_alone(body, wanted)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[ReportAnswer] = loop.create_future()
@@ -117,7 +118,6 @@ class Delivery:
         return await future
 
     async def _send_alone(self, body: bytes, wanted: Callable[[], bool] | None) -> ReportAnswer:
-        self._before()
         answer = read_answer(await self._api.send_report(body, wanted=wanted))
         if answer.max_body is not None:
             self.max_body = answer.max_body

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Coroutine
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from conductor import tracing
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
     from conductor.client.automator.grant import Grant
     from conductor.client.automator.running_task import RunningTask
     from conductor.client.automator.session import Session
-    from conductor.client.automator.task_trace import TaskTrace
     from conductor.client.http.models.task import Task
-    from conductor.client.worker.outcome import TaskOutcome
     from conductor.client.worker.worker_interface import WorkerInterface
 
 logger = logging.getLogger(__name__)
@@ -52,6 +51,7 @@ class Engine:
         self._clock = session.clock
         self._journal = session.journal
         self._leases = session.leases
+        self._reporter = session.reporter
         self._on_stop = self._stop
         self._executor = Executor(worker, self.config, session)
         self._poller = Poller(self.name, self.config, session)
@@ -202,21 +202,17 @@ class Engine:
                 # The function has returned. A coordinator is asked for more while the report is under way.
                 running.awaits_verdict = self._session.leasing
                 self._changed.set()
-                await self._report(outcome, running)
+                if running.trace is None:
+                    await self._reporter.send(outcome, running)
+                else:
+                    with running.trace.report():
+                        await self._reporter.send(outcome, running)
         except Exception:
             logger.exception("A task of '%s' could not be carried to its end", self.name)
         finally:
             self._leases.release(running)
             self._in_hand.discard(running)
             self._changed.set()
-
-    def _report(self, outcome: TaskOutcome, running: RunningTask) -> Awaitable[None]:
-        sending = self._session.reporter.send(outcome, running)
-        return sending if running.trace is None else self._traced(running.trace, sending)
-
-    async def _traced(self, trace: TaskTrace, sending: Awaitable[None]) -> None:
-        with trace.report():
-            await sending
 
     def _stop(self, running: RunningTask) -> None:
         """The work must stop. Its function may be slow to obey, or never do it: the last word is said beside it."""
@@ -246,7 +242,8 @@ class Engine:
             self.handed_back += 1
         outcome = await self._executor.stopped(running)
         if outcome is not None:
-            await self._report(outcome, running)
+            with nullcontext() if running.trace is None else running.trace.report():
+                await self._reporter.send(outcome, running)
         self._session.put_down(running.task)
 
     async def _outlast(self, running: RunningTask) -> None:

@@ -153,7 +153,8 @@ class Poller:
         return first
 
     async def _ask(self, count: int, timeout_ms: int, *, api: AsyncTaskResourceApi | None = None) -> list[Grant]:
-        self._events.emit(PollStarted, self._task_type, self._config.worker_id, count)
+        if PollStarted in self._events.heard:
+            self._events.emit(PollStarted, self._task_type, self._config.worker_id, count)
         sent_at = self._clock.monotonic()
         try:
             polled = await (api or self._session.api).poll_batch(
@@ -188,7 +189,8 @@ class Poller:
         return grants
 
     def _on_answer(self, received: int, took_s: float) -> None:
-        self._events.emit(PollCompleted, self._task_type, took_s * 1000, received)
+        if PollCompleted in self._events.heard:
+            self._events.emit(PollCompleted, self._task_type, took_s * 1000, received)
         if self._failed.count or self._refused.count:
             troubles = self._failed.reset() + self._refused.reset()
             logger.info("Polling for '%s' works again after %d failed polls", self._task_type, troubles)

@@ -85,7 +85,8 @@ class RunningTask:
         self.deadline = (now if self.doubtful else grant.sent_at) + self.response_timeout_s
         self._beating = bool(config.lease_extend_enabled or task.lease_id)
         self.beat_at = now if self.doubtful else grant.sent_at + self.next_beat_s()
-        self.timeout_s = None if task.task_definition is None else _timeout_of(task.task_definition)
+        definition = task.task_definition
+        self.timeout_s = _timeout_of(definition) if definition is not None and definition.timeout_seconds else None
         self.timeout_at = None if self.timeout_s is None else now + self.timeout_s
         #: When its function was called; until then, when it came.
         self.began = now
