@@ -279,7 +279,9 @@ class LiveSet:
         #: Workflows in whose steps the process has died, and how often in a row.
         self.suspects: dict[int, int] = {}
         self._workflows: OrderedDict[int, LiveWorkflow] = OrderedDict()
-        #: What the present caller has changed and not written, and all that it has changed.
+        #: Whether the present caller has changed anything.
+        self.changed = False
+        #: What was changed and is not written, and all that was changed in this transaction.
         self.dirty: dict[int, LiveWorkflow] = {}
         self._touched: set[int] = set()
         #: Rows of tasks whose workflows are not at hand.
@@ -289,7 +291,7 @@ class LiveSet:
         self._fact_bytes = 0
         self._last_task = self._last_workflow = 0
         self._grown = 0
-        #: Ids that the present caller has given to new tasks, and their keys.
+        #: Ids that were given to new tasks in this transaction, and their keys.
         self.new_tasks: dict[str, int] = {}
         #: Nothing is due before this time. 0: not known.
         self.nothing_due_before_ms = 0
@@ -327,6 +329,7 @@ class LiveSet:
 
     def touch(self, live: LiveWorkflow) -> None:
         """Something of it was changed."""
+        self.changed = True
         self.dirty[live.row.pk] = live
         self._touched.add(live.row.pk)
 
@@ -337,6 +340,7 @@ class LiveSet:
         if live is not None and task is not None:
             live.change(tx, task, row)
         else:
+            self.changed = True
             self.loose[row.pk] = row
 
     def forget(self, *pks: int) -> None:
@@ -396,7 +400,7 @@ class LiveSet:
                 db.executemany(statement, rows)
 
     def discard(self) -> None:
-        """The present caller has failed: what it has touched is read again."""
+        """What was done has failed: what it has touched is read again."""
         self.forget(*self._touched)
         self._touched.clear()
         self.new_tasks.clear()
@@ -405,10 +409,13 @@ class LiveSet:
         self.forget_facts()
         self.nothing_due_before_ms = 0
 
-    def settle(self, wake_at_ms: int | None) -> None:
-        """The present caller is done, and something is due at `wake_at_ms`. What has ended is let go."""
-        if wake_at_ms is not None:
-            self.nothing_due_before_ms = min(self.nothing_due_before_ms, wake_at_ms)
+    def due_at(self, wake_at_ms: int | None) -> None:
+        """Something is due then."""
+        if wake_at_ms is not None and wake_at_ms < self.nothing_due_before_ms:
+            self.nothing_due_before_ms = wake_at_ms
+
+    def settle(self) -> None:
+        """All is written that was changed. What has ended is let go."""
         for pk in self._touched:
             live = self._workflows.get(pk)
             if live is None:

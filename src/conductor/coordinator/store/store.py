@@ -1,8 +1,9 @@
 """The SQLite file: the one truth. One thread writes; a caller is answered only after its effect is on disk.
 
 Callers hand over a function `fn(tx) -> value`. The writer takes all that are waiting, runs one after the other in one
-transaction, commits once for all of them, and only then answers (group commit). What one of them did wrong is undone
-for it alone. One that failed is run once more, carefully: then each workflow has a savepoint of its own.
+transaction, commits once for all of them, and only then answers (group commit). If one of them fails half-way, all is
+undone and run again, each with a savepoint of its own: what one did wrong is undone for it alone. One that fails there
+too is run once more, carefully: then each workflow has a savepoint.
 
     StoreError ─┬─ StoreRefused   the file is not ours, newer than us, damaged, or in use (file.py)
                 └─ StoreClosed    asked after close()
@@ -209,10 +210,10 @@ class Store:
             self._db.execute("BEGIN IMMEDIATE")
             now_ms = self._clock.wall_ms()
             changes = self._db.total_changes
-            for job in group:
-                self._run(job, notes, now_ms, alone=len(group) == 1)
-            if notes.ready and self.before_commit is not None:
-                self._grant(self.before_commit, notes, now_ms)
+            if not self._together(group, notes, now_ms):
+                notes = notes.of_failure()
+                self._one_by_one(group, notes, now_ms)
+            self._live.settle()
             self._db.execute("COMMIT")
             self.commits += 1
             self.committed_callers += len(group)
@@ -238,17 +239,59 @@ class Store:
             self.on_commit(notes)
         _answer(group)
 
+    def _together(self, group: list[_Job[Any]], notes: Notes, now_ms: int) -> bool:
+        """Run all, and write what they have changed at once. False: one failed half-way, and nothing has happened.
+
+        Nearly always all goes well, and nobody has to pay for being undone alone. One that is refused before it has
+        changed anything has its answer, and the others go on.
+        """
+        live = self._live
+        try:
+            for job in group:
+                live.changed = False
+                tx = Tx(self._db, self.ids, now_ms, live, alone=True)
+                try:
+                    job.value = job.fn(tx)
+                except ApiError as error:
+                    if live.changed:
+                        raise
+                    job.error = error
+                else:
+                    notes.merge(tx.notes)
+                    live.due_at(tx.notes.wake_at_ms)
+            if notes.ready and self.before_commit is not None:
+                self._grant(self.before_commit, notes, now_ms)
+            live.write(self._db)
+        except Exception as error:
+            if is_fault_of_file(error):
+                raise
+            live.discard()
+            self._db.execute("ROLLBACK")
+            self._db.execute("BEGIN IMMEDIATE")
+            for job in group:
+                job.value = job.error = None
+            return False
+        return True
+
+    def _one_by_one(self, group: list[_Job[Any]], notes: Notes, now_ms: int) -> None:
+        """The same with a savepoint for each: what one of them did wrong is undone for it alone.
+
+        Nobody is granted anything here: parked polls are rung after the commit.
+        """
+        for job in group:
+            self._run(job, notes, now_ms)
+
     def _count(self, notes: Notes, callers: int, seconds: float) -> None:
         self.commit_times.observe(seconds)
         self.group_sizes.observe(callers)
         if notes.counts:
             self.counts.add_all(notes.counts)
 
-    def _run(self, job: _Job[Any], notes: Notes, now_ms: int, *, alone: bool) -> None:
-        tx = self._attempt(job, now_ms, alone=alone)
+    def _run(self, job: _Job[Any], notes: Notes, now_ms: int) -> None:
+        tx = self._attempt(job, now_ms)
         if job.error is not None and tx.guarded and not isinstance(job.error, ApiError):
             job.error = None
-            tx = self._attempt(job, now_ms, careful=True, alone=alone)
+            tx = self._attempt(job, now_ms, careful=True)
         if isinstance(job.error, sqlite3.Error):
             # What this caller asked for is at fault: the others of the group go on.
             logger.error("a statement was refused", exc_info=job.error)
@@ -257,16 +300,19 @@ class Store:
             notes.merge(tx.notes)
 
     def _grant(self, grant: Callable[[Tx, Notes], None], notes: Notes, now_ms: int) -> None:
-        job = _Job(lambda tx: grant(tx, notes), None)
-        tx = self._attempt(job, now_ms)
-        if job.error is None:
-            notes.merge(tx.notes)
-        else:  # nobody was granted anything; those who wait are rung, and try for themselves
-            logger.error("parked polls could not be served", exc_info=job.error)
-            notes.granted = notes.of_failure().granted
+        """What has become ready is leased to parked polls. If that fails they are rung, and try for themselves."""
+        tx = Tx(self._db, self.ids, now_ms, self._live, alone=True)
+        try:
+            grant(tx, notes)
+        except Exception as error:
+            if not is_fault_of_file(error):
+                logger.error("parked polls could not be served", exc_info=error)
+            raise
+        notes.merge(tx.notes)
+        self._live.due_at(tx.notes.wake_at_ms)
 
-    def _attempt(self, job: _Job[Any], now_ms: int, *, careful: bool = False, alone: bool = False) -> Tx:
-        tx = Tx(self._db, self.ids, now_ms, self._live, careful=careful, alone=alone)
+    def _attempt(self, job: _Job[Any], now_ms: int, *, careful: bool = False) -> Tx:
+        tx = Tx(self._db, self.ids, now_ms, self._live, careful=careful)
         try:
             job.value = job.fn(tx)
             tx.finish()
@@ -276,7 +322,8 @@ class Store:
                 raise
             tx.undo()
             job.error = error
-        self._live.settle(tx.notes.wake_at_ms)
+        self._live.due_at(tx.notes.wake_at_ms)
+        self._live.settle()
         return tx
 
     # -- the readers ----------------------------------------------------------------------------------------------
