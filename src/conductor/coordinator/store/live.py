@@ -88,7 +88,7 @@ _IN_ORDER = [
 class LiveTask:
     """One attempt at a task: its row, its payload, and what of them is in the file."""
 
-    __slots__ = ("data", "name", "row", "state", "written_data", "written_row")
+    __slots__ = ("data", "lease_id", "name", "row", "state", "written_data", "written_row")
 
     def __init__(self, row: TaskRow, data: TaskData, name: str, *, is_new: bool = False) -> None:
         self.row = row
@@ -98,6 +98,8 @@ class LiveTask:
         #: As they are in the file; None: not yet.
         self.written_row = None if is_new else row
         self.written_data = None if is_new else data
+        #: The id of its last lease, if that was granted while the task was at hand.
+        self.lease_id: str | None = None
         #: As the decider reads it, made when it is first asked for.
         self.state: Any = None
 
@@ -202,11 +204,14 @@ class LiveWorkflow:
         self._sort(task)
 
     def _sort(self, task: LiveTask) -> None:
-        row = task.row
-        self.queued.pop(row.pk, None)
-        self.moving.pop(row.pk, None)
+        row, pk = task.row, task.row.pk
+        waits = not row.executed and _waits_for_others(row)
+        if waits and pk in self.queued:
+            return
+        self.queued.pop(pk, None)
+        self.moving.pop(pk, None)
         if not row.executed:
-            (self.queued if _waits_for_others(row) else self.moving)[row.pk] = task
+            (self.queued if waits else self.moving)[pk] = task
 
     # -- changing
 

@@ -65,7 +65,8 @@ def decide(
     if state.status != "RUNNING":
         return Decision()
     decider = Decider(Draft(state, now_ms, new_id), jitter)
-    decider.draft.answers.update(answers or {})
+    if answers:
+        decider.draft.answers.update(answers)
     decider.run()
     return decider.draft.finish()
 
@@ -130,7 +131,7 @@ class Decider:
             self.wake()
             self.switch_again()
         self.settle_all()
-        while self.running and not self.draft.spent and self.look_at_waiting():
+        while self.draft.open and self.may_go_on() and self.look_at_waiting():
             self.settle_all()
         if not self.running:
             return
@@ -148,9 +149,10 @@ class Decider:
     def settle_all(self) -> None:
         """Every task that has ended so far, and the loops that were reached meanwhile."""
         self.begin_loops()
-        while self.draft.ended and self.may_go_on():
-            for _ in range(len(self.draft.ended)):
-                self.settle(self.draft.ended.popleft())
+        ended = self.draft.ended
+        while ended and self.may_go_on():
+            for _ in range(len(ended)):
+                self.settle(ended.popleft())
                 if not self.may_go_on():
                     break
             self.begin_loops()
