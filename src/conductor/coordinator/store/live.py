@@ -9,20 +9,17 @@ from __future__ import annotations
 import mmap
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, MutableSequence, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Iterable, MutableSequence
+from itertools import compress
+from operator import ne
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import astuple
 
 from conductor.coordinator.store.rows import (
-    DATA_MOVES,
     DATA_WIDTH,
-    TASK_MOVES,
     TASK_WIDTH,
-    WORKFLOW_DATA_MOVES,
-    WORKFLOW_MOVES,
     WORKFLOW_WIDTH,
     TaskData,
     TaskRow,
@@ -45,44 +42,41 @@ MAX_FINISHED_TASKS = 1_000
 MAX_FACTS = 10_000
 MAX_FACT_BYTES = 24 * 1024 * 1024
 
-#: Statements, in the order in which they are run, and what each is run with.
+#: Statements, and what each is run with.
 _Values: TypeAlias = dict[str, list[Any]]
 
 
 class _Table:
-    """How the rows of one table are written: whole, or only what changes again and again."""
+    """How the rows of one table are written: a new one whole, of another what has changed."""
 
-    def __init__(self, name: str, row: type[Struct], moves: Sequence[str]) -> None:
-        keyless = "pk" not in row.__struct_fields__
-        self.insert = insert_of(name, row, *(("pk",) if keyless else ()))
-        self.update = update_of(name, row)
-        self.move = update_of(name, row, moves)
-        self.moved = attrgetter(*moves)
-        self.stays = attrgetter(*(field for field in row.__struct_fields__ if field not in moves))
-        self._keyless = keyless
+    def __init__(self, name: str, row: type[Struct]) -> None:
+        self._name = name
+        self._columns = row.__struct_fields__
+        self._keyless = "pk" not in self._columns
+        self._insert = insert_of(name, row, *(("pk",) if self._keyless else ()))
+        self._updates: dict[tuple[str, ...], str] = {}
 
     def collect(self, values: _Values, pk: int, row: Struct, written: Struct | None) -> None:
         """Add the statement that makes the row what it is now. `written`: as it is in the file; None: it is not."""
+        now = astuple(row)
         if written is None:
-            whole = astuple(row)
-            values[self.insert].append((pk, *whole) if self._keyless else whole)
-        elif self.stays(row) == self.stays(written):
-            values[self.move].append((*self.moved(row), pk))
-        else:
-            whole = astuple(row)
-            values[self.update].append((*(whole if self._keyless else whole[1:]), pk))
+            values.setdefault(self._insert, []).append((pk, *now) if self._keyless else now)
+            return
+        differs = list(map(ne, now, astuple(written)))
+        columns = tuple(compress(self._columns, differs))
+        if columns:
+            statement = self._updates.get(columns)
+            if statement is None:
+                statement = self._updates[columns] = update_of(self._name, columns)
+            values.setdefault(statement, []).append((*compress(now, differs), pk))
 
 
-_WORKFLOW = _Table("workflow", WorkflowRow, WORKFLOW_MOVES)
-_WORKFLOW_DATA = _Table("workflow_data", WorkflowData, WORKFLOW_DATA_MOVES)
-_TASK = _Table("task", TaskRow, TASK_MOVES)
-_TASK_DATA = _Table("task_data", TaskData, DATA_MOVES)
-#: A task refers to its workflow, so workflows are written first.
-_IN_ORDER = [
-    statement
-    for table in (_WORKFLOW, _WORKFLOW_DATA, _TASK, _TASK_DATA)
-    for statement in (table.insert, table.update, table.move)
-]
+_WORKFLOW = _Table("workflow", WorkflowRow)
+_WORKFLOW_DATA = _Table("workflow_data", WorkflowData)
+_TASK = _Table("task", TaskRow)
+_TASK_DATA = _Table("task_data", TaskData)
+#: A task of a workflow that is not at hand is written whole.
+_LOOSE_TASK = update_of("task", TaskRow.__struct_fields__[1:])
 
 
 class LiveTask:
@@ -391,18 +385,21 @@ class LiveSet:
             return
         dirty, self.dirty = self.dirty, {}
         loose, self.loose = self.loose, {}
-        values: _Values = {statement: [] for statement in _IN_ORDER}
+        # A task refers to its workflow, so workflows are written first.
+        workflows: _Values = {}
+        tasks: _Values = {}
         for live in dirty.values():
-            _collect(values, live, _WORKFLOW, _WORKFLOW_DATA)
+            _collect(workflows, live, _WORKFLOW, _WORKFLOW_DATA)
             for task in live.take_changed():
-                _collect(values, task, _TASK, _TASK_DATA)
+                _collect(tasks, task, _TASK, _TASK_DATA)
         for row in loose.values():
-            values[_TASK.update].append((*astuple(row)[1:], row.pk))
-        for statement, rows in values.items():
-            if len(rows) == 1:
-                db.execute(statement, rows[0])
-            elif rows:
-                db.executemany(statement, rows)
+            tasks.setdefault(_LOOSE_TASK, []).append((*astuple(row)[1:], row.pk))
+        for values in (workflows, tasks):
+            for statement, rows in values.items():
+                if len(rows) == 1:
+                    db.execute(statement, rows[0])
+                else:
+                    db.executemany(statement, rows)
 
     def discard(self) -> None:
         """What was done has failed: what it has touched is read again."""

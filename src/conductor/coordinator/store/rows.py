@@ -107,16 +107,6 @@ class WorkflowData(Struct, frozen=True):
     failed_task: int | None = None
 
 
-#: What of a row changes again and again. Most changes are to nothing else, and an update that names no other column
-#: leaves the indexes of the others alone.
-TASK_MOVES = (
-    "status", "executed", "poll_count", "started_ms", "updated_ms", "ended_ms", "callback_after_s", "worker_id",
-    "lease_no", "lease_until_ms", "ready_since_ms", "due_at_ms", "wake_at_ms", "former_workers",
-)  # fmt: skip
-DATA_MOVES = ("output", "reason", "reports")
-WORKFLOW_MOVES = ("status", "updated_ms", "ended_ms", "wake_at_ms", "last_task", "restless")
-WORKFLOW_DATA_MOVES = ("output", "reason", "failed_task")
-
 #: How many columns of a joined row belong to the task, to its payload, to the workflow.
 TASK_WIDTH = len(TaskRow.__struct_fields__)
 DATA_WIDTH = len(TaskData.__struct_fields__)
@@ -129,7 +119,9 @@ def insert_of(table: str, row: type[Struct], *key: str) -> str:
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - our own names
 
 
-def update_of(table: str, row: type[Struct], columns: Sequence[str] = ()) -> str:
-    """The statement that replaces all of a row but its key, or only some columns; the key is bound last."""
-    columns = columns or [name for name in row.__struct_fields__ if name != "pk"]
+def update_of(table: str, columns: Sequence[str]) -> str:
+    """The statement that replaces some columns of a row; the key is bound last.
+
+    One that names no other column leaves the indexes of the others alone.
+    """
     return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in columns)} WHERE pk = ?"  # noqa: S608 - our own names
