@@ -88,7 +88,9 @@ class Store:
         self.database = os.fspath(database)
         self._memory = self.database == MEMORY
         self._clock = clock
-        self._jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[list[_Job[Any]] | None] = queue.SimpleQueue()
+        #: Callers of each event loop that have come in this turn of it, and are handed over together.
+        self._coming: dict[asyncio.AbstractEventLoop, list[_Job[Any]]] = {}
         self._gate = threading.Lock()
         self._closed = False
         #: Called on the writer thread before a commit that makes tasks ready: parked polls get them with this commit.
@@ -133,8 +135,14 @@ class Store:
         `work` says how much there is to do, in steps of a workflow. With 0 it does not wait for a group that has much
         to do, but goes before it in a commit of its own: so workers work while their last reports are decided on.
         """
-        job = _Job(fn, asyncio.get_running_loop(), work)
-        self._put(job)
+        loop = asyncio.get_running_loop()
+        job = _Job(fn, loop, work)
+        with self._gate:
+            self._check_open()
+            coming = self._coming.setdefault(loop, [])
+            coming.append(job)
+        if len(coming) == 1:  # whoever else comes in this turn of the loop shares its commit
+            loop.call_soon(self._hand_over, loop)
         if tracing.tracer is None or not tracing.tracer.has_span():
             return await job.future  # type: ignore[no-any-return]
         with tracing.tracer.span("decide and commit"):
@@ -143,15 +151,16 @@ class Store:
     def call(self, fn: Callable[[Tx], T]) -> T:
         """The same for a caller that may block."""
         job = _Job(fn, None)
-        self._put(job)
+        with self._gate:
+            self._check_open()
+            self._jobs.put([job])
         return job.future.result()  # type: ignore[no-any-return]
 
     async def read(self, fn: Callable[[Tx], T]) -> T:
         """Run a read beside the writer, on the last commit."""
         if self._memory:
             return await self.write(fn)
-        if self._closed:
-            raise StoreClosed("the coordinator is closed")
+        self._check_open()
         if self._readers is None:
             self._readers = concurrent.futures.ThreadPoolExecutor(READERS, "coordinator-reader")
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, fn)
@@ -169,6 +178,9 @@ class Store:
             if self._closed:
                 return
             self._closed = True
+            for coming in self._coming.values():
+                self._jobs.put(coming)
+            self._coming.clear()
             self._jobs.put(None)
         self._thread.join()
         if self._readers is not None:
@@ -179,30 +191,34 @@ class Store:
 
     # -- the writer -----------------------------------------------------------------------------------------------
 
-    def _put(self, job: _Job[Any]) -> None:
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed("the coordinator is closed")
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._gate:
-            if self._closed:
-                raise StoreClosed("the coordinator is closed")
-            self._jobs.put(job)
+            coming = self._coming.pop(loop, None)
+            if coming is not None:
+                self._jobs.put(coming)
 
     def _write_forever(self) -> None:
         going = True
         while going:
-            first = self._jobs.get()
-            if first is None:
+            group = self._jobs.get()
+            if group is None:
                 return
-            group = [first]
             while len(group) < MAX_GROUP:
                 try:
-                    job = self._jobs.get_nowait()
+                    more = self._jobs.get_nowait()
                 except queue.Empty:
                     break
-                if job is None:
+                if more is None:
                     going = False
                     break
-                group.append(job)
-            for part in _parts_of(group):
-                self._commit(part)
+                group += more
+            for start in range(0, len(group), MAX_GROUP):
+                for part in _parts_of(group[start : start + MAX_GROUP]):
+                    self._commit(part)
 
     def _commit(self, group: list[_Job[Any]]) -> None:
         notes, began = Notes(), time.perf_counter()
