@@ -21,7 +21,6 @@ from conductor.coordinator.http.origins import Origins, check_content_type
 from conductor.coordinator.http.room import Room, Share
 from conductor.coordinator.limits import LARGE_BODY_BYTES, MAX_BODY_BYTES, MAX_JSON_VALUES
 from conductor.coordinator.store.store import StoreClosed, StoreError
-from conductor.tracing import current_traceparent
 from conductor.wire import VERDICT_HEADER
 
 logger = logging.getLogger(__name__)
@@ -211,7 +210,8 @@ class Request:
     def traceparent(self) -> str | None:
         """The trace that it belongs to: the span of this very request, or of whoever has sent it."""
         given = self.headers.get(b"traceparent")
-        return current_traceparent() or (None if given is None else given.decode("latin-1"))
+        span = None if tracing.tracer is None else tracing.current_traceparent()
+        return span or (None if given is None else given.decode("latin-1"))
 
     def json(self, wanted: type[T]) -> T:
         """The body as JSON of this shape; 400 says what is wrong and where."""
@@ -345,12 +345,16 @@ class App:
         return answer
 
     async def _answer(self, request: Request) -> Answer | None:
-        share = Share(self._room)
+        share = None
         try:
             route = self._admit(request)
             if request.method not in ("GET", "HEAD"):
                 limit = MAX_PUBLIC_BODY_BYTES if route.public else MAX_BODY_BYTES
-                request.body = await _read_body(request, limit, share)
+                if request.body_complete and request.body_bytes <= min(limit, UNASKED_BODY_BYTES):
+                    request.body = request.whole_body()  # as most are: it is here, and takes nobody's room
+                else:
+                    share = Share(self._room)
+                    request.body = await _read_body(request, limit, share)
             if tracing.tracer is not None and request.method != "GET" and not route.takes:
                 return await _traced(tracing.tracer, route, request)
             return await route.handler(request)
@@ -371,7 +375,8 @@ class App:
             logger.exception("%s %s failed", request.method, request.raw_path[:200].decode("latin-1"))
             return error_answer(ApiError(500, "internal error; the server's log has the details"))
         finally:
-            share.end()
+            if share is not None:
+                share.end()
 
     def _admit(self, request: Request) -> Route:
         """Its route, if it is to be answered at all. Nothing of the body was looked at for this."""
@@ -470,14 +475,13 @@ async def _read_body(request: Request, limit: int, share: Share) -> bytes:
     announced = int(request.headers.get(b"content-length", 0))
     if announced > limit:
         raise _too_large(limit)
-    if not request.body_complete or request.body_bytes > UNASKED_BODY_BYTES:
-        await share.grow(announced)
-        try:
-            async with asyncio.timeout(BODY_TIMEOUT_S):
-                await _whole_body(request, limit, share)
-        except TimeoutError:
-            late = f"the request body did not arrive within {BODY_TIMEOUT_S:.0f} s"
-            raise ApiError(408, late, closes=True) from None
+    await share.grow(announced)
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            await _whole_body(request, limit, share)
+    except TimeoutError:
+        late = f"the request body did not arrive within {BODY_TIMEOUT_S:.0f} s"
+        raise ApiError(408, late, closes=True) from None
     return request.whole_body()
 
 

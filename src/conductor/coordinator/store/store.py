@@ -95,8 +95,10 @@ class Store:
         self._closed = False
         #: Called on the writer thread before a commit that makes tasks ready: parked polls get them with this commit.
         self.before_commit: Callable[[Tx, Notes], None] | None = None
-        #: Called on the writer thread after each commit that has something to tell.
+        #: Told of each commit that has something to tell, before its callers are answered: on this event loop, or on
+        #: the writer's thread if there is none.
         self.on_commit: Callable[[Notes], None] = lambda _notes: None
+        self.told_on: asyncio.AbstractEventLoop | None = None
         self._file = DatabaseFile(self.database)
         self._db = self._file.db
         #: Random bytes that were made with the file.
@@ -251,9 +253,33 @@ class Store:
             for job in group:
                 job.error = StoreError(f"the database could not be written: {error}")
         self._live.trim()
-        if notes:
+        self._tell(notes, group)
+
+    def _tell(self, notes: Notes, group: list[_Job[Any]]) -> None:
+        """One wake-up per event loop, however many callers it has in the group."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Job[Any]]] = {}
+        if notes and self.told_on is not None:
+            by_loop[self.told_on] = []
+        elif notes:
             self.on_commit(notes)
-        _answer(group)
+        for job in group:
+            if job.loop is None:
+                job.resolve()
+            else:
+                by_loop.setdefault(job.loop, []).append(job)
+        for loop, jobs in by_loop.items():
+            news = notes if notes and loop is self.told_on else None
+            with contextlib.suppress(RuntimeError):  # that loop is closed: nobody is listening any more
+                loop.call_soon_threadsafe(self._answer, news, jobs)
+
+    def _answer(self, news: Notes | None, jobs: list[_Job[Any]]) -> None:
+        """On an event loop: what is new, then the answers of those who wait there."""
+        try:
+            if news is not None:
+                self.on_commit(news)
+        finally:
+            for job in jobs:
+                job.resolve()
 
     def _together(self, group: list[_Job[Any]], notes: Notes, now_ms: int) -> bool:
         """Run all, and write what they have changed at once. False: one failed half-way, and nothing has happened.
@@ -365,24 +391,6 @@ def _parts_of(group: list[_Job[Any]]) -> list[list[_Job[Any]]]:
         return [group]
     parts = [job for job in group if not job.work], [job for job in group if job.work]
     return [part for part in parts if part]
-
-
-def _answer(group: list[_Job[Any]]) -> None:
-    """One wake-up per event loop, however many callers it has in the group."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Job[Any]]] = {}
-    for job in group:
-        if job.loop is None:
-            job.resolve()
-        else:
-            by_loop.setdefault(job.loop, []).append(job)
-    for loop, jobs in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # that loop is closed: nobody is listening any more
-            loop.call_soon_threadsafe(_resolve_all, jobs)
-
-
-def _resolve_all(jobs: list[_Job[Any]]) -> None:
-    for job in jobs:
-        job.resolve()
 
 
 __all__ = ["Store", "StoreClosed", "StoreError", "StoreRefused", "is_fault_of_file"]

@@ -41,6 +41,7 @@ from conductor.coordinator.workflows.state import (
     TaskState,
     WorkflowState,
 )
+from conductor.wire import TERMINAL_TASK_STATUSES
 
 #: What a SUB_WORKFLOW task becomes when its workflow ends.
 _TASK_STATUS_AFTER = {"COMPLETED": "COMPLETED", "FAILED": "FAILED", "TERMINATED": "CANCELED", "TIMED_OUT": "TIMED_OUT"}
@@ -382,7 +383,7 @@ class Decider:
     def ending(self, node: Node) -> list[TaskState]:
         """A task that is over; behind a SWITCH, also the last one of the case it chose. Empty while one runs."""
         task = self.draft.task_of(node)
-        if task is None or not (task.terminal and task.executed):
+        if task is None or not (task.executed and task.status in TERMINAL_TASK_STATUSES):
             return []
         case = self.case_of(node, task)
         if not case:
@@ -563,7 +564,7 @@ class Decider:
 
     def workflow_output(self) -> dict[str, Any]:
         """As the definition's output parameters say; without any, the output of the task that came last."""
-        parameters = self.draft.state.definition.get("outputParameters")
+        parameters = self.plan.definition.get("outputParameters")
         if parameters:
             resolved: dict[str, Any] = resolve(parameters, Scope(self.draft))
             return resolved
@@ -572,7 +573,7 @@ class Decider:
 
     def failure_workflow(self, status: str, reason: str | None, task: TaskState | None) -> FailureWorkflow | None:
         """The workflow to start because this one failed, if its definition names one."""
-        name = self.draft.state.definition.get("failureWorkflow")
+        name = self.plan.definition.get("failureWorkflow")
         if isinstance(name, str) and name.startswith("$workflow.input."):  # Conductor's own way to say it
             name = self.draft.state.input.get(name.split(".")[2])
         else:
@@ -585,5 +586,5 @@ class Decider:
             "failureStatus": status,
             "failureTaskId": task.task_id if task else None,
         }
-        version = self.draft.state.definition.get("failureWorkflowVersion") or None
+        version = self.plan.definition.get("failureWorkflowVersion") or None
         return FailureWorkflow(name=name, input={**self.draft.state.input, **about}, version=version)
