@@ -117,6 +117,7 @@ class TaskQueue:
             lease_until_ms=lease_until_ms,
             started_ms=row.started_ms or now_ms,
             updated_ms=now_ms,
+            wake_at_ms=lease_until_ms,  # most often nothing else is due before
             former_workers=_with_former(row, worker_id),
         )
         held = with_wake(tx, held)
