@@ -36,6 +36,10 @@ BODY_TIMEOUT_S = 30.0
 UNASKED_BODY_BYTES = 64 * 1024
 
 _NO_MARKS = bytes(set(range(256)) - set(b',[{"'))
+#: Paths whose route is remembered, and how long one may be.
+KEPT_PATHS = 1024
+KEPT_PATH_BYTES = 200
+
 _JSON_TEXT = re.compile(rb'"[^"]*"?')
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -324,6 +328,7 @@ class App:
         self._origins = origins
         self._check_token = check_token
         self._room = Room()
+        self._paths: dict[tuple[str, bytes], tuple[Route, dict[str, str]]] = {}
         self._root = _Branch()
         for path, name in ABSENT.items():
             self._root.at(path).absent = name, path
@@ -386,7 +391,7 @@ class App:
         if request.hosts > 1:
             raise bad_request("a request has one Host header, not several")
         self._origins.check_host(request.http_version, headers)
-        route, request.params = self._find(method, request.raw_path)
+        route, request.params = self._found(method, request.raw_path)
         request.route = route
         if route.takes or method not in ("GET", "HEAD"):
             self._origins.check_page(headers)
@@ -396,6 +401,17 @@ class App:
             self._check_token(request)
         request.core = self._core
         return route
+
+    def _found(self, method: str, raw_path: bytes) -> tuple[Route, dict[str, str]]:
+        """The route of a path, and the values of its names. Clients ask for the same few again and again."""
+        known = self._paths.get((method, raw_path))
+        if known is None:
+            known = self._find(method, raw_path)
+            if len(raw_path) <= KEPT_PATH_BYTES:
+                if len(self._paths) >= KEPT_PATHS:
+                    self._paths.clear()
+                self._paths[method, raw_path] = known
+        return known
 
     def _find(self, method: str, raw_path: bytes) -> tuple[Route, dict[str, str]]:
         segments = _segments(raw_path)
