@@ -410,6 +410,7 @@ class LiveSet:
         self.loose.clear()
         self.forget_facts()
         self.nothing_due_before_ms = 0
+        self._last_task = self._last_workflow = 0  # nobody has heard of the keys that were given meanwhile
 
     def due_at(self, wake_at_ms: int | None) -> None:
         """Something is due then."""
@@ -444,7 +445,6 @@ class LiveSet:
     def clear(self) -> None:
         """The transaction has failed: nothing here can be trusted."""
         self._workflows.clear()
-        self._last_task = self._last_workflow = 0
         self.discard()
 
 
