@@ -1,4 +1,7 @@
-"""The rows of tasks and workflows, as the schema has them."""
+"""The rows of tasks and workflows, as the schema has them.
+
+They hold no lists or dicts, so that no circle can be made of them: the collector of garbage need not look at them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from msgspec import Struct
 from conductor.wire import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES
 
 
-class TaskRow(Struct, frozen=True):
+class TaskRow(Struct, frozen=True, gc=False):
     """The columns of `task`, in the order of the schema. `..._at_ms`, `..._until_ms` and `..._since_ms` are moments."""
 
     pk: int
@@ -55,7 +58,7 @@ class TaskRow(Struct, frozen=True):
         return self.status in TERMINAL_TASK_STATUSES
 
 
-class TaskData(Struct, frozen=True):
+class TaskData(Struct, frozen=True, gc=False):
     """The payload of a task: JSON as it is stored."""
 
     input: bytes
@@ -67,7 +70,7 @@ class TaskData(Struct, frozen=True):
     definition: bytes | None = None
 
 
-class WorkflowRow(Struct, frozen=True):
+class WorkflowRow(Struct, frozen=True, gc=False):
     """The columns of `workflow`, in the order of the schema."""
 
     pk: int
@@ -95,7 +98,7 @@ class WorkflowRow(Struct, frozen=True):
         return self.status in TERMINAL_WORKFLOW_STATUSES
 
 
-class WorkflowData(Struct, frozen=True):
+class WorkflowData(Struct, frozen=True, gc=False):
     """The payload of a workflow: JSON as it is stored."""
 
     input: bytes

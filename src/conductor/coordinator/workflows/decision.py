@@ -45,7 +45,7 @@ class FailureWorkflow(Struct, frozen=True, kw_only=True):
     version: int | None = None
 
 
-class Decision(Struct, kw_only=True):
+class Decision(Struct, kw_only=True, gc=False):
     """What comes next. False when nothing does."""
 
     #: New tasks in order. SCHEDULED ones of type SIMPLE go to the queue, the others are the decider's own.
