@@ -45,8 +45,8 @@ AT_THE_COORDINATOR = {
     "whole task, batches of 10": Cost(statements=9.1, commits=1.2, callbacks=6, blocks=30),
 }
 AT_THE_WORKER = {
-    "async def, 50 at once": Cost(requests=0.06, writes=0.08, callbacks=3.6, blocks=110),
-    "def, 10 at once": Cost(requests=0.4, writes=0.6, callbacks=6.2, blocks=110),
+    "async def, 50 at once": Cost(requests=0.04, writes=0.06, callbacks=2.4, blocks=20),
+    "def, 10 at once": Cost(requests=0.12, writes=0.18, callbacks=4.2, blocks=25),
 }
 
 

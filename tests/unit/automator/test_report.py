@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from automator.worker_fixture import KINDS, Events, Gate, lines, turn_loop, working
 from conductor.client.automator.async_task_runner import AsyncTaskRunner
-from conductor.client.automator.journal import Journal, read_entries
+from conductor.client.automator.journal import read_entries
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.authentication_settings import AuthenticationSettings
 from conductor.client.context.task_context import get_task_context
@@ -377,15 +377,15 @@ class TestTheEnd:
     async def test_a_disk_that_was_full_may_have_room_by_then(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        write, refused = Journal._write, list[int]()
+        write, refused = os.write, list[int]()
 
-        def full_at_first(self: Journal, data: bytes) -> None:
+        def full_at_first(file: int, data: bytes) -> int:
             if b"COMPLETED" in data and not refused:
                 refused.append(len(data))
                 raise OSError(28, "No space left on device")
-            write(self, data)
+            return write(file, data)
 
-        monkeypatch.setattr(Journal, "_write", full_at_first)
+        monkeypatch.setattr(os, "write", full_at_first)
         task_id = await self._lose(journal_enabled=True)
         assert refused
         said = lines(caplog, logging.CRITICAL)

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
     from conductor.client.http.models.task import Task
 
+#: Requests with reports under way, at most: what ends meanwhile travels together in the next. A lone one never waits.
+MOST_UNDER_WAY = 2
+#: But no report waits longer than this for the requests before it.
+LONGEST_WAIT_S = 0.05
 #: Reports in one request, at most, and their bytes.
 MAX_BATCH = 100
 MAX_BATCH_BYTES = 1_000_000
@@ -87,7 +91,11 @@ class Delivery:
         self.batches = False
         #: The largest body the server takes, in bytes; None while it has not said.
         self.max_body: int | None = None
-        self._tick: list[_Parcel] = []
+        #: What is sent next, and whether more of it may come in this tick.
+        self._waiting: list[_Parcel] = []
+        self._ticking = False
+        #: Ends the wait for those under way.
+        self._patience: asyncio.TimerHandle | None = None
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def deliver(self, body: bytes, wanted: Callable[[], bool] | None = None) -> ReportAnswer:
@@ -99,30 +107,46 @@ class Delivery:
         if self.max_body is not None and len(body) > self.max_body:
             return ReportAnswer(_TOO_LARGE, None, "not sent", max_body=self.max_body)
         if not self.batches:
+            self._before()
             return await self._send_alone(body, wanted)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[ReportAnswer] = loop.create_future()
-        if not self._tick:
-            loop.call_soon(self._send_tick)
-        self._tick.append(_Parcel(body, future, wanted))
+        if not self._ticking:
+            self._ticking = True
+            loop.call_soon(self._end_tick)
+        self._waiting.append(_Parcel(body, future, wanted))
         return await future
 
     async def _send_alone(self, body: bytes, wanted: Callable[[], bool] | None) -> ReportAnswer:
-        self._before()
         answer = read_answer(await self._api.send_report(body, wanted=wanted))
         if answer.max_body is not None:
             self.max_body = answer.max_body
         return answer
 
-    def _send_tick(self) -> None:
+    def _end_tick(self) -> None:
+        """What ended in this tick is written together, and sent together; at once, unless others are under way."""
+        self._ticking = False
         self._before()
-        tick, self._tick = self._tick, []
-        for batch in _batches_of(
-            tick, MAX_BATCH_BYTES if self.max_body is None else min(MAX_BATCH_BYTES, self.max_body)
-        ):
+        if len(self._under_way) < MOST_UNDER_WAY:
+            self._send_waiting()
+        elif self._patience is None:
+            self._patience = asyncio.get_running_loop().call_later(LONGEST_WAIT_S, self._send_waiting)
+
+    def _send_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        waiting, self._waiting = self._waiting, []
+        max_bytes = MAX_BATCH_BYTES if self.max_body is None else min(MAX_BATCH_BYTES, self.max_body)
+        for batch in _batches_of(waiting, max_bytes):
             sending = asyncio.ensure_future(self._send_batch(batch))
             self._under_way.add(sending)
-            sending.add_done_callback(self._under_way.discard)
+            sending.add_done_callback(self._answered)
+
+    def _answered(self, sending: asyncio.Task[None]) -> None:
+        self._under_way.discard(sending)
+        if self._waiting and not self._ticking:
+            self._send_waiting()
 
     async def _send_batch(self, batch: list[_Parcel]) -> None:
         """One request for many reports. Each gets its own answer; a failure of the request is a failure of each."""
@@ -163,11 +187,11 @@ class _Parcel(NamedTuple):
         return self.wanted is None or self.wanted()
 
 
-def _batches_of(tick: list[_Parcel], max_bytes: int) -> Iterator[list[_Parcel]]:
-    """Cut what ended in one tick into requests of a size that the server takes."""
+def _batches_of(waiting: list[_Parcel], max_bytes: int) -> Iterator[list[_Parcel]]:
+    """Cut what waits into requests of a size that the server takes."""
     batch: list[_Parcel] = []
     size = 1  # the brackets and commas count, too
-    for parcel in tick:
+    for parcel in waiting:
         if batch and (len(batch) >= MAX_BATCH or size + len(parcel.body) + 1 > max_bytes):
             yield batch
             batch, size = [], 1
@@ -186,6 +210,9 @@ class _AnswerBody(msgspec.Struct):
 
 _one_body = msgspec.json.Decoder(_AnswerBody)
 _bodies = msgspec.json.Decoder(list[_AnswerBody])
+#: What most parts of an answer say, and what that is read as.
+_AS_MOST = _AnswerBody(200, Verdict.COMMITTED.value)
+_COMMITTED = ReportAnswer(200, Verdict.COMMITTED, "")
 _raw_bodies = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -212,7 +239,7 @@ def read_answer(response: Response) -> ReportAnswer:
 def read_answers(response: Response, expected: int) -> list[ReportAnswer]:
     """The answers to a batch, in its order. One without a verdict that we know is none, and spoils no other."""
     try:
-        answers = [_read_part(body) for body in _bodies.decode(response.body)]
+        answers = [_COMMITTED if body == _AS_MOST else _read_part(body) for body in _bodies.decode(response.body)]
     except UNREADABLE:
         answers = _read_each(response)
     if len(answers) != expected:

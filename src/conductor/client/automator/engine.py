@@ -6,11 +6,12 @@ import asyncio
 import logging
 import os
 from collections.abc import Coroutine
-from functools import partial
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from conductor import tracing
-from conductor.client.automator.execute import CLEAN_UP_S, Executor
+from conductor.client.automator.execute import CLEAN_UP_S, UNKNOWN_PACE_S, Executor
+from conductor.client.automator.journal import Taken
 from conductor.client.automator.poll import Poller
 from conductor.client.automator.running_task import Stop
 from conductor.client.automator.task_trace import begin_trace
@@ -24,14 +25,12 @@ if TYPE_CHECKING:
     from conductor.client.automator.running_task import RunningTask
     from conductor.client.automator.session import Session
     from conductor.client.http.models.task import Task
-    from conductor.client.worker.outcome import TaskOutcome
     from conductor.client.worker.worker_interface import WorkerInterface
 
 logger = logging.getLogger(__name__)
 
-#: Tasks in hand at most, for each slot: one is executed, the report of one is on its way, and of one it is decided on.
-#: With two, server and worker would wait for each other in turns.
-MOST_IN_HAND = 3
+#: A task that was taken ahead and has no slot after this long is given back: others may have one.
+LONGEST_AHEAD_S = 1.0
 #: A registration that takes longer goes on in the background.
 REGISTRATION_S = 5.0
 #: A poll that was recalled and goes on is recalled again after this long.
@@ -50,6 +49,10 @@ class Engine:
         self._session = session
         self._events = session.events
         self._clock = session.clock
+        self._journal = session.journal
+        self._leases = session.leases
+        self._reporter = session.reporter
+        self._on_stop = self._stop
         self._executor = Executor(worker, self.config, session)
         self._poller = Poller(self.name, self.config, session)
         self._paused = self.config.paused
@@ -57,8 +60,9 @@ class Engine:
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()  # a slot came free, or pause, resume, stop
         self._polling: asyncio.Task[list[Grant]] | None = None
-        self._in_hand: dict[asyncio.Task[None], RunningTask | None] = {}
+        self._in_hand: set[RunningTask] = set()
         self._side: set[asyncio.Task[None]] = set()
+        self._watching: asyncio.Task[None] | None = None
         #: Slots held by functions that go on although they were stopped.
         self.stuck = 0
         #: Tasks that were given back unfinished at the end.
@@ -76,8 +80,12 @@ class Engine:
 
     @property
     def slots_in_use(self) -> int:
-        """Of those, the ones that leave no room for another: they are executed, or their reports have failed."""
-        return sum(running is None or not running.awaits_verdict for running in self._in_hand.values())
+        """Slots that are taken: by what is executed, or by what was executed and could not be reported."""
+        return min(self._unfinished(), self.config.thread_count)
+
+    def _unfinished(self) -> int:
+        """Of what is in hand, what leaves no room for another: all but those that wait for their first answer."""
+        return len([running for running in self._in_hand if not running.awaits_verdict])
 
     @property
     def paused(self) -> bool:
@@ -105,29 +113,22 @@ class Engine:
     async def run_once(self) -> int:
         """One poll, its tasks carried to their verdicts. Returns how many there were."""
         grants = [] if self._paused else await self._poller.poll(self.config.thread_count)
-        self._session.take(grants, self.config.worker_id)
-        await asyncio.gather(*(self.carry(grant) for grant in grants))
+        await asyncio.gather(*self._take(grants))
         return len(grants)
 
     async def _turn(self) -> None:
         """One poll, or one wait for a reason to poll."""
-        free = self._free_slots()
+        free = self._poller.room(self._unfinished(), len(self._in_hand), self._executor.pace_s)
         if free <= 0 or self._paused:
             # No timer here: at capacity nothing happens until something has ended.
             self._changed.clear()
             await self._changed.wait()
             return
-        grants = await self._poll(free)
-        self._session.take(grants, self.config.worker_id)
-        for grant in grants:
-            self._take(grant)
+        self._take(await self._poll(free))
+        if self._watching is None and self._takes_ahead():
+            self._watching = self._aside(self._watch_waiting())
         if self._poller.wait_s:
             await self._clock.wait(self._stopping, self._poller.wait_s)
-
-    def _free_slots(self) -> int:
-        """A server that is slow to answer reports is not asked for ever more tasks."""
-        slots = self.config.thread_count
-        return min(slots - self.slots_in_use, MOST_IN_HAND * slots - len(self._in_hand))
 
     async def _poll(self, free: int) -> list[Grant]:
         self._polling = asyncio.ensure_future(self._poller.poll(free))
@@ -136,69 +137,89 @@ class Engine:
         finally:
             self._polling = None
 
-    def _take(self, grant: Grant) -> None:
-        carrying = asyncio.get_running_loop().create_task(self.carry(grant))
-        self._in_hand[carrying] = None
-        carrying.add_done_callback(self._put_down)
+    def _take(self, grants: list[Grant]) -> list[asyncio.Task[None]]:
+        """Carry what a poll has brought. It is noted on disk first: should this process die, somebody gives it back."""
+        if not grants:
+            return []
+        config, loop = self.config, asyncio.get_running_loop()
+        if self._journal is not None:
+            now, now_ms = self._clock.monotonic(), self._clock.wall_ns() // 1_000_000
+            self._journal.take([Taken.of(grant, config.worker_id, now, now_ms) for grant in grants])
+        carrying = []
+        for grant in grants:
+            context = TaskContext(grant.task, config.worker_id, config.task_log_level)
+            running = self._leases.hold(grant, context, config)
+            self._in_hand.add(running)
+            running.carried_by = loop.create_task(self.carry(running, grant))
+            carrying.append(running.carried_by)
+        return carrying
 
-    def _put_down(self, carrying: asyncio.Task[None]) -> None:
-        self._in_hand.pop(carrying, None)
-        self._changed.set()
-        if not carrying.cancelled() and (error := carrying.exception()) is not None:
-            logger.error("A task of '%s' could not be carried to its end", self.name, exc_info=error)
+    def _takes_ahead(self) -> bool:
+        """Whether there is more to execute than there are slots."""
+        slots = self.config.thread_count
+        return len(self._in_hand) > slots and self._unfinished() > slots
 
-    async def carry(self, grant: Grant) -> None:
-        """One task, from its delivery to its verdict. The slot is free when the function has really returned."""
-        context = TaskContext(grant.task, self.config.worker_id, self.config.task_log_level)
-        running = self._session.leases.hold(grant, context, self.config)
-        traceparent = _taken_out(grant.task)
-        if self._tracer is not None:
-            waited_s = self._clock.monotonic() - grant.sent_at
-            running.trace = begin_trace(self._tracer, running.about, traceparent, waited_s)
+    async def _watch_waiting(self) -> None:
+        """Functions that were quick may hang from one moment to the next: then what waits behind them is not ours."""
         try:
-            self._note(running)
+            while self._takes_ahead():
+                await self._clock.sleep(LONGEST_AHEAD_S)
+                until = self._clock.monotonic() - LONGEST_AHEAD_S
+                waited = [running for running in self._in_hand if running.began <= until]
+                late = [running for running in waited if self._executor.take_back(running)]
+                if late:
+                    self._executor.pace_s = UNKNOWN_PACE_S
+                    text = "%d tasks of '%s' were taken ahead, found no free slot, and are handed back"
+                    logger.warning(text, len(late), self.name)
+                for running in late:
+                    running.stop(Stop.NO_SLOT, Stop.NO_SLOT.value)
+        finally:
+            self._watching = None
+
+    async def carry(self, running: RunningTask, grant: Grant) -> None:
+        """One task, from its delivery to its verdict. The slot is free when the function has really returned."""
+        try:
+            traceparent = grant.task.traceparent
+            if tracing.INPUT_KEY in grant.task.input_data:
+                traceparent = _taken_out(grant.task)
+            if self._tracer is not None:
+                waited_s = self._clock.monotonic() - grant.sent_at
+                running.trace = begin_trace(self._tracer, running.about, traceparent, waited_s)
             if running.doubtful:
                 await running.certain()
             if running.stopped is not None:
                 await self._end_early(running)
                 return
-            outcome = await self._execute(running) if grant.instead is None else grant.instead(context)
+            if grant.instead is None:
+                running.on_stop = self._on_stop
+                outcome = await self._executor.run(running)
+                if running.ending is not None:
+                    running.returned.set()
+                    await asyncio.wait({running.ending})
+            else:
+                outcome = grant.instead(running.context)
             if outcome is not None:
-                self._free_slot(running)
-                await self._report(outcome, running)
+                # The function has returned. A coordinator is asked for more while the report is under way.
+                running.awaits_verdict = self._session.leasing
+                self._changed.set()
+                if running.trace is None:
+                    await self._reporter.send(outcome, running)
+                else:
+                    with running.trace.report():
+                        await self._reporter.send(outcome, running)
+        except Exception:
+            logger.exception("A task of '%s' could not be carried to its end", self.name)
         finally:
-            self._session.leases.release(running)
-        self._session.put_down(grant.task)
-
-    async def _report(self, outcome: TaskOutcome, running: RunningTask) -> None:
-        if running.trace is None:
-            await self._session.reporter.send(outcome, running)
-            return
-        with running.trace.report():
-            await self._session.reporter.send(outcome, running)
-
-    def _note(self, running: RunningTask) -> None:
-        running.carried_by = asyncio.current_task()
-        if running.carried_by in self._in_hand:
-            self._in_hand[running.carried_by] = running
-
-    async def _execute(self, running: RunningTask) -> TaskOutcome | None:
-        running.on_stop = partial(self._stop, running)
-        outcome = await self._executor.run(running)
-        if running.ending is not None:
-            running.returned.set()
-            await asyncio.wait({running.ending})
-        return outcome
-
-    def _free_slot(self, running: RunningTask) -> None:
-        """The function has returned. A coordinator is asked for more while the report is under way."""
-        running.awaits_verdict = self._session.leasing
-        self._changed.set()
+            self._leases.release(running)
+            self._in_hand.discard(running)
+            self._changed.set()
 
     def _stop(self, running: RunningTask) -> None:
         """The work must stop. Its function may be slow to obey, or never do it: the last word is said beside it."""
         if running.on_loop and running.carried_by is not None:
             running.carried_by.cancel()
+        else:
+            self._executor.take_back(running)
         running.returned = asyncio.Event()
         running.ending = self._aside(self._end_beside(running))
 
@@ -206,7 +227,7 @@ class Engine:
         try:
             await self._end_early(running)
         finally:
-            self._session.leases.release(running)
+            self._leases.release(running)
         self._changed.set()
         if running.returned.is_set():
             return
@@ -221,7 +242,8 @@ class Engine:
             self.handed_back += 1
         outcome = await self._executor.stopped(running)
         if outcome is not None:
-            await self._report(outcome, running)
+            with nullcontext() if running.trace is None else running.trace.report():
+                await self._reporter.send(outcome, running)
         self._session.put_down(running.task)
 
     async def _outlast(self, running: RunningTask) -> None:
@@ -292,33 +314,38 @@ class Engine:
             self._changed.clear()
             await self._changed.wait()
 
-    def _unsaid(self) -> list[asyncio.Task[None]]:
+    def _unsaid(self) -> list[RunningTask]:
         """What is in hand and has no verdict yet. A function that goes on after that is nobody's any more."""
-        return [carrying for carrying, running in self._in_hand.items() if running is None or not running.is_over()]
+        return [running for running in self._in_hand if not running.is_over()]
 
     async def hand_back(self) -> None:
         """The time is over: give back what has not returned, and wait for the answers to that."""
-        await asyncio.sleep(0)  # what was taken in this very moment gets its lease first
-        for running in self._in_hand.values():
-            if running is not None and running.stopped is None:
+        for running in list(self._in_hand):
+            if running.stopped is None:
                 running.stop(Stop.SHUTDOWN, Stop.SHUTDOWN.value)
         await self.finish()
 
     async def leave(self) -> None:
         """Break off what is still in hand, and say nothing about it: the journal knows it."""
         unsaid = self._unsaid()
-        for carrying in unsaid:
-            running = self._in_hand[carrying]
-            if running is not None:
-                running.stop(Stop.LOST, "worker stopped at once")
-            carrying.cancel()
+        carrying = [running.carried_by for running in unsaid if running.carried_by is not None]
+        for running in unsaid:
+            running.stop(Stop.LOST, "worker stopped at once")
+        for task in carrying:
+            task.cancel()
         for speaking in self._side:
             speaking.cancel()
-        if unsaid:
-            await asyncio.wait(unsaid, timeout=CLEAN_UP_S)
+        if carrying:
+            await asyncio.wait(carrying, timeout=CLEAN_UP_S)
+        for running in unsaid:
+            self._leases.release(running)  # where it was broken off before it began, nobody has
+            if running.carried_by is not None and running.carried_by.done():
+                self._in_hand.discard(running)
 
     def close(self) -> None:
         """Let go of the threads, after the last task."""
+        if self._watching is not None:
+            self._watching.cancel()
         self._executor.close()
 
     def stopped(self) -> None:
@@ -326,8 +353,6 @@ class Engine:
         self._events.emit(WorkerStopped, self.name, self.config.worker_id, self.handed_back)
 
 
-def _taken_out(task: Task) -> object:
+def _taken_out(task: Task) -> Any:
     """The trace that a task belongs to. Where a plain server carries it in the input, no function sees it there."""
-    given = task.input_data
-    inside = given.pop(tracing.INPUT_KEY, None) if given and tracing.INPUT_KEY in given else None
-    return task.traceparent or inside
+    return task.traceparent or task.input_data.pop(tracing.INPUT_KEY)

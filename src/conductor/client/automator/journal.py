@@ -19,6 +19,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import msgspec
@@ -26,7 +27,10 @@ import msgspec
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_result_status import TaskResultStatus
 from conductor.machine import try_lock, writable_by_others
-from conductor.wire import TERMINAL_TASK_STATUSES
+from conductor.wire import DEFAULT_RESPONSE_TIMEOUT_S, TERMINAL_TASK_STATUSES
+
+if TYPE_CHECKING:
+    from conductor.client.automator.grant import Grant
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +77,21 @@ class Taken(msgspec.Struct, frozen=True):
     #: When its lease is over, in epoch milliseconds.
     until_ms: int
     lease_id: str | None = None
+
+    @classmethod
+    def of(cls, grant: Grant, worker_id: str, now: float, now_ms: int) -> Taken:
+        """What is noted of a task that a poll has brought."""
+        task = grant.task
+        held_s = float(task.response_timeout_seconds or DEFAULT_RESPONSE_TIMEOUT_S)
+        return cls(
+            task_id=task.task_id,
+            workflow_instance_id=task.workflow_instance_id,
+            task_type=task.task_def_name or task.task_type,
+            worker_id=worker_id,
+            poll_count=task.poll_count,
+            until_ms=now_ms + int((grant.sent_at + held_s - now) * 1000),
+            lease_id=task.lease_id,
+        )
 
     def hand_back(self, now_ms: int, reason: str = PROCESS_DIED) -> Entry:
         """The report that gives it back. Whoever makes it makes the same one: sent twice, it counts once."""
@@ -234,7 +253,9 @@ class Journal:
     def _put_all(self, entries: list[Entry]) -> bool:
         if not self._append(*map(_ResultRecord, entries)):
             return False
-        self._mend()
+        if self._broken:
+            self._broken = False
+            logger.warning("The result journal %s is written again", self.path)
         return True
 
     def take(self, tasks: list[Taken]) -> None:
@@ -265,23 +286,20 @@ class Journal:
         if not self.keeps(entry):
             self.put_down(entry.task_id, entry.poll_count)
             return
-        self._forget(entry)
+        del self._contents.results[entry.report_id]
+        self._unstruck.append(_StrikeRecord(entry.report_id))
         self.flush()
 
     def strike_soon(self, entry: Entry) -> None:
         """As `strike`, at the end of this tick: should the process die before, the server knows the report already."""
-        if not self.keeps(entry):
+        # What has its verdict is not written anew either.
+        if self._contents.results.pop(entry.report_id, None) is None:
             self.strike(entry)
             return
-        self._forget(entry)
+        self._unstruck.append(_StrikeRecord(entry.report_id))
         if not self._flushing:
             self._flushing = True
             asyncio.get_running_loop().call_soon(self.flush)
-
-    def _forget(self, entry: Entry) -> None:
-        record = _StrikeRecord(entry.report_id)
-        self._contents.apply(record)  # what has its verdict is not written anew either
-        self._unstruck.append(record)
 
     async def sync(self) -> None:
         """Make sure that what was put down survives the machine, too."""
@@ -328,7 +346,7 @@ class Journal:
         """These records, after the verdicts that wait, with one write. False: not on disk, and that has been said."""
         if self._file is None:
             return False
-        frame = b"".join(map(_frame, [*self._unstruck, *records]))
+        frame = b"".join([_frame(record) for record in (*self._unstruck, *records)])
         try:
             if not self._in_place():
                 self._go_on_elsewhere()
@@ -336,7 +354,11 @@ class Journal:
                 self._tidy()
             if self._size + len(frame) > self._max_bytes and any(map(_takes_room, records)):
                 raise OSError(27, f"it has reached its limit of {self._max_bytes} bytes")
-            self._write(frame)
+            written = os.write(self._file, frame)
+            if written != len(frame):  # a full disk may take half a record
+                os.ftruncate(self._file, self._size)
+                raise OSError(28, "No space left on device")
+            self._size += written
         except OSError as error:
             self._break(error)
             return False
@@ -354,20 +376,12 @@ class Journal:
             self._size = 0
             self._unstruck.clear()
 
-    def _write(self, data: bytes) -> None:
-        assert self._file is not None  # noqa: S101
-        written = os.write(self._file, data)
-        if written != len(data):  # a full disk may take half a record
-            os.ftruncate(self._file, self._size)
-            raise OSError(28, "No space left on device")
-        self._size += written
-
     def _in_place(self) -> bool:
         """Whether our file is still where others look for it."""
         assert self._file is not None  # noqa: S101
         ours = os.fstat(self._file)
         try:
-            there = self.path.stat()
+            there = os.stat(self.path)  # noqa: PTH116 (for each write; the method takes three times as long)
         except FileNotFoundError:
             return False
         return (there.st_ino, there.st_dev) == (ours.st_ino, ours.st_dev)
@@ -413,11 +427,6 @@ class Journal:
                 error,
             )
         self._broken = True
-
-    def _mend(self) -> None:
-        if self._broken:
-            self._broken = False
-            logger.warning("The result journal %s is written again", self.path)
 
 
 def _create(path: Path) -> int:

@@ -106,10 +106,11 @@ class LeaseKeeper:
     def _bring_news_forward(self, running: RunningTask) -> None:
         """The task has something to say; called on its own thread, once until that is looked at."""
         with self._lock:
-            if running.released or running.news.over:
+            if running.released or running.context.closed:
                 return
-            if running.news.at == math.inf:
-                running.news.at = self._clock.monotonic() + NEWS_S
+            news = running.news
+            if news.at == math.inf:
+                news.at = self._clock.monotonic() + NEWS_S
             self._slots.get(self._held[running], set()).discard(running)
             self._put(running, running.look_at(), self._clock.monotonic())
 
@@ -172,7 +173,7 @@ class LeaseKeeper:
             reason = f"the task ran longer than its timeout of {running.timeout_s:g} s"
             self._on_workers_loop(lambda: running.stop(Stop.TIMED_OUT, reason))
             running.context.cancel(reason)  # as in `_lose`
-        has_news = running.may_tell and now >= running.news.at
+        has_news = running.said is not None and now >= running.said.at and running.may_tell
         if running.beating and (now >= running.beat_at or (has_news and running.task.lease_id is not None)):
             running.beat_at = math.inf  # until this one is answered
             self._go(self._beat(running))
@@ -201,7 +202,7 @@ class LeaseKeeper:
         news, again_s = running.news, NEWS_S
         try:
             for line in news.lines()[:MAX_LOG_REQUESTS]:
-                if running.is_over() or news.over:
+                if running.is_over() or running.context.closed:
                     break
                 await self._connection().log(running, line.log)
                 news.heard(Said([line], None))
@@ -255,8 +256,8 @@ class LeaseKeeper:
     def _extend(self, running: RunningTask, sent_at: float) -> None:
         running.deadline = max(running.deadline, sent_at + running.response_timeout_s)
         running.beat_at = sent_at + running.next_beat_s()
-        if running.news.more() and running.news.at == math.inf:
-            running.news.at = self._clock.monotonic() + NEWS_S  # there were too many for one heartbeat
+        if running.said is not None and running.said.at == math.inf and running.said.more():
+            running.said.at = self._clock.monotonic() + NEWS_S  # there were too many for one heartbeat
         if running.doubtful:
             self._on_workers_loop(running.confirm)
         if self._events.has_listeners(TaskLeaseExtended):

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+#: Tasks in hand at most, for each that is executed: the report of one is on its way, and of one it is decided on. With
+#: two, server and worker would wait for each other in turns.
+MOST_IN_HAND = 3
+#: A worker whose tasks are short takes as many at once as it works off in this time, but not more than that many; a
+#: request for each handful would cost the server more than the tasks do.
+AHEAD_S, MOST_AHEAD = 0.005, 100
 #: The wait after the first empty poll; it doubles up to the poll interval.
 FIRST_EMPTY_WAIT_S = 0.001
 #: Refused polls (401, 403) wait at most this long.
@@ -78,12 +84,28 @@ class Poller:
         self._failed = Backoff(2.0, FAILED_CAP_S, jitter=JITTER)
         #: Tasks in one answer at most: fewer after one that was too large to be read.
         self._most = MAX_POLL_COUNT
+        #: Whether the last poll brought all that it asked for: then there is more.
+        self.more_wait = False
         #: Seconds to wait before the next poll.
         self.wait_s = 0.0
         #: Whether the poll under way is a long one that holds no task but may bring one.
         self.parked = False
         #: Set while no more tasks are wanted: the poll under way is then the last.
         self.quiet = False
+
+    def room(self, unfinished: int, in_hand: int, pace_s: float) -> int:
+        """How many tasks to ask for now, when so many are not finished, and so many in hand: what fills the slots.
+
+        A server that is slow to answer reports is not asked for ever more. A coordinator with a long queue is asked for
+        more than the slots take, if each task takes next to no time: then no sooner than half of them are done.
+        """
+        most = slots = self._config.thread_count
+        if pace_s < AHEAD_S and self.more_wait and self._session.leasing:
+            done_ahead = slots * AHEAD_S  # seconds of work in that time
+            most = max(slots, int(done_ahead / pace_s) if pace_s * MOST_AHEAD > done_ahead else MOST_AHEAD)
+            if most > slots and unfinished > most // 2:
+                return 0
+        return min(most - unfinished, MOST_IN_HAND * most - in_hand)
 
     async def poll(self, free: int) -> list[Grant]:
         """Ask for up to `free` tasks. Never raises for anything a server or a network may do."""
@@ -131,7 +153,8 @@ class Poller:
         return first
 
     async def _ask(self, count: int, timeout_ms: int, *, api: AsyncTaskResourceApi | None = None) -> list[Grant]:
-        self._events.emit(PollStarted, self._task_type, self._config.worker_id, count)
+        if PollStarted in self._events.heard:
+            self._events.emit(PollStarted, self._task_type, self._config.worker_id, count)
         sent_at = self._clock.monotonic()
         try:
             polled = await (api or self._session.api).poll_batch(
@@ -161,11 +184,13 @@ class Poller:
             return []
         if refused:
             logger.warning("Poll for '%s' brought %s", self._task_type, refused)
+        self.more_wait = len(grants) >= count
         self._on_answer(len(grants), took)
         return grants
 
     def _on_answer(self, received: int, took_s: float) -> None:
-        self._events.emit(PollCompleted, self._task_type, took_s * 1000, received)
+        if PollCompleted in self._events.heard:
+            self._events.emit(PollCompleted, self._task_type, took_s * 1000, received)
         if self._failed.count or self._refused.count:
             troubles = self._failed.reset() + self._refused.reset()
             logger.info("Polling for '%s' works again after %d failed polls", self._task_type, troubles)

@@ -43,12 +43,10 @@ class Said(NamedTuple):
 
 
 class News:
-    """The news of one task. `close`, `answered`: on the workers' event loop; the rest on the thread of the leases."""
+    """The news of one task. `answered`: on the workers' event loop; the rest on the thread of the leases."""
 
     #: When it is to be sent.
     at = math.inf
-    #: Whether the report has the word.
-    over = False
     _answered: Future[None] | None = None
     _output_told = _NOTHING
     _tells_logs = True
@@ -69,9 +67,9 @@ class News:
 
     def begin(self) -> bool:
         """It is about to be sent. False: the report has the word."""
-        # Here `_answered` is set before `over` is read; `close` does it the other way round. One sees the other.
+        # Here `_answered` is set before `closed` is read; who reports does it the other way round. One sees the other.
         self._answered = Future()
-        if self.over:
+        if self._context.closed:
             self.end()
             return False
         self.at = math.inf
@@ -83,11 +81,6 @@ class News:
         answered, self._answered = self._answered, None
         if answered is not None:
             answered.set_result(None)
-
-    def close(self) -> bool:
-        """The report is next. True: some news is under way, and to be waited for, so that no line is told twice."""
-        self.over = True
-        return self.under_way
 
     async def answered(self) -> None:
         """Wait for the answer to what is under way."""

@@ -70,11 +70,14 @@ class Reporter:
     async def send(self, outcome: TaskOutcome, running: RunningTask) -> None:
         """Report until a verdict, or until all attempts have failed: then the journal takes over."""
         if running.lost:
+            if self._journal is not None:
+                self._journal.put_down(running.task.task_id, running.task.poll_count)
             return
-        further_logs = _cut_logs(outcome.result) if running.task.lease_id is None else []
+        further_logs = _cut_logs(outcome.result) if running.task.lease_id is None and outcome.result.logs else []
         report = _Report(outcome, running, self._journal, self._events, self._clock)
-        running.reported_as = report.entry.status
-        running.call_on_stop(report.strike_if_lost)
+        running.on_stop = self._strike_if_lost
+        if running.stopped is not None:
+            self._strike_if_lost(running)
         if further_logs:
             report.write()
             await self._send_logs(further_logs, running)
@@ -84,14 +87,16 @@ class Reporter:
         for attempt in range(1, running.config.update_attempts + 1):
             failure: Exception
             try:
-                answer = await self._delivery.deliver(report.entry.body, lambda: not running.lost)
-                if answer.too_large and not (report.shrunk or running.lost):
-                    report.shrink(answer)
-                    answer = await self._delivery.deliver(report.entry.body, lambda: not running.lost)
-                verdict = answer.judgement
+                answer = await self._delivery.deliver(running.entry.body, running.is_ours)
+                verdict = answer.verdict
+                if verdict is None:
+                    if answer.too_large and not (report.shrunk or running.lost):
+                        report.shrink(answer)
+                        answer = await self._delivery.deliver(running.entry.body, running.is_ours)
+                    verdict = answer.judgement
                 if verdict is not None:
-                    if answer.verdict is None and verdict is Verdict.COMMITTED and self._unsure(report.entry, running):
-                        verdict = await self._read_back(report.entry)
+                    if answer.verdict is None and verdict is Verdict.COMMITTED and self._unsure(running):
+                        verdict = await self._read_back(running.entry)
                     report.judged(verdict, answer.message, inferred=answer.verdict is None)
                     return
                 failure = NoVerdict(answer)
@@ -120,10 +125,15 @@ class Reporter:
             return min(answer.retry_after_s, MAX_RETRY_AFTER_S)
         return running.config.update_retry_delay_seconds * attempt * random.uniform(1.0, 1.0 + JITTER)
 
-    def _unsure(self, entry: Entry, running: RunningTask) -> bool:
+    def _strike_if_lost(self, running: RunningTask) -> None:
+        """Lost for good while an attempt is under way: should this process die now, nobody shall send it again."""
+        if running.lost and self._journal is not None:
+            self._journal.strike_soon(running.entry)
+
+    def _unsure(self, running: RunningTask) -> bool:
         """A plain server says yes to late reports, too: one that may have been late is looked at again."""
         late = self._clock.monotonic() >= running.deadline
-        return entry.terminal and (late or running.config.verify_reports)
+        return running.entry.terminal and (late or running.config.verify_reports)
 
     async def _read_back(self, entry: Entry) -> Verdict:
         """Ask a plain server what became of a report: is the task as we left it, or somebody else's?"""
@@ -156,6 +166,11 @@ def _cut_logs(result: TaskResult) -> list[TaskExecLog]:
 class _Report:
     """One report: how it travels, where it is kept, how often it was sent, and its words to the world."""
 
+    #: Whether it stands in for one that was too large.
+    shrunk = False
+    _failures = 0
+    _cause: Exception | None = None
+
     def __init__(
         self,
         outcome: TaskOutcome,
@@ -169,20 +184,12 @@ class _Report:
         self._events = events
         self._clock = clock
         self._started = clock.monotonic()
-        self.entry = _entry(outcome, running, clock.wall_ms())
+        running.entry = _entry(outcome, running, clock.wall_ns() // 1_000_000)
+        running.reported_as = running.entry.status
         #: Where it is kept until its verdict, from before it is sent; None: in memory only.
         self._journal = journal
         if journal is not None:
-            journal.put_soon(self.entry)
-        #: Whether it stands in for one that was too large.
-        self.shrunk = False
-        self._failures = 0
-        self._cause: Exception = ConductorError("no attempt was made")
-
-    def strike_if_lost(self) -> None:
-        """Lost for good while an attempt is under way: should this process die now, nobody shall send it again."""
-        if self._running.lost and self._journal is not None:
-            self._journal.strike_soon(self.entry)
+            journal.put_soon(running.entry)
 
     def write(self) -> None:
         """Have it on disk now, and not only before it is sent."""
@@ -191,12 +198,13 @@ class _Report:
 
     def shrink(self, answer: ReportAnswer) -> None:
         """It is too large for the server, which has read nothing of it: say that, in its place."""
-        large, self.entry, self.shrunk = self.entry, too_large(self.entry, answer), True
-        self._running.reported_as = self.entry.status
-        self._result = TaskResult.decode(self.entry.body)
-        logger.error("Task %s: %s", self.entry.task_id, self._result.reason_for_incompletion)
+        running, large = self._running, self._running.entry
+        running.entry, self.shrunk = too_large(large, answer), True
+        running.reported_as = running.entry.status
+        self._result = TaskResult.decode(running.entry.body)
+        logger.error("Task %s: %s", large.task_id, self._result.reason_for_incompletion)
         if self._journal is not None:
-            self._journal.put_soon(self.entry)
+            self._journal.put_soon(running.entry)
             self._journal.strike(large)
 
     async def make_safe(self) -> None:
@@ -208,7 +216,7 @@ class _Report:
         """Whether it is on disk. A disk that was full when it was first written may have room by now."""
         if self._journal is None or self._running.lost:
             return False
-        return self._journal.keeps(self.entry) or self._journal.put(self.entry)
+        return self._journal.keeps(self._running.entry) or self._journal.put(self._running.entry)
 
     def failed(self, cause: Exception, attempt: int, delay_s: float | None) -> None:
         """An attempt failed."""
@@ -219,27 +227,36 @@ class _Report:
 
     def given_up(self) -> None:
         """All attempts failed: what is in the journal is sent again in the background."""
-        task_id, attempts, label = self.entry.task_id, self._failures, self._running.label
-        kept = self._is_kept()
+        entry, attempts, label = self._running.entry, self._failures, self._running.label
+        task_id, kept = entry.task_id, self._is_kept()
+        cause = self._cause or ConductorError("no attempt was made")
         if self._journal is not None and kept:
             text = "Task update failed after %d attempts; the result of task_id=%s waits in %s and is sent again %s"
             logger.error(text, attempts, task_id, self._journal.path, label)
         else:
             text = "Task update failed after %d attempts. Task result LOST for task_id=%s %s"
             logger.critical(text, attempts, task_id, label)
-        self._events.emit(TaskUpdateFailure, *self._running.about, self._cause, attempts, self._result, journaled=kept)
-        if self._journal is not None and kept:
-            self._journal.wait_for_redelivery(self.entry)
+        self._events.emit(TaskUpdateFailure, *self._running.about, cause, attempts, self._result, journaled=kept)
+        if self._journal is None:
+            return
+        if kept:
+            self._journal.wait_for_redelivery(entry)
+        else:
+            self._journal.put_down(task_id, entry.poll_count)
 
     def judged(self, verdict: Verdict, message: str, *, inferred: bool = True) -> None:
         """There is a verdict: the worker's last word on the task, too."""
+        running = self._running
+        running.on_stop = None
         if self._journal is not None:
-            self._journal.strike_soon(self.entry)
+            self._journal.strike_soon(running.entry)
         if verdict is not Verdict.COMMITTED or logger.isEnabledFor(logging.DEBUG):
             self._log(verdict, message)
+        if TaskUpdateCompleted not in self._events.heard:
+            return
         self._events.emit(
             TaskUpdateCompleted,
-            *self._running.about,
+            *running.about,
             verdict,
             inferred=inferred,
             attempts=self._failures + 1,
@@ -248,7 +265,7 @@ class _Report:
         )
 
     def _log(self, verdict: Verdict, message: str) -> None:
-        task_id, label = self.entry.task_id, self._running.label
+        task_id, label = self._running.task.task_id, self._running.label
         if verdict is Verdict.COMMITTED:
             logger.debug("Updated task %s successfully %s", task_id, label)
         elif verdict is Verdict.CANCELLED:
@@ -264,7 +281,7 @@ def _label_of(entry: Entry) -> str:
 def _entry(outcome: TaskOutcome, running: RunningTask, now_ms: int) -> Entry:
     """The report as it travels and as it is kept."""
     task, result = running.task, outcome.result
-    result.report_id = _new_report_id()
+    result.report_id = f"{_process_part}-{next(_numbers)}"
     result.lease_id = task.lease_id
     result.extend_lease = False  # what a function returns is a result, never a heartbeat
     return Entry(
@@ -294,7 +311,7 @@ def too_large(entry: Entry, answer: ReportAnswer) -> Entry:
         reason_for_incompletion=f"the result of {len(entry.body)} bytes is over the server's limit{limit}{said}: "
         "keep large data elsewhere and return where it is"[:MAX_REASON_CHARS],
         lease_id=head.lease_id,
-        report_id=_new_report_id(),
+        report_id=f"{_process_part}-{next(_numbers)}",
     )
     return msgspec.structs.replace(
         entry, report_id=report.report_id, status=str(report.status), body=_encoder.encode(report)
@@ -308,10 +325,6 @@ class _Head(msgspec.Struct, rename="camel"):
 
 
 _head = msgspec.json.Decoder(_Head)
-
-
-def _new_report_id() -> str:
-    return f"{_process_part}-{next(_numbers)}"
 
 
 def _encoded(result: TaskResult, output: bytes) -> bytes:

@@ -16,8 +16,9 @@ from conductor.wire import DEFAULT_RESPONSE_TIMEOUT_S
 
 if TYPE_CHECKING:
     from conductor.client.automator.grant import Grant
+    from conductor.client.automator.journal import Entry
     from conductor.client.context.task_context import TaskContext
-    from conductor.client.http.models.task import Task
+    from conductor.client.http.models.task_def import TaskDef
     from conductor.client.worker.worker_config import ResolvedConfig
 
 #: Heartbeats follow each other after this share of the response timeout, or a little sooner.
@@ -32,6 +33,7 @@ class Stop(Enum):
     LOST = "lease lost"
     TIMED_OUT = "timed out"
     SHUTDOWN = "worker shutting down"
+    NO_SLOT = "no slot came free"
 
 
 class RunningTask:
@@ -54,12 +56,20 @@ class RunningTask:
     #: The task of the event loop that carries it, and whether its function is awaited there: then that stops it.
     carried_by: asyncio.Task[Any] | None = None
     on_loop = False
+    #: Whether its function was called.
+    has_begun = False
+    #: How long its function took, in seconds.
+    took_s = 0.0
     #: Once it is stopped: who says the last word about it, and whether its function has really returned.
     ending: asyncio.Task[None] | None = None
     returned: asyncio.Event
-    #: Called on the event loop when the work must stop.
-    on_stop: Callable[[], None] | None = None
-    _on_certain: Callable[[], None] | None = None
+    #: Called with the task, on the event loop, when the work must stop. No closure: it would hold the task in a circle.
+    on_stop: Callable[[RunningTask], None] | None = None
+    #: Its report, once there is one.
+    entry: Entry
+    _known: asyncio.Event | None = None
+    #: What it has said while it runs, if anybody has asked.
+    said: News | None = None
 
     def __init__(self, grant: Grant, context: TaskContext, config: ResolvedConfig, now: float) -> None:
         task = grant.task
@@ -75,10 +85,10 @@ class RunningTask:
         self.deadline = (now if self.doubtful else grant.sent_at) + self.response_timeout_s
         self._beating = bool(config.lease_extend_enabled or task.lease_id)
         self.beat_at = now if self.doubtful else grant.sent_at + self.next_beat_s()
-        self.news = News(context, self.about)
-        self.timeout_s = _timeout_of(task)
+        definition = task.task_definition
+        self.timeout_s = _timeout_of(definition) if definition is not None and definition.timeout_seconds else None
         self.timeout_at = None if self.timeout_s is None else now + self.timeout_s
-        #: When its function was called.
+        #: When its function was called; until then, when it came.
         self.began = now
 
     def is_over(self) -> bool:
@@ -103,19 +113,21 @@ class RunningTask:
 
     async def certain(self) -> None:
         """Wait until it is known that the task is ours, or that the work must stop."""
-        known = asyncio.Event()
-        self._on_certain = known.set
-        self.call_on_stop(known.set)
-        if self.doubtful:
-            await known.wait()
+        self._known = asyncio.Event()
+        self.on_stop = RunningTask._be_known
+        if self.doubtful and self.stopped is None:
+            await self._known.wait()
         self.on_stop = None
+
+    def _be_known(self) -> None:
+        if self._known is not None:
+            self._known.set()
 
     def confirm(self) -> None:
         """A heartbeat was accepted; on the event loop."""
         if self.doubtful:
             self.doubtful = False
-            if self._on_certain is not None:
-                self._on_certain()
+            self._be_known()
 
     def next_beat_s(self) -> float:
         """Seconds to the next heartbeat: a third of the response timeout, shortened by chance so that fleets spread."""
@@ -124,22 +136,29 @@ class RunningTask:
     @property
     def may_tell(self) -> bool:
         """Whether news could be sent now: no heartbeat and no other news is under way, and there is no report yet."""
-        return self.beat_at != math.inf and not (self.news.under_way or self.news.over)
+        return self.beat_at != math.inf and not (self.context.closed or (self.said is not None and self.said.under_way))
 
     def look_at(self) -> float:
         """When somebody must look at it next: for a heartbeat, its news, its timeout, or the end of its lease."""
         at = self.deadline
         if self._beating or self.doubtful:
             at = min(at, self.beat_at)
-        if self.news.at < at and self.may_tell:
-            at = self.news.at
+        if self.said is not None and self.said.at < at and self.may_tell:
+            at = self.said.at
         return at if self.timeout_at is None else min(at, self.timeout_at)
 
-    def call_on_stop(self, callback: Callable[[], None]) -> None:
-        """Call this on the event loop when the work must stop; at once if it must already."""
-        self.on_stop = callback
-        if self.stopped is not None:
-            callback()
+    @property
+    def news(self) -> News:
+        """What it says while it runs. Made for the first who asks, on whatever thread: most tasks are over before."""
+        if self.said is None:
+            # One call that no other thread can come between.
+            vars(self).setdefault("said", News(self.context, self.about))
+        assert self.said is not None  # noqa: S101
+        return self.said
+
+    def is_ours(self) -> bool:
+        """Whether the worker may speak for it."""
+        return not self.lost
 
     def stop(self, why: Stop, reason: str) -> bool:
         """Stop the work, on the event loop. False if it had been stopped or released before."""
@@ -150,13 +169,12 @@ class RunningTask:
         self.stop_reason = reason
         self.context.cancel(reason)
         if self.on_stop is not None:
-            self.on_stop()
+            self.on_stop(self)
         return True
 
 
-def _timeout_of(task: Task) -> float | None:
+def _timeout_of(definition: TaskDef) -> float | None:
     """The task's own execution timeout. ALERT_ONLY asks for an alert on the server, not for an end."""
-    definition = task.task_definition
-    if definition is None or not definition.timeout_seconds or definition.timeout_policy == "ALERT_ONLY":
+    if not definition.timeout_seconds or definition.timeout_policy == "ALERT_ONLY":
         return None
     return float(definition.timeout_seconds)

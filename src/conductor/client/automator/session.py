@@ -22,11 +22,9 @@ from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceA
 from conductor.client.http.async_api_client import AsyncApiClient, OnRequest
 from conductor.client.http.async_rest import ConductorError
 from conductor.machine import state_directory
-from conductor.wire import DEFAULT_RESPONSE_TIMEOUT_S, FEATURE_BATCH_REPORTS, FEATURE_LEASES
+from conductor.wire import FEATURE_BATCH_REPORTS, FEATURE_LEASES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from conductor.client.automator.grant import Grant
     from conductor.client.configuration.configuration import Configuration
     from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
@@ -66,12 +64,14 @@ class Session:
         self.parking = Parking()
         #: What the server says it can do; a plain one says nothing.
         self.features: frozenset[str] = frozenset()
+        #: Whether it is a coordinator: it gives leases, and answers a long poll early when it is asked to.
+        self.leasing = False
         #: The largest body it takes, in bytes; None when it does not say.
         self.max_body: int | None = None
         self.leases = LeaseKeeper(lambda: Heartbeat(self._client(None)), events, clock)
-        self._journal = journal_of(configuration, options)
-        self._delivery = Delivery(self.api, self._journal.flush) if self._journal else Delivery(self.api)
-        self.reporter = Reporter(self.api, self._delivery, self._journal, events, clock)
+        self.journal = journal_of(configuration, options)
+        self._delivery = Delivery(self.api, self.journal.flush) if self.journal else Delivery(self.api)
+        self.reporter = Reporter(self.api, self._delivery, self.journal, events, clock)
         self._max_age_s = options.journal_max_age_seconds
         self._redelivery: asyncio.Task[None] | None = None
         #: Polls that nobody waits for any more, but whose answer may still bring a task.
@@ -86,11 +86,11 @@ class Session:
 
     async def __aenter__(self) -> Session:
         self._user = asyncio.current_task()
-        if self._journal is not None:
-            if self._journal.open():
-                logger.info("Results wait for their verdict in %s", self._journal.path)
+        if self.journal is not None:
+            if self.journal.open():
+                logger.info("Results wait for their verdict in %s", self.journal.path)
                 self.events.register(TaskLeaseExtended, self._on_lease_extended)
-            self._redelivery = asyncio.create_task(self._redeliver(self._journal).run())
+            self._redelivery = asyncio.create_task(self._redeliver(self.journal).run())
         return self
 
     def _redeliver(self, journal: Journal) -> Redelivery:
@@ -101,30 +101,24 @@ class Session:
             self._redelivery.cancel()
             await asyncio.gather(self._redelivery, return_exceptions=True)
         self.leases.close()
-        if self._journal is not None:
+        if self.journal is not None:
             self.events.unregister(TaskLeaseExtended, self._on_lease_extended)
-            self._journal.close()
+            self.journal.close()
         await self.client.close()
         if not self._last_polls:
             await self._parked_client.close()
 
-    def take(self, grants: Iterable[Grant], worker_id: str) -> None:
-        """Note on disk what a poll has brought: should this process die, whoever finds the file gives it back."""
-        if self._journal is not None:
-            now, now_ms = self.clock.monotonic(), self.clock.wall_ms()
-            self._journal.take([_taken(grant, worker_id, now, now_ms) for grant in grants])
-
     def put_down(self, task: Task) -> None:
         """A task has ended, with a report or without: there is nothing to give back any more."""
-        if self._journal is not None:
-            self._journal.put_down(task.task_id, task.poll_count)
+        if self.journal is not None:
+            self.journal.put_down(task.task_id, task.poll_count)
 
     async def give_back(self, limit_s: float) -> None:
         """Give back what is still in hand, as far as there is a journal that knows it."""
-        if self._journal is not None:
+        if self.journal is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(limit_s):
-                    await self._redeliver(self._journal).give_back(Stop.SHUTDOWN.value)
+                    await self._redeliver(self.journal).give_back(Stop.SHUTDOWN.value)
 
     def leave_behind(self, polling: asyncio.Task[list[Grant]], worker_id: str, limit_s: float) -> bool:
         """Stop waiting for a poll, and give back what it may still bring. False: then it must be waited for."""
@@ -135,9 +129,8 @@ class Session:
             try:
                 for grant in grants:
                     now_ms = self.clock.wall_ms()
-                    entry = _taken(grant, worker_id, self.clock.monotonic(), now_ms).hand_back(
-                        now_ms, Stop.SHUTDOWN.value
-                    )
+                    taken = Taken.of(grant, worker_id, self.clock.monotonic(), now_ms)
+                    entry = taken.hand_back(now_ms, Stop.SHUTDOWN.value)
                     await self.parked_api.send_report(entry.body, timeout_s=limit_s)
                     logger.info("Task %s came after the end, and is handed back", entry.task_id)
             except (ConductorError, OSError) as error:
@@ -152,39 +145,20 @@ class Session:
         return True
 
     def _on_lease_extended(self, event: TaskLeaseExtended) -> None:
-        if self._journal is not None:
-            self._journal.extend(event.task_id, self.clock.wall_ms() + int(event.remaining_s * 1000))
+        if self.journal is not None:
+            self.journal.extend(event.task_id, self.clock.wall_ms() + int(event.remaining_s * 1000))
 
     def learn(self, features: frozenset[str], max_body: int | None) -> None:
         """What the server can do and takes, as it says with every poll answer."""
         self.features = features
         self.max_body = self._delivery.max_body = max_body
         self._delivery.batches = FEATURE_BATCH_REPORTS in features
-        self.parking.unlimited = self.leasing
-
-    @property
-    def leasing(self) -> bool:
-        """Whether the server is a coordinator: it gives leases, and answers a long poll early when it is asked to."""
-        return FEATURE_LEASES in self.features
+        self.parking.unlimited = self.leasing = FEATURE_LEASES in features
 
     def _client(self, http_client: Any | None) -> AsyncApiClient:
         client = AsyncApiClient(self._configuration, http_client=http_client, clock=self.clock)
         client.on_request = self._on_request
         return client
-
-
-def _taken(grant: Grant, worker_id: str, now: float, now_ms: int) -> Taken:
-    task = grant.task
-    held_s = float(task.response_timeout_seconds or DEFAULT_RESPONSE_TIMEOUT_S)
-    return Taken(
-        task_id=task.task_id,
-        workflow_instance_id=task.workflow_instance_id,
-        task_type=task.task_def_name or task.task_type,
-        worker_id=worker_id,
-        poll_count=task.poll_count,
-        until_ms=now_ms + int((grant.sent_at + held_s - now) * 1000),
-        lease_id=task.lease_id,
-    )
 
 
 def journal_of(configuration: Configuration, options: ResolvedConfig) -> Journal | None:

@@ -8,26 +8,40 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from conductor.client.automator.running_task import RunningTask
 
 #: What a function returned, and what it raised instead.
 CallResult = tuple[Any, BaseException | None]
-_Call = tuple[Callable[[Any], Any], Any, contextvars.Context, "asyncio.Future[CallResult]"]
+_Call = tuple[Callable[[Any], Any], "RunningTask", contextvars.Context, "asyncio.Future[CallResult]"]
+
+#: What a call gives that was taken back.
+_NEVER_CALLED: CallResult = (None, None)
 
 
 class ThreadPool:
     """Up to `size` daemon threads, made when needed, so that a function that never returns cannot hold up an exit.
 
     No locks: the loop alone counts calls and threads; both sides may use the queues. A thread that takes a call wakes
-    the next one if there are more calls: short calls wake few threads, and long ones hold up nobody.
+    the next one if there are more calls: short calls wake few threads, and long ones hold up nobody. There may be more
+    calls than threads: they are begun in their order, and a thread needs no turn of the event loop to take the next.
     """
 
-    def __init__(self, size: int, name: str) -> None:
+    def __init__(
+        self, size: int, name: str, monotonic: Callable[[], float], on_begin: Callable[[RunningTask], None]
+    ) -> None:
         self._size = size
         self._name = name
+        self._monotonic = monotonic
+        #: Told on the event loop that a task has its thread: never before that is so, and before its result is there.
+        self._on_begin = on_begin
         self._threads = 0
         self._busy = 0
         self._calls: deque[_Call] = deque()
+        #: Those of them of which nobody was told yet.
+        self._later: deque[RunningTask] = deque()
         self._results: deque[tuple[asyncio.Future[CallResult], CallResult]] = deque()
         #: True wakes a thread, False ends it.
         self._wakes: SimpleQueue[bool] = SimpleQueue()
@@ -35,18 +49,40 @@ class ThreadPool:
         self._waking_loop = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def submit(self, function: Callable[[Any], Any], argument: Any) -> asyncio.Future[CallResult]:
-        """Call the function in a thread, in the caller's context. The future never fails: it holds a result."""
-        self._loop = asyncio.get_running_loop()
-        future: asyncio.Future[CallResult] = self._loop.create_future()
-        self._calls.append((function, argument, contextvars.copy_context(), future))
+    def submit(self, function: Callable[[Any], Any], running: RunningTask) -> asyncio.Future[CallResult]:
+        """Call the function with the task in a thread, in the caller's context. The future never fails."""
+        self._loop = loop = asyncio.get_running_loop()
+        future: asyncio.Future[CallResult] = loop.create_future()
         self._busy += 1
+        if self._busy > self._size:
+            self._later.append(running)
+        else:
+            self._on_begin(running)
+        self._calls.append((function, running, contextvars.copy_context(), future))
         if self._busy > self._threads < self._size:
             self._threads += 1
             threading.Thread(target=self._work, name=f"{self._name}-{self._threads}", daemon=True).start()
-        else:
+        elif not self._waking_thread:
             self._wake_thread()
         return future
+
+    def take_back(self, running: RunningTask) -> bool:
+        """Do not begin with this task. False: it has begun, or it is not here; no thread can be stopped."""
+        for call in tuple(self._calls):
+            if call[1] is running:
+                try:
+                    self._calls.remove(call)
+                except ValueError:  # a thread was faster
+                    return False
+                if running in self._later:
+                    self._later.remove(running)
+                    self._busy -= 1
+                else:
+                    self._one_less()
+                if not call[3].done():
+                    call[3].set_result(_NEVER_CALLED)
+                return True
+        return False
 
     def close(self) -> None:
         """Let idle threads end. Busy ones end with their call."""
@@ -55,9 +91,8 @@ class ThreadPool:
 
     def _wake_thread(self) -> None:
         # A thread that was woken and has not run yet will see this call, too.
-        if not self._waking_thread:
-            self._waking_thread = True
-            self._wakes.put(True)
+        self._waking_thread = True
+        self._wakes.put(True)
 
     def _work(self) -> None:
         going_on = True
@@ -67,21 +102,28 @@ class ThreadPool:
             self._waking_thread = False
 
     def _work_off(self) -> None:
-        while self._calls:
+        calls, monotonic = self._calls, self._monotonic
+        while calls:
             try:
-                *work, future = self._calls.popleft()
+                function, running, context, future = calls.popleft()
             except IndexError:  # another thread was faster
                 return
-            if self._calls:
+            if calls and not self._waking_thread:
                 self._wake_thread()
-            self._results.append((future, _call(*work)))
-            del work, future
-            self._wake_loop()
+            began = monotonic()
+            try:
+                # One that was cancelled while it waited has nobody to wait for it: everything on the loop is at its end.
+                result = _NEVER_CALLED if future.done() else (context.run(function, running.task), None)
+            except BaseException as error:
+                result = None, error
+            running.took_s = monotonic() - began
+            self._results.append((future, result))
+            del function, running, context, future, result
+            if not self._waking_loop:
+                self._wake_loop()
 
     def _wake_loop(self) -> None:
         # Between here and the wake-up other threads only append; the loop empties the queue once for all.
-        if self._waking_loop:
-            return
         self._waking_loop = True
         try:
             assert self._loop is not None  # noqa: S101
@@ -93,13 +135,12 @@ class ThreadPool:
         self._waking_loop = False
         while self._results:
             future, result = self._results.popleft()
-            self._busy -= 1
+            self._one_less()
             if not future.done():
                 future.set_result(result)
 
-
-def _call(function: Callable[[Any], Any], argument: Any, context: contextvars.Context) -> CallResult:
-    try:
-        return context.run(function, argument), None
-    except BaseException as error:
-        return None, error
+    def _one_less(self) -> None:
+        """A thread is free for another call. A result is there before its thread takes the next: none begins unseen."""
+        self._busy -= 1
+        if self._later:
+            self._on_begin(self._later.popleft())

@@ -57,6 +57,8 @@ class TaskContext:
         self.callback_after_seconds: int | None = None
         #: How many of the logs the server has already; the report does not repeat them.
         self.logs_told = 0
+        #: Whether the function has ended: from here on the report has the word.
+        self.closed = False
         #: Whether something was said that nobody has looked at yet, and who is to be told of that.
         self.has_news = False
         self.on_news: Callable[[], None] | None = None
@@ -218,6 +220,10 @@ def get_task_context() -> TaskContext:
 def current_context() -> TaskContext | None:
     """Like `get_task_context`, but None outside of a task."""
     return _current.get()
+
+
+#: For whoever sets and resets it for each task, where even a context manager would cost.
+CURRENT_CONTEXT = _current
 
 
 class task_context:  # noqa: N801 (used like the functions of contextlib, at a fifth of their cost)

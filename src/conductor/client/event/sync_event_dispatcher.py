@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from asyncio import CancelledError
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any, ParamSpec
 
 from conductor.client.event.task_runner_events import TaskRunnerEvent, handlers_of
@@ -27,6 +27,8 @@ class SyncEventDispatcher:
 
     def __init__(self, listeners: Iterable[object] = ()) -> None:
         self._handlers: dict[type[Any], list[Callable[[Any], object]]] = {}
+        #: The types of event that somebody listens to. Who makes events looks here first: most are never made.
+        self.heard: Container[type[Any]] = self._handlers
         for listener in listeners:
             self.register_listener(listener)
 
@@ -60,8 +62,11 @@ class SyncEventDispatcher:
 
     def emit(self, event_type: Callable[P, TaskRunnerEvent], *args: P.args, **kwargs: P.kwargs) -> None:
         """Like `publish(event_type(*args))`, but an event nobody listens to is never built."""
-        if event_type in self._handlers:
-            self.publish(event_type(*args, **kwargs))
+        handlers = self._handlers.get(event_type)  # type: ignore[call-overload]
+        if handlers:
+            event = event_type(*args, **kwargs)
+            for handler in handlers:
+                _call(handler, event)
 
 
 def _call(handler: Callable[[Any], object], event: TaskRunnerEvent) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypedDict, TypeVar, Unpack, get_origin
@@ -118,10 +119,11 @@ class AsyncApiClient:
         generation = tokens.generation
         url = configuration.host + path + (_query_string(query) if query else "")
         body_type = None if body is None else content_type
-        traceparent = current_traceparent()
+        # Only a program that has loaded it can have a span.
+        traceparent = current_traceparent() if "opentelemetry.trace" in sys.modules else None
         headers = _headers(configuration.AUTH_TOKEN, body_type, traceparent)
         call = Call(method, url, headers, body, timeout_s, resend, template or path, wanted)
-        response = await self._send(call)
+        response = await (self.rest.send(call) if self.on_request is None else self._send(call))
         if response.status not in (401, 403):
             return response
         if not await tokens.after_refusal(configuration, generation, self._fetch_token) or not call.is_wanted():

@@ -33,7 +33,11 @@ class TaskOutcome(NamedTuple):
 def outcome_of_value(value: object, context: TaskContext) -> TaskOutcome:
     """The function returned."""
     try:
-        result = _result_of(value, context)
+        if type(value) is dict and context.callback_after_seconds is None:  # as almost always
+            result = _new_result(context, TaskResultStatus.COMPLETED)
+            result.output_data = value
+        else:
+            result = _result_of(value, context)
         if context.logs or context.output or context.callback_after_seconds is not None:
             _merge(result, context)
         return TaskOutcome(result, encode_output(result.output_data))
@@ -139,13 +143,19 @@ def _merge(result: TaskResult, context: TaskContext) -> None:
         result.output_data = {**to_output(context.output), **(result.output_data or {})}
 
 
+#: Results are copies of it: what one is asked for when it is made is there to check those that users make.
+_BLANK = TaskResult()
+
+
 def _new_result(context: TaskContext, status: TaskResultStatus) -> TaskResult:
-    return TaskResult(
-        task_id=context.task.task_id,
-        workflow_instance_id=context.task.workflow_instance_id,
-        worker_id=context.worker_id,
-        status=status,
-    )
+    task = context.task
+    result: TaskResult = _BLANK.__copy__()  # type: ignore[attr-defined]
+    result.task_id = task.task_id
+    result.workflow_instance_id = task.workflow_instance_id
+    result.worker_id = context.worker_id
+    result.status = status
+    result.output_data, result.logs = {}, []  # the copy has the very same
+    return result
 
 
 def trace_of(error: BaseException) -> str:

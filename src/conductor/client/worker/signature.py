@@ -160,7 +160,21 @@ class Signature:
 
     def caller(self, function: Callable[..., Any], *, strict: bool = False) -> Callable[[Task], Any]:
         """Calls the function with the arguments that a task gives it."""
-        return lambda task: self.call(function, task, strict=strict)
+        exact = [(field.wire_name, field.argument, field.node.exact) for field in self._fields]
+        if strict or self.rest or self.task_parameter or self._positional or any(kind is None for *_, kind in exact):
+            return lambda task: self.call(function, task, strict=strict)
+
+        def call(task: Task) -> Any:
+            # What is there, and of the very type that is asked for, needs no reading; as almost always.
+            given, kwargs = task.input_data, {}
+            for wire_name, argument, kind in exact:
+                value = given.get(wire_name)
+                if type(value) is not kind:
+                    return self.call(function, task)
+                kwargs[argument] = value
+            return function(**kwargs)
+
+        return call
 
     def _refuse_unknown(self, given: dict[str, Any]) -> None:
         """The function has a place for every value: in a parameter, in `**kwargs`, or in the task."""

@@ -105,6 +105,8 @@ class Node:
     nullable: bool = False
     #: Whether every value read by it can be a member of a set.
     hashable: bool = True
+    #: Values of exactly this type are read as they are, if there is such a type.
+    exact: type | None = None
 
     def strict(self, value: Any) -> Any:
         """The Python value of exactly the JSON that `schema` describes, or InputError."""

@@ -41,6 +41,7 @@ class StrNode(Node):
     """Text."""
 
     name = "str"
+    exact: type | None = str
 
     def strict(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -63,6 +64,8 @@ class StrNode(Node):
 class PathNode(StrNode):
     """Text that names a file."""
 
+    exact = None
+
     def strict(self, value: Any) -> Any:
         return Path(super().strict(value))
 
@@ -74,6 +77,7 @@ class IntNode(Node):
     """A whole number, however JSON writes it: `5` and `5.0` are the same number."""
 
     name = "int"
+    exact: type | None = int
 
     def strict(self, value: Any) -> Any:
         if type(value) is int:
@@ -118,6 +122,7 @@ class FloatNode(Node):
     """A number."""
 
     name = "float"
+    exact: type | None = float
 
     def strict(self, value: Any) -> Any:
         if type(value) is float:
@@ -155,6 +160,7 @@ class BoolNode(Node):
     """True or false."""
 
     name = "bool"
+    exact: type | None = bool
 
     def strict(self, value: Any) -> Any:
         if isinstance(value, bool):
