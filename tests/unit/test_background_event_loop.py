@@ -68,8 +68,9 @@ class TestLife:
 
     def test_a_cleanup_ends_its_thread_and_the_next_coroutine_starts_anew(self) -> None:
         loop = BackgroundEventLoop()
-        loop.run_coroutine(where())
-        (thread,) = [t for t in threading.enumerate() if t.name == "conductor-background-loop"]
+        ident, _ = loop.run_coroutine(where())
+        # By its number: the thread of another test may be on its way out under the same name.
+        (thread,) = [one for one in threading.enumerate() if one.ident == ident]
         loop.cleanup()
         thread.join(60)
         assert not thread.is_alive()

@@ -40,7 +40,7 @@ AT_THE_COORDINATOR = {
     "report of 50": Cost(statements=4, commits=0.02, callbacks=0.1),
     "report of 10": Cost(statements=4, commits=0.1, callbacks=0.5),
     "report of 1": Cost(statements=4, commits=1, callbacks=5),
-    "start that a parked poll waits for": Cost(statements=7, savepoints=1, commits=2, callbacks=15),
+    "start that a parked poll waits for": Cost(statements=7, commits=2, callbacks=15),
     "whole task, batches of 50": Cost(statements=9.02, commits=1.04, callbacks=5.2, blocks=30),
     "whole task, batches of 10": Cost(statements=9.1, commits=1.2, callbacks=6, blocks=30),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -116,14 +115,8 @@ class Core:
 
     async def start(self) -> None:
         """Watch deadlines. Those that passed while nobody looked are acted on at once, beside the first requests."""
-        loop = asyncio.get_running_loop()
-
-        def committed(notes: Notes) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is parked any more
-                loop.call_soon_threadsafe(self._committed, notes)
-
         self.store.before_commit = self._grant_to_parked
-        self.store.on_commit = committed
+        self.store.on_commit, self.store.told_on = self._committed, asyncio.get_running_loop()
         self._timer.notice(self.clock.wall_ms())
         self._tasks.append(asyncio.create_task(self._timer.run(), name="coordinator-timer"))
         if self._retention is not None:
@@ -143,6 +136,8 @@ class Core:
 
     def _grant_to_parked(self, tx: Tx, notes: Notes) -> None:
         """On the writer's thread: what has become ready is leased to those who wait for it, in the same transaction."""
+        if not self.waiters.lines:
+            return
         for (task_type, domain), count in list(notes.ready.items()):
             left = count
             while left > 0 and (waiter := self.waiters.claim((task_type, domain))) is not None:
@@ -157,7 +152,8 @@ class Core:
         for waiter, granted in notes.granted:
             waiter.give(granted)
         if notes.ready:
-            self.waiters.wake(notes.ready)
+            if self.waiters.lines:
+                self.waiters.wake(notes.ready)
             for task_type, domain in notes.ready:
                 if domain.startswith(SYSTEM_DOMAIN):
                     self.on_system_task(task_type, domain)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
+import msgspec
 import pytest
 from house import House, simple
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from workflow_run import fork, loop, task
 
+from conductor.coordinator.core import Poll
 from conductor.coordinator.store import live
 from conductor.coordinator.store.lookup import find_workflow
+from conductor.coordinator.store.store import _Job
+from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.tasks.report import Report
 from conductor.coordinator.workflows import actions
+from conductor.coordinator.workflows.effects import Start
 from conductor.testing import FakeClock
 
 WAIT = task("pause", "WAIT", inputParameters={"duration": "5 seconds"})
@@ -127,3 +135,86 @@ def test_the_same_rows_and_answers_with_and_without_it(
     finally:
         kept.house.close()
         forgetful.house.close()
+
+
+calls = st.one_of(
+    st.tuples(st.just("start"), st.sampled_from(["small", "big", "looped", "dynamic", "unheard of"])),
+    st.tuples(st.just("poll"), st.integers(1, 4)),
+    st.tuples(st.just("report"), st.integers(0, 5), st.sampled_from(["COMPLETED", "FAILED", "IN_PROGRESS"])),
+    st.tuples(st.just("act"), st.integers(0, 5), st.sampled_from(["terminate", "pause", "resume", "retry", "restart"])),
+    st.tuples(st.just("fail_half_way"), st.sampled_from(["small", "big"])),
+)
+
+
+class Called(Played):
+    """The same with callers whose words are chosen before any of them is heard, so that they can share a commit."""
+
+    def job(self, what: str, *args: Any) -> Callable[[Tx], Any]:
+        made: Callable[[Tx], Any] = getattr(self, f"to_{what}")(*args)
+        return made
+
+    def to_start(self, name: str) -> Callable[[Tx], Any]:
+        asked = {"name": name, "input": {"n": len(self.workflows)}}
+        return lambda tx: tx.ids.workflow(self.house.core.executions.start(tx, msgspec.convert(asked, Start)))
+
+    def to_poll(self, count: int) -> Callable[[Tx], Any]:
+        return lambda tx: self.house.core.poll_now(tx, Poll("work", "", "w1", count, 0))
+
+    def to_report(self, index: int, status: str) -> Callable[[Tx], Any]:
+        if not self.held:
+            return lambda _tx: None
+        task = self.held[index % len(self.held)]
+        said = {key: task[key] for key in ("taskId", "workflowInstanceId", "workerId", "leaseId")}
+        report = msgspec.convert({**said, "status": status, "outputData": {"n": index}}, Report)
+        return lambda tx: self.house.core.judge(tx, [report])[0][:5]
+
+    def to_act(self, index: int, name: str) -> Callable[[Tx], Any]:
+        if not self.workflows:
+            return lambda _tx: None
+        workflow, action = self.workflows[index % len(self.workflows)], getattr(actions, name)
+        return lambda tx: self.house.core.executions.act(tx, find_workflow(tx, workflow).pk, action)
+
+    def to_fail_half_way(self, name: str) -> Callable[[Tx], Any]:
+        start = self.to_start(name)
+
+        def fail(tx: Tx) -> None:
+            start(tx)
+            raise ValueError("half-way")
+
+        return fail
+
+    def hear(self, jobs: list[_Job[Any]]) -> None:
+        for job in jobs:
+            future: Future[Any] = job.future
+            error = future.exception(60)
+            told = repr(error) if error else msgspec.json.decode(msgspec.json.encode(future.result()))
+            self.said.append(told)
+            if isinstance(told, list) and told and isinstance(told[0], dict):
+                self.held += told
+            elif isinstance(told, str) and not error:
+                self.workflows.append(told)
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(schedule=st.lists(st.lists(calls, min_size=1, max_size=6), max_size=10))
+def test_the_same_rows_and_answers_for_callers_who_share_a_commit_and_for_those_who_do_not(
+    schedule: list[list[tuple[Any, ...]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(secrets, "token_bytes", lambda size: b"s" * size)
+        together, apart = Called(), Called()
+    try:
+        for group in schedule:
+            shared = [_Job(together.job(*words), None) for words in group]
+            together.house.store._jobs.put(list(shared))
+            together.hear(shared)
+            alone = [_Job(apart.job(*words), None) for words in group]
+            for job in alone:
+                apart.house.store._jobs.put([job])
+                job.future.exception(60)  # nobody else comes before it is answered
+            apart.hear(alone)
+        assert together.said == apart.said
+        assert together.rows() == apart.rows()
+    finally:
+        together.house.close()
+        apart.house.close()

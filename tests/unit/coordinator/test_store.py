@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from conductor.coordinator.errors import ApiError, not_found
 from conductor.coordinator.store import live
 from conductor.coordinator.store.file import APPLICATION_ID
 from conductor.coordinator.store.ids import Ids
@@ -30,6 +31,25 @@ def add_log(line: str) -> Callable[[Tx], Any]:
 
 def lines(store: Store) -> list[str]:
     return [row[0] for row in store.call(lambda tx: tx.rows("logs", "task"))]
+
+
+def together(store: Store, *jobs: Callable[[Tx], Any]) -> list[Any]:
+    """What callers are told, or raised, who share one transaction."""
+    blocked, go = threading.Event(), threading.Event()
+
+    def hold(_tx: Tx) -> None:
+        blocked.set()
+        go.wait(60)
+
+    async def group() -> list[Any]:
+        held = asyncio.ensure_future(store.write(hold))
+        await asyncio.to_thread(blocked.wait, 60)
+        waiting = [asyncio.ensure_future(store.write(job)) for job in jobs]
+        await asyncio.sleep(0)
+        go.set()
+        return (await asyncio.gather(held, *waiting, return_exceptions=True))[1:]
+
+    return asyncio.run(group())
 
 
 class TestCommit:
@@ -125,7 +145,48 @@ class TestCommit:
             store.call(fail)
         store.call(add_log("kept"))
         assert lines(store) == ["kept"]
-        assert not [statement for statement in statements if "SAVEPOINT" in statement]
+        # It was undone with its transaction, then tried once more with a savepoint; who goes well never has one.
+        assert [statement for statement in statements if statement.startswith("SAVEPOINT")] == ["SAVEPOINT caller"]
+        store.close()
+
+    def test_a_group_in_which_one_fails_half_way_is_run_again_and_only_that_one_is_undone(self, tmp_path: Path) -> None:
+        store = Store(tmp_path / "a.db")
+        runs: list[str] = []
+
+        def add(line: str, error: Exception | None = None) -> Callable[[Tx], str]:
+            def run(tx: Tx) -> str:
+                runs.append(line)
+                tx.run("add log", "task", 0, line)
+                if error is not None:
+                    raise error
+                return line
+
+            return run
+
+        one, two, three = together(store, add("one"), add("two", ValueError("no")), add("three"))
+        assert (one, three) == ("one", "three")
+        assert isinstance(two, ValueError)
+        assert lines(store) == ["one", "three"]
+        assert runs == ["one", "two", "one", "two", "three"]
+        store.close()
+
+    def test_who_is_refused_before_it_has_changed_anything_does_not_make_others_run_again(self, tmp_path: Path) -> None:
+        store = Store(tmp_path / "a.db")
+        runs: list[str] = []
+
+        def add(tx: Tx) -> None:
+            runs.append("add")
+            tx.run("add log", "task", 0, "kept")
+
+        def refuse(_tx: Tx) -> None:
+            runs.append("refuse")
+            raise not_found("no such thing")
+
+        added, refused = together(store, add, refuse)
+        assert added is None
+        assert isinstance(refused, ApiError)
+        assert runs == ["add", "refuse"]
+        assert lines(store) == ["kept"]
         store.close()
 
     def test_notes_of_a_failed_caller_are_not_told(self, tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ class TestWithTheStore:
 
     async def test_granted_in_the_moment_its_client_left_it_is_taken_back(self, house: House) -> None:
         poll = await self.parked(house, "gone")
-        (line,) = house.core.waiters._lines.values()
+        (line,) = house.core.waiters.lines.values()
         real = house.core.poll_now
 
         def leave_first(tx: Tx, asked: Poll) -> list[dict[str, Any]]:

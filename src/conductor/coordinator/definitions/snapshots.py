@@ -20,6 +20,27 @@ SNAPSHOTS_CACHED = 256
 SNAPSHOT_BYTES_CACHED = 8 * 1024 * 1024
 
 
+class DefinedTask:
+    """A task of a definition, and what is known of it once and for all."""
+
+    def __init__(self, ref: str, task: dict[str, Any] | None) -> None:
+        self.task = task or {}
+        name = str(self.task.get("name") or ref)
+        embedded = self.task.get("taskDefinition")
+        #: The task definition that rules it; defaults for a type nobody registered.
+        self.task_def = parse_task_def({**embedded, "name": name}, embedded=True) if embedded else TaskDef(name=name)
+        #: What workers poll for it.
+        self.polled_name = polled_name(task or {"name": ref})
+        wire = _wire_def(self.task, self.task_def)
+        encoded = msgspec.json.encode({**(task or {"taskReferenceName": ref}), "taskDefinition": wire})
+        #: The task and its definition as clients read them: encoded once, for every task that is delivered.
+        self.raw = msgspec.Raw(encoded), msgspec.Raw(msgspec.json.encode(wire))
+        #: Where its input names secrets; None if it names none.
+        self.secret_places = places({**self.task_def.input_template, **(self.task.get("inputParameters") or {})})
+        #: What is the same in every delivery, kept for whoever makes them.
+        self.delivered: dict[str, Any] | None = None
+
+
 class Snapshot:
     """A definition as it was at the start of a workflow, with the task definitions of that moment."""
 
@@ -30,57 +51,29 @@ class Snapshot:
         self.definition: dict[str, Any] = msgspec.json.decode(body)
         self.plan = Plan(self.definition)
         self._tasks = {task["taskReferenceName"]: task for task in walk_tasks(self.definition.get("tasks"))}
-        self._raw: dict[str, tuple[msgspec.Raw, msgspec.Raw]] = {}
-        self._defs: dict[str, TaskDef] = {}
+        self._defined: dict[str, DefinedTask] = {}
         self._wire: dict[str, Any] | None = None
-        self._places: dict[str, Any] = {}
 
-    def workflow_task(self, ref: str) -> dict[str, Any] | None:
-        """The task of the definition behind a reference name; those of a loop carry `__iteration`."""
-        return self._tasks.get(self.plan.base_of(ref) or ref)
-
-    def task_def(self, ref: str, definition: bytes | None = None) -> TaskDef:
-        """The definition that rules this task; defaults for a type nobody registered. See `raw`."""
-        if definition is not None:
-            made = _made(definition)
-            return parse_task_def({**(made.get("taskDefinition") or {}), "name": made["name"]}, embedded=True)
-        task = self.workflow_task(ref) or {}
-        name = str(task.get("name") or ref)
-        if name not in self._defs:
-            embedded = task.get("taskDefinition")
-            self._defs[name] = (
-                parse_task_def({**embedded, "name": name}, embedded=True) if embedded else TaskDef(name=name)
-            )
-        return self._defs[name]
-
-    def secret_places(self, ref: str) -> Any:
-        """Where the input of this task names secrets; None if it names none."""
-        if ref not in self._places:
-            task = self.workflow_task(ref) or {}
-            template = self.task_def(ref).input_template
-            self._places[ref] = places({**template, **(task.get("inputParameters") or {})})
-        return self._places[ref]
-
-    def polled_name(self, ref: str, definition: bytes | None = None) -> str:
-        """What workers poll for this task. See `raw`."""
-        return polled_name(_made(definition) if definition else self.workflow_task(ref) or {"name": ref})
-
-    def raw(self, ref: str, definition: bytes | None = None) -> tuple[msgspec.Raw, msgspec.Raw]:
-        """(workflow task, task definition) encoded once, for every task that is delivered.
+    def defined(self, ref: str, definition: bytes | None = None) -> DefinedTask:
+        """The task of the definition behind a reference name; those of a loop carry `__iteration`.
 
         `definition` is what a task that was made at run time brings along.
         """
         if definition is not None:
-            return self._encoded(_made(definition), self.task_def(ref, definition))
-        if ref not in self._raw:
-            task = self.workflow_task(ref) or {"taskReferenceName": ref}
-            self._raw[ref] = self._encoded(task, self.task_def(ref))
-        return self._raw[ref]
+            return DefinedTask(ref, msgspec.json.decode(definition)[0])
+        known = self._defined.get(ref)
+        if known is None:
+            base = self.plan.base_of(ref)
+            if base is None:  # nothing of the definition: such names may be as many as there is data
+                return DefinedTask(ref, None)
+            known = self._defined.get(base)
+            if known is None:
+                known = self._defined[base] = DefinedTask(base, self._tasks.get(base))
+        return known
 
-    def _encoded(self, task: dict[str, Any], task_def: TaskDef) -> tuple[msgspec.Raw, msgspec.Raw]:
-        wire = _wire_def(task, task_def)
-        encoded = msgspec.json.encode({**task, "taskDefinition": wire})
-        return msgspec.Raw(encoded), msgspec.Raw(msgspec.json.encode(wire))
+    def task_def(self, ref: str, definition: bytes | None = None) -> TaskDef:
+        """The definition that rules this task. See `defined`."""
+        return self.defined(ref, definition).task_def
 
     def wire(self) -> dict[str, Any]:
         """The definition as clients read it: every task with the definition that rules it."""
@@ -89,11 +82,6 @@ class Snapshot:
             for task in walk_tasks(self._wire.get("tasks")):
                 task["taskDefinition"] = _wire_def(task, self.task_def(task["taskReferenceName"]))
         return self._wire
-
-
-def _made(definition: bytes) -> dict[str, Any]:
-    """The workflow task of a task that was made at run time."""
-    return msgspec.json.decode(definition)[0]  # type: ignore[no-any-return]
 
 
 def _wire_def(task: dict[str, Any], task_def: TaskDef) -> dict[str, Any]:

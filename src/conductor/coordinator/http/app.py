@@ -21,7 +21,6 @@ from conductor.coordinator.http.origins import Origins, check_content_type
 from conductor.coordinator.http.room import Room, Share
 from conductor.coordinator.limits import LARGE_BODY_BYTES, MAX_BODY_BYTES, MAX_JSON_VALUES
 from conductor.coordinator.store.store import StoreClosed, StoreError
-from conductor.tracing import current_traceparent
 from conductor.wire import VERDICT_HEADER
 
 logger = logging.getLogger(__name__)
@@ -37,6 +36,10 @@ BODY_TIMEOUT_S = 30.0
 UNASKED_BODY_BYTES = 64 * 1024
 
 _NO_MARKS = bytes(set(range(256)) - set(b',[{"'))
+#: Paths whose route is remembered, and how long one may be.
+KEPT_PATHS = 1024
+KEPT_PATH_BYTES = 200
+
 _JSON_TEXT = re.compile(rb'"[^"]*"?')
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -211,7 +214,8 @@ class Request:
     def traceparent(self) -> str | None:
         """The trace that it belongs to: the span of this very request, or of whoever has sent it."""
         given = self.headers.get(b"traceparent")
-        return current_traceparent() or (None if given is None else given.decode("latin-1"))
+        span = None if tracing.tracer is None else tracing.current_traceparent()
+        return span or (None if given is None else given.decode("latin-1"))
 
     def json(self, wanted: type[T]) -> T:
         """The body as JSON of this shape; 400 says what is wrong and where."""
@@ -324,6 +328,7 @@ class App:
         self._origins = origins
         self._check_token = check_token
         self._room = Room()
+        self._paths: dict[tuple[str, bytes], tuple[Route, dict[str, str]]] = {}
         self._root = _Branch()
         for path, name in ABSENT.items():
             self._root.at(path).absent = name, path
@@ -345,12 +350,16 @@ class App:
         return answer
 
     async def _answer(self, request: Request) -> Answer | None:
-        share = Share(self._room)
+        share = None
         try:
             route = self._admit(request)
             if request.method not in ("GET", "HEAD"):
                 limit = MAX_PUBLIC_BODY_BYTES if route.public else MAX_BODY_BYTES
-                request.body = await _read_body(request, limit, share)
+                if request.body_complete and request.body_bytes <= min(limit, UNASKED_BODY_BYTES):
+                    request.body = request.whole_body()  # as most are: it is here, and takes nobody's room
+                else:
+                    share = Share(self._room)
+                    request.body = await _read_body(request, limit, share)
             if tracing.tracer is not None and request.method != "GET" and not route.takes:
                 return await _traced(tracing.tracer, route, request)
             return await route.handler(request)
@@ -371,7 +380,8 @@ class App:
             logger.exception("%s %s failed", request.method, request.raw_path[:200].decode("latin-1"))
             return error_answer(ApiError(500, "internal error; the server's log has the details"))
         finally:
-            share.end()
+            if share is not None:
+                share.end()
 
     def _admit(self, request: Request) -> Route:
         """Its route, if it is to be answered at all. Nothing of the body was looked at for this."""
@@ -381,7 +391,7 @@ class App:
         if request.hosts > 1:
             raise bad_request("a request has one Host header, not several")
         self._origins.check_host(request.http_version, headers)
-        route, request.params = self._find(method, request.raw_path)
+        route, request.params = self._found(method, request.raw_path)
         request.route = route
         if route.takes or method not in ("GET", "HEAD"):
             self._origins.check_page(headers)
@@ -391,6 +401,17 @@ class App:
             self._check_token(request)
         request.core = self._core
         return route
+
+    def _found(self, method: str, raw_path: bytes) -> tuple[Route, dict[str, str]]:
+        """The route of a path, and the values of its names. Clients ask for the same few again and again."""
+        known = self._paths.get((method, raw_path))
+        if known is None:
+            known = self._find(method, raw_path)
+            if len(raw_path) <= KEPT_PATH_BYTES:
+                if len(self._paths) >= KEPT_PATHS:
+                    self._paths.clear()
+                self._paths[method, raw_path] = known
+        return known
 
     def _find(self, method: str, raw_path: bytes) -> tuple[Route, dict[str, str]]:
         segments = _segments(raw_path)
@@ -470,14 +491,13 @@ async def _read_body(request: Request, limit: int, share: Share) -> bytes:
     announced = int(request.headers.get(b"content-length", 0))
     if announced > limit:
         raise _too_large(limit)
-    if not request.body_complete or request.body_bytes > UNASKED_BODY_BYTES:
-        await share.grow(announced)
-        try:
-            async with asyncio.timeout(BODY_TIMEOUT_S):
-                await _whole_body(request, limit, share)
-        except TimeoutError:
-            late = f"the request body did not arrive within {BODY_TIMEOUT_S:.0f} s"
-            raise ApiError(408, late, closes=True) from None
+    await share.grow(announced)
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            await _whole_body(request, limit, share)
+    except TimeoutError:
+        late = f"the request body did not arrive within {BODY_TIMEOUT_S:.0f} s"
+        raise ApiError(408, late, closes=True) from None
     return request.whole_body()
 
 

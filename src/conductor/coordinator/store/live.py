@@ -9,20 +9,17 @@ from __future__ import annotations
 import mmap
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, MutableSequence, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Iterable, MutableSequence
+from itertools import compress
+from operator import ne
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import astuple
 
 from conductor.coordinator.store.rows import (
-    DATA_MOVES,
     DATA_WIDTH,
-    TASK_MOVES,
     TASK_WIDTH,
-    WORKFLOW_DATA_MOVES,
-    WORKFLOW_MOVES,
     WORKFLOW_WIDTH,
     TaskData,
     TaskRow,
@@ -45,50 +42,47 @@ MAX_FINISHED_TASKS = 1_000
 MAX_FACTS = 10_000
 MAX_FACT_BYTES = 24 * 1024 * 1024
 
-#: Statements, in the order in which they are run, and what each is run with.
+#: Statements, and what each is run with.
 _Values: TypeAlias = dict[str, list[Any]]
 
 
 class _Table:
-    """How the rows of one table are written: whole, or only what changes again and again."""
+    """How the rows of one table are written: a new one whole, of another what has changed."""
 
-    def __init__(self, name: str, row: type[Struct], moves: Sequence[str]) -> None:
-        keyless = "pk" not in row.__struct_fields__
-        self.insert = insert_of(name, row, *(("pk",) if keyless else ()))
-        self.update = update_of(name, row)
-        self.move = update_of(name, row, moves)
-        self.moved = attrgetter(*moves)
-        self.stays = attrgetter(*(field for field in row.__struct_fields__ if field not in moves))
-        self._keyless = keyless
+    def __init__(self, name: str, row: type[Struct]) -> None:
+        self._name = name
+        self._columns = row.__struct_fields__
+        self._keyless = "pk" not in self._columns
+        self._insert = insert_of(name, row, *(("pk",) if self._keyless else ()))
+        self._updates: dict[tuple[str, ...], str] = {}
 
     def collect(self, values: _Values, pk: int, row: Struct, written: Struct | None) -> None:
         """Add the statement that makes the row what it is now. `written`: as it is in the file; None: it is not."""
+        now = astuple(row)
         if written is None:
-            whole = astuple(row)
-            values[self.insert].append((pk, *whole) if self._keyless else whole)
-        elif self.stays(row) == self.stays(written):
-            values[self.move].append((*self.moved(row), pk))
-        else:
-            whole = astuple(row)
-            values[self.update].append((*(whole if self._keyless else whole[1:]), pk))
+            values.setdefault(self._insert, []).append((pk, *now) if self._keyless else now)
+            return
+        differs = list(map(ne, now, astuple(written)))
+        columns = tuple(compress(self._columns, differs))
+        if columns:
+            statement = self._updates.get(columns)
+            if statement is None:
+                statement = self._updates[columns] = update_of(self._name, columns)
+            values.setdefault(statement, []).append((*compress(now, differs), pk))
 
 
-_WORKFLOW = _Table("workflow", WorkflowRow, WORKFLOW_MOVES)
-_WORKFLOW_DATA = _Table("workflow_data", WorkflowData, WORKFLOW_DATA_MOVES)
-_TASK = _Table("task", TaskRow, TASK_MOVES)
-_TASK_DATA = _Table("task_data", TaskData, DATA_MOVES)
-#: A task refers to its workflow, so workflows are written first.
-_IN_ORDER = [
-    statement
-    for table in (_WORKFLOW, _WORKFLOW_DATA, _TASK, _TASK_DATA)
-    for statement in (table.insert, table.update, table.move)
-]
+_WORKFLOW = _Table("workflow", WorkflowRow)
+_WORKFLOW_DATA = _Table("workflow_data", WorkflowData)
+_TASK = _Table("task", TaskRow)
+_TASK_DATA = _Table("task_data", TaskData)
+#: A task of a workflow that is not at hand is written whole.
+_LOOSE_TASK = update_of("task", TaskRow.__struct_fields__[1:])
 
 
 class LiveTask:
     """One attempt at a task: its row, its payload, and what of them is in the file."""
 
-    __slots__ = ("data", "name", "row", "state", "written_data", "written_row")
+    __slots__ = ("data", "lease_id", "name", "row", "state", "written_data", "written_row")
 
     def __init__(self, row: TaskRow, data: TaskData, name: str, *, is_new: bool = False) -> None:
         self.row = row
@@ -98,6 +92,8 @@ class LiveTask:
         #: As they are in the file; None: not yet.
         self.written_row = None if is_new else row
         self.written_data = None if is_new else data
+        #: The id of its last lease, if that was granted while the task was at hand.
+        self.lease_id: str | None = None
         #: As the decider reads it, made when it is first asked for.
         self.state: Any = None
 
@@ -202,11 +198,14 @@ class LiveWorkflow:
         self._sort(task)
 
     def _sort(self, task: LiveTask) -> None:
-        row = task.row
-        self.queued.pop(row.pk, None)
-        self.moving.pop(row.pk, None)
+        row, pk = task.row, task.row.pk
+        waits = not row.executed and _waits_for_others(row)
+        if waits and pk in self.queued:
+            return
+        self.queued.pop(pk, None)
+        self.moving.pop(pk, None)
         if not row.executed:
-            (self.queued if _waits_for_others(row) else self.moving)[row.pk] = task
+            (self.queued if waits else self.moving)[pk] = task
 
     # -- changing
 
@@ -279,7 +278,9 @@ class LiveSet:
         #: Workflows in whose steps the process has died, and how often in a row.
         self.suspects: dict[int, int] = {}
         self._workflows: OrderedDict[int, LiveWorkflow] = OrderedDict()
-        #: What the present caller has changed and not written, and all that it has changed.
+        #: Whether the present caller has changed anything.
+        self.changed = False
+        #: What was changed and is not written, and all that was changed in this transaction.
         self.dirty: dict[int, LiveWorkflow] = {}
         self._touched: set[int] = set()
         #: Rows of tasks whose workflows are not at hand.
@@ -289,7 +290,7 @@ class LiveSet:
         self._fact_bytes = 0
         self._last_task = self._last_workflow = 0
         self._grown = 0
-        #: Ids that the present caller has given to new tasks, and their keys.
+        #: Ids that were given to new tasks in this transaction, and their keys.
         self.new_tasks: dict[str, int] = {}
         #: Nothing is due before this time. 0: not known.
         self.nothing_due_before_ms = 0
@@ -327,6 +328,7 @@ class LiveSet:
 
     def touch(self, live: LiveWorkflow) -> None:
         """Something of it was changed."""
+        self.changed = True
         self.dirty[live.row.pk] = live
         self._touched.add(live.row.pk)
 
@@ -337,6 +339,7 @@ class LiveSet:
         if live is not None and task is not None:
             live.change(tx, task, row)
         else:
+            self.changed = True
             self.loose[row.pk] = row
 
     def forget(self, *pks: int) -> None:
@@ -382,21 +385,24 @@ class LiveSet:
             return
         dirty, self.dirty = self.dirty, {}
         loose, self.loose = self.loose, {}
-        values: _Values = {statement: [] for statement in _IN_ORDER}
+        # A task refers to its workflow, so workflows are written first.
+        workflows: _Values = {}
+        tasks: _Values = {}
         for live in dirty.values():
-            _collect(values, live, _WORKFLOW, _WORKFLOW_DATA)
+            _collect(workflows, live, _WORKFLOW, _WORKFLOW_DATA)
             for task in live.take_changed():
-                _collect(values, task, _TASK, _TASK_DATA)
+                _collect(tasks, task, _TASK, _TASK_DATA)
         for row in loose.values():
-            values[_TASK.update].append((*astuple(row)[1:], row.pk))
-        for statement, rows in values.items():
-            if len(rows) == 1:
-                db.execute(statement, rows[0])
-            elif rows:
-                db.executemany(statement, rows)
+            tasks.setdefault(_LOOSE_TASK, []).append((*astuple(row)[1:], row.pk))
+        for values in (workflows, tasks):
+            for statement, rows in values.items():
+                if len(rows) == 1:
+                    db.execute(statement, rows[0])
+                else:
+                    db.executemany(statement, rows)
 
     def discard(self) -> None:
-        """The present caller has failed: what it has touched is read again."""
+        """What was done has failed: what it has touched is read again."""
         self.forget(*self._touched)
         self._touched.clear()
         self.new_tasks.clear()
@@ -404,11 +410,15 @@ class LiveSet:
         self.loose.clear()
         self.forget_facts()
         self.nothing_due_before_ms = 0
+        self._last_task = self._last_workflow = 0  # nobody has heard of the keys that were given meanwhile
 
-    def settle(self, wake_at_ms: int | None) -> None:
-        """The present caller is done, and something is due at `wake_at_ms`. What has ended is let go."""
-        if wake_at_ms is not None:
-            self.nothing_due_before_ms = min(self.nothing_due_before_ms, wake_at_ms)
+    def due_at(self, wake_at_ms: int | None) -> None:
+        """Something is due then."""
+        if wake_at_ms is not None and wake_at_ms < self.nothing_due_before_ms:
+            self.nothing_due_before_ms = wake_at_ms
+
+    def settle(self) -> None:
+        """All is written that was changed. What has ended is let go."""
         for pk in self._touched:
             live = self._workflows.get(pk)
             if live is None:
@@ -435,7 +445,6 @@ class LiveSet:
     def clear(self) -> None:
         """The transaction has failed: nothing here can be trusted."""
         self._workflows.clear()
-        self._last_task = self._last_workflow = 0
         self.discard()
 
 

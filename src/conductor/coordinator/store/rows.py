@@ -1,4 +1,7 @@
-"""The rows of tasks and workflows, as the schema has them."""
+"""The rows of tasks and workflows, as the schema has them.
+
+They hold no lists or dicts, so that no circle can be made of them: the collector of garbage need not look at them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from msgspec import Struct
 from conductor.wire import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES
 
 
-class TaskRow(Struct, frozen=True):
+class TaskRow(Struct, frozen=True, gc=False):
     """The columns of `task`, in the order of the schema. `..._at_ms`, `..._until_ms` and `..._since_ms` are moments."""
 
     pk: int
@@ -55,7 +58,7 @@ class TaskRow(Struct, frozen=True):
         return self.status in TERMINAL_TASK_STATUSES
 
 
-class TaskData(Struct, frozen=True):
+class TaskData(Struct, frozen=True, gc=False):
     """The payload of a task: JSON as it is stored."""
 
     input: bytes
@@ -67,7 +70,7 @@ class TaskData(Struct, frozen=True):
     definition: bytes | None = None
 
 
-class WorkflowRow(Struct, frozen=True):
+class WorkflowRow(Struct, frozen=True, gc=False):
     """The columns of `workflow`, in the order of the schema."""
 
     pk: int
@@ -95,7 +98,7 @@ class WorkflowRow(Struct, frozen=True):
         return self.status in TERMINAL_WORKFLOW_STATUSES
 
 
-class WorkflowData(Struct, frozen=True):
+class WorkflowData(Struct, frozen=True, gc=False):
     """The payload of a workflow: JSON as it is stored."""
 
     input: bytes
@@ -106,16 +109,6 @@ class WorkflowData(Struct, frozen=True):
     created_by: str | None = None
     failed_task: int | None = None
 
-
-#: What of a row changes again and again. Most changes are to nothing else, and an update that names no other column
-#: leaves the indexes of the others alone.
-TASK_MOVES = (
-    "status", "executed", "poll_count", "started_ms", "updated_ms", "ended_ms", "callback_after_s", "worker_id",
-    "lease_no", "lease_until_ms", "ready_since_ms", "due_at_ms", "wake_at_ms", "former_workers",
-)  # fmt: skip
-DATA_MOVES = ("output", "reason", "reports")
-WORKFLOW_MOVES = ("status", "updated_ms", "ended_ms", "wake_at_ms", "last_task", "restless")
-WORKFLOW_DATA_MOVES = ("output", "reason", "failed_task")
 
 #: How many columns of a joined row belong to the task, to its payload, to the workflow.
 TASK_WIDTH = len(TaskRow.__struct_fields__)
@@ -129,7 +122,9 @@ def insert_of(table: str, row: type[Struct], *key: str) -> str:
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - our own names
 
 
-def update_of(table: str, row: type[Struct], columns: Sequence[str] = ()) -> str:
-    """The statement that replaces all of a row but its key, or only some columns; the key is bound last."""
-    columns = columns or [name for name in row.__struct_fields__ if name != "pk"]
+def update_of(table: str, columns: Sequence[str]) -> str:
+    """The statement that replaces some columns of a row; the key is bound last.
+
+    One that names no other column leaves the indexes of the others alone.
+    """
     return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in columns)} WHERE pk = ?"  # noqa: S608 - our own names

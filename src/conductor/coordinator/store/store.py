@@ -1,8 +1,9 @@
 """The SQLite file: the one truth. One thread writes; a caller is answered only after its effect is on disk.
 
 Callers hand over a function `fn(tx) -> value`. The writer takes all that are waiting, runs one after the other in one
-transaction, commits once for all of them, and only then answers (group commit). What one of them did wrong is undone
-for it alone. One that failed is run once more, carefully: then each workflow has a savepoint of its own.
+transaction, commits once for all of them, and only then answers (group commit). If one of them fails half-way, all is
+undone and run again, each with a savepoint of its own: what one did wrong is undone for it alone. One that fails there
+too is run once more, carefully: then each workflow has a savepoint.
 
     StoreError ─┬─ StoreRefused   the file is not ours, newer than us, damaged, or in use (file.py)
                 └─ StoreClosed    asked after close()
@@ -87,13 +88,17 @@ class Store:
         self.database = os.fspath(database)
         self._memory = self.database == MEMORY
         self._clock = clock
-        self._jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[list[_Job[Any]] | None] = queue.SimpleQueue()
+        #: Callers of each event loop that have come in this turn of it, and are handed over together.
+        self._coming: dict[asyncio.AbstractEventLoop, list[_Job[Any]]] = {}
         self._gate = threading.Lock()
         self._closed = False
         #: Called on the writer thread before a commit that makes tasks ready: parked polls get them with this commit.
         self.before_commit: Callable[[Tx, Notes], None] | None = None
-        #: Called on the writer thread after each commit that has something to tell.
+        #: Told of each commit that has something to tell, before its callers are answered: on this event loop, or on
+        #: the writer's thread if there is none.
         self.on_commit: Callable[[Notes], None] = lambda _notes: None
+        self.told_on: asyncio.AbstractEventLoop | None = None
         self._file = DatabaseFile(self.database)
         self._db = self._file.db
         #: Random bytes that were made with the file.
@@ -132,8 +137,14 @@ class Store:
         `work` says how much there is to do, in steps of a workflow. With 0 it does not wait for a group that has much
         to do, but goes before it in a commit of its own: so workers work while their last reports are decided on.
         """
-        job = _Job(fn, asyncio.get_running_loop(), work)
-        self._put(job)
+        loop = asyncio.get_running_loop()
+        job = _Job(fn, loop, work)
+        with self._gate:
+            self._check_open()
+            coming = self._coming.setdefault(loop, [])
+            coming.append(job)
+        if len(coming) == 1:  # whoever else comes in this turn of the loop shares its commit
+            loop.call_soon(self._hand_over, loop)
         if tracing.tracer is None or not tracing.tracer.has_span():
             return await job.future  # type: ignore[no-any-return]
         with tracing.tracer.span("decide and commit"):
@@ -142,15 +153,16 @@ class Store:
     def call(self, fn: Callable[[Tx], T]) -> T:
         """The same for a caller that may block."""
         job = _Job(fn, None)
-        self._put(job)
+        with self._gate:
+            self._check_open()
+            self._jobs.put([job])
         return job.future.result()  # type: ignore[no-any-return]
 
     async def read(self, fn: Callable[[Tx], T]) -> T:
         """Run a read beside the writer, on the last commit."""
         if self._memory:
             return await self.write(fn)
-        if self._closed:
-            raise StoreClosed("the coordinator is closed")
+        self._check_open()
         if self._readers is None:
             self._readers = concurrent.futures.ThreadPoolExecutor(READERS, "coordinator-reader")
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, fn)
@@ -168,6 +180,9 @@ class Store:
             if self._closed:
                 return
             self._closed = True
+            for coming in self._coming.values():
+                self._jobs.put(coming)
+            self._coming.clear()
             self._jobs.put(None)
         self._thread.join()
         if self._readers is not None:
@@ -178,30 +193,34 @@ class Store:
 
     # -- the writer -----------------------------------------------------------------------------------------------
 
-    def _put(self, job: _Job[Any]) -> None:
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed("the coordinator is closed")
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._gate:
-            if self._closed:
-                raise StoreClosed("the coordinator is closed")
-            self._jobs.put(job)
+            coming = self._coming.pop(loop, None)
+            if coming is not None:
+                self._jobs.put(coming)
 
     def _write_forever(self) -> None:
         going = True
         while going:
-            first = self._jobs.get()
-            if first is None:
+            group = self._jobs.get()
+            if group is None:
                 return
-            group = [first]
             while len(group) < MAX_GROUP:
                 try:
-                    job = self._jobs.get_nowait()
+                    more = self._jobs.get_nowait()
                 except queue.Empty:
                     break
-                if job is None:
+                if more is None:
                     going = False
                     break
-                group.append(job)
-            for part in _parts_of(group):
-                self._commit(part)
+                group += more
+            for start in range(0, len(group), MAX_GROUP):
+                for part in _parts_of(group[start : start + MAX_GROUP]):
+                    self._commit(part)
 
     def _commit(self, group: list[_Job[Any]]) -> None:
         notes, began = Notes(), time.perf_counter()
@@ -209,10 +228,10 @@ class Store:
             self._db.execute("BEGIN IMMEDIATE")
             now_ms = self._clock.wall_ms()
             changes = self._db.total_changes
-            for job in group:
-                self._run(job, notes, now_ms, alone=len(group) == 1)
-            if notes.ready and self.before_commit is not None:
-                self._grant(self.before_commit, notes, now_ms)
+            if not self._together(group, notes, now_ms):
+                notes = notes.of_failure()
+                self._one_by_one(group, notes, now_ms)
+            self._live.settle()
             self._db.execute("COMMIT")
             self.commits += 1
             self.committed_callers += len(group)
@@ -234,9 +253,75 @@ class Store:
             for job in group:
                 job.error = StoreError(f"the database could not be written: {error}")
         self._live.trim()
-        if notes:
+        self._tell(notes, group)
+
+    def _tell(self, notes: Notes, group: list[_Job[Any]]) -> None:
+        """One wake-up per event loop, however many callers it has in the group."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Job[Any]]] = {}
+        if notes and self.told_on is not None:
+            by_loop[self.told_on] = []
+        elif notes:
             self.on_commit(notes)
-        _answer(group)
+        for job in group:
+            if job.loop is None:
+                job.resolve()
+            else:
+                by_loop.setdefault(job.loop, []).append(job)
+        for loop, jobs in by_loop.items():
+            news = notes if notes and loop is self.told_on else None
+            with contextlib.suppress(RuntimeError):  # that loop is closed: nobody is listening any more
+                loop.call_soon_threadsafe(self._answer, news, jobs)
+
+    def _answer(self, news: Notes | None, jobs: list[_Job[Any]]) -> None:
+        """On an event loop: what is new, then the answers of those who wait there."""
+        try:
+            if news is not None:
+                self.on_commit(news)
+        finally:
+            for job in jobs:
+                job.resolve()
+
+    def _together(self, group: list[_Job[Any]], notes: Notes, now_ms: int) -> bool:
+        """Run all, and write what they have changed at once. False: one failed half-way, and nothing has happened.
+
+        Nearly always all goes well, and nobody has to pay for being undone alone. One that is refused before it has
+        changed anything has its answer, and the others go on.
+        """
+        live = self._live
+        try:
+            for job in group:
+                live.changed = False
+                tx = Tx(self._db, self.ids, now_ms, live, alone=True)
+                try:
+                    job.value = job.fn(tx)
+                except ApiError as error:
+                    if live.changed:
+                        raise
+                    job.error = error
+                else:
+                    notes.merge(tx.notes)
+                    live.due_at(tx.notes.wake_at_ms)
+            if notes.ready and self.before_commit is not None:
+                self._grant(self.before_commit, notes, now_ms)
+            live.write(self._db)
+        except Exception as error:
+            if is_fault_of_file(error):
+                raise
+            live.discard()
+            self._db.execute("ROLLBACK")
+            self._db.execute("BEGIN IMMEDIATE")
+            for job in group:
+                job.value = job.error = None
+            return False
+        return True
+
+    def _one_by_one(self, group: list[_Job[Any]], notes: Notes, now_ms: int) -> None:
+        """The same with a savepoint for each: what one of them did wrong is undone for it alone.
+
+        Nobody is granted anything here: parked polls are rung after the commit.
+        """
+        for job in group:
+            self._run(job, notes, now_ms)
 
     def _count(self, notes: Notes, callers: int, seconds: float) -> None:
         self.commit_times.observe(seconds)
@@ -244,11 +329,11 @@ class Store:
         if notes.counts:
             self.counts.add_all(notes.counts)
 
-    def _run(self, job: _Job[Any], notes: Notes, now_ms: int, *, alone: bool) -> None:
-        tx = self._attempt(job, now_ms, alone=alone)
+    def _run(self, job: _Job[Any], notes: Notes, now_ms: int) -> None:
+        tx = self._attempt(job, now_ms)
         if job.error is not None and tx.guarded and not isinstance(job.error, ApiError):
             job.error = None
-            tx = self._attempt(job, now_ms, careful=True, alone=alone)
+            tx = self._attempt(job, now_ms, careful=True)
         if isinstance(job.error, sqlite3.Error):
             # What this caller asked for is at fault: the others of the group go on.
             logger.error("a statement was refused", exc_info=job.error)
@@ -257,16 +342,19 @@ class Store:
             notes.merge(tx.notes)
 
     def _grant(self, grant: Callable[[Tx, Notes], None], notes: Notes, now_ms: int) -> None:
-        job = _Job(lambda tx: grant(tx, notes), None)
-        tx = self._attempt(job, now_ms)
-        if job.error is None:
-            notes.merge(tx.notes)
-        else:  # nobody was granted anything; those who wait are rung, and try for themselves
-            logger.error("parked polls could not be served", exc_info=job.error)
-            notes.granted = notes.of_failure().granted
+        """What has become ready is leased to parked polls. If that fails they are rung, and try for themselves."""
+        tx = Tx(self._db, self.ids, now_ms, self._live, alone=True)
+        try:
+            grant(tx, notes)
+        except Exception as error:
+            if not is_fault_of_file(error):
+                logger.error("parked polls could not be served", exc_info=error)
+            raise
+        notes.merge(tx.notes)
+        self._live.due_at(tx.notes.wake_at_ms)
 
-    def _attempt(self, job: _Job[Any], now_ms: int, *, careful: bool = False, alone: bool = False) -> Tx:
-        tx = Tx(self._db, self.ids, now_ms, self._live, careful=careful, alone=alone)
+    def _attempt(self, job: _Job[Any], now_ms: int, *, careful: bool = False) -> Tx:
+        tx = Tx(self._db, self.ids, now_ms, self._live, careful=careful)
         try:
             job.value = job.fn(tx)
             tx.finish()
@@ -276,7 +364,8 @@ class Store:
                 raise
             tx.undo()
             job.error = error
-        self._live.settle(tx.notes.wake_at_ms)
+        self._live.due_at(tx.notes.wake_at_ms)
+        self._live.settle()
         return tx
 
     # -- the readers ----------------------------------------------------------------------------------------------
@@ -302,24 +391,6 @@ def _parts_of(group: list[_Job[Any]]) -> list[list[_Job[Any]]]:
         return [group]
     parts = [job for job in group if not job.work], [job for job in group if job.work]
     return [part for part in parts if part]
-
-
-def _answer(group: list[_Job[Any]]) -> None:
-    """One wake-up per event loop, however many callers it has in the group."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Job[Any]]] = {}
-    for job in group:
-        if job.loop is None:
-            job.resolve()
-        else:
-            by_loop.setdefault(job.loop, []).append(job)
-    for loop, jobs in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # that loop is closed: nobody is listening any more
-            loop.call_soon_threadsafe(_resolve_all, jobs)
-
-
-def _resolve_all(jobs: list[_Job[Any]]) -> None:
-    for job in jobs:
-        job.resolve()
 
 
 __all__ = ["Store", "StoreClosed", "StoreError", "StoreRefused", "is_fault_of_file"]

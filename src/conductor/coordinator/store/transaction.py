@@ -99,7 +99,7 @@ class Tx:
         self.careful = careful
         #: Whether something ran unguarded that a careful caller would have guarded.
         self.guarded = False
-        #: Whether nobody else has a part in the transaction: to undo this one is to undo all of it.
+        #: Whether there is no undoing of this part alone: to undo it is to undo the whole transaction.
         self._alone = alone
         self._saved = False
 
@@ -150,10 +150,12 @@ class Tx:
 
     def change(self, statement: str, values: dict[str, Any]) -> int:
         """Execute with `:named` parameters; how many rows changed."""
+        self.live.changed = True
         self.write_changes()
         return self._db.execute(STATEMENTS[statement], values).rowcount
 
     def _write(self, name: str, args: Sequence[Any]) -> sqlite3.Cursor:
+        self.live.changed = True
         self.write_changes()
         return self._db.execute(STATEMENTS[name], args)
 
@@ -178,10 +180,7 @@ class Tx:
         """The caller has failed: nothing that it did has happened."""
         self.live.discard()
         self.notes = Notes()
-        if self._alone:
-            self._db.execute("ROLLBACK")
-            self._db.execute("BEGIN IMMEDIATE")
-        elif self._saved:
+        if self._saved:
             self._saved = False
             self._db.execute("ROLLBACK TO caller")
             self._db.execute("RELEASE caller")

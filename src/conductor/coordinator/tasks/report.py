@@ -24,7 +24,7 @@ class LogLine(msgspec.Struct, rename="camel"):
     created_time: Annotated[int, Meta(ge=0, lt=2**53)] | None = None
 
 
-class Report(msgspec.Struct, rename="camel", kw_only=True):
+class Report(msgspec.Struct, rename="camel", kw_only=True, gc=False):
     """Conductor's TaskResult plus the lease and report ids of our own workers."""
 
     task_id: str | None = None

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from conductor.coordinator.definitions.plan import OPERATORS_WITH_SCRIPTS
-from conductor.coordinator.definitions.snapshots import Snapshot, Snapshots
+from conductor.coordinator.definitions.snapshots import DefinedTask, Snapshots
 from conductor.coordinator.definitions.task_defs import TaskDef
 from conductor.coordinator.errors import not_found
 from conductor.coordinator.limits import REQUEUED_PER_TRANSACTION
@@ -103,8 +103,8 @@ class TaskQueue:
         known = live.task(tx, pk) if live is not None else None
         if live is None or known is None:
             raise LookupError(f"task {pk} of workflow {workflow} is in a queue, and not in the database")
-        row, data, of = known.row, known.data, live.row
-        lease_until_ms = tx.now_ms + row.response_timeout_ms
+        row, data, of, now_ms = known.row, known.data, live.row, tx.now_ms
+        lease_until_ms, lease_no = now_ms + row.response_timeout_ms, row.lease_no + 1
         held = replace(
             row,
             status="IN_PROGRESS",
@@ -112,31 +112,32 @@ class TaskQueue:
             due_at_ms=None,
             callback_after_s=0,
             poll_count=row.poll_count + 1,
-            lease_no=row.lease_no + 1,
+            lease_no=lease_no,
             worker_id=worker_id,
             lease_until_ms=lease_until_ms,
-            started_ms=row.started_ms or tx.now_ms,
-            updated_ms=tx.now_ms,
+            started_ms=row.started_ms or now_ms,
+            updated_ms=now_ms,
+            wake_at_ms=lease_until_ms,  # most often nothing else is due before
             former_workers=_with_former(row, worker_id),
         )
         held = with_wake(tx, held)
         live.change(tx, known, held)
-        owner = TaskOwner(of.name, self._snapshots.get(tx, of.snapshot), of.correlation_id, of.priority)
-        task = task_json(tx.ids, held, data, owner, domain)
+        snapshot = self._snapshots.get(tx, of.snapshot)
+        task = task_json(tx.ids, held, data, TaskOwner(of.name, snapshot, of.correlation_id, of.priority), domain)
         if row.operator not in _KEPT_AS_GIVEN:
-            self._add_secrets(task, data, owner.snapshot, row.ref)
-        task[LEASE_ID] = tx.ids.lease(row.pk, held.lease_no)
+            self._add_secrets(task, data, snapshot.defined(row.ref))
+        known.lease_id = task[LEASE_ID] = tx.ids.lease(pk, lease_no)
         task[LEASE_EXPIRES_AT] = lease_until_ms
         if of.traceparent is not None:
             task[TRACEPARENT] = of.traceparent
         return task
 
-    def _add_secrets(self, task: dict[str, Any], data: TaskData, snapshot: Snapshot, ref: str) -> None:
+    def _add_secrets(self, task: dict[str, Any], data: TaskData, defined: DefinedTask) -> None:
         """What a worker is given and nobody is shown: it is in this answer and nowhere else."""
-        if (place := snapshot.secret_places(ref)) is not None:
-            given = filled(msgspec.json.decode(data.input), place, self._secrets.value)
+        if defined.secret_places is not None:
+            given = filled(msgspec.json.decode(data.input), defined.secret_places, self._secrets.value)
             task["inputData"] = msgspec.Raw(msgspec.json.encode(given))
-        if names := snapshot.task_def(ref).runtime_metadata:
+        if names := defined.task_def.runtime_metadata:
             known = {name: self._secrets.value(name) for name in names}
             task["runtimeMetadata"] = {name: value for name, value in known.items() if value is not None}
 
@@ -199,17 +200,19 @@ class TaskQueue:
 
     def _report_of_lease(self, tx: Tx, live: LiveWorkflow, task: LiveTask, report: Report) -> Outcome:
         task_id, lease_id, row = report.task_id or "", report.lease_id or "", task.row
-        lease_no = tx.ids.lease_no(row.pk, lease_id)
+        # What was handed out a moment ago is known; anything else is looked at closely.
+        lease_no = row.lease_no if lease_id == task.lease_id else tx.ids.lease_no(row.pk, lease_id)
         if lease_no is None or lease_no > row.lease_no:
             return _unknown_lease(task_id, lease_id)
         if report.status is None:
             return Outcome(task_id, Verdict.REJECTED, 400, "a report needs a status")
-        reports = _reports_of(task.data)
-        before = reports.get(str(lease_no))
+        reports, number = _reports_of(task.data), str(lease_no)
+        before = reports.get(number)
         if before is not None:
             return _repeated(task_id, report, before)
         verdict = Verdict.COMMITTED if _holds(tx, row, lease_no) else Verdict.CANCELLED
-        encoded = _encode({**reports, str(lease_no): (report.report_id or report.key(), verdict)})
+        reports[number] = report.report_id or report.key(), verdict
+        encoded = _encode(reports)
         if verdict is Verdict.CANCELLED:
             live.change(tx, task, row, replace(task.data, reports=encoded))
             return Outcome(task_id, verdict, 409, LEASE_ENDED)
@@ -225,10 +228,10 @@ class TaskQueue:
         reports: bytes | None,
     ) -> Outcome:
         """The author is entitled: store what it says and end the lease."""
-        row, task_id = task.row, report.task_id or ""
+        row, before, task_id = task.row, task.data, report.task_id or ""
         output = _encode(report.output_data) if report.output_data else b"{}"
         reason = report.reason_for_incompletion and report.reason
-        data = replace(task.data, output=output, reason=reason, reports=reports)
+        data = TaskData(before.input, output, reason, reports, before.definition)
         if report.logs:
             _keep_logs(tx, report)
         if row.lease_until_ms is not None:
@@ -242,7 +245,7 @@ class TaskQueue:
         if timed_out is not None:
             data = replace(data, reason=timed_out.reason)
         former = _with_former(row, report.worker_id)
-        ended = _ended(tx, replace(row, status=status, worker_id=report.worker_id, former_workers=former))
+        ended = _ended(tx, row, status=status, worker_id=report.worker_id, former_workers=former)
         live.change(tx, task, ended, data)
         tx.notes.count((TASKS_ENDED_TOTAL.name, task.name, status))
         return Outcome(task_id, verdict, workflow=row.workflow, ended_queue=row.queue, expired=timed_out)
@@ -339,7 +342,7 @@ class TaskQueue:
         if row.lease_until_ms is not None:
             self._free_slot(tx, row)
         data = None if reason is None else replace(task.data, reason=reason)
-        live.change(tx, task, _ended(tx, replace(row, status=status)), data)
+        live.change(tx, task, _ended(tx, row, status=status), data)
         tx.notes.count((TASKS_ENDED_TOTAL.name, task.name, status))
 
     def announce(self, tx: Tx, queue: int | None) -> None:
@@ -401,17 +404,17 @@ def _save(tx: Tx, row: TaskRow) -> None:
     tx.live.change_row(tx, with_wake(tx, row))
 
 
-def _ended(tx: Tx, row: TaskRow) -> TaskRow:
+def _ended(tx: Tx, row: TaskRow, **changes: Any) -> TaskRow:
     # A task of the flow that waited for a script waits for nothing any more, also if it runs once more.
-    queue = None if row.operator in OPERATORS_WITH_SCRIPTS else row.queue
     return replace(
         row,
-        queue=queue,
+        queue=None if row.operator in OPERATORS_WITH_SCRIPTS else row.queue,
         ended_ms=tx.now_ms,
         lease_until_ms=None,
         ready_since_ms=None,
         due_at_ms=None,
         wake_at_ms=None,
+        **changes,
     )
 
 
@@ -427,6 +430,8 @@ class _Rule(NamedTuple):
 
 def _next_wake(row: TaskRow) -> int | None:
     """The nearest moment at which a rule must look at this task, or None."""
+    if not (row.timeout_ms or row.poll_timeout_ms or row.total_timeout_ms) and row.due_at_ms is None:
+        return row.lease_until_ms  # as most are
     moments = [at for at in (row.due_at_ms, row.lease_until_ms, *_timeouts(row)) if at is not None]
     return min(moments) if moments else None
 

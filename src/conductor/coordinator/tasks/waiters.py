@@ -61,7 +61,8 @@ class Waiters:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lines: dict[Key, deque[Waiter]] = {}
+        #: Those who wait, by their queue; a queue at which nobody waits is not there.
+        self.lines: dict[Key, deque[Waiter]] = {}
         self._closed = False
         self._parked = 0
         #: Held while a line changes, for the writer looks through them too.
@@ -77,14 +78,14 @@ class Waiters:
 
     def parked(self) -> dict[Key, int]:
         """How many polls are parked at each queue."""
-        return {key: len(line) for key, line in self._lines.items()}
+        return {key: len(line) for key, line in self.lines.items()}
 
     async def wait(
         self, key: Key, timeout_s: float, waiter: Waiter, attempt: Callable[[], Awaitable[list[T]]]
     ) -> list[T]:
         """Try at once unless others wait already, then at each ring, until something comes or time is over."""
         with self._gate:
-            line = self._lines.setdefault(key, deque())
+            line = self.lines.setdefault(key, deque())
             if not line:
                 waiter.rung.set()
             line.append(waiter)
@@ -118,10 +119,10 @@ class Waiters:
 
     def claim(self, key: Key) -> Waiter | None:
         """The first that is at rest: the caller grants something to it, and tells it by `give`."""
-        if key not in self._lines:
+        if key not in self.lines:
             return None
         with self._gate:
-            for waiter in self._lines.get(key, ()):
+            for waiter in self.lines.get(key, ()):
                 if not (waiter.claimed or waiter.granted or waiter.tries or waiter.gone or waiter.rung.is_set()):
                     waiter.claimed = True
                     return waiter
@@ -142,21 +143,21 @@ class Waiters:
         with self._gate:
             line.remove(waiter)
             if not line:
-                self._lines.pop(key, None)
+                self.lines.pop(key, None)
         self._parked -= 1
         if line and (passes_on or waiter.rung.is_set()):
             self._ring(line, 1)
 
     def recall(self, key: Key, worker_id: str | None) -> None:
         """A worker wants no more work: its parked polls are answered at once, with nothing."""
-        for waiter in self._lines.get(key, ()):
+        for waiter in self.lines.get(key, ()):
             if worker_id is not None and waiter.worker_id == worker_id:
                 waiter.leave()
 
     def wake(self, ready: Mapping[Key, int]) -> None:
         """Work has come to these queues."""
         for key, count in ready.items():
-            line = self._lines.get(key)
+            line = self.lines.get(key)
             if line:
                 self._ring(line, count)
 
@@ -173,6 +174,6 @@ class Waiters:
     def close(self) -> None:
         """Answer everyone at once; nobody waits from now on."""
         self._closed = True
-        for line in self._lines.values():
+        for line in self.lines.values():
             for waiter in line:
                 waiter.rung.set()

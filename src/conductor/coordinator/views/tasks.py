@@ -7,14 +7,23 @@ from typing import Any, NamedTuple
 import msgspec
 
 from conductor.coordinator.definitions.plan import SYSTEM_DOMAIN
-from conductor.coordinator.definitions.snapshots import Snapshot, Snapshots
+from conductor.coordinator.definitions.snapshots import DefinedTask, Snapshot, Snapshots
 from conductor.coordinator.errors import not_found
 from conductor.coordinator.store.ids import Ids
 from conductor.coordinator.store.lookup import get_workflow
 from conductor.coordinator.store.rows import DATA_WIDTH, TASK_WIDTH, TaskData, TaskRow, WorkflowRow
 from conductor.coordinator.store.transaction import Tx
 
-_EMPTY = b"{}"
+_Raw = msgspec.Raw
+_EMPTY = _Raw(b"{}")
+#: The order in which people read a task: what it is, how it stands, what it was given.
+_OWN = (
+    "taskId", "taskType", "taskDefName", "referenceTaskName", "status", "workflowInstanceId", "workflowType",
+    "workflowPriority", "inputData", "outputData", "retryCount", "seq", "iteration", "pollCount", "scheduledTime",
+    "startTime", "endTime", "updateTime", "startDelayInSeconds", "callbackAfterSeconds", "callbackFromWorker",
+    "responseTimeoutSeconds", "retried", "executed", "rateLimitPerFrequency", "rateLimitFrequencyInSeconds",
+    "queueWaitTime", "loopOverTask", "subworkflowChanged", "workflowTask", "taskDefinition",
+)  # fmt: skip
 
 
 class TaskOwner(NamedTuple):
@@ -59,48 +68,54 @@ def has_ended(tx: Tx, workflow: int, ref: str) -> bool:
 
 def task_json(ids: Ids, row: TaskRow, data: TaskData, owner: TaskOwner, domain: str) -> dict[str, Any]:
     """A task as Conductor's clients read it; payloads and definitions are inserted as they are stored."""
-    workflow_task, task_def = owner.snapshot.raw(row.ref, data.definition)
-    definition = owner.snapshot.task_def(row.ref, data.definition)
+    defined = owner.snapshot.defined(row.ref, data.definition)
+    task = (defined.delivered or _delivered(defined, row.operator)).copy()
     if row.operator == "SUB_WORKFLOW":
-        workflow_task = _with_version(workflow_task, data)
-    simple = row.operator == "SIMPLE"
-    task: dict[str, Any] = {
-        "taskId": ids.task(row.pk),
-        "taskType": _WIRE_KINDS.get(row.operator, row.operator),
-        "taskDefName": "SWITCH" if row.operator == "SWITCH" else definition.name,
-        "referenceTaskName": row.ref,
-        "status": row.status,
-        "workflowInstanceId": ids.workflow(row.workflow),
-        "workflowType": owner.name,
-        "workflowPriority": owner.priority,
-        "inputData": msgspec.Raw(data.input),
-        "outputData": msgspec.Raw(data.output or _EMPTY),
-        "retryCount": row.retry_count,
-        "seq": row.seq,
-        "iteration": row.iteration,
-        "pollCount": row.poll_count,
-        "scheduledTime": row.scheduled_ms,
-        "startTime": row.started_ms,
-        "endTime": row.ended_ms,
-        "updateTime": 0 if _untouched(row) else row.updated_ms,
-        "startDelayInSeconds": row.start_delay_s,
-        "callbackAfterSeconds": row.callback_after_s,
-        "callbackFromWorker": True,
-        "responseTimeoutSeconds": row.response_timeout_ms // 1000 if simple else 0,
-        "retried": bool(row.retried),
-        "executed": bool(row.executed),
-        "rateLimitPerFrequency": definition.rate_limit_per_frequency,
-        "rateLimitFrequencyInSeconds": definition.rate_limit_frequency_in_seconds if simple else 0,
-        "queueWaitTime": max(0, row.started_ms - row.scheduled_ms) if row.started_ms else 0,
-        "loopOverTask": row.iteration > 0,
-        "subworkflowChanged": False,
-        "workflowTask": workflow_task,
-        "taskDefinition": task_def,
-    }
-    if simple:
-        task["taskType"] = owner.snapshot.polled_name(row.ref, data.definition)
+        task["workflowTask"] = _with_version(defined.raw[0], data)
+    started_ms = row.started_ms
+    task["taskId"] = ids.task(row.pk)
+    task["referenceTaskName"] = row.ref
+    task["status"] = row.status
+    task["workflowInstanceId"] = ids.workflow(row.workflow)
+    task["workflowType"] = owner.name
+    task["workflowPriority"] = owner.priority
+    task["inputData"] = _Raw(data.input)
+    task["outputData"] = _Raw(data.output) if data.output else _EMPTY
+    task["retryCount"] = row.retry_count
+    task["seq"] = row.seq
+    task["iteration"] = row.iteration
+    task["pollCount"] = row.poll_count
+    task["scheduledTime"] = row.scheduled_ms
+    task["startTime"] = started_ms
+    task["endTime"] = row.ended_ms
+    task["updateTime"] = 0 if _untouched(row) else row.updated_ms
+    task["startDelayInSeconds"] = row.start_delay_s
+    task["callbackAfterSeconds"] = row.callback_after_s
+    task["responseTimeoutSeconds"] = row.response_timeout_ms // 1000 if row.operator == "SIMPLE" else 0
+    task["retried"] = bool(row.retried)
+    task["executed"] = bool(row.executed)
+    task["queueWaitTime"] = max(0, started_ms - row.scheduled_ms) if started_ms else 0
+    task["loopOverTask"] = row.iteration > 0
     _add_optional(task, ids, row, data, owner, domain)
     return task
+
+
+def _delivered(defined: DefinedTask, operator: str) -> dict[str, Any]:
+    """What is the same for every task of a definition, with places for what is not."""
+    simple, task_def = operator == "SIMPLE", defined.task_def
+    workflow_task, task_definition = defined.raw
+    defined.delivered = {
+        **dict.fromkeys(_OWN),
+        "taskType": defined.polled_name if simple else _WIRE_KINDS.get(operator, operator),
+        "taskDefName": "SWITCH" if operator == "SWITCH" else task_def.name,
+        "callbackFromWorker": True,
+        "rateLimitPerFrequency": task_def.rate_limit_per_frequency,
+        "rateLimitFrequencyInSeconds": task_def.rate_limit_frequency_in_seconds if simple else 0,
+        "subworkflowChanged": False,
+        "workflowTask": workflow_task,
+        "taskDefinition": task_definition,
+    }
+    return defined.delivered
 
 
 def version_in(data: TaskData) -> int | None:

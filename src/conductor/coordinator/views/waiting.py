@@ -107,8 +107,9 @@ class Facts:
         if row.operator != "SIMPLE":
             return 0
         snapshot = self._snapshots.get(self._tx, workflow.snapshot)
-        own = (snapshot.workflow_task(row.ref) or {}).get("retryCount")
-        return int(own if own is not None else snapshot.task_def(row.ref).retry_count)
+        defined = snapshot.defined(row.ref)
+        own = defined.task.get("retryCount")
+        return int(own if own is not None else defined.task_def.retry_count)
 
     def _reason(self, row: TaskRow) -> str | None:
         """Why it ended; of an attempt that is still to come, why the one before did."""

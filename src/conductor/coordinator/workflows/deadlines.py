@@ -36,12 +36,12 @@ class Deadlines:
         tx.live.load(tx, [workflow for workflow, _ in due])
         for workflow, task in due:
             # One task, one guard: `expired` is only told of what has really ended.
-            step = partial(self._expire_task, tx, workflow, task, expired)
+            step = partial(self._expire_task, task_pk=task, expired=expired)
             moved += self._executions.guarded(tx, workflow, step)
         for found in expired:
             moved += self.timed_out(tx, found)
         for (pk,) in tx.rows("due workflows", tx.now_ms, limit):
-            moved += self._executions.guarded(tx, pk, partial(self._expire_workflow, tx, pk))
+            moved += self._executions.guarded(tx, pk, self._expire_workflow)
         self._executions.advance(tx, moved)
 
     def _expire_task(self, tx: Tx, workflow: int, task_pk: int, expired: list[Expired]) -> list[int]:
@@ -57,7 +57,7 @@ class Deadlines:
         """A task's time is over: where its policy says so, that ends its workflow."""
         if not expired.ends_workflow:
             return []
-        return self._executions.guarded(tx, expired.workflow, lambda: self._time_out(tx, expired))
+        return self._executions.guarded(tx, expired.workflow, lambda tx, _: self._time_out(tx, expired))
 
     def _time_out(self, tx: Tx, expired: Expired) -> list[int]:
         if self._executions.live_workflow(tx, expired.workflow).row.terminal:

@@ -41,6 +41,7 @@ from conductor.coordinator.workflows.state import (
     TaskState,
     WorkflowState,
 )
+from conductor.wire import TERMINAL_TASK_STATUSES
 
 #: What a SUB_WORKFLOW task becomes when its workflow ends.
 _TASK_STATUS_AFTER = {"COMPLETED": "COMPLETED", "FAILED": "FAILED", "TERMINATED": "CANCELED", "TIMED_OUT": "TIMED_OUT"}
@@ -65,7 +66,8 @@ def decide(
     if state.status != "RUNNING":
         return Decision()
     decider = Decider(Draft(state, now_ms, new_id), jitter)
-    decider.draft.answers.update(answers or {})
+    if answers:
+        decider.draft.answers.update(answers)
     decider.run()
     return decider.draft.finish()
 
@@ -130,7 +132,7 @@ class Decider:
             self.wake()
             self.switch_again()
         self.settle_all()
-        while self.running and not self.draft.spent and self.look_at_waiting():
+        while self.draft.open and self.may_go_on() and self.look_at_waiting():
             self.settle_all()
         if not self.running:
             return
@@ -148,9 +150,10 @@ class Decider:
     def settle_all(self) -> None:
         """Every task that has ended so far, and the loops that were reached meanwhile."""
         self.begin_loops()
-        while self.draft.ended and self.may_go_on():
-            for _ in range(len(self.draft.ended)):
-                self.settle(self.draft.ended.popleft())
+        ended = self.draft.ended
+        while ended and self.may_go_on():
+            for _ in range(len(ended)):
+                self.settle(ended.popleft())
                 if not self.may_go_on():
                     break
             self.begin_loops()
@@ -380,7 +383,7 @@ class Decider:
     def ending(self, node: Node) -> list[TaskState]:
         """A task that is over; behind a SWITCH, also the last one of the case it chose. Empty while one runs."""
         task = self.draft.task_of(node)
-        if task is None or not (task.terminal and task.executed):
+        if task is None or not (task.executed and task.status in TERMINAL_TASK_STATUSES):
             return []
         case = self.case_of(node, task)
         if not case:
@@ -561,7 +564,7 @@ class Decider:
 
     def workflow_output(self) -> dict[str, Any]:
         """As the definition's output parameters say; without any, the output of the task that came last."""
-        parameters = self.draft.state.definition.get("outputParameters")
+        parameters = self.plan.definition.get("outputParameters")
         if parameters:
             resolved: dict[str, Any] = resolve(parameters, Scope(self.draft))
             return resolved
@@ -570,7 +573,7 @@ class Decider:
 
     def failure_workflow(self, status: str, reason: str | None, task: TaskState | None) -> FailureWorkflow | None:
         """The workflow to start because this one failed, if its definition names one."""
-        name = self.draft.state.definition.get("failureWorkflow")
+        name = self.plan.definition.get("failureWorkflow")
         if isinstance(name, str) and name.startswith("$workflow.input."):  # Conductor's own way to say it
             name = self.draft.state.input.get(name.split(".")[2])
         else:
@@ -583,5 +586,5 @@ class Decider:
             "failureStatus": status,
             "failureTaskId": task.task_id if task else None,
         }
-        version = self.draft.state.definition.get("failureWorkflowVersion") or None
+        version = self.plan.definition.get("failureWorkflowVersion") or None
         return FailureWorkflow(name=name, input={**self.draft.state.input, **about}, version=version)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -44,7 +45,7 @@ class FailureWorkflow(Struct, frozen=True, kw_only=True):
     version: int | None = None
 
 
-class Decision(Struct, kw_only=True):
+class Decision(Struct, kw_only=True, gc=False):
     """What comes next. False when nothing does."""
 
     #: New tasks in order. SCHEDULED ones of type SIMPLE go to the queue, the others are the decider's own.
@@ -99,6 +100,13 @@ class ScriptFailed(NamedTuple):
 class Draft:
     """The workflow as it will be when this decision is carried out."""
 
+    #: What the new tasks cost, in tasks of ordinary size; and whether that is enough for one decision.
+    cost = 0
+    spent = False
+    spent_bytes = 0
+    #: What expressions have brought into the input of the task that is being made.
+    bytes_brought_in = 0
+
     def __init__(self, state: WorkflowState, now_ms: int, new_id: Callable[[], str], *, last_seq: int = 0) -> None:
         self.state = state
         self.plan = state.plan
@@ -115,21 +123,27 @@ class Draft:
         self._new: dict[str, TaskState] = {}
         self._latest: dict[str, str] = {}
         self._newest: dict[str, str] = {}
-        #: What the new tasks cost, in tasks of ordinary size; and whether that is enough for one decision.
-        self.cost = 0
-        self.spent = False
-        self.spent_bytes = 0
-        #: What expressions have brought into the input of the task that is being made.
-        self.bytes_brought_in = 0
-        #: Values of scripts by the id of the task that asked, and the scripts that were asked: (script, `$`).
-        self.answers: dict[str, Any] = {}
-        self.questions: dict[str, tuple[str, dict[str, Any]]] = {}
-        #: Lists of the workflow's input that loops go through, by their expressions.
-        self.known_items: dict[str, Any] = {}
         self._last = state.tasks.last()
         self._seq = max(last_seq, self._last.seq if self._last else 0)
         for task in state.tasks.moving():
             self._sort(task)
+
+    # What few workflows need is made when it is first asked for.
+
+    @cached_property
+    def answers(self) -> dict[str, Any]:
+        """Values of scripts by the id of the task that asked."""
+        return {}
+
+    @cached_property
+    def questions(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        """The scripts that were asked: (script, `$`)."""
+        return {}
+
+    @cached_property
+    def known_items(self) -> dict[str, Any]:
+        """Lists of the workflow's input that loops go through, by their expressions."""
+        return {}
 
     def _sort(self, task: TaskState) -> None:
         if task.status in TERMINAL_TASK_STATUSES:
@@ -148,16 +162,18 @@ class Draft:
 
     def open_all(self) -> list[TaskState]:
         """All that is open. Of a wide fork that is much to read; only the end of a workflow asks for it."""
-        for task in self.state.tasks.pending():
-            if not task.terminal and task.task_id not in self._changed:
-                self.open[task.task_id] = task
+        if any(self.state.tasks.queued()):  # all others were looked at before
+            for task in self.state.tasks.pending():
+                if not task.terminal and task.task_id not in self._changed:
+                    self.open[task.task_id] = task
         return list(self.open.values())
 
     def latest(self, ref: str) -> TaskState | None:
         """The newest attempt under exactly this reference name."""
         if ref in self._latest:
             return self._new[self._latest[ref]]
-        return self._current(self.state.tasks.latest(ref))
+        task = self.state.tasks.latest(ref)
+        return self._changed.get(task.task_id, task) if task else None
 
     def newest(self, ref: str) -> TaskState | None:
         """The newest attempt of a task of the definition, whatever the round."""
@@ -171,14 +187,14 @@ class Draft:
         for near in (number, number - 1):
             if found := self.latest(f"{ref}{outer}__{near}"):
                 return found
-        return self._current(self.state.tasks.newest(ref))
+        task = self.state.tasks.newest(ref)
+        return self._changed.get(task.task_id, task) if task else None
 
     def last(self) -> TaskState | None:
         """The task that was scheduled last."""
-        return next(reversed(self._new.values()), None) or self._current(self._last)
-
-    def _current(self, task: TaskState | None) -> TaskState | None:
-        return self._changed.get(task.task_id, task) if task else None
+        if self._new:
+            return next(reversed(self._new.values()))
+        return self._changed.get(self._last.task_id, self._last) if self._last else None
 
     def round_of(self, loop: Node) -> int:
         """The round that a loop is in."""
@@ -195,7 +211,7 @@ class Draft:
 
     def task_of(self, node: Node) -> TaskState | None:
         """The newest attempt at a task in the present round."""
-        return self.latest(self.ref_of(node))
+        return self.latest(node.ref if node.loop is None else self.ref_of(node))
 
     def value_of(self, task: TaskState, script: str, data: dict[str, Any]) -> Any:
         """The value of a condition: at once if it is a simple one, else from the script process. Raises ScriptAsked."""
@@ -253,6 +269,9 @@ class Draft:
             decision.variables = self.variables
         if self.status != self.state.status:
             decision.workflow_status = self.status
-        times = [task.wait_until_ms for task in self.open.values() if task.wait_until_ms is not None]
-        decision.wait_until_ms = self.now_ms if decision.restless else min(times, default=None)
+        if decision.restless:
+            decision.wait_until_ms = self.now_ms
+        elif self.open:
+            times = [task.wait_until_ms for task in self.open.values() if task.wait_until_ms is not None]
+            decision.wait_until_ms = min(times, default=None)
         return decision

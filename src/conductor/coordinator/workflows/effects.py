@@ -109,7 +109,7 @@ class Effects:
             parent_task=parent_task,
             created_ms=tx.now_ms,
             updated_ms=tx.now_ms,
-            traceparent=start.traceparent if is_traceparent(start.traceparent) else None,
+            traceparent=start.traceparent if start.traceparent and is_traceparent(start.traceparent) else None,
         )
         variables, task_to_domain = first_variables(definition), start.task_to_domain or {}
         data = WorkflowData(
@@ -122,7 +122,7 @@ class Effects:
         live.decoded = given, variables, task_to_domain
         tx.live.add(live)
         tx.notes.count((STARTED_TOTAL.name, row.name))
-        limit = turns.limit_of(definition, row, given)
+        limit = turns.limit_of(definition, row, given) if definition.get("rateLimitConfig") else None
         if limit is not None:
             turns.line_up(tx, row, limit)
         return live
@@ -187,7 +187,7 @@ class Effects:
         for task in decision.schedule:
             definition = None if task.own is None else _encode(task.own)
             task_def = snapshot.task_def(task.ref, definition)
-            polled = task.queued and not task.terminal
+            polled = task.queued and task.status not in TERMINAL_TASK_STATUSES
             problem = input_problem(tx, task_def, task.input) if polled and task_def.enforce_schema else None
             if problem is not None:
                 refused, polled = True, False
@@ -197,7 +197,7 @@ class Effects:
             known = live.by_id.get(task.task_id) or live.task(tx, tx.ids.task_pk(task.task_id) or 0)
             if known is None:
                 continue
-            if known.row.terminal and task.queued and not task.terminal:
+            if task.queued and not task.terminal and known.row.terminal:
                 task_def = snapshot.task_def(task.ref, known.data.definition)
                 refused |= self._run_again(tx, live, state, known, task, task_def)
             else:

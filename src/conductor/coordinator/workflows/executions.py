@@ -47,6 +47,9 @@ REOPENING: dict[str, actions.Action] = {
     action.__name__: action for action in (actions.retry, actions.restart, actions.rerun)
 }
 
+#: What is done to one workflow in a transaction; the others that must be looked at because of it.
+Step = Callable[[Tx, int], list[int]]
+
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -82,7 +85,7 @@ class Executions:
                 self._put_off(tx, work)
                 return
             pk = work.popleft()
-            work.extend(self.guarded(tx, pk, partial(self._step, tx, pk)))
+            work.extend(self.guarded(tx, pk, self._step))
 
     def _put_off(self, tx: Tx, workflows: Iterable[int]) -> None:
         """These are looked at in the next transaction, so that others are served between."""
@@ -167,35 +170,36 @@ class Executions:
     def _go_on(self, tx: Tx, report: Report, answers: dict[str, Any]) -> None:
         if self._queue.park(tx, report):
             pk = tx.ids.workflow_pk(report.workflow_instance_id) or 0
-            self.advance(tx, self.guarded(tx, pk, partial(self._step, tx, pk, answers)))
+            self.advance(tx, self.guarded(tx, pk, partial(self._step, answers=answers)))
 
     # -- what goes wrong ------------------------------------------------------------------------------------------
 
-    def guarded(self, tx: Tx, pk: int, step: Callable[[], list[int]]) -> list[int]:
+    def guarded(self, tx: Tx, pk: int, step: Step) -> list[int]:
         """Take a step of one workflow; the others that it moves. What goes wrong ends this workflow and no other.
 
         At first nothing is guarded. A transaction in which something went wrong is run again with care.
         """
-        if tx.live.suspects.get(pk, 0) >= MAX_DEATHS:
+        live = tx.live
+        if live.suspects.get(pk, 0) >= MAX_DEATHS:
             return self._set_aside(tx, pk)
         # Were this process to die now, the next one would find here what it was doing.
-        tx.live.step[:8] = pk.to_bytes(8, "little")
+        live.step[:8] = pk.to_bytes(8, "little")
         try:
-            moved = self._unguarded(tx, step) if not tx.careful else self._with_care(tx, pk, step)
+            if tx.careful:
+                moved = self._with_care(tx, pk, step)
+            else:
+                tx.guarded = True
+                moved = step(tx, pk)
         finally:
-            tx.live.step[:8] = NO_STEP
-        if pk in tx.live.suspects:
+            live.step[:8] = NO_STEP
+        if pk in live.suspects:
             self._clear(tx, pk)
         return moved
 
-    def _unguarded(self, tx: Tx, step: Callable[[], list[int]]) -> list[int]:
-        tx.guarded = True
-        return step()
-
-    def _with_care(self, tx: Tx, pk: int, step: Callable[[], list[int]]) -> list[int]:
+    def _with_care(self, tx: Tx, pk: int, step: Step) -> list[int]:
         try:
             with tx.savepoint():
-                return step()
+                return step(tx, pk)
         except (actions.ActionRefused, ApiError):
             raise
         except Exception as error:
@@ -251,7 +255,7 @@ class Executions:
             snapshot = self._snapshots.of_registered(tx, get_workflow(tx, pk).name, None)
             asked["plan"] = None if snapshot is None else snapshot.plan
         try:
-            touched = self.guarded(tx, pk, lambda: self.act_on(tx, pk, action, snapshot, **asked))
+            touched = self.guarded(tx, pk, lambda tx, pk: self.act_on(tx, pk, action, snapshot, **asked))
         except actions.ActionRefused as reason:
             raise ApiError(refused, str(reason)) from reason
         self.advance(tx, touched)
@@ -273,7 +277,7 @@ class Executions:
         touched = self._act_once(tx, pk, action, snapshot, resumed, asked, had_ended)
         while resumed:
             child = resumed.popleft()
-            touched += self.guarded(tx, child, partial(self._resume, tx, child, resumed))
+            touched += self.guarded(tx, child, partial(self._resume, resumed=resumed))
         return touched
 
     def _act_once(
@@ -354,7 +358,7 @@ class Executions:
             row = get_workflow(tx, parent.workflow)
             if not row.terminal or row.status == "COMPLETED":
                 return touched
-            step = partial(self._reopen_parent, tx, parent.workflow, tx.ids.task(parent.pk), resumed)
+            step = partial(self._reopen_parent, task_id=tx.ids.task(parent.pk), resumed=resumed)
             touched += [parent.workflow, *self.guarded(tx, parent.workflow, step)]
 
     def _reopen_parent(self, tx: Tx, pk: int, task_id: str, resumed: deque[int]) -> list[int]:
@@ -402,7 +406,7 @@ class Executions:
         if live is None or live.row.terminal or not self._is_child_of(tx, live.row, parent):
             return []
         reason = f"Parent workflow has been terminated with {why}"
-        return self.guarded(tx, pk, lambda: self.act_on(tx, pk, actions.terminate, reason=reason))
+        return self.guarded(tx, pk, lambda tx, pk: self.act_on(tx, pk, actions.terminate, reason=reason))
 
 
 def _described(error: Exception) -> str:

@@ -26,7 +26,7 @@ class Own(Struct, frozen=True, array_like=True):
     fork: str | None = None
 
 
-class TaskState(Struct, frozen=True, kw_only=True):
+class TaskState(Struct, frozen=True, kw_only=True, gc=False):
     """One attempt at one task of a workflow."""
 
     task_id: str
@@ -171,7 +171,7 @@ def _unregistered(_name: str) -> None:
     """Nobody has registered any task type."""
 
 
-class WorkflowState(Struct, frozen=True, kw_only=True):
+class WorkflowState(Struct, frozen=True, kw_only=True, gc=False):
     """One execution of a workflow, between two decisions."""
 
     workflow_id: str
