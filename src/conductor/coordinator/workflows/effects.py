@@ -158,19 +158,16 @@ class Effects:
         wake_at_ms = workflow_wake(tx, live.row, state.plan.definition, decision.wait_until_ms)
         if wake_at_ms is not None:
             tx.notes.add_wake(wake_at_ms)
-        last_task = last_task or live.row.last_task
-        status = status or live.row.status
-        live.change_row(
-            tx,
-            replace(
-                live.row,
-                status=status,
-                updated_ms=tx.now_ms,
-                wake_at_ms=wake_at_ms,
-                last_task=last_task,
-                restless=decision.restless,
-            ),
-        )
+        row, changes = live.row, dict[str, Any](updated_ms=tx.now_ms)
+        if status is not None:
+            changes["status"] = status
+        if last_task is not None:
+            changes["last_task"] = last_task
+        if wake_at_ms != row.wake_at_ms:
+            changes["wake_at_ms"] = wake_at_ms
+        if decision.restless != row.restless:
+            changes["restless"] = decision.restless
+        live.move_row(tx, changes)
         return touched
 
     def _write_tasks(
@@ -280,6 +277,10 @@ class Effects:
         before = known.state or StoredTasks(tx, live).state_of(known)
         if known.row.status not in TERMINAL_TASK_STATUSES and task.status in TERMINAL_TASK_STATUSES:
             self._queue.end(tx, live, known, task.status, None)
+        if task.executed and _differs_in_nothing_else(known.row, task, before):
+            live.move(tx, known, _EXECUTED)
+            known.state = task
+            return
         row = replace(
             known.row,
             status=task.status,
@@ -378,14 +379,13 @@ class Effects:
     def _end(self, tx: Tx, live: LiveWorkflow, decision: Decision, last_task: int | None) -> list[int]:
         status, output = decision.workflow_status or "", decision.output or {}
         failed = tx.ids.task_pk(decision.failed_task.task_id) if decision.failed_task else None
-        live.change_data(tx, replace(live.data, output=_encode(output), reason=decision.reason, failed_task=failed))
-        last_task = last_task or live.row.last_task
-        live.change_row(
-            tx,
-            replace(
-                live.row, status=status, updated_ms=tx.now_ms, ended_ms=tx.now_ms, wake_at_ms=None, last_task=last_task
-            ),
-        )
+        live.move_data(tx, {"output": _encode(output), "reason": decision.reason, "failed_task": failed})
+        changes = {"status": status, "updated_ms": tx.now_ms, "ended_ms": tx.now_ms}
+        if live.row.wake_at_ms is not None:
+            changes["wake_at_ms"] = None
+        if last_task is not None:
+            changes["last_task"] = last_task
+        live.move_row(tx, changes)
         _note_end(tx, live.row, status, decision.reason)
         definition = self._snapshots.get(tx, live.row.snapshot).definition
         if definition.get("workflowStatusListenerEnabled"):
@@ -588,6 +588,21 @@ def ancestors(tx: Tx, row: WorkflowRow) -> Iterator[WorkflowRow]:
 def _is_failure_workflow(tx: Tx, row: WorkflowRow) -> bool:
     """Whether a workflow runs because another one failed. Only such a one has that one in its input."""
     return any(FAILED_WORKFLOW in msgspec.json.decode(workflow_data(tx, one.pk).input) for one in ancestors(tx, row))
+
+
+#: What changes in the row of a task when its consequences are drawn.
+_EXECUTED = {"executed": 1}
+
+
+def _differs_in_nothing_else(row: TaskRow, task: TaskState, before: TaskState) -> bool:
+    """Whether the decider has only drawn the consequences of a task, as most often."""
+    return (
+        task.status == row.status
+        and task.ended_ms == row.ended_ms
+        and task.output is before.output
+        and task.input is before.input
+        and task == replace(before, executed=True)
+    )
 
 
 def _callback_after_s(task: TaskState) -> int:
