@@ -112,7 +112,7 @@ class ThreadPool:
                 self._wake_thread()
             began = monotonic()
             try:
-                # One that was cancelled while it waited has nobody to wait for it: everything on the loop is at its end.
+                # One that was cancelled while it waited has nobody to wait for it: the loop is at its end.
                 result = _NEVER_CALLED if future.done() else (context.run(function, running.task), None)
             except BaseException as error:
                 result = None, error
