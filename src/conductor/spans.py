@@ -27,6 +27,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status,
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
+    from opentelemetry.sdk.resources import Resource
     from opentelemetry.util.types import Attributes, AttributeValue
 
 _SAMPLED = int(TraceFlags.SAMPLED)
@@ -70,14 +71,42 @@ class SpanMaker:
         self.scope = InstrumentationScope(name)
         self.limits: SpanLimits = getattr(tracer, "_span_limits", None) or SpanLimits()
 
+    def draw(self, has_parent: bool, is_wanted: bool) -> int | None:
+        """The trace that somebody begins, or 0 if that is decided when its first span starts; None: it is left out."""
+        if self._bound is None:
+            return 0
+        if has_parent:
+            return 0 if is_wanted else None
+        trace_id = self._ids.generate_trace_id()
+        return trace_id if trace_id & ID_LIMIT < self._bound else None
+
+    def left_out(self) -> LeftOut:
+        """What is current in the place of a span that is not wanted."""
+        return LeftOut(self)
+
+    def new_context(self, flags: int) -> SpanContext:
+        """Of a trace that begins."""
+        flags |= self._root_flags
+        return SpanContext(self._ids.generate_trace_id(), self._ids.generate_span_id(), False, TraceFlags(flags))
+
     def start(
-        self, name: str, parent: Context | None, attributes: Attributes, kind: SpanKind, start_ns: int
+        self,
+        name: str,
+        parent: Context | None,
+        attributes: Attributes,
+        kind: SpanKind,
+        start_ns: int,
+        trace_id: int = 0,
     ) -> LiveSpan | NonRecordingSpan:
-        """A span, if the sampler wants it, or else one that only says that it is not wanted."""
+        """A span, if the sampler wants it, or else one that only says that it is not wanted.
+
+        Args:
+            trace_id: The trace to begin where there is none, if it was drawn.
+        """
         above: SpanContext | None = trace.get_current_span(parent).get_span_context()
         if above is None or not above.is_valid:
             above, state = None, None
-            trace_id, flags = self._ids.generate_trace_id(), self._root_flags
+            trace_id, flags = trace_id or self._ids.generate_trace_id(), self._root_flags
             wanted = self._bound is not None and trace_id & ID_LIMIT < self._bound
         else:
             state = above.trace_state
@@ -110,13 +139,59 @@ class SpanMaker:
         self._processor.on_start(span, parent)  # type: ignore[arg-type]  # all that a processor may do with one, it can
         return span
 
-    def ended(self, span: ReadableSpan) -> None:
-        """Hand a span on that is over."""
-        self._processor.on_end(span)
+    def ended(self, span: LiveSpan) -> None:
+        """Hand a span on that is over, as one of the SDK's."""
+        self._processor.on_end(
+            ReadableSpan(
+                span.name,
+                span.context,
+                span.parent,
+                self.resource,
+                span.attributes,
+                span.events,
+                span.links,
+                span.kind,
+                None,
+                span.status,
+                span.start_time,
+                span.end_time,
+                self.scope,
+            )
+        )
 
 
-class LiveSpan(ReadableSpan, trace.Span):
-    """A span that is under way. What is added to it is kept within the provider's limits."""
+class LeftOut(NonRecordingSpan):
+    """Says of what is below it that it is not wanted. It draws its ids when somebody asks for them, and few do."""
+
+    def __init__(self, maker: SpanMaker) -> None:
+        self._maker = maker
+        self._drawn: SpanContext | None = None
+
+    def get_span_context(self) -> SpanContext:
+        if self._drawn is None:
+            self._drawn = self._maker.new_context(0)
+        return self._drawn
+
+    def __repr__(self) -> str:
+        return f"LeftOut({self.get_span_context()!r})"
+
+
+class LiveSpan(trace.Span):
+    """A span that is under way, to be read like one of the SDK's. What is added to it keeps the provider's limits."""
+
+    __slots__ = (
+        "_maker",
+        "attributes",
+        "context",
+        "end_time",
+        "events",
+        "kind",
+        "links",
+        "name",
+        "parent",
+        "start_time",
+        "status",
+    )
 
     def __init__(
         self,
@@ -128,110 +203,78 @@ class LiveSpan(ReadableSpan, trace.Span):
         kind: SpanKind,
         start_ns: int,
     ) -> None:
-        super().__init__(
-            name, context, parent, maker.resource, kind=kind, start_time=start_ns, instrumentation_scope=maker.scope
-        )
         self._maker = maker
-        self._own_context = context
-        self._own_name = name
-        self._own_attributes = attributes
-        self._own_events: Any = ()
-        self._own_links: Any = ()
-        self._own_status = _UNSET
-        self._ended_ns: int | None = None
+        self.name = name
+        self.context = context
+        self.parent = parent
+        self.attributes = attributes
+        self.events: Any = ()
+        self.links: Any = ()
+        self.kind = kind
+        self.status = _UNSET
+        self.start_time = start_ns
+        self.end_time: int | None = None
 
     @property
-    def name(self) -> str:
-        return self._own_name
+    def resource(self) -> Resource:
+        return self._maker.resource
 
     @property
-    def attributes(self) -> Attributes:
-        return self._own_attributes
-
-    @property
-    def events(self) -> Any:
-        return tuple(self._own_events)
-
-    @property
-    def links(self) -> Any:
-        return tuple(self._own_links)
-
-    @property
-    def status(self) -> Status:
-        return self._own_status
-
-    @property
-    def end_time(self) -> int | None:
-        return self._ended_ns
+    def instrumentation_scope(self) -> InstrumentationScope:
+        return self._maker.scope
 
     def get_span_context(self) -> SpanContext:
-        return self._own_context
+        return self.context
 
     def is_recording(self) -> bool:
-        return self._ended_ns is None
+        return self.end_time is None
 
     def end(self, end_time: int | None = None) -> None:
-        if self._ended_ns is not None:
+        if self.end_time is not None:
             return
-        self._ended_ns = time.time_ns() if end_time is None else end_time
-        maker = self._maker
-        maker.ended(
-            ReadableSpan(
-                self._own_name,
-                self._own_context,
-                self.parent,
-                maker.resource,
-                self._own_attributes,
-                self._own_events,
-                self._own_links,
-                self.kind,
-                status=self._own_status,
-                start_time=self.start_time,
-                end_time=self._ended_ns,
-                instrumentation_scope=maker.scope,
-            )
-        )
+        self.end_time = time.time_ns() if end_time is None else end_time
+        self._maker.ended(self)
 
     def set_attribute(self, key: str, value: AttributeValue) -> None:
         self.set_attributes({key: value})
 
     def set_attributes(self, attributes: Mapping[str, AttributeValue]) -> None:
-        if self._ended_ns is not None:
+        if self.end_time is not None:
             return
         limits = self._maker.limits
-        if not isinstance(self._own_attributes, BoundedAttributes):
-            self._own_attributes = BoundedAttributes(
-                limits.max_span_attributes, self._own_attributes, False, limits.max_span_attribute_length
+        if not isinstance(self.attributes, BoundedAttributes):
+            self.attributes = BoundedAttributes(
+                limits.max_span_attributes, self.attributes, False, limits.max_span_attribute_length
             )
-        self._own_attributes.update(attributes)
+        self.attributes.update(attributes)
 
     def add_event(self, name: str, attributes: Attributes = None, timestamp: int | None = None) -> None:
-        if self._ended_ns is not None:
+        if self.end_time is not None:
             return
         limits = self._maker.limits
         bounded = BoundedAttributes(limits.max_event_attributes, attributes, True, limits.max_attribute_length)
-        if self._own_events == ():
-            self._own_events = BoundedList(limits.max_events)
-        self._own_events.append(Event(name, bounded, timestamp))
+        if self.events == ():
+            self.events = BoundedList(limits.max_events)
+        self.events.append(Event(name, bounded, timestamp))
 
     def add_link(self, context: SpanContext, attributes: Attributes = None) -> None:
-        if self._ended_ns is not None or not (context.is_valid or attributes or context.trace_state):
+        if self.end_time is not None or not (context.is_valid or attributes or context.trace_state):
             return
         limits = self._maker.limits
         bounded = BoundedAttributes(limits.max_link_attributes, attributes, True, limits.max_attribute_length)
-        if self._own_links == ():
-            self._own_links = BoundedList(limits.max_links)
-        self._own_links.append(trace.Link(context, bounded))
+        if self.links == ():
+            self.links = BoundedList(limits.max_links)
+        self.links.append(trace.Link(context, bounded))
 
     def update_name(self, name: str) -> None:
-        if self._ended_ns is None:
-            self._own_name = name
+        if self.end_time is None:
+            self.name = name
 
     def set_status(self, status: Status | StatusCode, description: str | None = None) -> None:
         given = status if isinstance(status, Status) else Status(status, description)
         # What was said to be well stays so, and nobody can take a status back.
-        if self._ended_ns is None and self._own_status.status_code is not StatusCode.OK and not given.is_unset:
-            self._own_status = given
+        if self.end_time is None and self.status.status_code is not StatusCode.OK and not given.is_unset:
+            self.status = given
 
     def record_exception(
         self,

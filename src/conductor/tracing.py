@@ -112,12 +112,26 @@ class Tracer:
         *,
         kind: str,
         ago_s: float = 0.0,
+        trace_id: int = 0,
     ) -> Span:
-        """A span that begins now, or began so long ago; whoever asks for it ends it."""
+        """A span that begins now, or began so long ago; whoever asks for it ends it. `trace_id` is what `draw` gave."""
         begun_ns = time.time_ns() - int(ago_s * 1e9) if ago_s else time.time_ns()
         if self._maker is None:
             return self._tracer.start_span(name, parent, self._kinds[kind], attributes, start_time=begun_ns)
-        return self._maker.start(name, parent, attributes, self._kinds[kind], begun_ns)
+        return self._maker.start(name, parent, attributes, self._kinds[kind], begun_ns, trace_id)
+
+    def draw(self, traceparent: object, parent: Context | None) -> int | None:
+        """For a task: the trace that it begins, if it was drawn. None: it is left out, and what is current says so.
+
+        Only what is known without asking a sampler; that one has its say when the first span starts.
+        """
+        if self._maker is None or (parent is None and self._context.get_current()):
+            return 0
+        # The flags are the last thing in a traceparent, and the lowest bit says that it is sampled.
+        found = self._maker.draw(parent is not None, parent is not None and str(traceparent)[-1] in "13579bdf")
+        if found is None:
+            self.attach(parent if parent is not None else self.context_of(self._maker.left_out()))
+        return found
 
     def beside(self, first: Span, name: str, parent: Context, attributes: Mapping[str, str], *, kind: str) -> Span:
         """One that begins now, of the same trace and as wanted as the first: the sampler is not asked again."""

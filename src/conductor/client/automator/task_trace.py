@@ -25,8 +25,11 @@ def begin_trace(
     `about` is what every event about the task begins with.
     """
     parent = tracer.parent(traceparent) if traceparent is not None else None
+    trace_id = tracer.draw(traceparent, parent)
+    if trace_id is None:
+        return None
     ids = {"conductor.task.id": about[1] or "", "conductor.workflow.id": about[3] or ""}
-    polled = tracer.start(f"poll {about[0]}", parent, ids, kind="CONSUMER", ago_s=waited_s)
+    polled = tracer.start(f"poll {about[0]}", parent, ids, kind="CONSUMER", ago_s=waited_s, trace_id=trace_id)
     context = tracer.context_of(polled)
     if not polled.is_recording():
         tracer.attach(context)
