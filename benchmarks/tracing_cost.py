@@ -32,7 +32,7 @@ from benchmarks._work import coroutine, run_worker
 from conductor import tracing
 from conductor.machine import run_on_loop
 
-ROUNDS = 9
+ROUNDS = 7
 OFF, AGAIN, SENT = "off", "off, again", "all, sent as OTLP"
 #: Ways, and the share of traces that are kept.
 WAYS: dict[str, float | None] = {OFF: None, AGAIN: None, "one in a hundred": 0.01, "all": 1.0, SENT: 1.0}

@@ -13,11 +13,13 @@ import re
 import time
 import traceback
 from collections.abc import Mapping
+from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 from opentelemetry.attributes import BoundedAttributes
+from opentelemetry.context import Context
 from opentelemetry.sdk.trace import Event, ReadableSpan, SpanLimits
 from opentelemetry.sdk.trace import Tracer as SdkTracer
 from opentelemetry.sdk.trace.sampling import Decision, ParentBased, Sampler, TraceIdRatioBased
@@ -26,7 +28,6 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 if TYPE_CHECKING:
-    from opentelemetry.context import Context
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.util.types import Attributes, AttributeValue
 
@@ -35,6 +36,8 @@ _SAMPLED = int(TraceFlags.SAMPLED)
 #: for it.
 _RANDOM = 0x02
 _UNSET = Status(StatusCode.UNSET)
+#: The trace that is left out here. A number costs nothing to keep; what it stands for is made if somebody asks.
+_left_out: ContextVar[int] = ContextVar("conductor_trace_left_out")
 #: What a usual sampler compares with its bound, of a trace that nobody has begun.
 ID_LIMIT = TraceIdRatioBased.TRACE_ID_LIMIT
 _USUAL = re.compile(
@@ -67,6 +70,8 @@ class SpanMaker:
         self._ids = tracer.id_generator
         is_random = getattr(self._ids, "is_trace_id_random", None)
         self._root_flags = _RANDOM if is_random is not None and is_random() else 0
+        #: What is current in the place of a span that is not wanted.
+        self.left_out = trace.set_span_in_context(LeftOut(self._root_flags), Context())
         self.resource = tracer.resource
         self.scope = InstrumentationScope(name)
         self.limits: SpanLimits = getattr(tracer, "_span_limits", None) or SpanLimits()
@@ -78,16 +83,10 @@ class SpanMaker:
         if has_parent:
             return 0 if is_wanted else None
         trace_id = self._ids.generate_trace_id()
-        return trace_id if trace_id & ID_LIMIT < self._bound else None
-
-    def left_out(self) -> LeftOut:
-        """What is current in the place of a span that is not wanted."""
-        return LeftOut(self)
-
-    def new_context(self, flags: int) -> SpanContext:
-        """Of a trace that begins."""
-        flags |= self._root_flags
-        return SpanContext(self._ids.generate_trace_id(), self._ids.generate_span_id(), False, TraceFlags(flags))
+        if trace_id & ID_LIMIT < self._bound:
+            return trace_id
+        _left_out.set(trace_id)
+        return None
 
     def start(
         self,
@@ -161,16 +160,14 @@ class SpanMaker:
 
 
 class LeftOut(NonRecordingSpan):
-    """Says of what is below it that it is not wanted. It draws its ids when somebody asks for them, and few do."""
+    """Says of what is below it that it is not wanted. One for all: which trace that is stands beside it."""
 
-    def __init__(self, maker: SpanMaker) -> None:
-        self._maker = maker
-        self._drawn: SpanContext | None = None
+    def __init__(self, flags: int) -> None:
+        self._flags = TraceFlags(flags)
 
     def get_span_context(self) -> SpanContext:
-        if self._drawn is None:
-            self._drawn = self._maker.new_context(0)
-        return self._drawn
+        trace_id = _left_out.get(1)
+        return SpanContext(trace_id, trace_id & ID_LIMIT or 1, False, self._flags)
 
     def __repr__(self) -> str:
         return f"LeftOut({self.get_span_context()!r})"

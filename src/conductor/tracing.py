@@ -130,7 +130,7 @@ class Tracer:
         # The flags are the last thing in a traceparent, and the lowest bit says that it is sampled.
         found = self._maker.draw(parent is not None, parent is not None and str(traceparent)[-1] in "13579bdf")
         if found is None:
-            self.attach(parent if parent is not None else self.context_of(self._maker.left_out()))
+            self.attach(self._maker.left_out if parent is None else parent)
         return found
 
     def beside(self, first: Span, name: str, parent: Context, attributes: Mapping[str, str], *, kind: str) -> Span:

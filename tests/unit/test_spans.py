@@ -246,6 +246,7 @@ def test_a_task_has_three_spans_of_one_trace(monkeypatch: pytest.MonkeyPatch) ->
 def test_of_what_is_not_wanted_there_is_only_that_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Made(ParentBasedTraceIdRatio(0.0))
     tracer = tracer_of(made, monkeypatch)
+    seen: set[str] = set()
     for traceparent in (UNWANTED, None, "nonsense"):
         token = tracer.attach(Context())
         assert begin_trace(tracer, ABOUT, traceparent, 0) is None
@@ -253,10 +254,13 @@ def test_of_what_is_not_wanted_there_is_only_that_it_is_not(monkeypatch: pytest.
             assert not own.is_recording()
         here = tracing.current_traceparent()
         assert here is not None
+        assert here[3:35] == f"{own.get_span_context().trace_id:032x}"
+        seen.add(here)
         assert here.endswith(("00", "02"))
         assert traceparent != UNWANTED or here == UNWANTED
         tracer.detach(token)
     assert made.seen() == []
+    assert len(seen) == 3
 
 
 class Mute(Exception):
