@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .NOTPARALLEL: # two installations into one .venv
 
 # The first interpreter that is new enough; override with PYTHON=...
-PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin

@@ -3,7 +3,8 @@
 A trace goes from the program that starts a workflow through the workflow and its tasks into the spans of the user's own
 functions. What carries it is W3C's `traceparent`: a header of the start request, a field of the polled task.
 
-The only file that knows OpenTelemetry. `tracer` is None until `set_up` or `use_present` finds something to trace with.
+The only file that knows OpenTelemetry, with `spans` for its SDK.
+`tracer` is None until `set_up` or `use_present` finds something to trace with.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 import sys
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
+
+    from conductor.spans import SpanMaker
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +36,10 @@ OFF = "off"
 TRACEPARENT = "traceparent"
 #: Where a plain server carries it: a key of a task's input. No function sees it.
 INPUT_KEY = "_traceparent"
+#: What our spans are the work of.
+NAME = "conductor-worker"
+#: So many traceparents are remembered with what they stand for.
+PARENTS_KEPT = 256
 #: How long the end of a process waits for its last spans to be sent.
 FLUSH_MS = 5000
 
@@ -79,8 +87,11 @@ class Tracer:
 
         self._context = context
         self._trace = trace
-        self._tracer = trace.get_tracer("conductor-worker")
+        self._tracer = trace.get_tracer(NAME)
+        self._maker = _maker_of(self._tracer)
         self._kinds = {kind.name: kind for kind in trace.SpanKind}
+        #: Tasks of one workflow come with one traceparent.
+        self._parents = lru_cache(PARENTS_KEPT)(self._read)
 
     def span(
         self,
@@ -93,14 +104,40 @@ class Tracer:
         """A span around the block, current inside of it. What is raised is noted on it, and raised on."""
         return CurrentSpan(self, self.start(name, parent, attributes, kind=kind))
 
-    def start(self, name: str, parent: Context | None, attributes: Mapping[str, str] | None, *, kind: str) -> Span:
-        """A span that begins now; whoever asks for it ends it."""
-        return self._tracer.start_span(name, parent, self._kinds[kind], attributes)
+    def start(
+        self,
+        name: str,
+        parent: Context | None,
+        attributes: Mapping[str, str] | None,
+        *,
+        kind: str,
+        ago_s: float = 0.0,
+        trace_id: int = 0,
+    ) -> Span:
+        """A span that begins now, or began so long ago; whoever asks for it ends it. `trace_id` is what `draw` gave."""
+        begun_ns = time.time_ns() - int(ago_s * 1e9) if ago_s else time.time_ns()
+        if self._maker is None:
+            return self._tracer.start_span(name, parent, self._kinds[kind], attributes, start_time=begun_ns)
+        return self._maker.start(name, parent, attributes, self._kinds[kind], begun_ns, trace_id)
 
-    def begun(self, name: str, parent: Context | None, attributes: Mapping[str, str], ago_s: float) -> Span:
-        """A span that began so long ago; whoever asks for it ends it."""
-        begun_ns = time.time_ns() - int(ago_s * 1e9)
-        return self._tracer.start_span(name, parent, self._kinds["CONSUMER"], attributes, start_time=begun_ns)
+    def draw(self, traceparent: object, parent: Context | None) -> int | None:
+        """For a task: the trace that it begins, if it was drawn. None: it is left out, and what is current says so.
+
+        Only what is known without asking a sampler; that one has its say when the first span starts.
+        """
+        if self._maker is None or (parent is None and self._context.get_current()):
+            return 0
+        # The flags are the last thing in a traceparent, and the lowest bit says that it is sampled.
+        found = self._maker.draw(parent is not None, parent is not None and str(traceparent)[-1] in "13579bdf")
+        if found is None:
+            self.attach(self._maker.left_out if parent is None else parent)
+        return found
+
+    def beside(self, first: Span, name: str, parent: Context, attributes: Mapping[str, str], *, kind: str) -> Span:
+        """One that begins now, of the same trace and as wanted as the first: the sampler is not asked again."""
+        if self._maker is None:
+            return self._tracer.start_span(name, parent, self._kinds[kind], attributes)
+        return self._maker.beside(first, name, parent, attributes, self._kinds[kind], time.time_ns())
 
     def context_of(self, span: Span) -> Context:
         """The context in which a span is the current one."""
@@ -108,7 +145,10 @@ class Tracer:
 
     def parent(self, traceparent: object) -> Context | None:
         """The context that a traceparent stands for; None for what is none."""
-        if not isinstance(traceparent, str) or not is_traceparent(traceparent):
+        return self._parents(traceparent) if isinstance(traceparent, str) else None
+
+    def _read(self, traceparent: str) -> Context | None:
+        if not is_traceparent(traceparent):
             return None
         _, trace_id, span_id, flags = traceparent.split("-")
         context = self._trace.SpanContext(
@@ -117,9 +157,13 @@ class Tracer:
         return self._trace.set_span_in_context(self._trace.NonRecordingSpan(context))
 
     def failed(self, span: Span, error: BaseException) -> None:
-        """Note on a span what went wrong."""
-        span.record_exception(error)
-        span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+        """Note on a span what went wrong. An error that cannot say what it is must not become another one."""
+        try:
+            message = f"{type(error).__name__}: {error}"
+            span.record_exception(error)
+        except Exception:
+            message = type(error).__name__
+        span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, message))
 
     def attach(self, context: Context) -> Token[Context]:
         """Make the span of a context current."""
@@ -132,6 +176,16 @@ class Tracer:
     def has_span(self) -> bool:
         """Whether a span is under way here that is recorded: others have no spans below them."""
         return self._trace.get_current_span().is_recording()
+
+
+def _maker_of(tracer: object) -> SpanMaker | None:
+    """What makes spans for the SDK at less cost than its own way; None: somebody else's OpenTelemetry is in use."""
+    sdk = sys.modules.get("opentelemetry.sdk.trace")
+    if sdk is None or not isinstance(tracer, sdk.Tracer):
+        return None
+    from conductor.spans import SpanMaker
+
+    return SpanMaker(tracer, NAME)
 
 
 class CurrentSpan:

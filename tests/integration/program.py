@@ -49,8 +49,8 @@ def stand_at_gate(url):
     """Returns when the server lets it go."""
     try:
         urllib.request.urlopen(url, timeout=60).close()
-    except urllib.error.HTTPError:
-        pass
+    except urllib.error.HTTPError as error:
+        error.close()
     return {"pid": os.getpid()}
 
 async def stand_at_gate_async(url):

@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +23,27 @@ from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.worker.worker import Worker
 from conductor.coordinator import Coordinator
+from conductor.testing.ports import free_port
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
 BOARD = DEPLOY / "grafana" / "conductor.json"
 #: What stands in an expression and is no series: functions, words of the language, units of time.
-WORDS = {"sum", "max", "by", "rate", "increase", "histogram_quantile", "absent", "or", "le", "and", "m"}
+WORDS = {
+    "sum",
+    "max",
+    "by",
+    "rate",
+    "increase",
+    "histogram_quantile",
+    "absent",
+    "or",
+    "le",
+    "and",
+    "m",
+    "unless",
+    "offset",
+}
 #: The last series that appear.
 LAST = {
     "task_execute_error_total",
@@ -134,3 +151,76 @@ def test_promtool_lets_each_alert_fire() -> None:
     for command in (["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]):
         done = subprocess.run([promtool, *command], cwd=ALERTS.parent, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+# -- a real Prometheus --------------------------------------------------------------------------------------------
+
+
+def asked_for(expression: str) -> list[str]:
+    """What an alert looks at, without what it compares that with: a system that is well has no data beyond limits."""
+    bare = re.sub(r"absent\((\w+)\)", r"\1", expression)
+    return [re.sub(r"\s*(==|!=|[<>]=?)\s*[\d.]+\s*$", "", part.strip()) for part in re.split(r"\sor\s", bare)]
+
+
+@contextmanager
+def prometheus(place: Path, *targets: str) -> Iterator[httpx.Client]:
+    """A server of Prometheus that asks these for their metrics, every second."""
+    program = shutil.which("prometheus")
+    if program is None:
+        if os.environ.get("CI"):
+            pytest.fail("prometheus is missing; Debian has it in the package of that name")
+        pytest.skip("prometheus is not installed")
+    scraped = [{"targets": list(targets)}]
+    config = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(ALERTS)],
+        "scrape_configs": [{"job_name": "conductor", "metrics_path": "/metrics", "static_configs": scraped}],
+    }
+    (place / "prometheus.yml").write_text(yaml.safe_dump(config))
+    address = f"127.0.0.1:{free_port()}"
+    command = [program, f"--config.file={place / 'prometheus.yml'}", f"--storage.tsdb.path={place / 'data'}"]
+    with (
+        (place / "prometheus.log").open("w") as log,
+        subprocess.Popen([*command, f"--web.listen-address={address}"], stdout=log, stderr=log) as process,
+        httpx.Client(base_url=f"http://{address}/api/v1", timeout=60) as api,
+    ):
+        try:
+            yield api
+        finally:
+            process.kill()
+
+
+@pytest.mark.slow
+def test_prometheus_has_data_for_every_expression(tmp_path: Path) -> None:
+    workers = [Worker("deploy_well", well), Worker("deploy_badly", badly)]
+    settings = MetricsSettings(directory=str(tmp_path), http_port=free_port())
+    started = {"name": FLOW["name"], "workflowDef": FLOW}
+    at_once = [{"name": "deploy_badly", "retryCount": 0, "ownerEmail": "a@example.com"}]
+    waiting = {question for name in EXPRESSIONS for one in EXPRESSIONS[name] for question in asked_for(one)}
+    waiting -= {'sum(rate(coordinator_request_seconds_count{status=~"5.."}[5m]))'}  # nothing here makes it fail
+    with (
+        Coordinator(tmp_path / "coordinator.db") as coordinator,
+        TaskHandler(
+            workers, Configuration(coordinator.url), settings, journal_dir=str(tmp_path / "journal")
+        ) as handler,
+        httpx.Client(base_url=coordinator.url) as api,
+        prometheus(tmp_path, coordinator.url.split("/")[2], f"127.0.0.1:{settings.http_port}") as asked,
+    ):
+        assert api.post("/metadata/taskdefs", json=at_once).status_code == 200
+        handler.start_processes()
+        deadline = time.monotonic() + 120
+        while waiting:
+            assert time.monotonic() < deadline, f"no data for {sorted(waiting)}"
+            assert api.post("/workflow", json=started).status_code == 200
+            waiting = {question for question in waiting if not _data(asked, question)}
+            time.sleep(0.2)
+
+
+def _data(asked: httpx.Client, question: str) -> list[Any]:
+    """What Prometheus answers that is a number; nothing while it does not listen yet."""
+    try:
+        answer = asked.get("/query", params={"query": question}).json()
+    except httpx.TransportError:
+        return []
+    assert answer["status"] == "success", f"{question}: {answer}"
+    return [one for one in answer["data"]["result"] if one["value"][1] != "NaN"]

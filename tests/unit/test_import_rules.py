@@ -305,7 +305,7 @@ class TestDirection:
             "conductor.version",
             "conductor.exposition",
             "conductor.log_lines",
-            "conductor.tracing",
+            "conductor.spans",
             "conductor.backoff",
             "conductor.machine",
             "conductor.client.background_event_loop",
@@ -314,6 +314,10 @@ class TestDirection:
     )
     def test_leaves_import_nothing_of_ours(self, leaf: str) -> None:
         assert not imports()[leaf]
+
+    def test_traces_alone_know_how_spans_are_made(self) -> None:
+        assert imports()["conductor.tracing"] == {"conductor.spans"}
+        assert importers_of("conductor.spans") == {"conductor.tracing"}
 
     def test_models_import_only_models_and_the_wire(self) -> None:
         models = "conductor.client.http.models"

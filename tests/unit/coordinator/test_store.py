@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -364,14 +365,14 @@ def test_a_database_without_a_name_is_refused() -> None:
 
 @pytest.mark.parametrize("statement", [live._PENDING.format("?"), STATEMENTS["open tasks of workflow"]])
 def test_what_a_decision_reads_does_not_grow_with_what_is_done(statement: str) -> None:
-    with sqlite3.connect(":memory:") as db:
+    with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(SCHEMA)
         (first, *_) = db.execute(f"EXPLAIN QUERY PLAN {statement}", (1,)).fetchall()
     assert "USING INDEX task_pending (workflow=?)" in first[3]
 
 
 def test_who_holds_what_is_read_from_what_is_held_alone() -> None:
-    with sqlite3.connect(":memory:") as db:
+    with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(SCHEMA)
         plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {STATEMENTS['open leases']}", (1,))]
     assert "SCAN task USING INDEX task_leased" in plan

@@ -231,6 +231,11 @@ def test_p09_what_is_nested_too_deeply_does_not_crash():
         encode_output(to_output(deep))
 
 
+def test_what_is_wide_and_long_is_not_deep():
+    wide = {"rows": [{"cells": [[n, str(n)] for n in range(50)]} for _ in range(50)]}
+    assert sent(wide) == wide
+
+
 def test_the_same_object_twice_is_not_a_circle():
     shared = [None, {"a": None}]
     assert sent({"a": shared, "b": shared}) == {"a": shared, "b": shared}

@@ -673,6 +673,14 @@ def outer():
     assert kwargs["x"] == local(1, local(2))
 
 
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="before Python 3.14 such a function cannot be defined")
+def test_a_name_that_is_not_there_does_not_spoil_the_others():
+    """Without a string around it, and imported for type checkers only: the others are converted."""
+    function = make("def f(x: Later, n: int, y: list[Later] | None = None): return x")
+    args, kwargs = read_signature(function).bind(Task(input_data={"x": {"a": 1}, "n": "5"}))
+    assert kwargs == {"x": {"a": 1}, "n": 5}
+
+
 def test_a_type_that_is_defined_later_is_found_at_the_next_reading():
     function = make("def f(x: 'Later'): return x")
     assert read_signature(function).bind(Task(input_data={"x": "1"})) == ((), {"x": "1"})

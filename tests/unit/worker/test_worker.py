@@ -6,6 +6,7 @@ import asyncio
 import functools
 import inspect
 import pickle
+import sys
 from typing import Any
 
 import pytest
@@ -362,7 +363,8 @@ class TestDecorator:
         async def work(x: int) -> int:
             return x
 
-        assert asyncio.iscoroutinefunction(work)
+        is_one = inspect.iscoroutinefunction if sys.version_info >= (3, 12) else asyncio.iscoroutinefunction
+        assert is_one(work)
         assert asyncio.run(work(3)) == 3
 
 

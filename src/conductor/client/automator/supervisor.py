@@ -91,10 +91,14 @@ def start_context(method: str | None) -> BaseContext:
 
 
 def _share_imports() -> None:
-    """A fork server that is still to start loads our modules first; what else the program wants loaded stays."""
+    """A fork server that is still to start loads our modules first; what else the program wants loaded stays.
+
+    But not its script, which is Python's default and done from 3.14 on: what lasts at the top of it would keep the
+    fork server from ever starting a process, and all of them would share its connections.
+    """
     from multiprocessing import forkserver
 
-    wanted = getattr(forkserver._forkserver, "_preload_modules", ["__main__"])
+    wanted = [name for name in getattr(forkserver._forkserver, "_preload_modules", ()) if name != "__main__"]
     if PRELOAD not in wanted:
         forkserver.set_forkserver_preload([*wanted, PRELOAD])
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from conductor.tracing import CurrentSpan
+
 if TYPE_CHECKING:
     from contextvars import Token
 
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
-    from conductor.tracing import CurrentSpan, Tracer
+    from conductor.tracing import Tracer
 
 
 def begin_trace(
@@ -23,33 +25,41 @@ def begin_trace(
     `about` is what every event about the task begins with.
     """
     parent = tracer.parent(traceparent) if traceparent is not None else None
+    trace_id = tracer.draw(traceparent, parent)
+    if trace_id is None:
+        return None
     ids = {"conductor.task.id": about[1] or "", "conductor.workflow.id": about[3] or ""}
-    polled = tracer.begun(f"poll {about[0]}", parent, ids, waited_s)
+    polled = tracer.start(f"poll {about[0]}", parent, ids, kind="CONSUMER", ago_s=waited_s, trace_id=trace_id)
     context = tracer.context_of(polled)
     if not polled.is_recording():
         tracer.attach(context)
         return None
     polled.end()
     # Where the other spans belong: beside the poll, or below it if nobody has begun a trace.
-    return TaskTrace(tracer, about, ids, context if parent is None else parent)
+    return TaskTrace(tracer, about, ids, polled, context if parent is None else parent)
 
 
 class TaskTrace:
     """The spans of a task that is sampled."""
 
-    __slots__ = ("_about", "_context", "_ids", "_span", "_token", "_tracer")
+    __slots__ = ("_about", "_context", "_first", "_ids", "_span", "_token", "_tracer")
 
-    def __init__(self, tracer: Tracer, about: tuple[str | None, ...], ids: dict[str, str], context: Context) -> None:
+    def __init__(
+        self, tracer: Tracer, about: tuple[str | None, ...], ids: dict[str, str], first: Span, context: Context
+    ) -> None:
         self._tracer = tracer
         self._about = about
         self._ids = ids
+        self._first = first
         self._context = context
 
     def begin_execution(self) -> None:
         """The function is about to be called: its own spans are below this one. The same task must end it."""
         task_type, _, worker_id, _ = self._about
         about = {**self._ids, "conductor.task.type": task_type or "", "conductor.worker.id": worker_id or ""}
-        self._span: Span = self._tracer.start(f"execute {task_type}", self._context, about, kind="CONSUMER")
+        self._span: Span = self._tracer.beside(
+            self._first, f"execute {task_type}", self._context, about, kind="CONSUMER"
+        )
         self._token: Token[Context] = self._tracer.attach(self._tracer.context_of(self._span))
 
     def end_execution(self, error: BaseException | None) -> None:
@@ -61,4 +71,7 @@ class TaskTrace:
 
     def report(self) -> CurrentSpan:
         """Around the report, until its verdict."""
-        return self._tracer.span(f"report {self._about[0]}", self._context, self._ids, kind="PRODUCER")
+        name = f"report {self._about[0]}"
+        return CurrentSpan(
+            self._tracer, self._tracer.beside(self._first, name, self._context, self._ids, kind="PRODUCER")
+        )

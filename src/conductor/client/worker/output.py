@@ -61,6 +61,8 @@ def encode_output(output: Mapping[str, Any]) -> bytes:
     try:
         raw = _encoder.encode(output)
         if _is_plain(output):
+            if len(raw) > 2 * MAX_NESTING and _is_deeper(output, MAX_NESTING):
+                raise OutputError("output", TOO_DEEP)
             return raw
     except (TypeError, ValueError, RecursionError):
         pass
@@ -68,12 +70,16 @@ def encode_output(output: Mapping[str, Any]) -> bytes:
     try:
         return _encoder.encode(plain(output, "output", ()))
     except RecursionError:
-        raise OutputError("output", "is nested too deeply to be sent as JSON") from None
+        raise OutputError("output", TOO_DEEP) from None
 
 
+#: Containers inside of each other, at most. From Python 3.14 on the encoder stops at nothing like it; servers do.
+MAX_NESTING = 1000
+TOO_DEEP = "is nested too deeply to be sent as JSON"
 _encoder = msgspec.json.Encoder()
 _TEXT_ONLY = frozenset({str})
 _LEAVES = frozenset({str, int, bool, type(None)})
+_CONTAINERS = frozenset({dict, list, tuple})
 
 
 def _is_plain(output: Any) -> bool:
@@ -91,6 +97,17 @@ def _is_plain(output: Any) -> bool:
         elif kind is list or kind is tuple:
             waiting += value
         elif kind is not float or not math.isfinite(value):
+            return False
+    return True
+
+
+def _is_deeper(output: Any, limit: int) -> bool:
+    """Whether more than so many containers of a plain output are inside of each other."""
+    level = [output]
+    for _ in range(limit):
+        held = [value.values() if type(value) is dict else value for value in level]
+        level = [value for values in held for value in values if type(value) in _CONTAINERS]
+        if not level:
             return False
     return True
 

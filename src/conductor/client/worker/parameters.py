@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -29,11 +30,20 @@ def is_coroutine_function(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
+def parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """The parameters by name. A name in an annotation that is not there raises nothing: it is not looked up here."""
+    if sys.version_info >= (3, 14):  # annotations are evaluated when somebody asks for them
+        import annotationlib
+
+        return inspect.signature(function, annotation_format=annotationlib.Format.FORWARDREF).parameters
+    return inspect.signature(function).parameters
+
+
 def open_parameters(function: Callable[..., Any]) -> Sequence[inspect.Parameter]:
     """The parameters that a call may still fill: not those that a partial has filled by name."""
     partials = [layer for layer in _layers(function) if isinstance(layer, functools.partial)]
     filled = {name for layer in partials for name in layer.keywords}
-    return [p for name, p in inspect.signature(function).parameters.items() if name not in filled]
+    return [p for name, p in parameters_of(function).items() if name not in filled]
 
 
 def _layers(function: Any) -> Iterator[Any]:

@@ -10,12 +10,10 @@ import mmap
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, MutableSequence
-from itertools import compress
-from operator import ne
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from conductor.coordinator.store.rows import (
     DATA_WIDTH,
@@ -44,6 +42,8 @@ MAX_FACT_BYTES = 24 * 1024 * 1024
 
 #: Statements, and what each is run with.
 _Values: TypeAlias = dict[str, list[Any]]
+#: Columns that have changed since a row was written, and their values; None: nobody has said which.
+_Moved: TypeAlias = dict[str, Any] | None
 
 
 class _Table:
@@ -56,19 +56,24 @@ class _Table:
         self._insert = insert_of(name, row, *(("pk",) if self._keyless else ()))
         self._updates: dict[tuple[str, ...], str] = {}
 
-    def collect(self, values: _Values, pk: int, row: Struct, written: Struct | None) -> None:
-        """Add the statement that makes the row what it is now. `written`: as it is in the file; None: it is not."""
-        now = astuple(row)
+    def collect(self, values: _Values, pk: int, row: Struct, written: Struct | None, moved: _Moved) -> None:
+        """Add the statement that makes the row what it is now.
+
+        `written`: as it is in the file; None: it is not. `moved`: what of it has changed; None: look for it.
+        """
         if written is None:
-            values.setdefault(self._insert, []).append((pk, *now) if self._keyless else now)
+            whole = astuple(row)
+            values.setdefault(self._insert, []).append((pk, *whole) if self._keyless else whole)
             return
-        differs = list(map(ne, now, astuple(written)))
-        columns = tuple(compress(self._columns, differs))
+        if moved is None:
+            pairs = zip(self._columns, astuple(row), astuple(written), strict=True)
+            moved = {column: now for column, now, before in pairs if now != before}
+        columns = tuple(moved)
         if columns:
             statement = self._updates.get(columns)
             if statement is None:
                 statement = self._updates[columns] = update_of(self._name, columns)
-            values.setdefault(statement, []).append((*compress(now, differs), pk))
+            values.setdefault(statement, []).append((*moved.values(), pk))
 
 
 _WORKFLOW = _Table("workflow", WorkflowRow)
@@ -82,16 +87,18 @@ _LOOSE_TASK = update_of("task", TaskRow.__struct_fields__[1:])
 class LiveTask:
     """One attempt at a task: its row, its payload, and what of them is in the file."""
 
-    __slots__ = ("data", "lease_id", "name", "row", "state", "written_data", "written_row")
+    __slots__ = ("data", "lease_id", "moved", "moved_data", "name", "row", "state", "written_data", "written_row")
 
     def __init__(self, row: TaskRow, data: TaskData, name: str, *, is_new: bool = False) -> None:
         self.row = row
         self.data = data
         #: The name of its task type.
         self.name = name
-        #: As they are in the file; None: not yet.
+        #: As they are in the file; None: not yet. And what has changed since then.
         self.written_row = None if is_new else row
         self.written_data = None if is_new else data
+        self.moved: _Moved = None
+        self.moved_data: _Moved = None
         #: The id of its last lease, if that was granted while the task was at hand.
         self.lease_id: str | None = None
         #: As the decider reads it, made when it is first asked for.
@@ -109,6 +116,8 @@ class LiveWorkflow:
         "by_id",
         "data",
         "decoded",
+        "moved",
+        "moved_data",
         "moving",
         "queued",
         "row",
@@ -121,9 +130,11 @@ class LiveWorkflow:
     def __init__(self, row: WorkflowRow, data: WorkflowData, *, is_new: bool = False) -> None:
         self.row = row
         self.data = data
-        #: As they are in the file; None: not yet.
+        #: As they are in the file; None: not yet. And what has changed since then.
         self.written_row = None if is_new else row
         self.written_data = None if is_new else data
+        self.moved: _Moved = None
+        self.moved_data: _Moved = None
         #: Whether every task of the workflow is here: then nothing has to be looked up.
         self.whole = is_new
         #: Tasks whose consequences are not drawn yet: those that workers or sub-workflows are to end, and the others.
@@ -198,14 +209,18 @@ class LiveWorkflow:
         self._sort(task)
 
     def _sort(self, task: LiveTask) -> None:
-        row, pk = task.row, task.row.pk
-        waits = not row.executed and _waits_for_others(row)
-        if waits and pk in self.queued:
-            return
-        self.queued.pop(pk, None)
-        self.moving.pop(pk, None)
-        if not row.executed:
-            (self.queued if waits else self.moving)[pk] = task
+        row = task.row
+        pk = row.pk
+        if row.executed:
+            self.queued.pop(pk, None)
+            self.moving.pop(pk, None)
+        elif not _waits_for_others(row):
+            self.queued.pop(pk, None)
+            self.moving.pop(pk, None)  # the one that has changed last comes last
+            self.moving[pk] = task
+        elif pk not in self.queued:
+            self.moving.pop(pk, None)
+            self.queued[pk] = task
 
     # -- changing
 
@@ -219,24 +234,55 @@ class LiveWorkflow:
     def change(self, tx: Tx, task: LiveTask, row: TaskRow, data: TaskData | None = None) -> None:
         """A task as it is from now on."""
         task.row = row
-        task.state = None
+        task.moved = task.state = None
         if data is not None:
             self.size += _size_of(data) - _size_of(task.data)
             task.data = data
+            task.moved_data = None
         self._sort(task)
         self._changed[row.pk] = task
+        tx.live.touch(self)
+
+    def move(self, tx: Tx, task: LiveTask, row: dict[str, Any], data: dict[str, Any] | None = None) -> None:
+        """The same by the columns that change: nobody has to look for them when they are written."""
+        if task.row is task.written_row:
+            task.moved = row
+        elif task.moved is not None:
+            task.moved = {**task.moved, **row}
+        task.row = replace(task.row, **row)
+        task.state = None
+        if data is not None:
+            task.moved_data = _moved_on(task.moved_data, task.data is task.written_data, data)
+            before, task.data = task.data, replace(task.data, **data)
+            self.size += _size_of(task.data) - _size_of(before)
+        self._sort(task)
+        self._changed[task.row.pk] = task
+        tx.live.touch(self)
+
+    def move_row(self, tx: Tx, row: dict[str, Any]) -> None:
+        """The workflow by the columns that change."""
+        self.moved = _moved_on(self.moved, self.row is self.written_row, row)
+        self.row = replace(self.row, **row)
         tx.live.touch(self)
 
     def change_row(self, tx: Tx, row: WorkflowRow) -> None:
         """The workflow as it is from now on."""
         self.row = row
+        self.moved = None
         tx.live.touch(self)
 
     def change_data(self, tx: Tx, data: WorkflowData) -> None:
         """Its payload as it is from now on."""
         self.size += _size_of(data) - _size_of(self.data)
         self.data = data
-        self.decoded = None
+        self.moved_data = self.decoded = None
+        tx.live.touch(self)
+
+    def move_data(self, tx: Tx, data: dict[str, Any]) -> None:
+        """Its payload by the columns that change; not for what the decider reads of it."""
+        self.moved_data = _moved_on(self.moved_data, self.data is self.written_data, data)
+        before, self.data = self.data, replace(self.data, **data)
+        self.size += _size_of(self.data) - _size_of(before)
         tx.live.touch(self)
 
     def drop(self, pks: Iterable[int]) -> None:
@@ -328,9 +374,10 @@ class LiveSet:
 
     def touch(self, live: LiveWorkflow) -> None:
         """Something of it was changed."""
+        pk = live.row.pk
         self.changed = True
-        self.dirty[live.row.pk] = live
-        self._touched.add(live.row.pk)
+        self.dirty[pk] = live
+        self._touched.add(pk)
 
     def change_row(self, tx: Tx, row: TaskRow) -> None:
         """A task's row as it is from now on, whether its workflow is at hand or not."""
@@ -460,11 +507,16 @@ def _collect(values: _Values, one: LiveWorkflow | LiveTask, rows: _Table, payloa
     """What must be written of a workflow or a task, and from now on is."""
     row, data = one.row, one.data
     if row is not one.written_row:
-        rows.collect(values, row.pk, row, one.written_row)
+        rows.collect(values, row.pk, row, one.written_row, one.moved)
         one.written_row = row
     if data is not one.written_data:
-        payloads.collect(values, row.pk, data, one.written_data)
+        payloads.collect(values, row.pk, data, one.written_data, one.moved_data)
         one.written_data = data
+
+
+def _moved_on(moved: _Moved, is_written: bool, changes: dict[str, Any]) -> _Moved:
+    """What has changed since a row was written, when that changes too."""
+    return changes if is_written else None if moved is None else {**moved, **changes}
 
 
 def _waits_for_others(row: TaskRow) -> bool:

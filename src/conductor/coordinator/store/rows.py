@@ -58,6 +58,45 @@ class TaskRow(Struct, frozen=True, gc=False):
         return self.status in TERMINAL_TASK_STATUSES
 
 
+#: A task of which nothing is known yet; new ones are made of it.
+NEW_TASK = TaskRow(
+    pk=0,
+    workflow=0,
+    queue=None,
+    type=0,
+    operator="SIMPLE",
+    ref="",
+    seq=0,
+    iteration=0,
+    status="SCHEDULED",
+    priority=0,
+    retry_count=0,
+    retried_task=None,
+    retried=0,
+    executed=0,
+    poll_count=0,
+    scheduled_ms=0,
+    first_scheduled_ms=0,
+    started_ms=0,
+    updated_ms=0,
+    ended_ms=0,
+    start_delay_s=0,
+    callback_after_s=0,
+    worker_id=None,
+    lease_no=0,
+    lease_until_ms=None,
+    response_timeout_ms=0,
+    timeout_ms=0,
+    poll_timeout_ms=0,
+    total_timeout_ms=0,
+    alerted=0,
+    ready_since_ms=None,
+    due_at_ms=None,
+    wake_at_ms=None,
+    sub_workflow=None,
+)
+
+
 class TaskData(Struct, frozen=True, gc=False):
     """The payload of a task: JSON as it is stored."""
 

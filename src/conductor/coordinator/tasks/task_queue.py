@@ -105,23 +105,24 @@ class TaskQueue:
             raise LookupError(f"task {pk} of workflow {workflow} is in a queue, and not in the database")
         row, data, of, now_ms = known.row, known.data, live.row, tx.now_ms
         lease_until_ms, lease_no = now_ms + row.response_timeout_ms, row.lease_no + 1
-        held = replace(
-            row,
-            status="IN_PROGRESS",
-            ready_since_ms=None,
-            due_at_ms=None,
-            callback_after_s=0,
-            poll_count=row.poll_count + 1,
-            lease_no=lease_no,
-            worker_id=worker_id,
-            lease_until_ms=lease_until_ms,
-            started_ms=row.started_ms or now_ms,
-            updated_ms=now_ms,
-            wake_at_ms=lease_until_ms,  # most often nothing else is due before
-            former_workers=_with_former(row, worker_id),
-        )
-        held = with_wake(tx, held)
-        live.change(tx, known, held)
+        changes = {
+            "status": "IN_PROGRESS",
+            "ready_since_ms": None,
+            "poll_count": row.poll_count + 1,
+            "lease_no": lease_no,
+            "worker_id": worker_id,
+            "lease_until_ms": lease_until_ms,
+            "started_ms": row.started_ms or now_ms,
+            "updated_ms": now_ms,
+            "wake_at_ms": lease_until_ms,
+        }
+        if row.due_at_ms is not None or row.callback_after_s or row.lease_no:
+            former_workers = _with_former(row, worker_id)
+            changes |= {"due_at_ms": None, "callback_after_s": 0, "former_workers": former_workers}
+        live.move(tx, known, changes)
+        held = with_wake(tx, known.row)
+        if held is not known.row:  # something else is due before
+            live.change(tx, known, held)
         snapshot = self._snapshots.get(tx, of.snapshot)
         task = task_json(tx.ids, held, data, TaskOwner(of.name, snapshot, of.correlation_id, of.priority), domain)
         if row.operator not in _KEPT_AS_GIVEN:
@@ -228,25 +229,27 @@ class TaskQueue:
         reports: bytes | None,
     ) -> Outcome:
         """The author is entitled: store what it says and end the lease."""
-        row, before, task_id = task.row, task.data, report.task_id or ""
-        output = _encode(report.output_data) if report.output_data else b"{}"
-        reason = report.reason_for_incompletion and report.reason
-        data = TaskData(before.input, output, reason, reports, before.definition)
+        row, task_id = task.row, report.task_id or ""
+        said: dict[str, Any] = {
+            "output": _encode(report.output_data) if report.output_data else b"{}",
+            "reason": report.reason_for_incompletion and report.reason,
+            "reports": reports,
+        }
         if report.logs:
             _keep_logs(tx, report)
         if row.lease_until_ms is not None:
             self._free_slot(tx, row)
-        timed_out = self._timed_out(tx, live, row, report, data.definition) if report.timed_out else None
+        timed_out = self._timed_out(tx, live, row, report, task.data.definition) if report.timed_out else None
         if report.status == "IN_PROGRESS":
-            handed_back = self._handed_back(tx, row, report)
-            live.change(tx, task, handed_back, data)
+            live.change(tx, task, self._handed_back(tx, row, report), replace(task.data, **said))
             return Outcome(task_id, verdict)
         status = report.status or "" if timed_out is None else "TIMED_OUT"
         if timed_out is not None:
-            data = replace(data, reason=timed_out.reason)
-        former = _with_former(row, report.worker_id)
-        ended = _ended(tx, row, status=status, worker_id=report.worker_id, former_workers=former)
-        live.change(tx, task, ended, data)
+            said["reason"] = timed_out.reason
+        ended = _ended(tx, row, status)
+        if row.worker_id != report.worker_id:
+            ended |= {"worker_id": report.worker_id, "former_workers": _with_former(row, report.worker_id)}
+        live.move(tx, task, ended, said)
         tx.notes.count((TASKS_ENDED_TOTAL.name, task.name, status))
         return Outcome(task_id, verdict, workflow=row.workflow, ended_queue=row.queue, expired=timed_out)
 
@@ -341,8 +344,7 @@ class TaskQueue:
         row = task.row
         if row.lease_until_ms is not None:
             self._free_slot(tx, row)
-        data = None if reason is None else replace(task.data, reason=reason)
-        live.change(tx, task, _ended(tx, row, status=status), data)
+        live.move(tx, task, _ended(tx, row, status), None if reason is None else {"reason": reason})
         tx.notes.count((TASKS_ENDED_TOTAL.name, task.name, status))
 
     def announce(self, tx: Tx, queue: int | None) -> None:
@@ -404,18 +406,15 @@ def _save(tx: Tx, row: TaskRow) -> None:
     tx.live.change_row(tx, with_wake(tx, row))
 
 
-def _ended(tx: Tx, row: TaskRow, **changes: Any) -> TaskRow:
+def _ended(tx: Tx, row: TaskRow, status: str) -> dict[str, Any]:
+    """What changes when a task ends."""
+    changes = {"status": status, "ended_ms": tx.now_ms, "lease_until_ms": None, "wake_at_ms": None}
+    if row.ready_since_ms is not None or row.due_at_ms is not None:
+        changes |= {"ready_since_ms": None, "due_at_ms": None}
     # A task of the flow that waited for a script waits for nothing any more, also if it runs once more.
-    return replace(
-        row,
-        queue=None if row.operator in OPERATORS_WITH_SCRIPTS else row.queue,
-        ended_ms=tx.now_ms,
-        lease_until_ms=None,
-        ready_since_ms=None,
-        due_at_ms=None,
-        wake_at_ms=None,
-        **changes,
-    )
+    if row.operator in OPERATORS_WITH_SCRIPTS:
+        changes["queue"] = None
+    return changes
 
 
 def _keep_logs(tx: Tx, report: Report) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from conductor.coordinator.store.ids import Ids
 from conductor.coordinator.store.live import LiveTask, LiveWorkflow
@@ -68,33 +69,42 @@ class StoredTasks:
 
 def _state(ids: Ids, task: LiveTask) -> TaskState:
     row, data = task.row, task.data
-    given = _decode(data.input)
-    return TaskState(
+    # A call with more than fifteen names takes five times as long, so what few tasks have comes in a second one.
+    state = TaskState(
         task_id=ids.task(row.pk),
         ref=row.ref,
         type=row.operator,
         name=task.name,
         status=row.status,
         seq=row.seq,
-        iteration=row.iteration,
         retry_count=row.retry_count,
-        retried=bool(row.retried),
-        retried_task_id=None if row.retried_task is None else ids.task(row.retried_task),
-        executed=bool(row.executed),
-        input=given,
+        input=_decode(data.input),
         output=_decode(data.output) if data.output else {},
-        reason=data.reason,
         scheduled_ms=row.scheduled_ms,
         first_scheduled_ms=row.first_scheduled_ms,
         started_ms=row.started_ms,
         ended_ms=row.ended_ms,
+        worker_id=row.worker_id,
+        poll_count=row.poll_count,
+    )
+    rare = (
+        row.iteration, row.retried, row.executed, row.start_delay_s, row.callback_after_s, row.operator == "JOIN",
+        row.retried_task, row.due_at_ms, row.sub_workflow, data.reason, data.definition,
+    )  # fmt: skip
+    if not any(rare):
+        return state if row.queue is None else replace(state, queued=True)
+    return replace(
+        state,
+        queued=row.queue is not None,
+        iteration=row.iteration,
+        retried=bool(row.retried),
+        retried_task_id=None if row.retried_task is None else ids.task(row.retried_task),
+        executed=bool(row.executed),
+        reason=data.reason,
         start_delay_ms=row.start_delay_s * 1000,
         wait_until_ms=row.due_at_ms if row.queue is None else None,
         sub_workflow_id=None if row.sub_workflow is None else ids.workflow(row.sub_workflow),
-        queued=row.queue is not None,
-        worker_id=row.worker_id,
-        poll_count=row.poll_count,
         callback_after_s=row.callback_after_s,
         own=None if data.definition is None else _decode_own(data.definition),
-        joins=frozenset(given.get("joinOn", ())) if row.operator == "JOIN" else frozenset(),
+        joins=frozenset(state.input.get("joinOn", ())) if row.operator == "JOIN" else frozenset(),
     )

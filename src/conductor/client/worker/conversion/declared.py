@@ -15,6 +15,7 @@ import msgspec
 from conductor.client.worker.conversion.constraints import description_of
 from conductor.client.worker.conversion.node import Node
 from conductor.client.worker.conversion.objects import ObjectField
+from conductor.client.worker.parameters import parameters_of
 
 
 class Unresolved:
@@ -29,13 +30,22 @@ def hints_of(owner: Any, annotations: Mapping[str, Any] | None = None) -> dict[s
     if isinstance(owner, type) and annotations is None:
         merged: dict[str, Any] = {}
         for base in reversed(owner.__mro__):
-            merged |= hints_of(base, inspect.get_annotations(base))
+            merged |= hints_of(base, _annotations_of(base))
         return merged
-    found = inspect.get_annotations(owner) if annotations is None else annotations
+    found = _annotations_of(owner) if annotations is None else annotations
     module = sys.modules.get(getattr(owner, "__module__", None) or "")
     namespace = getattr(owner, "__globals__", None) or getattr(module, "__dict__", {})
     scope = _Scope(owner, namespace)
     return {name: _resolved(annotation, namespace, scope) for name, annotation in found.items()}
+
+
+def _annotations_of(owner: Any) -> Mapping[str, Any]:
+    """As they were written. From Python 3.14 on they are evaluated here, and a name that is not there would raise."""
+    if sys.version_info >= (3, 14):
+        import annotationlib
+
+        return annotationlib.get_annotations(owner, format=annotationlib.Format.FORWARDREF)
+    return inspect.get_annotations(owner)
 
 
 def _resolved(annotation: Any, namespace: dict[str, Any], scope: _Scope) -> Any:
@@ -43,7 +53,8 @@ def _resolved(annotation: Any, namespace: dict[str, Any], scope: _Scope) -> Any:
     try:
         return typing.get_type_hints(holder, namespace, scope, include_extras=True)["it"]
     except Exception:  # the text of an annotation may be any expression, and fail in any way
-        return Unresolved(annotation if isinstance(annotation, str) else repr(annotation))
+        text = annotation.__forward_arg__ if isinstance(annotation, typing.ForwardRef) else annotation
+        return Unresolved(text if isinstance(text, str) else repr(text))
 
 
 class _Scope(Mapping[str, Any]):
@@ -77,10 +88,11 @@ class _Scope(Mapping[str, Any]):
             frame = frame.f_back
 
     def __iter__(self) -> Iterator[str]:
-        return iter(())
+        """All of them: from Python 3.14 on, who looks names up makes a dictionary of this first."""
+        return iter({name for names in self._places() for name in names})
 
     def __len__(self) -> int:
-        return 0
+        return sum(1 for _ in self)
 
 
 def _filled(cell: types.CellType) -> bool:
@@ -113,7 +125,7 @@ def _constructor_fields(cls: type, read: _Read) -> Iterator[ObjectField]:
     hints = hints_of(cls)
     private = {a.alias: a.name for a in getattr(cls, "__attrs_attrs__", ())}
     metadata = {f.name: f.metadata for f in getattr(cls, "__dataclass_fields__", {}).values()}
-    for name, parameter in inspect.signature(cls).parameters.items():
+    for name, parameter in parameters_of(cls).items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         annotation = hints.get(private.get(name, name), Any)
