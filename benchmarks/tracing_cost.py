@@ -1,8 +1,9 @@
 """What traces cost: how fast a queue is drained with them, as a share of how fast it is without, and CPU a task.
 
-In each round every way has its turn, in another order each time, and each rate is divided by that of the same round
-without traces. Without them there are two turns a round: how far those differ is what chance does. Each figure comes
-from a process of its own, for OpenTelemetry can be set up once in a process.
+One process drains many short queues, without traces and with them in the order of A B B A, and each queue with them is
+divided by its neighbour without: a machine that others use is as fast for both, nearly. How far two neighbours without
+traces differ is what chance does. Sending the last spans counts. Each way to trace has a process of its own, for
+OpenTelemetry can be set up once in a process.
 
 The work is nothing at all, a millisecond of CPU, and a pause of five milliseconds in ten slots. Spans are thrown away
 when they are made, or sent as OTLP to a socket that takes them. Asked for: 3 % of throughput when on, nothing when off.
@@ -12,12 +13,13 @@ The last table is the coordinator's own spans: starts of workflows, and CPU of i
 from __future__ import annotations
 
 import asyncio
+import json
 import statistics
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
@@ -32,11 +34,12 @@ from benchmarks._work import coroutine, run_worker
 from conductor import tracing
 from conductor.machine import run_on_loop
 
-ROUNDS = 7
-OFF, AGAIN, SENT = "off", "off, again", "all, sent as OTLP"
+#: Queues with traces, and as many without.
+PAIRS = 20
+OFF, SENT = "off", "all, sent as OTLP"
 #: Ways, and the share of traces that are kept.
-WAYS: dict[str, float | None] = {OFF: None, AGAIN: None, "one in a hundred": 0.01, "all": 1.0, SENT: 1.0}
-STARTS = 6000
+WAYS = {"one in a hundred": 0.01, "all": 1.0, SENT: 1.0}
+STARTS, START_ROUNDS = 1000, 10
 
 
 class _Nowhere(SpanExporter):
@@ -86,92 +89,103 @@ class _Work(NamedTuple):
 
 
 WORK = {
-    "nothing, 50 slots": _Work(coroutine, 50, 8000),
-    "1 ms of CPU, 50 slots": _Work(_computes, 50, 2500),
-    "a pause of 5 ms, 10 slots": _Work(_pauses, 10, 2500),
+    "nothing, 50 slots": _Work(coroutine, 50, 600),
+    "1 ms of CPU, 50 slots": _Work(_computes, 50, 200),
+    "a pause of 5 ms, 10 slots": _Work(_pauses, 10, 300),
 }
 
 
-def _measure(way: str, work: _Work, url: str) -> str:
-    """Tasks a second, and µs of CPU a task, in this process."""
-    share = WAYS[way]
+class _Queue(NamedTuple):
+    """One that was drained: with traces or without, how fast, and CPU a task."""
+
+    traced: bool
+    per_second: float
+    cpu_us: float
+
+
+def _set_up(way: str) -> None:
     if way == SENT:
         tracing.set_up(tracing.AUTO)
-    elif share is not None:
-        sampler = ParentBased(ALWAYS_ON if share == 1.0 else TraceIdRatioBased(share))
-        provider = TracerProvider(sampler=sampler)
-        provider.add_span_processor(BatchSpanProcessor(_Nowhere()))
-        trace.set_tracer_provider(provider)
-    cost = run_on_loop(run_worker(url, work.tasks, work.call, thread_count=work.slots))
-    return f"{cost.per_second} {cost.cpu_us}"
+        return
+    sampler = ParentBased(ALWAYS_ON if WAYS[way] == 1.0 else TraceIdRatioBased(WAYS[way]))
+    provider = TracerProvider(sampler=sampler)
+    provider.add_span_processor(BatchSpanProcessor(_Nowhere()))
+    trace.set_tracer_provider(provider)
 
 
-class _Table:
-    """Rates and CPU of each way, round by round."""
-
-    def __init__(self, title: str, unit: str) -> None:
-        self._title = title
-        self._unit = unit
-        self._found: dict[str, list[tuple[float, float]]] = {}
-
-    def add(self, way: str, per_second: float, cpu_us: float) -> None:
-        self._found.setdefault(way, []).append((per_second, cpu_us))
-
-    def show(self) -> None:
-        off = self._found[OFF]
-        print(f"\n{self._title}")
-        print(f"{'traces':20}{self._unit:>9}  {'of off (half of the rounds)':36}{'CPU µs':>7}{'more':>7}")
-        least = statistics.median(cpu for _, cpu in off)
-        for way in WAYS:
-            if way not in self._found:
-                continue
-            rates, costs = zip(*self._found[way], strict=True)
-            ratios = [rate / without for rate, (without, _) in zip(rates, off, strict=True)]
-            low, middle, high = statistics.quantiles(ratios, n=4)
-            cpu = statistics.median(costs)
-            said = f"{middle - 1:+.1%} ({low - 1:+.1%} to {high - 1:+.1%})"
-            print(f"{way:20}{statistics.median(rates):9.0f}  {said:36}{cpu:7.0f}{cpu - least:+7.0f}")
+def _measure(way: str, work: _Work, url: str) -> Iterator[_Queue]:
+    """Queues with traces and without, in this process."""
+    _set_up(way)
+    tracer = tracing.Tracer()
+    present, tracing.use_present = tracing.use_present, lambda: None
+    try:
+        for number in range(2 * PAIRS):
+            traced = number % 4 in (1, 2)
+            tracing.tracer = tracer if traced else None
+            cost = run_on_loop(run_worker(url, work.tasks, work.call, thread_count=work.slots))
+            wall, cpu = time.perf_counter(), time.process_time()
+            tracing.flush()
+            more_us = [
+                (now - then) / work.tasks * 1e6
+                for now, then in ((time.perf_counter(), wall), (time.process_time(), cpu))
+            ]
+            yield _Queue(traced, 1e6 / (cost.wall_us + more_us[0]), cost.cpu_us + more_us[1])
+    finally:
+        tracing.use_present = present
 
 
-def _turns(number: int, ways: list[str]) -> list[str]:
-    """Everybody is first once, and every other round goes backwards."""
-    at = number % len(ways)
-    turned = ways[at:] + ways[:at]
-    return turned if number % 2 == 0 else turned[::-1]
+def _said(ratios: list[float]) -> str:
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    return f"{middle:+6.1%} (half: {low:+6.1%} to {high:+6.1%})"
+
+
+def _show(way: str, queues: list[_Queue]) -> None:
+    """Each queue with traces beside its neighbour without."""
+    pairs = [sorted(queues[at : at + 2]) for at in range(0, len(queues) - 1, 2)]
+    rates = [on.per_second / off.per_second - 1 for off, on in pairs]
+    cpu = [on.cpu_us - off.cpu_us for off, on in pairs]
+    alike = [(queues[at], queues[at + 1]) for at in range(3, len(queues) - 1, 4)]
+    chance = [abs(one.per_second / other.per_second - 1) for one, other in alike]
+    off = statistics.median(one.cpu_us for one in queues if not one.traced)
+    cost = f"CPU {off:5.0f} {statistics.median(cpu):+5.0f} µs"
+    print(f"{way:18} {_said(rates)}  {cost}  chance {statistics.median(chance):.1%}")
 
 
 def _drain(sink: _Sink) -> None:
     for name in WORK:
-        table = _Table(f"a worker, {name}", "tasks/s")
+        print(f"\na worker, {name}: tasks a second with traces, against none")
         with server() as running:
-            for number in range(ROUNDS):
-                for way in _turns(number, list(WAYS)):
-                    command = [sys.executable, "-m", "benchmarks.tracing_cost", way, name, running.url]
-                    more = {"OTEL_EXPORTER_OTLP_ENDPOINT": sink.url} if way == SENT else {}
-                    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment(more))
-                    table.add(way, *map(float, done.stdout.split()))
-        table.show()
+            for way in WAYS:
+                command = [sys.executable, "-m", "benchmarks.tracing_cost", way, name, running.url]
+                more = {"OTEL_EXPORTER_OTLP_ENDPOINT": sink.url} if way == SENT else {}
+                done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment(more))
+                _show(way, [_Queue(*one) for one in json.loads(done.stdout)])
 
 
 def _start(sink: _Sink) -> None:
-    table = _Table("the coordinator, workflows started from eight connections", "starts/s")
-    for number in range(ROUNDS):
-        for way in _turns(number, [OFF, AGAIN, "one in a hundred", SENT]):
-            share = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": str(WAYS[way])}
-            more = {"OTEL_EXPORTER_OTLP_ENDPOINT": sink.url, **share} if WAYS[way] else {}
-            with server(env=more) as running:
+    """The coordinator, which is set up once: two of them at the same time, started from in turns."""
+    print("\nthe coordinator: workflows started a second from eight connections, with traces, against none")
+    for way in ("one in a hundred", SENT):
+        share = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": str(WAYS[way])}
+        with server() as plain, server(env={"OTEL_EXPORTER_OTLP_ENDPOINT": sink.url, **share}) as traced:
+            queues = []
+            for running in (plain, traced):
                 running.define("traced", simple(task=TASK))
-                running.start("traced", STARTS // 10)
+                running.start("traced", STARTS)
+            for number in range(2 * START_ROUNDS):
+                is_traced = number % 4 in (1, 2)
+                running = traced if is_traced else plain
                 before = running.family.cpu_s()
                 took_s = running.start("traced", STARTS)
-                table.add(way, STARTS / took_s, (running.family.cpu_s() - before) / STARTS * 1e6)
-    table.show()
+                cpu_us = (running.family.cpu_s() - before) / STARTS * 1e6
+                queues.append(_Queue(is_traced, STARTS / took_s, cpu_us))
+            _show(way, queues)
 
 
 def main() -> None:
     """Print the tables."""
     if len(sys.argv) == 4 and sys.argv[1] in WAYS:
-        print(_measure(sys.argv[1], WORK[sys.argv[2]], sys.argv[3]))
+        print(json.dumps(list(_measure(sys.argv[1], WORK[sys.argv[2]], sys.argv[3]))))
         return
     sink = _Sink()
     _drain(sink)

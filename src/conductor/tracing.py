@@ -100,9 +100,10 @@ class Tracer:
         attributes: Mapping[str, str] | None = None,
         *,
         kind: str = "INTERNAL",
+        trace_id: int = 0,
     ) -> CurrentSpan:
         """A span around the block, current inside of it. What is raised is noted on it, and raised on."""
-        return CurrentSpan(self, self.start(name, parent, attributes, kind=kind))
+        return CurrentSpan(self, self.start(name, parent, attributes, kind=kind, trace_id=trace_id))
 
     def start(
         self,
@@ -120,8 +121,8 @@ class Tracer:
             return self._tracer.start_span(name, parent, self._kinds[kind], attributes, start_time=begun_ns)
         return self._maker.start(name, parent, attributes, self._kinds[kind], begun_ns, trace_id)
 
-    def draw(self, traceparent: object, parent: Context | None) -> int | None:
-        """For a task: the trace that it begins, if it was drawn. None: it is left out, and what is current says so.
+    def draw(self, traceparent: object, parent: Context | None) -> int | Token[Context]:
+        """The trace that begins here, or 0. A token: it is left out, as what is current says until that is detached.
 
         Only what is known without asking a sampler; that one has its say when the first span starts.
         """
@@ -130,7 +131,7 @@ class Tracer:
         # The flags are the last thing in a traceparent, and the lowest bit says that it is sampled.
         found = self._maker.draw(parent is not None, parent is not None and str(traceparent)[-1] in "13579bdf")
         if found is None:
-            self.attach(self._maker.left_out if parent is None else parent)
+            return self.attach(self._maker.left_out if parent is None else parent)
         return found
 
     def beside(self, first: Span, name: str, parent: Context, attributes: Mapping[str, str], *, kind: str) -> Span:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -28,6 +29,7 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 
 from conductor import tracing
 from conductor.client.automator.task_trace import begin_trace
+from conductor.coordinator import Coordinator
 from conductor.spans import LiveSpan, SpanMaker, bound_of
 
 ABOUT = ("pay", "task-1", "worker-1", "flow-1")
@@ -299,3 +301,21 @@ def test_another_opentelemetry_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch)
     with found.report():
         pass
     assert [span.name for span in made.seen()] == ["poll pay", "execute pay", "report pay"]
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_a_start_without_a_trace_says_for_all_its_tasks_whether_they_are_wanted(
+    monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    made = Made(ParentBasedTraceIdRatio(share))
+    monkeypatch.setattr(tracing, "tracer", tracer_of(made, monkeypatch))
+    flow = {"name": "flow", "tasks": [{"name": "work", "taskReferenceName": "work"}]}
+    with Coordinator() as coordinator, httpx.Client(base_url=coordinator.url) as api:
+        for _ in range(2):  # on one connection, where nothing of the first is left
+            assert api.post("/workflow", json={"name": "flow", "workflowDef": flow}).status_code == 200
+        tasks = api.get("/tasks/poll/batch/work", params={"count": 2, "timeout": 0}).json()
+    given = {task["traceparent"] for task in tasks}
+    assert len({traceparent[3:35] for traceparent in given}) == 2
+    assert {int(traceparent[-2:], 16) & 1 for traceparent in given} == {int(share)}
+    names = ["POST /api/workflow", "POST /api/workflow", "decide and commit", "decide and commit"]
+    assert sorted(span.name for span in made.seen()) == (names if share else [])

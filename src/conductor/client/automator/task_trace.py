@@ -26,7 +26,7 @@ def begin_trace(
     """
     parent = tracer.parent(traceparent) if traceparent is not None else None
     trace_id = tracer.draw(traceparent, parent)
-    if trace_id is None:
+    if not isinstance(trace_id, int):
         return None
     ids = {"conductor.task.id": about[1] or "", "conductor.workflow.id": about[3] or ""}
     polled = tracer.start(f"poll {about[0]}", parent, ids, kind="CONSUMER", ago_s=waited_s, trace_id=trace_id)

@@ -443,10 +443,17 @@ class App:
 
 async def _traced(tracer: tracing.Tracer, route: Route, request: Request) -> Answer:
     """A request that changes something, as a span below that of whoever has sent it."""
-    parent = tracer.parent(request.headers.get(b"traceparent", b"").decode("latin-1"))
+    traceparent = request.headers.get(b"traceparent", b"").decode("latin-1")
+    parent = tracer.parent(traceparent)
+    trace_id = tracer.draw(traceparent, parent)
+    if not isinstance(trace_id, int):
+        try:
+            return await route.handler(request)
+        finally:
+            tracer.detach(trace_id)
     about = {"http.request.method": request.method, "http.route": route.path}
     about |= {f"conductor.{name}": value for name, value in request.params.items()}
-    with tracer.span(f"{request.method} {route.path}", parent, about, kind="SERVER"):
+    with tracer.span(f"{request.method} {route.path}", parent, about, kind="SERVER", trace_id=trace_id):
         return await route.handler(request)
 
 
