@@ -25,8 +25,8 @@ from costs import (
     function,
 )
 
-from conductor.coordinator.store.store import Store
 from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.store.writer import Store
 
 T = TypeVar("T")
 

@@ -120,7 +120,7 @@ def _set_up_logging(level: str | None, log_format: str | None) -> None:
 
 
 def _serve(coordinator: Coordinator, authentication: str) -> None:
-    from conductor.coordinator.store.store import StoreRefused
+    from conductor.coordinator.store.writer import StoreRefused
 
     def ready() -> None:
         say(f"Coordinator at {coordinator.url} {authentication}, database {coordinator.database}. Ctrl-C ends it.")

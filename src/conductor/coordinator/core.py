@@ -29,8 +29,8 @@ from conductor.coordinator.schedules.runs import Runs
 from conductor.coordinator.settings.secrets import Secrets
 from conductor.coordinator.store.probe import Probe
 from conductor.coordinator.store.retention import KEEP_ALL, Limits, Retention
-from conductor.coordinator.store.store import Store, StoreError
 from conductor.coordinator.store.transaction import Notes, Tx
+from conductor.coordinator.store.writer import Store, StoreError
 from conductor.coordinator.tasks.alarm import DeadlineTimer
 from conductor.coordinator.tasks.poll_data import PollData
 from conductor.coordinator.tasks.report import Outcome, Report

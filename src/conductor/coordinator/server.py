@@ -23,7 +23,7 @@ from conductor.coordinator.http.origins import Origins, is_loopback
 from conductor.coordinator.http.page import PAGE_ROUTES
 from conductor.coordinator.http.routes import ROUTES
 from conductor.coordinator.store.retention import Limits
-from conductor.coordinator.store.store import Store
+from conductor.coordinator.store.writer import Store
 from conductor.coordinator.system.addresses import Addresses
 from conductor.coordinator.system.workers import SystemWorkers
 from conductor.machine import run_on_loop

@@ -20,8 +20,8 @@ from conductor.coordinator.limits import EXPIRED_PER_STEP, MAX_TRIAL_MOCKS, MAX_
 from conductor.coordinator.store.file import MEMORY
 from conductor.coordinator.store.lookup import get_workflow, open_tasks
 from conductor.coordinator.store.rows import TaskRow
-from conductor.coordinator.store.store import Store
 from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.store.writer import Store
 from conductor.coordinator.tasks.report import ReportedStatus, report_on
 from conductor.coordinator.views.workflows import whole_workflow
 from conductor.coordinator.workflows.effects import Start, check_start

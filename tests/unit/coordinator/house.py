@@ -12,8 +12,8 @@ from conductor.coordinator.core import Core, Poll
 from conductor.coordinator.definitions import task_defs, workflow_defs
 from conductor.coordinator.definitions.workflow_defs import check_workflow_def
 from conductor.coordinator.store.lookup import find_workflow
-from conductor.coordinator.store.store import Store
 from conductor.coordinator.store.transaction import Notes
+from conductor.coordinator.store.writer import Store
 from conductor.coordinator.tasks.report import Outcome, Report
 from conductor.coordinator.views import tasks, workflows
 from conductor.coordinator.workflows.effects import Start

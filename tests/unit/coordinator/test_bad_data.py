@@ -10,7 +10,7 @@ import pytest
 from house import House, simple
 from workflow_run import fork, loop
 
-from conductor.coordinator.store.store import StoreError
+from conductor.coordinator.store.writer import StoreError
 from conductor.coordinator.workflows import actions as workflow_actions
 from conductor.coordinator.workflows import deadlines, executions
 

@@ -16,7 +16,7 @@ from house import House, simple
 from workflow_run import task
 
 from conductor.coordinator.store.file import StoreError, StoreRefused
-from conductor.coordinator.store.store import Store
+from conductor.coordinator.store.writer import Store
 from conductor.coordinator.workflows import executions
 
 WAIT = task("w", "WAIT", inputParameters={"duration": "1 seconds"})

@@ -17,8 +17,8 @@ from workflow_run import fork, loop, task
 from conductor.coordinator.core import Poll
 from conductor.coordinator.store import live
 from conductor.coordinator.store.lookup import find_workflow
-from conductor.coordinator.store.store import _Job
 from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.store.writer import _Job
 from conductor.coordinator.tasks.report import Report
 from conductor.coordinator.workflows import actions
 from conductor.coordinator.workflows.effects import Start

@@ -22,8 +22,8 @@ from conductor.coordinator.store import live
 from conductor.coordinator.store.file import APPLICATION_ID
 from conductor.coordinator.store.ids import Ids
 from conductor.coordinator.store.sql import SCHEMA, SCHEMA_VERSION, STATEMENTS
-from conductor.coordinator.store.store import Store, StoreClosed, StoreError, StoreRefused
 from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.store.writer import Store, StoreClosed, StoreError, StoreRefused
 
 
 def add_log(line: str) -> Callable[[Tx], Any]:
@@ -312,7 +312,7 @@ class TestRefusals:
 def test_kill_9_loses_nothing_that_was_answered(tmp_path: Path) -> None:
     program = dedent("""
         import sys
-        from conductor.coordinator.store.store import Store
+        from conductor.coordinator.store.writer import Store
         store = Store(sys.argv[1])
         n = 0
         while True:

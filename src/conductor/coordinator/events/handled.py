@@ -13,8 +13,8 @@ from conductor.coordinator.events.consequences import Consequences
 from conductor.coordinator.language.conditions import ConditionError, evaluate, is_true
 from conductor.coordinator.language.expressions import resolve
 from conductor.coordinator.language.sizes import TooLarge
-from conductor.coordinator.store.store import is_fault_of_file
 from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.store.writer import is_fault_of_file
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from conductor.coordinator.http.absent import ABSENT, no_such_family
 from conductor.coordinator.http.origins import Origins, check_content_type
 from conductor.coordinator.http.room import Room, Share
 from conductor.coordinator.limits import LARGE_BODY_BYTES, MAX_BODY_BYTES, MAX_JSON_VALUES
-from conductor.coordinator.store.store import StoreClosed, StoreError
+from conductor.coordinator.store.writer import StoreClosed, StoreError
 from conductor.wire import VERDICT_HEADER
 
 logger = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from conductor.coordinator.language.cron import CronError
 from conductor.coordinator.limits import RUNS_KEPT_PER_SCHEDULE
 from conductor.coordinator.schedules import schedules
 from conductor.coordinator.schedules.schedule import Schedule, shown_start
-from conductor.coordinator.store.store import is_fault_of_file
 from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.store.writer import is_fault_of_file
 from conductor.coordinator.workflows.effects import Start
 from conductor.coordinator.workflows.executions import Executions
 from conductor.wire import MAX_REASON_CHARS

@@ -1,6 +1,6 @@
 """The one truth: a SQLite file. In reading order:
 
-- `store`: one writer thread, group commit, readers beside it.
+- `writer`: one thread writes; callers share a commit, readers are beside it.
 - `file`: the file itself: taken for this process alone, checked, brought to the newest schema.
 - `backup`: a copy of the file, while it is written to.
 - `transaction`: one caller's part of a transaction.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from conductor.coordinator.store.transaction import Tx
 
 if TYPE_CHECKING:
-    from conductor.coordinator.store.store import Store
+    from conductor.coordinator.store.writer import Store
 
 #: A writer that does not answer for this long hangs.
 ANSWER_TIMEOUT_S = 2.0

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from conductor.clock import Clock
 from conductor.coordinator.store.lookup import remove_workflow
-from conductor.coordinator.store.store import Store, StoreError
 from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.store.writer import Store, StoreError
 
 logger = logging.getLogger(__name__)
 

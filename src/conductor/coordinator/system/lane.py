@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from conductor.coordinator.core import RETRY_STEP_MS, Core
 from conductor.coordinator.definitions.plan import SYSTEM_DOMAIN
 from conductor.coordinator.errors import ApiError
-from conductor.coordinator.store.store import StoreError
 from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.store.writer import StoreError
 from conductor.coordinator.system.result import Result, failed
 from conductor.coordinator.tasks.report import Report
 from conductor.wire import LEASE_ID

@@ -18,8 +18,8 @@ from conductor.coordinator.limits import (
     STARTS_PER_TRANSACTION,
 )
 from conductor.coordinator.store.rows import TaskRow
-from conductor.coordinator.store.store import StoreError
 from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.store.writer import StoreError
 from conductor.coordinator.system import http_task
 from conductor.coordinator.system.addresses import Addresses
 from conductor.coordinator.system.http_call import HttpCall, HttpFailure, HttpRequest

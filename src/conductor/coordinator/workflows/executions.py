@@ -25,8 +25,8 @@ from conductor.coordinator.limits import MAX_DEATHS, STEPS_PER_TRANSACTION, STEP
 from conductor.coordinator.store.live import LiveWorkflow
 from conductor.coordinator.store.lookup import get_task, get_workflow, remove_workflow
 from conductor.coordinator.store.rows import WorkflowRow
-from conductor.coordinator.store.store import is_fault_of_file
 from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.store.writer import is_fault_of_file
 from conductor.coordinator.tasks.poll_data import PollData
 from conductor.coordinator.tasks.report import Report
 from conductor.coordinator.tasks.task_queue import TaskQueue
