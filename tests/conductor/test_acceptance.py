@@ -402,19 +402,24 @@ class TestLongTasks:
 
     async def test_a_terminated_workflow_raises_the_flag_of_its_def(self, bench: Bench) -> None:
         name = bench.named("long")
-        began, seen = threading.Event(), []
+        began, returned, seen = threading.Event(), threading.Event(), []
         await bench.define(name, response_timeout_seconds=6, retry_count=0)
 
         def work() -> None:
             began.set()
             context = get_task_context()
-            seen.append(context.wait_cancelled(bench.patience_s))
-            context.raise_if_cancelled()
+            try:
+                seen.append(context.wait_cancelled(bench.patience_s))
+                context.raise_if_cancelled()
+            finally:
+                returned.set()
 
         async def has_begun() -> None:
             assert await asyncio.to_thread(began.wait, bench.patience_s)
 
         await self._terminate_in_the_middle(bench, Worker(name, work, lease_extend_enabled=True), has_begun)
+        # What is lost is not waited for: its thread may see the flag after the handler has stopped.
+        assert await asyncio.to_thread(returned.wait, bench.patience_s)
         assert seen == [True]
 
     async def _terminate_in_the_middle(

@@ -13,7 +13,7 @@ import pytest
 
 from automator.worker_fixture import KINDS, Events, Gate, turn_loop, working
 from conductor.client.automator import delivery, execute, poll
-from conductor.client.automator.delivery import MOST_UNDER_WAY, Delivery, ReportAnswer
+from conductor.client.automator.delivery import MOST_UNDER_WAY, NOT_SENT, Delivery, ReportAnswer
 from conductor.client.automator.engine import LONGEST_AHEAD_S
 from conductor.client.automator.thread_pool import ThreadPool
 from conductor.client.event.task_runner_events import TaskExecutionStarted
@@ -254,6 +254,21 @@ class TestReports:
         for request in range(1, MOST_UNDER_WAY + 1):
             server.answer(request)
         assert {answer.verdict for answer in await asyncio.gather(*first, *later)} == {Verdict.COMMITTED}
+
+    async def test_what_was_lost_while_it_waited_is_not_sent(self) -> None:
+        server, sending, _ = self.started()
+        for n in range(MOST_UNDER_WAY):
+            await self.send(sending, f"first {n}")
+        lost = [False]
+        waits = asyncio.ensure_future(sending.deliver(msgspec.json.encode("lost"), lambda: not lost[0]))
+        [other] = await self.send(sending, "other")
+        lost[0] = True  # a heartbeat was answered with CANCELLED
+        server.answer(0)
+        assert (await waits) is NOT_SENT
+        assert server.requests[MOST_UNDER_WAY:] == [["other"]]
+        for request in range(1, MOST_UNDER_WAY + 1):
+            server.answer(request)
+        assert (await other).verdict is Verdict.COMMITTED
 
     async def test_it_does_not_wait_for_ever(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(delivery, "LONGEST_WAIT_S", 0.0)

@@ -101,8 +101,8 @@ class Delivery:
     async def deliver(self, body: bytes, wanted: Callable[[], bool] | None = None) -> ReportAnswer:
         """Send one report, together with those of the same tick where the server takes arrays.
 
-        A report that the server would not read, for its size, is not sent. `wanted` is asked before it is sent again
-        on a new connection.
+        A report that the server would not read, for its size, is not sent. `wanted` is asked before it is sent when it
+        had to wait for others, and before it is sent again on a new connection.
         """
         if self.max_body is not None and len(body) > self.max_body:
             return ReportAnswer(_TOO_LARGE, None, "not sent", max_body=self.max_body)
@@ -148,8 +148,18 @@ class Delivery:
         if self._waiting and not self._ticking:
             self._send_waiting()
 
-    async def _send_batch(self, batch: list[_Parcel]) -> None:
-        """One request for many reports. Each gets its own answer; a failure of the request is a failure of each."""
+    async def _send_batch(self, waiting: list[_Parcel]) -> None:
+        """One request for many reports. Each gets its own answer; a failure of the request is a failure of each.
+
+        Nothing is said about a task that was lost while its report waited.
+        """
+        batch = [parcel for parcel in waiting if parcel.is_wanted()]
+        if len(batch) < len(waiting):
+            for parcel in waiting:
+                if not (parcel.is_wanted() or parcel.answer.done()):
+                    parcel.answer.set_result(NOT_SENT)
+        if not batch:
+            return
         failure: Exception = ConnectionLost("the reports were not sent to their end")
         try:
             for parcel, answer in zip(batch, await self._answers_to(batch), strict=True):
@@ -172,7 +182,13 @@ class Delivery:
             if whole.judgement is None:
                 return [whole] * len(batch)
             # Refused as a whole (too large, or one report spoiled it): let each speak for itself.
-        return [await self._send_alone(parcel.body, parcel.wanted) for parcel in batch]
+        return [
+            await self._send_alone(parcel.body, parcel.wanted) if parcel.is_wanted() else NOT_SENT for parcel in batch
+        ]
+
+
+#: What becomes of a report whose task was lost before it could be sent.
+NOT_SENT = ReportAnswer(409, Verdict.CANCELLED, "the lease was lost before the report could be sent")
 
 
 class _Parcel(NamedTuple):

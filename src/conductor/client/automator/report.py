@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from conductor.client.automator.delivery import NoVerdict, ReportAnswer, verdict_on
+from conductor.client.automator.delivery import NOT_SENT, NoVerdict, ReportAnswer, verdict_on
 from conductor.client.automator.journal import Entry
 from conductor.client.automator.running_task import Stop
 from conductor.client.event.task_runner_events import TaskUpdateCompleted, TaskUpdateFailure, TaskUpdateRetried
@@ -97,7 +97,7 @@ class Reporter:
                 if verdict is not None:
                     if answer.verdict is None and verdict is Verdict.COMMITTED and self._unsure(running):
                         verdict = await self._read_back(running.entry)
-                    report.judged(verdict, answer.message, inferred=answer.verdict is None)
+                    report.judged(verdict, answer.message, inferred=answer.verdict is None or answer is NOT_SENT)
                     return
                 failure = NoVerdict(answer)
             except Exception as error:  # whatever it is: what the task has done must not be lost
