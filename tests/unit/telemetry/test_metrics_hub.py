@@ -86,8 +86,9 @@ def test_a_scrape_under_load_always_parses_and_never_goes_back(hub: MetricsHub, 
     busy = [
         child(
             hub.child_settings(),
-            "say('go')\nwhile True:\n collector.on_poll_started(PollStarted('t', 'w', 1))\n"
-            " collector.on_poll_completed(PollCompleted('t', 1.5, 0))",
+            "def poll():\n collector.on_poll_started(PollStarted('t', 'w', 1))\n"
+            " collector.on_poll_completed(PollCompleted('t', 1.5, 0))\n"
+            "poll()\nsay('go')\nwhile True:\n poll()",
         )
         for _ in range(2)
     ]
