@@ -82,6 +82,14 @@ def test_a_lost_lease_explains_a_repeated_effect(tmp_path: Path) -> None:
     assert checks.figures()["of them because of"] == {"lease lost": 1}
 
 
+def test_verdicts_on_two_executions_of_one_process_may_be_written_down_in_either_order(tmp_path: Path) -> None:
+    story = Story()
+    handed_back = {**story.lines[-1], "lease": "a", "token": "a"}
+    story.lines[-1] = {**story.lines[-1], "verdict": "CANCELLED"}
+    story.lines.append(handed_back)
+    assert story.checks(tmp_path).disowned == []
+
+
 def test_a_killed_process_explains_one_too(tmp_path: Path) -> None:
     story = Story()
     story.drop("lost", 1)
@@ -117,6 +125,10 @@ def not_ended(story: Story) -> None:
     story.task["status"] = "IN_PROGRESS"
 
 
+def thinks_discarded(story: Story) -> None:
+    story.lines[-1]["verdict"] = "CANCELLED"
+
+
 def no_verdict(story: Story) -> None:
     story.drop("verdict", 2)
     story.task["outputData"] = {}
@@ -132,6 +144,7 @@ def no_verdict(story: Story) -> None:
         (committed_twice, "terminal COMMITTED reports ['a', 'b']"),
         (never_committed, "terminal COMMITTED reports None"),
         (not_ended, "but workflow w is over"),
+        (thinks_discarded, "stored, but its worker thinks it was discarded"),
         (no_verdict, "no verdict came"),
     ],
 )

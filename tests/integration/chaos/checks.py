@@ -243,13 +243,15 @@ class Checks:
     def disowned(self) -> list[dict[str, Any]]:
         """Results that the server has although their worker was told, or concluded, that they were discarded.
 
-        A worker that hands a task back and gets it again writes the loss of its former lease down under the new one:
-        who heard COMMITTED in the end does not think so.
+        Events name tasks, not leases. A process that hands a task back and gets it again while the answer to that is
+        lost may hear of the two in any order, and write each down under the other: one that has heard COMMITTED about
+        the task does not think so.
         """
         gone = {line.get("token"): line for line in self.lines["lost"]}
         gone |= {line.get("token"): line for line in self.lines["verdict"] if line["verdict"] == "CANCELLED"}
-        known = {line.get("token") for line in self.lines["verdict"] if line["verdict"] == "COMMITTED"}
-        return [line for token, line in gone.items() if token in self.stored_tokens - known]
+        heard = {(line["pid"], line["task"]) for line in self.lines["verdict"] if line["verdict"] == "COMMITTED"}
+        stored = [line for token, line in gone.items() if token in self.stored_tokens]
+        return [line for line in stored if (line["pid"], line["task"]) not in heard]
 
     @property
     def problems(self) -> list[str]:

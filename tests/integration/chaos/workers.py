@@ -36,7 +36,7 @@ ledger = Ledger(sys.argv[2])
 class Executions:
     """Which execution an event is about: a task that was handed back may run again before the verdict on that is here.
 
-    Events name tasks, not leases. Those about one task come in the order of its executions.
+    Events name tasks, not leases. Those about one task come in the order of its executions, nearly always.
     """
 
     def __init__(self) -> None:
