@@ -12,9 +12,6 @@ class Clock:
     #: Seconds on a clock that never jumps.
     monotonic = staticmethod(time.monotonic)
 
-    #: Epoch nanoseconds: `wall_ms` for whoever stamps every task.
-    wall_ns = staticmethod(time.time_ns)
-
     def wall_ms(self) -> int:
         """Epoch milliseconds, for timestamps that travel. Never compared with another machine's."""
         return time.time_ns() // 1_000_000

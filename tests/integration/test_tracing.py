@@ -170,8 +170,11 @@ def test_the_coordinator_carries_a_trace_although_it_does_not_trace() -> None:
     assert "traceparent" not in shown
 
 
-async def test_no_function_sees_what_a_plain_server_carries_in_the_input(conductor_stub: ConductorStub) -> None:
-    conductor_stub.add_task("job", {"a": 1, "_traceparent": TRACEPARENT})
+@pytest.mark.parametrize("carried_too", [None, TRACEPARENT], ids=["plain server", "coordinator with the same mapping"])
+async def test_no_function_sees_what_a_plain_server_carries_in_the_input(
+    conductor_stub: ConductorStub, carried_too: str | None
+) -> None:
+    conductor_stub.add_task("job", {"a": 1, "_traceparent": TRACEPARENT}, traceparent=carried_too)
 
     def job(**given: Any) -> dict[str, Any]:
         return {"given": sorted(given)}

@@ -37,9 +37,6 @@ class FakeClock(Clock):
     def wall_ms(self) -> int:
         return START_WALL_MS + round((self._time.now_s - START_MONOTONIC_S) * 1000)
 
-    def wall_ns(self) -> int:
-        return self.wall_ms() * 1_000_000
-
     async def sleep(self, seconds: float) -> None:
         self.sleeps.append(seconds)
         if seconds <= 0:

@@ -149,46 +149,47 @@ class TestPolls:
         assert poller.room(unfinished, unfinished, pace_s) == asked
 
 
+class Calls:
+    """A function that holds its thread until the test lets it go, and which tasks it was called with."""
+
+    def __init__(self) -> None:
+        self.entered, self.leave = threading.Event(), threading.Event()
+        self.made: list[str] = []
+
+    def function(self, task: str) -> None:
+        self.made.append(task)
+        self.entered.set()
+        self.leave.wait(60)
+
+
 class TestThreads:
     async def test_a_call_that_is_taken_back_is_never_made(self) -> None:
         begun: list[Any] = []
         pool = ThreadPool(1, "test", FakeClock().monotonic, begun.append)
-        entered, leave, called = threading.Event(), threading.Event(), []
-
-        def function(task: str) -> None:
-            called.append(task)
-            entered.set()
-            leave.wait(60)
-
+        calls = Calls()
         tasks: list[Any] = [SimpleNamespace(task=name) for name in ("one", "two", "three")]
-        futures = [pool.submit(function, task) for task in tasks]
-        await asyncio.to_thread(entered.wait, 60)
+        futures = [pool.submit(calls.function, task) for task in tasks]
+        await asyncio.to_thread(calls.entered.wait, 60)
         assert begun == tasks[:1]
         assert not pool.take_back(tasks[0])
         assert pool.take_back(tasks[1])
-        leave.set()
+        calls.leave.set()
         await asyncio.gather(*futures)
         pool.close()
-        assert called == ["one", "three"]
+        assert calls.made == ["one", "three"]
         assert begun == [tasks[0], tasks[2]]
 
     async def test_a_call_that_was_cancelled_before_it_began_is_never_made(self) -> None:
         pool = ThreadPool(1, "test", FakeClock().monotonic, lambda _: None)
-        entered, leave, called = threading.Event(), threading.Event(), []
-
-        def function(task: str) -> None:
-            called.append(task)
-            entered.set()
-            leave.wait(60)
-
+        calls = Calls()
         tasks: list[Any] = [SimpleNamespace(task=name) for name in ("one", "two", "three")]
-        one, two, three = [pool.submit(function, task) for task in tasks]
-        await asyncio.to_thread(entered.wait, 60)
+        one, two, three = [pool.submit(calls.function, task) for task in tasks]
+        await asyncio.to_thread(calls.entered.wait, 60)
         two.cancel()
-        leave.set()
+        calls.leave.set()
         await asyncio.gather(one, three)
         pool.close()
-        assert called == ["one", "three"]
+        assert calls.made == ["one", "three"]
 
 
 class Server:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from conductor.client.http.models.task import Task
@@ -36,6 +37,13 @@ def test_what_no_server_takes_fails_the_task_and_says_why(fields: dict[str, Any]
     result = given(**fields)
     assert (result.task_id, result.status) == ("t1", "FAILED_WITH_TERMINAL_ERROR")
     assert (result.reason_for_incompletion or "").startswith(reason)
+
+
+def test_results_share_nothing_that_can_be_changed() -> None:
+    one, other = (Worker("job", dict).execute(Task(task_id="t1", workflow_instance_id="w1")) for _ in range(2))
+    for field in msgspec.structs.fields(TaskResult):
+        if isinstance(value := getattr(one, field.name), (dict, list)):
+            assert value is not getattr(other, field.name), field.name
 
 
 def test_logs_may_be_plain_texts() -> None:

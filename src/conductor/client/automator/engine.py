@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from conductor.client.automator.running_task import RunningTask
     from conductor.client.automator.session import Session
     from conductor.client.http.models.task import Task
+    from conductor.client.worker.outcome import TaskOutcome
     from conductor.client.worker.worker_interface import WorkerInterface
 
 logger = logging.getLogger(__name__)
@@ -52,7 +53,6 @@ class Engine:
         self._journal = session.journal
         self._leases = session.leases
         self._reporter = session.reporter
-        self._on_stop = self._stop
         self._executor = Executor(worker, self.config, session)
         self._poller = Poller(self.name, self.config, session)
         self._paused = self.config.paused
@@ -143,7 +143,7 @@ class Engine:
             return []
         config, loop = self.config, asyncio.get_running_loop()
         if self._journal is not None:
-            now, now_ms = self._clock.monotonic(), self._clock.wall_ns() // 1_000_000
+            now, now_ms = self._clock.monotonic(), self._clock.wall_ms()
             self._journal.take([Taken.of(grant, config.worker_id, now, now_ms) for grant in grants])
         carrying = []
         for grant in grants:
@@ -179,9 +179,7 @@ class Engine:
     async def carry(self, running: RunningTask, grant: Grant) -> None:
         """One task, from its delivery to its verdict. The slot is free when the function has really returned."""
         try:
-            traceparent = grant.task.traceparent
-            if tracing.INPUT_KEY in grant.task.input_data:
-                traceparent = _taken_out(grant.task)
+            traceparent = _taken_out(grant.task)
             if self._tracer is not None:
                 waited_s = self._clock.monotonic() - grant.sent_at
                 running.trace = begin_trace(self._tracer, running.about, traceparent, waited_s)
@@ -191,7 +189,7 @@ class Engine:
                 await self._end_early(running)
                 return
             if grant.instead is None:
-                running.on_stop = self._on_stop
+                running.on_stop = self._stop
                 outcome = await self._executor.run(running)
                 if running.ending is not None:
                     running.returned.set()
@@ -202,17 +200,17 @@ class Engine:
                 # The function has returned. A coordinator is asked for more while the report is under way.
                 running.awaits_verdict = self._session.leasing
                 self._changed.set()
-                if running.trace is None:
-                    await self._reporter.send(outcome, running)
-                else:
-                    with running.trace.report():
-                        await self._reporter.send(outcome, running)
+                await self._report(outcome, running)
         except Exception:
             logger.exception("A task of '%s' could not be carried to its end", self.name)
         finally:
             self._leases.release(running)
             self._in_hand.discard(running)
             self._changed.set()
+
+    async def _report(self, outcome: TaskOutcome, running: RunningTask) -> None:
+        with nullcontext() if running.trace is None else running.trace.report():
+            await self._reporter.send(outcome, running)
 
     def _stop(self, running: RunningTask) -> None:
         """The work must stop. Its function may be slow to obey, or never do it: the last word is said beside it."""
@@ -242,8 +240,7 @@ class Engine:
             self.handed_back += 1
         outcome = await self._executor.stopped(running)
         if outcome is not None:
-            with nullcontext() if running.trace is None else running.trace.report():
-                await self._reporter.send(outcome, running)
+            await self._report(outcome, running)
         self._session.put_down(running.task)
 
     async def _outlast(self, running: RunningTask) -> None:
@@ -353,6 +350,7 @@ class Engine:
         self._events.emit(WorkerStopped, self.name, self.config.worker_id, self.handed_back)
 
 
-def _taken_out(task: Task) -> Any:
+def _taken_out(task: Task) -> object:
     """The trace that a task belongs to. Where a plain server carries it in the input, no function sees it there."""
-    return task.traceparent or task.input_data.pop(tracing.INPUT_KEY)
+    inside = task.input_data.pop(tracing.INPUT_KEY, None)
+    return task.traceparent or inside

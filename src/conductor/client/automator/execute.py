@@ -30,7 +30,6 @@ from conductor.client.worker.worker import call_of, calls_coroutine
 
 if TYPE_CHECKING:
     from conductor.client.automator.session import Session
-    from conductor.client.automator.task_trace import TaskTrace
     from conductor.client.worker.worker_config import ResolvedConfig
     from conductor.client.worker.worker_interface import WorkerInterface
 
@@ -69,18 +68,21 @@ class Executor:
 
     async def run(self, running: RunningTask) -> TaskOutcome | None:
         """Run the task's function until it has really returned. None: it was stopped meanwhile."""
-        context = running.context
+        context, trace = running.context, running.trace
+        error: BaseException | None = None
         token = CURRENT_CONTEXT.set(context)
+        if trace is not None:
+            trace.begin_execution()
         try:
-            if running.trace is not None:
-                value, error = await self._traced(running.trace, running)
-            elif self._pool is None:
+            if self._pool is None:
                 value, error = await self._awaited(self._call, running.task, running)
             else:
                 value, error = await self._pool.submit(self._call, running)
             if type(value) is not dict and error is None and inspect.isawaitable(value) and running.stopped is None:
                 value, error = await self._rest(value, running)
         finally:
+            if trace is not None:
+                trace.end_execution(error)
             CURRENT_CONTEXT.reset(token)
         if running.stopped is not None:
             return None
@@ -129,20 +131,6 @@ class Executor:
         """Let the threads end."""
         if self._pool is not None:
             self._pool.close()
-
-    async def _traced(self, trace: TaskTrace, running: RunningTask) -> CallResult:
-        error: BaseException | None = None
-        trace.begin_execution()
-        try:
-            if self._pool is None:
-                value, error = await self._awaited(self._call, running.task, running)
-            else:
-                value, error = await self._pool.submit(self._call, running)
-            if error is None and inspect.isawaitable(value) and running.stopped is None:
-                value, error = await self._rest(value, running)
-        finally:
-            trace.end_execution(error)
-        return value, error
 
     def _begin(self, running: RunningTask) -> None:
         running.has_begun = True

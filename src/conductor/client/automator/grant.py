@@ -42,7 +42,11 @@ class Grant(NamedTuple):
 def grants_of(polled: Polled, task_type: str, count: int, sent_at: float) -> tuple[list[Grant], str]:
     """What an answer to a poll for `count` tasks grants, and in a few words what of it is refused."""
     if not polled.misread and len(polled.tasks) <= count:  # as almost always
-        grants = [Grant(task, sent_at) for task in polled.tasks if _is_sound(task, task_type)]
+        grants = [
+            Grant(task, sent_at)
+            for task in polled.tasks
+            if _fault_of(task, task_type) is None and _nonsense_in(task) is None
+        ]
         if len(grants) == len({grant.task.task_id for grant in grants}) == len(polled.tasks):
             return grants, ""
     refused: list[str] = []
@@ -65,23 +69,6 @@ def grants_of(polled: Polled, task_type: str, count: int, sent_at: float) -> tup
         if _is_id(task.task_id) and _is_id(task.workflow_instance_id) and task.task_id not in good:
             bad[task.task_id] = Grant(task, sent_at, partial(_failure, reason))
     return [*good.values(), *list(bad.values())[:MAX_ANSWERED]], _listed(refused)
-
-
-def _is_sound(task: Task, task_type: str) -> bool:
-    """What `_fault_of` and `_nonsense_in` say of almost every task, in one go."""
-    numbers = _numbers_of(task)
-    definition = task.task_definition
-    return (
-        task_type == task.task_type
-        and task.task_id.isprintable()
-        and task.workflow_instance_id.isprintable()
-        and 0 < len(task.task_id) <= MAX_ID_CHARS
-        and 0 < len(task.workflow_instance_id) <= MAX_ID_CHARS
-        and min(numbers) >= -MAX_NUMBER
-        and max(numbers) <= MAX_NUMBER
-        and task.response_timeout_seconds >= 0
-        and (definition is None or 0 <= (definition.timeout_seconds or 0) <= MAX_NUMBER)
-    )
 
 
 def _fault_of(task: Task, task_type: str) -> str | None:

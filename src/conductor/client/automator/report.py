@@ -184,7 +184,7 @@ class _Report:
         self._events = events
         self._clock = clock
         self._started = clock.monotonic()
-        running.entry = _entry(outcome, running, clock.wall_ns() // 1_000_000)
+        running.entry = _entry(outcome, running, clock.wall_ms())
         running.reported_as = running.entry.status
         #: Where it is kept until its verdict, from before it is sent; None: in memory only.
         self._journal = journal
@@ -281,7 +281,7 @@ def _label_of(entry: Entry) -> str:
 def _entry(outcome: TaskOutcome, running: RunningTask, now_ms: int) -> Entry:
     """The report as it travels and as it is kept."""
     task, result = running.task, outcome.result
-    result.report_id = f"{_process_part}-{next(_numbers)}"
+    result.report_id = _new_report_id()
     result.lease_id = task.lease_id
     result.extend_lease = False  # what a function returns is a result, never a heartbeat
     return Entry(
@@ -311,7 +311,7 @@ def too_large(entry: Entry, answer: ReportAnswer) -> Entry:
         reason_for_incompletion=f"the result of {len(entry.body)} bytes is over the server's limit{limit}{said}: "
         "keep large data elsewhere and return where it is"[:MAX_REASON_CHARS],
         lease_id=head.lease_id,
-        report_id=f"{_process_part}-{next(_numbers)}",
+        report_id=_new_report_id(),
     )
     return msgspec.structs.replace(
         entry, report_id=report.report_id, status=str(report.status), body=_encoder.encode(report)
@@ -325,6 +325,10 @@ class _Head(msgspec.Struct, rename="camel"):
 
 
 _head = msgspec.json.Decoder(_Head)
+
+
+def _new_report_id() -> str:
+    return f"{_process_part}-{next(_numbers)}"
 
 
 def _encoded(result: TaskResult, output: bytes) -> bytes:
