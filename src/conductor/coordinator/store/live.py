@@ -245,10 +245,7 @@ class LiveWorkflow:
 
     def move(self, tx: Tx, task: LiveTask, row: dict[str, Any], data: dict[str, Any] | None = None) -> None:
         """The same by the columns that change: nobody has to look for them when they are written."""
-        if task.row is task.written_row:
-            task.moved = row
-        elif task.moved is not None:
-            task.moved = {**task.moved, **row}
+        task.moved = _moved_on(task.moved, task.row is task.written_row, row)
         task.row = replace(task.row, **row)
         task.state = None
         if data is not None:

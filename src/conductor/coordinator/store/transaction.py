@@ -77,7 +77,7 @@ class Notes:
 class Tx:
     """One caller's view of the running transaction."""
 
-    __slots__ = ("_alone", "_db", "_saved", "careful", "guarded", "ids", "live", "notes", "now_ms")
+    __slots__ = ("_db", "_saved", "_together", "careful", "guarded", "ids", "live", "notes", "now_ms")
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Tx:
         live: LiveSet,
         *,
         careful: bool = False,
-        alone: bool = False,
+        together: bool = False,
     ) -> None:
         self._db = db
         self.ids = ids
@@ -99,8 +99,8 @@ class Tx:
         self.careful = careful
         #: Whether something ran unguarded that a careful caller would have guarded.
         self.guarded = False
-        #: Whether there is no undoing of this part alone: to undo it is to undo the whole transaction.
-        self._alone = alone
+        #: Whether it is undone only together with all others of its transaction.
+        self._together = together
         self._saved = False
 
     # -- reading: what was changed is written first, so that every statement sees it
@@ -161,7 +161,7 @@ class Tx:
 
     def write_changes(self) -> None:
         """Write the rows that were changed in memory."""
-        if not (self._saved or self._alone):
+        if not (self._saved or self._together):
             self._db.execute("SAVEPOINT caller")
             self._saved = True
         self.live.write(self._db)

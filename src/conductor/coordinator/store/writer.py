@@ -291,7 +291,7 @@ class Store:
         try:
             for job in group:
                 live.changed = False
-                tx = Tx(self._db, self.ids, now_ms, live, alone=True)
+                tx = Tx(self._db, self.ids, now_ms, live, together=True)
                 try:
                     job.value = job.fn(tx)
                 except ApiError as error:
@@ -343,7 +343,7 @@ class Store:
 
     def _grant(self, grant: Callable[[Tx, Notes], None], notes: Notes, now_ms: int) -> None:
         """What has become ready is leased to parked polls. If that fails they are rung, and try for themselves."""
-        tx = Tx(self._db, self.ids, now_ms, self._live, alone=True)
+        tx = Tx(self._db, self.ids, now_ms, self._live, together=True)
         try:
             grant(tx, notes)
         except Exception as error:

@@ -612,6 +612,28 @@ def _callback_after_s(task: TaskState) -> int:
     return task.start_delay_ms // 1000
 
 
+def _with_rare(
+    tx: Tx, row: TaskRow, workflow: WorkflowRow, task: TaskState, task_def: TaskDef, due_at_ms: int | None
+) -> TaskRow:
+    """What most new tasks have none of."""
+    return replace(
+        row,
+        priority=workflow.priority,
+        iteration=task.iteration,
+        retry_count=task.retry_count,
+        retried_task=tx.ids.task_pk(task.retried_task_id) if task.retried_task_id else None,
+        retried=int(task.retried),
+        executed=int(task.executed),
+        start_delay_s=task.start_delay_ms // 1000,
+        callback_after_s=_callback_after_s(task),
+        timeout_ms=task_def.timeout_seconds * 1000,
+        poll_timeout_ms=(task_def.poll_timeout_seconds or 0) * 1000,
+        total_timeout_ms=task_def.total_timeout_seconds * 1000,
+        due_at_ms=due_at_ms,
+        sub_workflow=tx.ids.workflow_pk(task.sub_workflow_id) if task.sub_workflow_id else None,
+    )
+
+
 def _new_row(
     tx: Tx, workflow: WorkflowRow, task: TaskState, task_def: TaskDef, type_: int, queue: int | None
 ) -> TaskRow:
@@ -640,22 +662,7 @@ def _new_row(
         task_def.total_timeout_seconds,
     )  # fmt: skip
     if any(rare):
-        row = replace(
-            row,
-            priority=workflow.priority,
-            iteration=task.iteration,
-            retry_count=task.retry_count,
-            retried_task=tx.ids.task_pk(task.retried_task_id) if task.retried_task_id else None,
-            retried=int(task.retried),
-            executed=int(task.executed),
-            start_delay_s=task.start_delay_ms // 1000,
-            callback_after_s=_callback_after_s(task),
-            timeout_ms=task_def.timeout_seconds * 1000,
-            poll_timeout_ms=(task_def.poll_timeout_seconds or 0) * 1000,
-            total_timeout_ms=task_def.total_timeout_seconds * 1000,
-            due_at_ms=due_at_ms,
-            sub_workflow=tx.ids.workflow_pk(task.sub_workflow_id) if task.sub_workflow_id else None,
-        )
+        row = _with_rare(tx, row, workflow, task, task_def, due_at_ms)
     if queue and due_at_ms is None:
         row = replace(row, ready_since_ms=tx.now_ms)
     # A system task is watched through its workflow's own wake-up.
