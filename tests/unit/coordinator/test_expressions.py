@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from conductor.coordinator.language.conditions import ConditionError, evaluate, is_true
 from conductor.coordinator.language.durations import parse_duration_ms, parse_until_ms
-from conductor.coordinator.language.expressions import ExpressionError, expressions, parse_path, resolve
+from conductor.coordinator.language.expressions import ExpressionError, expressions, named, parse_path, resolve
 
 DATA: dict[str, Any] = {
     "workflow": {"input": {"name": "Ada", "count": 3, "deep": {"list": [{"id": 1}, {"id": 2}, {"other": 0}]}}},
@@ -19,7 +19,7 @@ DATA: dict[str, Any] = {
 
 
 def value(template: Any) -> Any:
-    return resolve(template, DATA.get)
+    return resolve(template, named(DATA))
 
 
 @pytest.mark.parametrize(
@@ -104,18 +104,18 @@ snippets = st.lists(
 
 @given(snippets, json_values)
 def test_any_text_resolves_to_something(text: str, known: Any) -> None:
-    found = resolve({"a": [text]}, {"workflow": {"input": known}, "ref": known}.get)
+    found = resolve({"a": [text]}, named({"workflow": {"input": known}, "ref": known}))
     json.dumps(found)
 
 
 @given(json_values)
 def test_a_value_comes_back_as_it_went_in(known: Any) -> None:
-    assert resolve("${workflow.input}", {"workflow": {"input": known}}.get) == known
+    assert resolve("${workflow.input}", named({"workflow": {"input": known}})) == known
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="$", exclude_categories=["Cs"])))
 def test_text_without_expressions_is_left_alone(text: str) -> None:
-    assert resolve(text, DATA.get) == text
+    assert resolve(text, named(DATA)) == text
 
 
 # -- conditions of loops and switches

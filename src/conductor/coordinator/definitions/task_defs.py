@@ -160,7 +160,7 @@ def place_of(tx: Tx, name: str, domain: str, embedded: TaskDef) -> tuple[int, in
     """The keys of a task type and of its queue for a domain, both made on first use."""
     key = "place", name, domain
     facts = tx.live.facts
-    if key not in facts or facts[key][2] != embedded:
+    if key not in facts or (facts[key][2] is not embedded and facts[key][2] != embedded):
         type_ = type_pk(tx, name, embedded)
         tx.live.fact((*key, "made"), lambda: None)
         facts[key] = type_, queue_pk(tx, type_, domain), embedded

@@ -11,7 +11,7 @@ from conductor.coordinator.definitions.event_handlers import EventHandler, Handl
 from conductor.coordinator.errors import ApiError
 from conductor.coordinator.events.consequences import Consequences
 from conductor.coordinator.language.conditions import ConditionError, evaluate, is_true
-from conductor.coordinator.language.expressions import resolve
+from conductor.coordinator.language.expressions import named, resolve
 from conductor.coordinator.language.sizes import TooLarge
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import is_fault_of_file
@@ -43,7 +43,7 @@ class Handled:
         payload = _expanded(told) if action.expand_inline_json else told
         try:
             with tx.savepoint():
-                asked = resolve(action.asked, payload.get)
+                asked = resolve(action.asked, named(payload))
                 self._consequences.carry_out(tx, action.action, asked, about)
         except (ApiError, TooLarge) as error:
             why = error.in_one_line() if isinstance(error, ApiError) else error

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -19,10 +19,11 @@ from conductor.coordinator.limits import MAX_ELEMENTS_WALKED, MAX_EXPRESSION_CHA
 
 T = TypeVar("T")
 
-#: Gives the value of an expression's first name (`workflow`, or a task's reference name), or None.
-Lookup = Callable[[str], Any]
 #: One step of a path: a key, an index, every element, everything inside, or the length.
 Step = str | int
+#: Gives the value of an expression's first name (`workflow`, or a task's reference name), or None. It is also told the
+#: step that follows, if there is one: no more of the value than that is looked at.
+Lookup = Callable[[str, Step | None], Any]
 #: The only name outside of the workflow: the id of the task that the input is for.
 TASK_ID_NAME = "CPEWF_TASK_ID"
 EVERY = "\0every"
@@ -103,12 +104,13 @@ def _step(text: str, at: int) -> tuple[Step, int]:
 class _Expression:
     """What stands between `${` and `}`: text with further expressions in it, usually none."""
 
-    __slots__ = ("fixed", "parts")
+    __slots__ = ("_rest", "fixed", "parts")
 
     def __init__(self, parts: Sequence[str | _Expression]) -> None:
         self.parts = parts
         #: The path, if it does not depend on data.
         self.fixed = _steps("".join(map(str, parts))) if all(isinstance(part, str) for part in parts) else None
+        self._rest = (self.fixed or ())[1:]
 
     @property
     def names_secret(self) -> bool:
@@ -116,10 +118,13 @@ class _Expression:
         return self.fixed is not None and self.fixed[:2] == SECRETS
 
     def value(self, resolver: _Resolver) -> Any:
-        steps = self.fixed if self.fixed is not None else _steps(resolver.written_out(self.parts))
+        steps, rest = self.fixed, self._rest
+        if steps is None:
+            steps = _steps(resolver.written_out(self.parts))
+            rest = (steps or ())[1:]
         if not steps:
             return "" if steps is not None else None
-        return walk(resolver.lookup(str(steps[0])), steps[1:], resolver.walked)
+        return walk(resolver.lookup(str(steps[0]), rest[0] if rest else None), rest, resolver.walked)
 
 
 def _steps(text: str) -> tuple[Step, ...] | None:
@@ -169,6 +174,11 @@ def _parts(text: str, at: int, *, inside: bool, depth: int) -> tuple[list[str | 
     return [part for part in parts if part != ""], len(text)
 
 
+def named(values: Mapping[str, Any]) -> Lookup:
+    """The names of a mapping."""
+    return lambda name, _step: values.get(name)
+
+
 def resolve(value: Any, lookup: Lookup) -> Any:
     """`value` with every expression in it replaced; dicts and lists are walked, and never changed in place.
 
@@ -185,7 +195,7 @@ def resolve_and_measure(value: Any, lookup: Lookup) -> tuple[Any, int]:
 
 def resolve_secrets(text: Any, secrets: dict[str, Any]) -> Any:
     """A stored text with the secrets that it names; what else looks like an expression was written as `$${`."""
-    return _Resolver(lambda _name: {SECRETS[1]: secrets}, keeps_secrets=False).resolve(text, MAX_DEPTH)
+    return _Resolver(lambda _name, _step: {SECRETS[1]: secrets}, keeps_secrets=False).resolve(text, MAX_DEPTH)
 
 
 class _Resolver:

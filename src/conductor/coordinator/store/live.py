@@ -113,7 +113,6 @@ class LiveWorkflow:
         "_by_ref",
         "_changed",
         "_tasks",
-        "by_id",
         "data",
         "decoded",
         "moved",
@@ -144,8 +143,6 @@ class LiveWorkflow:
         self._by_ref: dict[str, LiveTask] = {}
         self._absent: set[str] = set()
         self._changed: dict[int, LiveTask] = {}
-        #: Tasks that the decider has seen, by their ids.
-        self.by_id: dict[str, LiveTask] = {}
         #: The payload as the decider reads it, made when it is first asked for.
         self.decoded: Any = None
         self.size = _size_of(data)
@@ -284,7 +281,6 @@ class LiveWorkflow:
 
     def drop(self, pks: Iterable[int]) -> None:
         """These tasks are gone; their rows have been removed."""
-        self.by_id.clear()
         for pk in pks:
             for known in (self._tasks, self.queued, self.moving, self._changed):
                 known.pop(pk, None)
@@ -306,7 +302,6 @@ class LiveWorkflow:
         for task in sorted(self._tasks.values(), key=lambda task: task.row.pk):
             self._by_ref[task.row.ref] = task
         self._absent.clear()
-        self.by_id.clear()
         self.whole = False
         self.size = _size_of(self.data) + sum(_size_of(task.data) for task in self._tasks.values())
 

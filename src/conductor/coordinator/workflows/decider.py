@@ -128,19 +128,19 @@ class Decider:
         """Draw consequences until there are none left."""
         if self.draft.last() is None:
             self.enter(self.plan.top[0])
-        if self.draft.open:
+        if self.draft.watched():
             self.wake()
             self.switch_again()
         self.settle_all()
-        while self.draft.open and self.may_go_on() and self.look_at_waiting():
+        while self.draft.watched() and self.may_go_on() and self.look_at_waiting():
             self.settle_all()
         if not self.running:
             return
         if self.draft.spent:
             self.go_on_later()
-        elif not self.draft.open and self.over(self.plan.top) and not any(self.draft.open_refs()):
+        elif not self.draft.open and self.over(self.plan.top) and not any(self.draft.state.tasks.queued()):
             self.complete()
-        elif stuck := self.is_stuck():
+        elif self.draft.watched() and (stuck := self.is_stuck()):
             for task in stuck:
                 never = ", ".join(task.input.get("joinOn") or ()) or "nothing"
                 reason = f"{task.ref} waits for {never}, and nothing is left to do that could bring it"
@@ -149,18 +149,20 @@ class Decider:
 
     def settle_all(self) -> None:
         """Every task that has ended so far, and the loops that were reached meanwhile."""
-        self.begin_loops()
         ended = self.draft.ended
+        if self.begun:
+            self.begin_loops()
         while ended and self.may_go_on():
             for _ in range(len(ended)):
                 self.settle(ended.popleft())
                 if not self.may_go_on():
                     break
-            self.begin_loops()
+            if self.begun:
+                self.begin_loops()
 
     def may_go_on(self) -> bool:
         """Whether the workflow still runs, and this decision has not made enough."""
-        return self.running and not self.draft.spent
+        return self.draft.status == "RUNNING" and not self.draft.spent
 
     def begin_loops(self) -> None:
         """The first round of each loop that was reached."""
@@ -219,7 +221,26 @@ class Decider:
             self.end("FAILED", str(error))
             return
         delay_ms = int(node.task.get("startDelay") or 0) * 1000 if delay_ms is None else delay_ms
-        task = replace(self.attempt(node, task_id, previous, again), input=given, start_delay_ms=delay_ms, own=own)
+        task = TaskState(
+            task_id=task_id,
+            ref=before.ref if before else draft.ref_of(node) if node.loop else node.ref,
+            type=node.type,
+            name=node.name,
+            status="SCHEDULED",
+            seq=again.seq if again else draft.next_seq(),
+            iteration=draft.round_of(node.loop) if node.loop else 0,
+            input=given,
+            scheduled_ms=draft.now_ms,
+            first_scheduled_ms=previous.first_scheduled_ms if previous else draft.now_ms,
+            started_ms=draft.now_ms,
+            start_delay_ms=delay_ms,
+            own=own,
+        )
+        if again:
+            task = replace(task, retry_count=again.retry_count, retried_task_id=again.retried_task_id)
+        elif previous:
+            count, retried = previous.retry_count + 1, previous.task_id
+            task = replace(task, retry_count=count, retried_task_id=retried, reason=previous.reason)
         try:
             task = failed(draft, task, problem) if problem else start_operator(draft, node, task)
         except FlowError as error:
@@ -234,25 +255,6 @@ class Decider:
         elif task.status == "COMPLETED" and (node.type in FORKS or self.case_of(node, task)):
             # What is inside comes before what stands beside it, as on Conductor.
             self.settle(self.draft.ended.pop())
-
-    def attempt(self, node: Node, task_id: str, previous: TaskState | None, again: TaskState | None) -> TaskState:
-        """The task of a node before it starts; see `start`."""
-        draft, before = self.draft, again or previous
-        return TaskState(
-            task_id=task_id,
-            ref=before.ref if before else draft.ref_of(node),
-            type=node.type,
-            name=node.name,
-            status="SCHEDULED",
-            seq=again.seq if again else draft.next_seq(),
-            iteration=draft.round_of(node.loop) if node.loop else 0,
-            retry_count=again.retry_count if again else previous.retry_count + 1 if previous else 0,
-            retried_task_id=again.retried_task_id if again else previous.task_id if previous else None,
-            reason=previous.reason if previous else None,
-            scheduled_ms=draft.now_ms,
-            first_scheduled_ms=previous.first_scheduled_ms if previous else draft.now_ms,
-            started_ms=draft.now_ms,
-        )
 
     def fork_out(self, node: Node, task: TaskState) -> bool:
         """Start the branches of a dynamic fork, as many as one decision may make. Whether that was all of them."""
@@ -275,7 +277,7 @@ class Decider:
     def node_of(self, task: TaskState) -> Node:
         """The node of a task: one of the plan, or one that was made at run time."""
         if task.own is None:
-            return self.plan.nodes[self.plan.base_of(task.ref) or task.ref]
+            return self.plan.nodes.get(task.ref) or self.plan.nodes[self.plan.base_of(task.ref) or task.ref]
         place = task.own.fork or task.own.task["taskReferenceName"]
         return self.plan.made(task.own.task, task.type, self.plan.nodes[place])
 
@@ -328,7 +330,7 @@ class Decider:
         else:
             for branch in node.branches if task.status == "COMPLETED" else ():
                 self.enter(branch[0])
-            self.enter(self.plan.following(node))
+            self.enter(node.next or self.plan.following(node))
 
     def case_of(self, node: Node, task: TaskState) -> list[Node]:
         """The tasks that a SWITCH has chosen."""

@@ -160,6 +160,10 @@ class Draft:
         yield from [task.ref for task in self.open.values()]
         yield from self.state.tasks.queued()
 
+    def watched(self) -> bool:
+        """Whether something is open that the decider itself has to look at: not only work for workers."""
+        return any(task.type != "SIMPLE" for task in self.open.values())
+
     def open_all(self) -> list[TaskState]:
         """All that is open. Of a wide fork that is much to read; only the end of a workflow asks for it."""
         if any(self.state.tasks.queued()):  # all others were looked at before
@@ -241,7 +245,8 @@ class Draft:
         self.bytes_brought_in = 0
         self.spent = len(self._new) >= TASKS_PER_DECISION or self.spent_bytes >= BYTES_PER_DECISION
         self._latest[task.ref] = task.task_id
-        self._newest.update(dict.fromkeys(stems(task.ref), task.task_id))
+        if "__" in task.ref:
+            self._newest.update(dict.fromkeys(stems(task.ref), task.task_id))
         self._sort(task)
 
     def put(self, task: TaskState) -> None:

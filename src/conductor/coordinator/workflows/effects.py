@@ -191,7 +191,7 @@ class Effects:
                 task = _refused(tx, task, problem)
             last_task = self._schedule(tx, live, state, task, task_def, definition, polled=polled)
         for task in decision.update:
-            known = live.by_id.get(task.task_id) or live.task(tx, tx.ids.task_pk(task.task_id) or 0)
+            known = live.task(tx, tx.ids.task_pk(task.task_id) or 0)
             if known is None:
                 continue
             if task.queued and not task.terminal and known.row.terminal:

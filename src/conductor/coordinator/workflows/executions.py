@@ -78,14 +78,14 @@ class Executions:
         """Draw the consequences of what has happened, in these workflows and in those they move."""
         work = deque(dict.fromkeys(workflows))
         # Time of this thread, not of the clock on the wall: a busy machine must not change what is done when.
-        steps_left, ends_s = len(work) + STEPS_PER_TRANSACTION, time.thread_time() + STEPS_S
+        most, ends_s, taken = len(work) + STEPS_PER_TRANSACTION, time.thread_time() + STEPS_S, 0
         while work:
-            steps_left -= 1
-            if steps_left < 0 or (steps_left % STEPS_PER_LOOK == 0 and time.thread_time() > ends_s):
+            if taken >= most or (taken and taken % STEPS_PER_LOOK == 0 and time.thread_time() > ends_s):
                 self._put_off(tx, work)
                 return
             pk = work.popleft()
             work.extend(self.guarded(tx, pk, self._step))
+            taken += 1
 
     def _put_off(self, tx: Tx, workflows: Iterable[int]) -> None:
         """These are looked at in the next transaction, so that others are served between."""

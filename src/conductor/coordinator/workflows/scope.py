@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from conductor.coordinator.definitions.plan import Node
-from conductor.coordinator.language.expressions import TASK_ID_NAME, resolve_and_measure, secret_placeholder
+from conductor.coordinator.language.expressions import TASK_ID_NAME, Step, resolve_and_measure, secret_placeholder
 from conductor.coordinator.settings.environment import environment
 from conductor.coordinator.workflows.decision import Draft
-from conductor.coordinator.workflows.state import TaskState
+from conductor.coordinator.workflows.state import TaskState, WorkflowState
+
+_PAYLOADS = ("input", "output")
 
 
 class Scope:
@@ -18,21 +20,22 @@ class Scope:
     def __init__(self, draft: Draft, task_id: str | None = None) -> None:
         self._draft = draft
         self._task_id = task_id
-        self._seen: dict[str, Any] = {}
+        self._seen: dict[tuple[str, Step | None], Any] = {}
 
-    def __call__(self, name: str) -> Any:
-        """The value of a name; None if there is none."""
-        if name not in self._seen:
-            self._seen[name] = self._value(name)
-        return self._seen[name]
+    def __call__(self, name: str, step: Step | None = None) -> Any:
+        """The value of a name, or as much of it as it takes to go that step on; None if there is none."""
+        asked = name, step if step in _PAYLOADS else None
+        if asked not in self._seen:
+            self._seen[asked] = self._value(*asked)
+        return self._seen[asked]
 
-    def _value(self, name: str) -> Any:
-        if name == "workflow":
-            return self._workflow()
+    def _value(self, name: str, step: Step | None) -> Any:
         if name == TASK_ID_NAME:
             return self._task_id
-        task = self._draft.newest(name)
-        return _task_view(task, self._draft) if task else None
+        one = self._draft.state if name == "workflow" else self._draft.newest(name)
+        if one is None or step is not None:  # most expressions name an input or an output
+            return one and {step: one.input if step == "input" else one.output}
+        return self._workflow() if isinstance(one, WorkflowState) else _task_view(one, self._draft)
 
     def _workflow(self) -> dict[str, Any]:
         state = self._draft.state
@@ -94,8 +97,12 @@ def task_def_of(node: Node) -> Mapping[str, Any]:
 
 def task_input(draft: Draft, node: Node, task_id: str) -> dict[str, Any]:
     """The input of a task. Its definition's template fills in what is not given or resolves to null."""
-    template = task_def_of(node).get("inputTemplate") or {}
-    given = {**template, **(node.task.get("inputParameters") or {})}
-    resolved, size = resolve_and_measure(given, Scope(draft, task_id))
+    template = task_def_of(node).get("inputTemplate")
+    given = node.task.get("inputParameters")
+    if template:
+        given = {**template, **(given or {})}
+    resolved, size = resolve_and_measure(given or {}, Scope(draft, task_id))
     draft.bytes_brought_in += size
+    if not template:
+        return resolved  # type: ignore[no-any-return]
     return {key: template.get(key) if value is None else value for key, value in resolved.items()}

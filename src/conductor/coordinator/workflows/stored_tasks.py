@@ -60,7 +60,6 @@ class StoredTasks:
         """One of them."""
         if task.state is None:
             task.state = _state(self._tx.ids, task)
-        self._live.by_id[task.state.task_id] = task
         return task.state  # type: ignore[no-any-return]
 
     def _seen(self, task: LiveTask | None) -> TaskState | None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from conductor.coordinator.errors import ApiError
-from conductor.coordinator.language.expressions import as_text, resolve
+from conductor.coordinator.language.expressions import as_text, named, resolve
 from conductor.coordinator.settings.environment import environment
 from conductor.coordinator.store.rows import WorkflowRow
 from conductor.coordinator.store.transaction import Tx
@@ -60,7 +60,7 @@ def limit_of(definition: Mapping[str, Any], row: WorkflowRow, given: Mapping[str
         "version": row.version,
         "env": environment(),
     }
-    found = resolve(config.get("rateLimitKey"), lambda name: names if name == "workflow" else None)
+    found = resolve(config.get("rateLimitKey"), named({"workflow": names}))
     key = "" if found is None else as_text(found)
     return Limit(row.name, key, config["concurrentExecLimit"], config.get("policy") == "REJECT")
 
