@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 from house import House, simple
+from msgspec.structs import replace
 from workflow_run import task
 
 from conductor.coordinator.store.file import StoreError, StoreRefused
+from conductor.coordinator.store.rows import NEW_TASK, TaskRow, insert_of
+from conductor.coordinator.store.sql import SCHEMA
 from conductor.coordinator.store.writer import Store
 from conductor.coordinator.workflows import executions
 
@@ -201,3 +204,15 @@ def test_an_older_file_is_brought_to_the_new_schema(tmp_path: Path) -> None:
         newer.advance(5)
         newer.report(newer.poll_one())
         assert newer.workflow(workflow)["status"] == "COMPLETED"
+
+
+def test_a_new_task_is_what_the_schema_makes_of_one_that_says_nothing() -> None:
+    """Of a new task only what differs from `NEW_TASK` is written."""
+    with sqlite3.connect(":memory:") as db:
+        db.executescript(SCHEMA)
+        required = {"pk": 7, "workflow": 1, "type": 2, "operator": "SIMPLE", "ref": "", "seq": 0, "status": "SCHEDULED"}
+        required |= {"scheduled_ms": 0, "first_scheduled_ms": 0, "response_timeout_ms": 0}
+        db.execute(insert_of("task", tuple(required)), tuple(required.values()))
+        (found,) = db.execute("SELECT * FROM task").fetchall()
+    db.close()
+    assert TaskRow(*found) == replace(NEW_TASK, pk=7, workflow=1, type=2)

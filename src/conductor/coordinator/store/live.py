@@ -47,29 +47,36 @@ _Moved: TypeAlias = dict[str, Any] | None
 
 
 class _Table:
-    """How the rows of one table are written: a new one whole, of another what has changed."""
+    """How the rows of one table are written: a new one, or what has changed of another."""
 
     def __init__(self, name: str, row: type[Struct]) -> None:
         self._name = name
         self._columns = row.__struct_fields__
         self._keyless = "pk" not in self._columns
-        self._insert = insert_of(name, row, *(("pk",) if self._keyless else ()))
+        self._insert = insert_of(name, (*(("pk",) if self._keyless else ()), *self._columns))
+        self._inserts: dict[tuple[str, ...], str] = {}
         self._updates: dict[tuple[str, ...], str] = {}
 
     def collect(self, values: _Values, pk: int, row: Struct, written: Struct | None, moved: _Moved) -> None:
         """Add the statement that makes the row what it is now.
 
-        `written`: as it is in the file; None: it is not. `moved`: what of it has changed; None: look for it.
+        `written`: as it is in the file; None: it is not. `moved`: what of it has changed; None: look for it. Of a new
+        one, that is what differs from the defaults of the schema; None: all is written.
         """
-        if written is None:
-            whole = astuple(row)
-            values.setdefault(self._insert, []).append((pk, *whole) if self._keyless else whole)
-            return
         if moved is None:
-            pairs = zip(self._columns, astuple(row), astuple(written), strict=True)
+            whole = astuple(row)
+            if written is None:
+                values.setdefault(self._insert, []).append((pk, *whole) if self._keyless else whole)
+                return
+            pairs = zip(self._columns, whole, astuple(written), strict=True)
             moved = {column: now for column, now, before in pairs if now != before}
         columns = tuple(moved)
-        if columns:
+        if written is None:
+            statement = self._inserts.get(columns)
+            if statement is None:
+                statement = self._inserts[columns] = insert_of(self._name, columns)
+            values.setdefault(statement, []).append(tuple(moved.values()))
+        elif columns:
             statement = self._updates.get(columns)
             if statement is None:
                 statement = self._updates[columns] = update_of(self._name, columns)

@@ -58,7 +58,7 @@ class TaskRow(Struct, frozen=True, gc=False):
         return self.status in TERMINAL_TASK_STATUSES
 
 
-#: A task of which nothing is known yet; new ones are made of it.
+#: A task of which nothing is known yet; new ones are made of it. Its values are the defaults of the schema.
 NEW_TASK = TaskRow(
     pk=0,
     workflow=0,
@@ -155,9 +155,8 @@ DATA_WIDTH = len(TaskData.__struct_fields__)
 WORKFLOW_WIDTH = len(WorkflowRow.__struct_fields__)
 
 
-def insert_of(table: str, row: type[Struct], *key: str) -> str:
-    """The statement that adds a whole row; `key` names columns in front of those of the class."""
-    columns = (*key, *row.__struct_fields__)
+def insert_of(table: str, columns: Sequence[str]) -> str:
+    """The statement that adds a row; the columns that it does not name have their defaults."""
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - our own names
 
 

@@ -396,7 +396,7 @@ class TaskQueue:
 
 def with_wake(tx: Tx, row: TaskRow) -> TaskRow:
     """The row with the nearest moment at which a rule must look at it, and a timer that knows that moment."""
-    wake_at_ms = _next_wake(row)
+    wake_at_ms = next_wake(row)
     if wake_at_ms is not None:
         tx.notes.add_wake(wake_at_ms)
     return row if wake_at_ms == row.wake_at_ms else replace(row, wake_at_ms=wake_at_ms)
@@ -427,7 +427,7 @@ class _Rule(NamedTuple):
     always_retried: bool = False
 
 
-def _next_wake(row: TaskRow) -> int | None:
+def next_wake(row: TaskRow) -> int | None:
     """The nearest moment at which a rule must look at this task, or None."""
     if not (row.timeout_ms or row.poll_timeout_ms or row.total_timeout_ms) and row.due_at_ms is None:
         return row.lease_until_ms  # as most are

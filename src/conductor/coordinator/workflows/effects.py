@@ -24,7 +24,7 @@ from conductor.coordinator.store.lookup import get_task, get_workflow, remove_ta
 from conductor.coordinator.store.rows import NEW_TASK, TaskData, TaskRow, WorkflowData, WorkflowRow
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.tasks.poll_data import PollData
-from conductor.coordinator.tasks.task_queue import TaskQueue, with_wake
+from conductor.coordinator.tasks.task_queue import TaskQueue, next_wake
 from conductor.coordinator.views.workflows import whole_workflow
 from conductor.coordinator.workflows import turns
 from conductor.coordinator.workflows.decider import after_sub_workflow, first_variables, workflow_input
@@ -240,10 +240,18 @@ class Effects:
                 task_def, polled_as = SCRIPT, task.type
         else:
             type_ = type_pk(tx, task.name)
-        row = _new_row(tx, live.row, task, task_def, type_, queue)
+        columns = _new_columns(tx, live.row, task, task_def, type_, queue)
+        row = replace(NEW_TASK, **columns)
+        # A system task is watched through its workflow's own wake-up.
+        wake_at_ms = next_wake(row) if queue else None
+        if wake_at_ms is not None:
+            tx.notes.add_wake(wake_at_ms)
+            columns["wake_at_ms"] = wake_at_ms
+            row = replace(row, wake_at_ms=wake_at_ms)
         output = _encode(task.output) if task.output else None
         data = TaskData(_encode(task.input), output, task.reason, None, definition)
         new = LiveTask(row, data, task.name, is_new=True)
+        new.moved = columns
         new.state = task
         live.add(tx, new)
         if row.ready_since_ms is not None:
@@ -612,58 +620,52 @@ def _callback_after_s(task: TaskState) -> int:
     return task.start_delay_ms // 1000
 
 
-def _with_rare(
-    tx: Tx, row: TaskRow, workflow: WorkflowRow, task: TaskState, task_def: TaskDef, due_at_ms: int | None
-) -> TaskRow:
-    """What most new tasks have none of."""
-    return replace(
-        row,
-        priority=workflow.priority,
-        iteration=task.iteration,
-        retry_count=task.retry_count,
-        retried_task=tx.ids.task_pk(task.retried_task_id) if task.retried_task_id else None,
-        retried=int(task.retried),
-        executed=int(task.executed),
-        start_delay_s=task.start_delay_ms // 1000,
-        callback_after_s=_callback_after_s(task),
-        timeout_ms=task_def.timeout_seconds * 1000,
-        poll_timeout_ms=(task_def.poll_timeout_seconds or 0) * 1000,
-        total_timeout_ms=task_def.total_timeout_seconds * 1000,
-        due_at_ms=due_at_ms,
-        sub_workflow=tx.ids.workflow_pk(task.sub_workflow_id) if task.sub_workflow_id else None,
-    )
-
-
-def _new_row(
+def _new_columns(
     tx: Tx, workflow: WorkflowRow, task: TaskState, task_def: TaskDef, type_: int, queue: int | None
-) -> TaskRow:
+) -> dict[str, Any]:
+    """What a new task has that is not as in `NEW_TASK`."""
     due_at_ms = task.scheduled_ms + task.start_delay_ms if task.start_delay_ms and queue else task.wait_until_ms
-    # A call with more than fifteen names takes five times as long, so what few tasks have comes in a second one.
-    row = replace(
-        NEW_TASK,
-        pk=tx.live.new_tasks[task.task_id],
-        workflow=workflow.pk,
-        queue=queue,
-        type=type_,
-        operator=task.type,
-        ref=task.ref,
-        seq=task.seq,
-        status=task.status,
-        scheduled_ms=task.scheduled_ms,
-        first_scheduled_ms=task.first_scheduled_ms,
-        started_ms=task.started_ms,
-        updated_ms=tx.now_ms,
-        ended_ms=task.ended_ms,
-        response_timeout_ms=task_def.response_timeout_seconds * 1000,
-    )
+    columns = {
+        "pk": tx.live.new_tasks[task.task_id],
+        "workflow": workflow.pk,
+        "queue": queue,
+        "type": type_,
+        "operator": task.type,
+        "ref": task.ref,
+        "seq": task.seq,
+        "status": task.status,
+        "scheduled_ms": task.scheduled_ms,
+        "first_scheduled_ms": task.first_scheduled_ms,
+        "started_ms": task.started_ms,
+        "updated_ms": tx.now_ms,
+        "ended_ms": task.ended_ms,
+        "response_timeout_ms": task_def.response_timeout_seconds * 1000,
+        "ready_since_ms": tx.now_ms if queue and due_at_ms is None else None,
+    }
     rare = (
         workflow.priority, task.iteration, task.retry_count, task.retried_task_id, task.retried, task.executed,
         task.start_delay_ms, due_at_ms, task.sub_workflow_id, task_def.timeout_seconds, task_def.poll_timeout_seconds,
         task_def.total_timeout_seconds,
     )  # fmt: skip
-    if any(rare):
-        row = _with_rare(tx, row, workflow, task, task_def, due_at_ms)
-    if queue and due_at_ms is None:
-        row = replace(row, ready_since_ms=tx.now_ms)
-    # A system task is watched through its workflow's own wake-up.
-    return with_wake(tx, row) if queue else row
+    return columns | _rare_columns(tx, workflow, task, task_def, due_at_ms) if any(rare) else columns
+
+
+def _rare_columns(
+    tx: Tx, workflow: WorkflowRow, task: TaskState, task_def: TaskDef, due_at_ms: int | None
+) -> dict[str, Any]:
+    """What most new tasks have none of."""
+    return {
+        "priority": workflow.priority,
+        "iteration": task.iteration,
+        "retry_count": task.retry_count,
+        "retried_task": tx.ids.task_pk(task.retried_task_id) if task.retried_task_id else None,
+        "retried": int(task.retried),
+        "executed": int(task.executed),
+        "start_delay_s": task.start_delay_ms // 1000,
+        "callback_after_s": _callback_after_s(task),
+        "timeout_ms": task_def.timeout_seconds * 1000,
+        "poll_timeout_ms": (task_def.poll_timeout_seconds or 0) * 1000,
+        "total_timeout_ms": task_def.total_timeout_seconds * 1000,
+        "due_at_ms": due_at_ms,
+        "sub_workflow": tx.ids.workflow_pk(task.sub_workflow_id) if task.sub_workflow_id else None,
+    }
