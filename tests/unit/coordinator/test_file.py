@@ -20,7 +20,7 @@ from conductor.coordinator.store.file import StoreError, StoreRefused
 from conductor.coordinator.store.rows import NEW_TASK, TaskRow, insert_of
 from conductor.coordinator.store.sql import SCHEMA
 from conductor.coordinator.store.writer import Store
-from conductor.coordinator.workflows import executions
+from conductor.coordinator.workflows import actions, executions
 
 WAIT = task("w", "WAIT", inputParameters={"duration": "1 seconds"})
 
@@ -216,3 +216,57 @@ def test_a_new_task_is_what_the_schema_makes_of_one_that_says_nothing() -> None:
         (found,) = db.execute("SELECT * FROM task").fetchall()
     db.close()
     assert TaskRow(*found) == replace(NEW_TASK, pk=7, workflow=1, type=2)
+
+
+class TestWhatAWorkflowGives:
+    """It is what its last task gave, as a rule: that is stored once."""
+
+    def test_it_is_read_from_its_last_task(self, tmp_path: Path) -> None:
+        with House(tmp_path / "a.db") as house:
+            workflow = house.start_one()
+            house.report(house.poll_one(), outputData={"total": 7})
+            assert house.workflow(workflow)["output"] == {"total": 7}
+        with House(tmp_path / "a.db", clock=house.clock) as later:
+            assert later.workflow(workflow)["output"] == {"total": 7}
+        assert _stored_outputs(tmp_path / "a.db") == [None]
+
+    def test_what_its_definition_makes_of_it_is_its_own(self, tmp_path: Path) -> None:
+        with House(tmp_path / "a.db") as house:
+            house.workflow_def("flow", simple("work"), outputParameters={"sum": "${work.output.total}"})
+            workflow = house.start("flow")
+            house.report(house.poll_one(), outputData={"total": 7})
+            assert house.workflow(workflow)["output"] == {"sum": 7}
+        assert _stored_outputs(tmp_path / "a.db") == [b'{"sum":7}']
+
+    def test_one_that_runs_again_gives_what_it_gives_then(self, tmp_path: Path) -> None:
+        with House(tmp_path / "a.db") as house:
+            workflow = house.start_one()
+            house.report(house.poll_one(), outputData={"total": 7})
+            house.act(workflow, actions.restart)
+            assert house.workflow(workflow)["output"] == {}
+            house.report(house.poll_one(), outputData={"total": 8})
+            assert house.workflow(workflow)["output"] == {"total": 8}
+
+    def test_one_that_failed_keeps_what_it_had(self, tmp_path: Path) -> None:
+        with House(tmp_path / "a.db") as house:
+            workflow = house.start_one()
+            house.report(house.poll_one(), "FAILED_WITH_TERMINAL_ERROR", outputData={"total": 7})
+            assert house.workflow(workflow)["output"] == {"total": 7}
+        assert _stored_outputs(tmp_path / "a.db") == [b'{"total":7}']
+
+    def test_one_of_an_older_file_has_its_own(self, tmp_path: Path) -> None:
+        with House(tmp_path / "a.db") as house:
+            workflow = house.start_one()
+            house.report(house.poll_one(), outputData={"total": 7})
+        db = sqlite3.connect(tmp_path / "a.db")
+        db.executescript("UPDATE workflow_data SET output = CAST('{\"total\":6}' AS BLOB); PRAGMA user_version = 4;")
+        db.close()
+        with House(tmp_path / "a.db", clock=house.clock) as newer:
+            assert newer.workflow(workflow)["output"] == {"total": 6}
+
+
+def _stored_outputs(database: Path) -> list[bytes | None]:
+    db = sqlite3.connect(database)
+    found = [output for (output,) in db.execute("SELECT output FROM workflow_data")]
+    db.close()
+    return found

@@ -240,7 +240,7 @@ class LiveWorkflow:
         task.row = row
         task.moved = task.state = None
         if data is not None:
-            self.size += _size_of(data) - _size_of(task.data)
+            self.size += _grown(task.data, data)
             task.data = data
             task.moved_data = None
         self._sort(task)
@@ -255,7 +255,7 @@ class LiveWorkflow:
         if data is not None:
             task.moved_data = _moved_on(task.moved_data, task.data is task.written_data, data)
             before, task.data = task.data, replace(task.data, **data)
-            self.size += _size_of(task.data) - _size_of(before)
+            self.size += _grown(before, task.data)
         self._sort(task)
         self._changed[task.row.pk] = task
         tx.live.touch(self)
@@ -274,7 +274,7 @@ class LiveWorkflow:
 
     def change_data(self, tx: Tx, data: WorkflowData) -> None:
         """Its payload as it is from now on."""
-        self.size += _size_of(data) - _size_of(self.data)
+        self.size += _grown(self.data, data)
         self.data = data
         self.moved_data = self.decoded = None
         tx.live.touch(self)
@@ -283,7 +283,7 @@ class LiveWorkflow:
         """Its payload by the columns that change; not for what the decider reads of it."""
         self.moved_data = _moved_on(self.moved_data, self.data is self.written_data, data)
         before, self.data = self.data, replace(self.data, **data)
-        self.size += _size_of(self.data) - _size_of(before)
+        self.size += _grown(before, self.data)
         tx.live.touch(self)
 
     def drop(self, pks: Iterable[int]) -> None:
@@ -357,8 +357,8 @@ class LiveSet:
         for start in range(0, len(missing), 500):
             some = missing[start : start + 500]
             marks = ", ".join("?" * len(some))
-            for found in tx.select(_WORKFLOWS.format(marks), some):
-                live = LiveWorkflow(WorkflowRow(*found[:WORKFLOW_WIDTH]), WorkflowData(*found[WORKFLOW_WIDTH + 1 :]))
+            for found in tx.select(WHOLE_WORKFLOWS.format(marks), some):
+                live = LiveWorkflow(WorkflowRow(*found[:WORKFLOW_WIDTH]), WorkflowData(*found[WORKFLOW_WIDTH:]))
                 self._workflows[live.row.pk] = live
             for found in tx.select(_PENDING.format(marks), some):
                 self._workflows[found[1]].read(found)
@@ -494,7 +494,13 @@ class LiveSet:
         self.discard()
 
 
-_WORKFLOWS = "SELECT w.*, d.* FROM workflow w JOIN workflow_data d ON d.pk = w.pk WHERE w.pk IN ({})"
+#: Workflows with their payloads. What a workflow gives is most often what its last task gave, and is stored there only.
+WHOLE_WORKFLOWS = (
+    "SELECT w.*, d.input, coalesce(d.output, CASE w.status WHEN 'COMPLETED' THEN "
+    "(SELECT t.output FROM task_data t WHERE t.pk = w.last_task) END), "
+    "d.variables, d.task_to_domain, d.reason, d.created_by, d.failed_task "
+    "FROM workflow w JOIN workflow_data d ON d.pk = w.pk WHERE w.pk IN ({})"
+)
 _PENDING = (
     "SELECT t.*, d.input, d.output, d.reason, d.reports, d.definition, y.name "
     "FROM task t JOIN task_data d ON d.pk = t.pk JOIN task_type y ON y.pk = t.type "
@@ -527,3 +533,7 @@ def _waits_for_others(row: TaskRow) -> bool:
 
 def _size_of(data: TaskData | WorkflowData) -> int:
     return 400 + len(data.input) + len(data.output or b"")
+
+
+def _grown(before: TaskData | WorkflowData, after: TaskData | WorkflowData) -> int:
+    return len(after.input) + len(after.output or b"") - len(before.input) - len(before.output or b"")

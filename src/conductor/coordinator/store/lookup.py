@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from conductor.coordinator.errors import not_found
-from conductor.coordinator.store.rows import TaskRow, WorkflowData, WorkflowRow
+from conductor.coordinator.store.live import WHOLE_WORKFLOWS
+from conductor.coordinator.store.rows import WORKFLOW_WIDTH, TaskRow, WorkflowData, WorkflowRow
 from conductor.coordinator.store.transaction import Tx
 
 
@@ -22,7 +23,8 @@ def get_workflow(tx: Tx, workflow: int) -> WorkflowRow:
 
 def workflow_data(tx: Tx, workflow: int) -> WorkflowData:
     """The payload of a workflow that is known to exist."""
-    return WorkflowData(*(tx.row("workflow data", workflow) or ()))
+    (found,) = tx.select(WHOLE_WORKFLOWS.format("?"), [workflow])
+    return WorkflowData(*found[WORKFLOW_WIDTH:])
 
 
 def get_task(tx: Tx, task: int | None) -> TaskRow | None:

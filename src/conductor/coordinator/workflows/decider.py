@@ -117,6 +117,8 @@ class Decider:
         self.draft = draft
         self.plan = draft.plan
         self.jitter = jitter
+        #: Whether the last task of the whole flow has just gone by.
+        self.at_end = False
         #: Loops whose first round is still to begin: after all that is reached together with them, as on Conductor.
         self.begun: deque[Node] = deque()
 
@@ -126,21 +128,23 @@ class Decider:
 
     def run(self) -> None:
         """Draw consequences until there are none left."""
-        if self.draft.last() is None:
+        draft = self.draft
+        if draft.last() is None:
             self.enter(self.plan.top[0])
-        if self.draft.watched():
+        if draft.open and draft.watched():
             self.wake()
             self.switch_again()
         self.settle_all()
-        while self.draft.watched() and self.may_go_on() and self.look_at_waiting():
+        while draft.open and draft.watched() and self.may_go_on() and self.look_at_waiting():
             self.settle_all()
-        if not self.running:
+        if draft.status != "RUNNING":
             return
-        if self.draft.spent:
+        if draft.spent:
             self.go_on_later()
-        elif not self.draft.open and self.over(self.plan.top) and not any(self.draft.state.tasks.queued()):
-            self.complete()
-        elif self.draft.watched() and (stuck := self.is_stuck()):
+        elif not draft.open:
+            if (self.at_end or self.over(self.plan.top)) and not draft.state.tasks.waits():
+                self.complete()
+        elif draft.watched() and (stuck := self.is_stuck()):
             for task in stuck:
                 never = ", ".join(task.input.get("joinOn") or ()) or "nothing"
                 reason = f"{task.ref} waits for {never}, and nothing is left to do that could bring it"
@@ -330,7 +334,11 @@ class Decider:
         else:
             for branch in node.branches if task.status == "COMPLETED" else ():
                 self.enter(branch[0])
-            self.enter(node.next or self.plan.following(node))
+            following = node.next or self.plan.following(node)
+            if following is not None:
+                self.enter(following)
+            elif node is self.plan.top[-1]:
+                self.at_end = True
 
     def case_of(self, node: Node, task: TaskState) -> list[Node]:
         """The tasks that a SWITCH has chosen."""
@@ -376,7 +384,7 @@ class Decider:
         joins = [task for task in self.draft.open.values() if task.type in ("JOIN", "EXCLUSIVE_JOIN")]
         if not joins or any(task.type not in _WAITING or task.queued for task in self.draft.open.values()):
             return []
-        return [] if any(self.draft.state.tasks.queued()) else joins
+        return [] if self.draft.state.tasks.waits() else joins
 
     def over(self, sequence: Sequence[Node]) -> bool:
         """Whether a sequence has been run to its end."""

@@ -166,7 +166,7 @@ class Draft:
 
     def open_all(self) -> list[TaskState]:
         """All that is open. Of a wide fork that is much to read; only the end of a workflow asks for it."""
-        if any(self.state.tasks.queued()):  # all others were looked at before
+        if self.state.tasks.waits():  # all others were looked at before
             for task in self.state.tasks.pending():
                 if not task.terminal and task.task_id not in self._changed:
                     self.open[task.task_id] = task

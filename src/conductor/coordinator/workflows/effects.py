@@ -152,7 +152,7 @@ class Effects:
             touched.append(live.row.pk)
         tx.notes.moved.add(live.row.pk)
         if status in TERMINAL_WORKFLOW_STATUSES:
-            return touched + self._end(tx, live, decision, last_task)
+            return touched + self._end(tx, live, snapshot.definition, decision, last_task)
         if live.row.status in TERMINAL_WORKFLOW_STATUSES:
             return touched  # nothing was decided: it has no deadline any more
         wake_at_ms = workflow_wake(tx, live.row, state.plan.definition, decision.wait_until_ms)
@@ -384,10 +384,13 @@ class Effects:
 
     # -- ending ---------------------------------------------------------------------------------------------------
 
-    def _end(self, tx: Tx, live: LiveWorkflow, decision: Decision, last_task: int | None) -> list[int]:
+    def _end(
+        self, tx: Tx, live: LiveWorkflow, definition: dict[str, Any], decision: Decision, last_task: int | None
+    ) -> list[int]:
         status, output = decision.workflow_status or "", decision.output or {}
-        failed = tx.ids.task_pk(decision.failed_task.task_id) if decision.failed_task else None
-        live.move_data(tx, {"output": _encode(output), "reason": decision.reason, "failed_task": failed})
+        if status != "COMPLETED" or decision.reason or not self._gave(tx, live, last_task, decision.output):
+            failed = tx.ids.task_pk(decision.failed_task.task_id) if decision.failed_task else None
+            live.move_data(tx, {"output": _encode(output), "reason": decision.reason, "failed_task": failed})
         changes = {"status": status, "updated_ms": tx.now_ms, "ended_ms": tx.now_ms}
         if live.row.wake_at_ms is not None:
             changes["wake_at_ms"] = None
@@ -395,7 +398,6 @@ class Effects:
             changes["last_task"] = last_task
         live.move_row(tx, changes)
         _note_end(tx, live.row, status, decision.reason)
-        definition = self._snapshots.get(tx, live.row.snapshot).definition
         if definition.get("workflowStatusListenerEnabled"):
             self._announce_end(tx, live.row)
         touched = turns.leave(tx, live.row.pk) if definition.get("rateLimitConfig") else []
@@ -408,6 +410,12 @@ class Effects:
         if live.row.idempotency_key is not None:
             touched += self._end_others(tx, live.row)
         return touched
+
+    def _gave(self, tx: Tx, live: LiveWorkflow, last_task: int | None, output: dict[str, Any] | None) -> bool:
+        """Whether the last task gave just this: then it is stored there, and nowhere else."""
+        task = live.task(tx, last_task or live.row.last_task or 0)
+        known = task is not None and task.state is not None and task.state.output is output
+        return known and live.data.output is None
 
     def _announce_end(self, tx: Tx, row: WorkflowRow) -> None:
         """Tell event handlers, as a workflow's own EVENT task would; which are the listeners here."""

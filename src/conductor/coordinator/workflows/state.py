@@ -111,6 +111,9 @@ class Tasks(Protocol):
     def queued(self) -> Iterable[str]:
         """The reference names of tasks that wait for workers, are with them, or wait for their sub-workflows."""
 
+    def waits(self) -> bool:
+        """Whether there is one of these."""
+
     def last(self) -> TaskState | None:
         """The one with the highest `seq`."""
 
@@ -161,6 +164,10 @@ class TaskList:
     def queued(self) -> list[str]:
         """See `Tasks.queued`."""
         return [task.ref for task in self if task.waits_for_others]
+
+    def waits(self) -> bool:
+        """See `Tasks.waits`."""
+        return any(task.waits_for_others for task in self)
 
     def last(self) -> TaskState | None:
         """See `Tasks.last`."""

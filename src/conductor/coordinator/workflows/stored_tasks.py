@@ -46,6 +46,10 @@ class StoredTasks:
         """The reference names of those that wait for workers, are with them, or wait for their sub-workflows."""
         return (task.row.ref for task in self._live.queued.values())
 
+    def waits(self) -> bool:
+        """Whether there is one of these."""
+        return bool(self._live.queued)
+
     def last(self) -> TaskState | None:
         """The one that was scheduled last."""
         last = self._live.row.last_task

@@ -1,4 +1,4 @@
--- The whole schema, version 4. Integer keys everywhere; public ids are derived from them (ids.py).
+-- The whole schema, version 5. Integer keys everywhere; public ids are derived from them (ids.py).
 -- Hot rows (task, workflow) stay small: JSON lives in *_data. The partial indexes hold only what is
 -- unfinished, so that the cost of a task does not grow with what is done.
 
@@ -93,7 +93,7 @@ CREATE INDEX turn_line ON turn (name, key, place);
 CREATE TABLE workflow_data (
   pk INTEGER PRIMARY KEY,
   input BLOB NOT NULL,
-  output BLOB,
+  output BLOB,                     -- NULL of a COMPLETED one: that of its last task
   variables BLOB,
   task_to_domain BLOB,
   reason TEXT,

@@ -1,9 +1,6 @@
 -- name: workflow
 SELECT * FROM workflow WHERE pk = ?
 
--- name: workflow data
-SELECT input, output, variables, task_to_domain, reason, created_by, failed_task FROM workflow_data WHERE pk = ?
-
 -- name: snapshot of workflow
 SELECT snapshot FROM workflow WHERE pk = ?
 
