@@ -134,10 +134,11 @@ class Core:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _grant_to_parked(self, tx: Tx, notes: Notes) -> None:
+    def _grant_to_parked(self, tx: Tx) -> None:
         """On the writer's thread: what has become ready is leased to those who wait for it, in the same transaction."""
         if not self.waiters.lines:
             return
+        notes = tx.notes
         for (task_type, domain), count in list(notes.ready.items()):
             left = count
             while left > 0 and (waiter := self.waiters.claim((task_type, domain))) is not None:

@@ -120,6 +120,8 @@ class Plan:
         self.nodes: dict[str, Node] = {}
         self.top = self._sequence(definition["tasks"], None, None)
         self.permissive = [node for node in self.nodes.values() if node.permissive]
+        #: Whether there are only tasks for workers, one after the other.
+        self.only_work = all(node.type == "SIMPLE" for node in self.nodes.values())
         #: All that runs in the rounds of a DO_WHILE, however deep.
         self.inside: dict[str, list[Node]] = {}
         for node in self.nodes.values():

@@ -57,15 +57,17 @@ class Notes:
 
     def merge(self, other: Notes) -> None:
         """Take over another's notes."""
-        for (task_type, domain), count in other.ready.items():
-            self.add_ready(task_type, domain, count)
-        self.add_wake(other.wake_at_ms)
-        self.moved |= other.moved
-        self.ended = self.ended or other.ended
-        self.ends += other.ends
-        self.granted += other.granted
+        for queue, count in other.ready.items():
+            self.ready[queue] = self.ready.get(queue, 0) + count
         for key, times in other.counts.items():
-            self.count(key, times)
+            self.counts[key] = self.counts.get(key, 0) + times
+        self.moved |= other.moved
+        if other.wake_at_ms is not None:
+            self.add_wake(other.wake_at_ms)
+        if other.ended:
+            self.ended = True
+            self.ends += other.ends
+        self.granted += other.granted
 
     def of_failure(self) -> Notes:
         """What remains to be told when the transaction has failed: nobody was granted anything."""
@@ -85,6 +87,7 @@ class Tx:
         ids: Ids,
         now_ms: int,
         live: LiveSet,
+        notes: Notes | None = None,
         *,
         careful: bool = False,
         together: bool = False,
@@ -94,7 +97,7 @@ class Tx:
         self.now_ms = now_ms
         #: What the writer keeps in memory, and what of it is still to be written.
         self.live = live
-        self.notes = Notes()
+        self.notes = Notes() if notes is None else notes
         #: Whether each workflow is guarded by a savepoint of its own. That costs; most often nothing goes wrong.
         self.careful = careful
         #: Whether something ran unguarded that a careful caller would have guarded.

@@ -39,6 +39,9 @@ T = TypeVar("T")
 
 #: At most this many callers share one commit, so that the first never waits long for the last.
 MAX_GROUP = 500
+#: From so many callers in a commit on, those who are missing in the next one are waited for, each so long.
+COMPANY = 4
+MOMENT_S = 0.000_15
 #: A group with more work than this (see `write`) lets those go first that somebody's next work waits for.
 MUCH_WORK = 3
 #: Reads that run beside the writer at once.
@@ -94,7 +97,7 @@ class Store:
         self._gate = threading.Lock()
         self._closed = False
         #: Called on the writer thread before a commit that makes tasks ready: parked polls get them with this commit.
-        self.before_commit: Callable[[Tx, Notes], None] | None = None
+        self.before_commit: Callable[[Tx], None] | None = None
         #: Told of each commit that has something to tell, before its callers are answered: on this event loop, or on
         #: the writer's thread if there is none.
         self.on_commit: Callable[[Notes], None] = lambda _notes: None
@@ -204,23 +207,32 @@ class Store:
                 self._jobs.put(coming)
 
     def _write_forever(self) -> None:
-        going = True
+        going, company = True, 0
         while going:
             group = self._jobs.get()
             if group is None:
                 return
             while len(group) < MAX_GROUP:
                 try:
-                    more = self._jobs.get_nowait()
+                    more = self._next(group, company)
                 except queue.Empty:
                     break
                 if more is None:
                     going = False
                     break
                 group += more
+            company = max(len(group), company - 1)
             for start in range(0, len(group), MAX_GROUP):
                 for part in _parts_of(group[start : start + MAX_GROUP]):
                     self._commit(part)
+
+    def _next(self, group: list[_Job[Any]], company: int) -> list[_Job[Any]] | None:
+        """Whoever else is waiting. Where many come again and again, they are waited for, for a moment: those whom the
+        last commit has answered come back one after the other, and the first of them would get a commit for itself."""
+        if COMPANY <= company > len(group) and sum(job.work for job in group) <= MUCH_WORK:
+            with contextlib.suppress(queue.Empty):
+                return self._jobs.get(timeout=MOMENT_S)
+        return self._jobs.get_nowait()
 
     def _commit(self, group: list[_Job[Any]]) -> None:
         notes, began = Notes(), time.perf_counter()
@@ -288,21 +300,19 @@ class Store:
         changed anything has its answer, and the others go on.
         """
         live = self._live
+        tx = Tx(self._db, self.ids, now_ms, live, notes, together=True)
         try:
             for job in group:
                 live.changed = False
-                tx = Tx(self._db, self.ids, now_ms, live, together=True)
                 try:
                     job.value = job.fn(tx)
                 except ApiError as error:
                     if live.changed:
                         raise
                     job.error = error
-                else:
-                    notes.merge(tx.notes)
-                    live.due_at(tx.notes.wake_at_ms)
+                live.due_at(notes.wake_at_ms)
             if notes.ready and self.before_commit is not None:
-                self._grant(self.before_commit, notes, now_ms)
+                self._grant(self.before_commit, tx)
             live.write(self._db)
         except Exception as error:
             if is_fault_of_file(error):
@@ -341,16 +351,14 @@ class Store:
         if job.error is None:
             notes.merge(tx.notes)
 
-    def _grant(self, grant: Callable[[Tx, Notes], None], notes: Notes, now_ms: int) -> None:
+    def _grant(self, grant: Callable[[Tx], None], tx: Tx) -> None:
         """What has become ready is leased to parked polls. If that fails they are rung, and try for themselves."""
-        tx = Tx(self._db, self.ids, now_ms, self._live, together=True)
         try:
-            grant(tx, notes)
+            grant(tx)
         except Exception as error:
             if not is_fault_of_file(error):
                 logger.error("parked polls could not be served", exc_info=error)
             raise
-        notes.merge(tx.notes)
         self._live.due_at(tx.notes.wake_at_ms)
 
     def _attempt(self, job: _Job[Any], now_ms: int, *, careful: bool = False) -> Tx:

@@ -403,7 +403,8 @@ class Decider:
 
     def join(self, node: Node, task: TaskState) -> bool:
         """End a JOIN if all that it waits for has ended."""
-        joined, size = list[TaskState](), 0
+        joined: list[TaskState] = []
+        size = 0
         rounds = self.draft.rounds(node.loop)
         # What is open is at hand; what has ended would have to be read, branch by branch, at every step of a wide fork.
         if any(ref.removesuffix(rounds) in task.joins for ref in self.draft.open_refs()):

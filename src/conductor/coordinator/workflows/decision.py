@@ -162,7 +162,7 @@ class Draft:
 
     def watched(self) -> bool:
         """Whether something is open that the decider itself has to look at: not only work for workers."""
-        return any(task.type != "SIMPLE" for task in self.open.values())
+        return not self.plan.only_work and any(task.type != "SIMPLE" for task in self.open.values())
 
     def open_all(self) -> list[TaskState]:
         """All that is open. Of a wide fork that is much to read; only the end of a workflow asks for it."""

@@ -144,8 +144,8 @@ class Effects:
         status = decision.workflow_status
         last_task, refused = self._write_tasks(tx, live, snapshot, state, decision)
         if decision.variables is not None or decision.input is not None:
-            changes: dict[str, Any] = {"variables": decision.variables, "input": decision.input}
-            encoded = {name: _encode(value) for name, value in changes.items() if value is not None}
+            new = {"variables": decision.variables, "input": decision.input}
+            encoded = {name: _encode(value) for name, value in new.items() if value is not None}
             live.change_data(tx, replace(live.data, **encoded))
         touched = [self._start_sub_workflow(tx, live, state, start) for start in decision.start_sub_workflows]
         if refused:
@@ -158,7 +158,8 @@ class Effects:
         wake_at_ms = workflow_wake(tx, live.row, state.plan.definition, decision.wait_until_ms)
         if wake_at_ms is not None:
             tx.notes.add_wake(wake_at_ms)
-        row, changes = live.row, dict[str, Any](updated_ms=tx.now_ms)
+        row = live.row
+        changes: dict[str, Any] = {"updated_ms": tx.now_ms}
         if status is not None:
             changes["status"] = status
         if last_task is not None:

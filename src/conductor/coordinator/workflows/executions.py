@@ -69,7 +69,9 @@ class Executions:
         if present is not None:
             return present.pk
         pk = self._effects.create(tx, start, None).row.pk
-        self.advance(tx, [pk])
+        moved = self.guarded(tx, pk, self._step)
+        if moved:  # as few do at their very start
+            self.advance(tx, moved)
         return pk
 
     # -- advancing ------------------------------------------------------------------------------------------------
