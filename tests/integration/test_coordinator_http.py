@@ -16,8 +16,11 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from conductor.coordinator import Coordinator
+from conductor.testing import FakeClock
 from conductor.wire import FEATURES_HEADER, LEASE_EXPIRES_HEADER, MAX_BODY_HEADER, VERDICT_HEADER
 
 FLOW = {"name": "flow", "tasks": [{"name": "work", "taskReferenceName": "work"}]}
@@ -508,6 +511,74 @@ class TestMistakes:
         assert api.post("/workflow", json={"name": "nobody"}).status_code == 404
         answer = api.get("/workflow/nope")
         assert (answer.status_code, answer.json()["message"]) == (404, "No such workflow found by id: nope")
+
+
+class TestWhatIsRepeated:
+    """A head that was read once on a connection is not read again; nobody can tell that from the answers."""
+
+    @given(
+        requests=st.lists(st.tuples(st.sampled_from(["a", "b"]), st.text("xyz", max_size=40)), min_size=1, max_size=8),
+        cuts=st.lists(st.integers(1, 2000), max_size=6),
+    )
+    @settings(max_examples=40)
+    def test_each_answer_belongs_to_its_request(
+        self, coordinator: Coordinator, requests: list[tuple[str, str]], cuts: list[int]
+    ) -> None:
+        said = b"".join(_report(coordinator, who, about) for who, about in requests)
+        ends = sorted({*(cut for cut in cuts if cut < len(said)), len(said)})
+        with _talk(coordinator) as client:
+            for begin, end in zip([0, *ends], ends, strict=False):
+                client.sendall(said[begin:end])
+            answers = client.makefile("rb")
+            found = [json.loads(_read_answer(answers))[0]["taskId"] for _ in requests]
+        assert found == [about for _, about in requests]
+
+    def test_a_head_without_its_end_is_none(self, coordinator: Coordinator) -> None:
+        whole = b"GET /api/version HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        with _talk(coordinator) as client:
+            answers = client.makefile("rb")
+            client.sendall(whole)
+            first = _read_answer(answers)
+            client.sendall(whole[:-4])
+            client.sendall(whole[-4:] + whole)
+            assert [_read_answer(answers), _read_answer(answers)] == [first, first]
+
+    def test_a_token_is_looked_at_each_time(self, tmp_path: Path) -> None:
+        clock = FakeClock()
+        guarded = Coordinator(tmp_path / "a.db", auth_key="key", auth_secret="secret", clock=clock)
+        with guarded as found, _talk(found) as client:
+            token = httpx.post(f"{found.url}/token", json={"keyId": "key", "keySecret": "secret"}).json()["token"]
+            asked = f"GET /api/version HTTP/1.1\r\nHost: localhost\r\nX-Authorization: {token}\r\n\r\n".encode()
+            answers = client.makefile("rb")
+            for _ in range(2):
+                client.sendall(asked)
+                assert _read_answer(answers)
+            clock.advance(2 * 3600)
+            client.sendall(asked)
+            assert b"EXPIRED_TOKEN" in _read_answer(answers)
+
+
+def _talk(coordinator: Coordinator) -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", coordinator.port), timeout=60)
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return client
+
+
+def _report(coordinator: Coordinator, who: str, about: str) -> bytes:
+    """A report on a task that does not exist: its answer names the task."""
+    body = json.dumps([{"taskId": about, "workflowInstanceId": "none", "status": "COMPLETED"}]).encode()
+    head = f"POST /api/tasks/reports HTTP/1.1\r\nHost: localhost:{coordinator.port}\r\nX-Who: {who}\r\n"
+    return f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def _read_answer(answers: Any) -> bytes:
+    length = 0
+    while (line := answers.readline()) not in (b"\r\n", b""):
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length":
+            length = int(value)
+    found: bytes = answers.read(length)
+    return found
 
 
 class TestDefinitions:

@@ -78,8 +78,8 @@ class Request:
     """One request. Its body may still be coming in when it is looked at first."""
 
     __slots__ = (
-        "_arrived", "_chunks", "_on_gone", "_query", "_said_all", "body", "body_bytes", "body_complete", "core",
-        "headers", "hold", "hosts", "http_version", "keep_alive", "left", "method", "params", "raw_path",
+        "_arrived", "_chunks", "_on_gone", "_query", "_said_all", "admitted", "body", "body_bytes", "body_complete",
+        "core", "headers", "hold", "hosts", "http_version", "keep_alive", "left", "method", "params", "raw_path",
         "raw_query", "read_on", "route",
     )  # fmt: skip
 
@@ -92,10 +92,32 @@ class Request:
         self.hosts = 1
         #: Whether the connection outlives it.
         self.keep_alive = True
+        #: How its connection is told to read on or to stop for a while.
+        self.read_on: Callable[..., None] = _nothing
+        self.hold: Callable[[], None] = _nothing
         #: The values of the names in its route, and who answers it; from when it is admitted.
         self.params: dict[str, str] = {}
         self.core: Core
         self.route: Route | None = None
+        self.admitted = False
+        self._query: list[tuple[str, str]] | None = None
+        self._begin()
+
+    def again(self, body: bytes) -> Request:
+        """The same once more, with another body, which is complete. What was found out about its head is known."""
+        request = Request.__new__(Request)
+        request.method, request.headers, request.http_version = self.method, self.headers, self.http_version
+        request.raw_path, request.raw_query, request._query = self.raw_path, self.raw_query, self._query
+        request.hosts, request.keep_alive = self.hosts, self.keep_alive
+        request.read_on, request.hold = self.read_on, self.hold
+        request.params, request.core, request.route = self.params, self.core, self.route
+        request.admitted = self.admitted
+        request._begin()
+        request._chunks, request.body_bytes, request.body_complete = [body], len(body), True
+        return request
+
+    def _begin(self) -> None:
+        """Nothing has happened to it yet."""
         #: Empty until it is known that the request is to be answered.
         self.body = b""
         #: What has come of the body so far, and whether that is all.
@@ -103,14 +125,10 @@ class Request:
         self.body_complete = False
         self._chunks: list[bytes] = []
         self._arrived: asyncio.Future[None] | None = None
-        #: How its connection is told to read on or to stop for a while.
-        self.read_on: Callable[..., None] = _nothing
-        self.hold: Callable[[], None] = _nothing
         #: Whether the connection is gone.
         self.left = False
         self._said_all = False
         self._on_gone: Callable[[], None] | None = None
-        self._query: list[tuple[str, str]] | None = None
 
     # -- the body, as it comes in
 
@@ -118,14 +136,16 @@ class Request:
         """A part of the body has come."""
         self._chunks.append(chunk)
         self.body_bytes += len(chunk)
-        if self._arrived is None and self.body_bytes > UNASKED_BODY_BYTES:
+        if self._arrived is not None:
+            self._wake()
+        elif self.body_bytes > UNASKED_BODY_BYTES:
             self.hold()
-        self._wake()
 
     def complete_body(self) -> None:
         """That was all."""
         self.body_complete = True
-        self._wake()
+        if self._arrived is not None:
+            self._wake()
 
     async def more_body(self) -> None:
         """Wait for more of the body. A client that waits to be asked for it is asked, once."""
@@ -344,22 +364,11 @@ class App:
 
     async def answer(self, request: Request) -> Answer | None:
         """What goes back; None when nobody is there any more."""
-        began = time.perf_counter()
-        answer = await self._answer(request)
-        if answer is not None:
-            # What has no route is counted together: its method and its path may be anything.
-            method, uri = (request.method, request.route.path) if request.route is not None else ("", "")
-            took_s = time.perf_counter() - began
-            self._core.request_times.observe(method, uri, answer.status, took_s)
-            if logger.isEnabledFor(logging.DEBUG):
-                shown = request.raw_path[:200].decode("latin-1")
-                logger.debug("%s %s: %d in %.1f ms", request.method, shown, answer.status, took_s * 1000)
-        return answer
-
-    async def _answer(self, request: Request) -> Answer | None:
-        share = None
+        began, share = time.perf_counter(), None
         try:
-            route = self._admit(request)
+            route = self._admit(request) if request.route is None or not request.admitted else request.route
+            if self._check_token is not None and not route.public:
+                self._check_token(request)
             if request.method not in ("GET", "HEAD"):
                 limit = MAX_PUBLIC_BODY_BYTES if route.public else MAX_BODY_BYTES
                 if request.body_complete and request.body_bytes <= min(limit, UNASKED_BODY_BYTES):
@@ -368,27 +377,24 @@ class App:
                     share = Share(self._room)
                     request.body = await _read_body(request, limit, share)
             if tracing.tracer is not None and request.method != "GET" and not route.takes:
-                return await _traced(tracing.tracer, route, request)
-            return await route.handler(request)
-        except ApiError as error:
-            # A client that asks first does not send what was refused: what came next would be taken for it.
-            error.closes = error.closes or (b"expect" in request.headers and not request.body_complete)
-            return error_answer(error)
-        except StoreClosed:
-            return error_answer(ApiError(503, "the coordinator is shutting down", retryable=True))
-        except StoreError as error:
-            return error_answer(ApiError(500, str(error), retryable=True))
+                answer = await _traced(tracing.tracer, route, request)
+            else:
+                answer = await route.handler(request)
         except ConnectionResetError:
             return None
-        except RecursionError:
-            return error_answer(bad_request("the request is nested too deeply"))
-        # The last line of defence: a bug of ours must not show its stack to a client.
-        except Exception:
-            logger.exception("%s %s failed", request.method, request.raw_path[:200].decode("latin-1"))
-            return error_answer(ApiError(500, "internal error; the server's log has the details"))
+        except Exception as error:
+            answer = _refusal(request, error)
         finally:
             if share is not None:
                 share.end()
+        # What has no route is counted together: its method and its path may be anything.
+        method, uri = (request.method, request.route.path) if request.route is not None else ("", "")
+        took_s = time.perf_counter() - began
+        self._core.request_times.observe(method, uri, answer.status, took_s)
+        if logger.isEnabledFor(logging.DEBUG):
+            shown = request.raw_path[:200].decode("latin-1")
+            logger.debug("%s %s: %d in %.1f ms", request.method, shown, answer.status, took_s * 1000)
+        return answer
 
     def _admit(self, request: Request) -> Route:
         """Its route, if it is to be answered at all. Nothing of the body was looked at for this."""
@@ -402,12 +408,11 @@ class App:
         route, request.params = self._found(method, request.raw_path)
         request.route = route
         if route.takes or method not in ("GET", "HEAD"):
-            self._origins.check_page(headers)
-            if not route.text:
+            if b"origin" in headers or b"sec-fetch-site" in headers:
+                self._origins.check_page(headers)
+            if not route.text and headers.get(b"content-type") != JSON:
                 check_content_type(headers)
-        if self._check_token is not None and not route.public:
-            self._check_token(request)
-        request.core = self._core
+        request.core, request.admitted = self._core, True
         return route
 
     def _found(self, method: str, raw_path: bytes) -> tuple[Route, dict[str, str]]:
@@ -447,6 +452,23 @@ class App:
         if known:
             raise ApiError(405, f"Request method '{method}' is not supported")
         raise ApiError(404, f"No static resource {'/'.join(segments).rstrip('/')}.")
+
+
+def _refusal(request: Request, error: Exception) -> Answer:
+    """What goes back when a request could not be done."""
+    if isinstance(error, ApiError):
+        # A client that asks first does not send what was refused: what came next would be taken for it.
+        error.closes = error.closes or (b"expect" in request.headers and not request.body_complete)
+        return error_answer(error)
+    if isinstance(error, StoreClosed):
+        return error_answer(ApiError(503, "the coordinator is shutting down", retryable=True))
+    if isinstance(error, StoreError):
+        return error_answer(ApiError(500, str(error), retryable=True))
+    if isinstance(error, RecursionError):
+        return error_answer(bad_request("the request is nested too deeply"))
+    # The last line of defence: a bug of ours must not show its stack to a client.
+    logger.error("%s %s failed", request.method, request.raw_path[:200].decode("latin-1"), exc_info=error)
+    return error_answer(ApiError(500, "internal error; the server's log has the details"))
 
 
 async def _traced(tracer: tracing.Tracer, route: Route, request: Request) -> Answer:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import http
 import logging
+import re
 from collections import deque
 from collections.abc import Iterable
 from typing import cast
@@ -36,6 +37,12 @@ SMALL_ANSWER_BYTES = 64 * 1024
 
 _STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in http.HTTPStatus}
 _NO_BODY = (204, 304)
+#: So many heads are known of a connection, none longer than this.
+MAX_KNOWN_HEADS = 4
+MAX_KNOWN_HEAD_BYTES = 1024
+_LENGTH = re.compile(rb"\r\ncontent-length: (\d{1,9})(?=\r\n|\Z)", re.IGNORECASE)
+#: What makes more of a request than its head and its body.
+_NOT_REPEATED = (b"expect", b"transfer-encoding", b"upgrade")
 _FULL = ApiError(503, "the coordinator has too many connections", retryable=True, closes=True)
 
 
@@ -87,6 +94,9 @@ class Connection(asyncio.Protocol):
         self._headers: dict[bytes, bytes] = {}
         self._hosts = 0
         self._head_bytes = 0
+        #: The head of the request, if the whole of it came at once; and requests that were admitted, by their heads.
+        self._head: bytes | None = None
+        self._known: dict[bytes, Request] = {}
         #: The request that was read last; its body may still be coming in.
         self._reading: Request | None = None
         #: The request that is being answered, or was and is still being sent, and those that wait for their turn.
@@ -126,6 +136,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Read on."""
         between = self._reading is None
+        if between and self._current is None and not self._head_bytes and self._is_known(data):
+            return
         self._head_bytes += len(data)  # what is no part of a body: see on_body
         try:
             self._feed(data)
@@ -158,6 +170,35 @@ class Connection(asyncio.Protocol):
         if self._writable is not None:
             self._writable.set()
             self._writable = None
+
+    # -- what was said before
+
+    def _is_known(self, data: bytes) -> bool:
+        """Take a request whose head was admitted on this connection before, byte for byte but for its length.
+
+        Clients repeat themselves: what was read and checked once need not be read again.
+        """
+        head, end, body = data.partition(b"\r\n\r\n")
+        length = _LENGTH.search(head)
+        if length is not None:
+            head = head[: length.start(1)] + head[length.end(1) :]
+        if not end or len(head) > MAX_KNOWN_HEAD_BYTES or len(body) != (int(length[1]) if length is not None else 0):
+            self._head = None
+            return False
+        self._head = head
+        known = self._known.get(head)
+        if known is None:
+            return False
+        self._begin(known.again(body))
+        return True
+
+    def _remember(self, request: Request) -> None:
+        """The request was answered; one with this head is answered without reading it."""
+        if self._head is not None and request.admitted and not any(name in request.headers for name in _NOT_REPEATED):
+            if len(self._known) >= MAX_KNOWN_HEADS:
+                self._known.clear()
+            request.body = b""
+            self._known[self._head] = request
 
     # -- what the parser finds
 
@@ -246,35 +287,39 @@ class Connection(asyncio.Protocol):
 
     async def _answer(self, request: Request) -> None:
         try:
-            await self._answer_to(request)
+            full = len(self._connections.open) > MAX_CONNECTIONS
+            answer = error_answer(_FULL) if full else await self._app.answer(request)
+            if answer is None or self._transport.is_closing():
+                self._hang_up()
+                return
+            rest = self._write(request, answer)
+            if rest:
+                await self._write_in_pieces(rest)
+            self._answered = True
+            if await self._is_read() if self._writable is not None else not self._transport.is_closing():
+                self._go_on_after(request)
         # A mistake of ours: nobody waits for ever for an answer that cannot be written.
         except Exception:
             logger.exception("%s %s could not be answered", request.method, request.raw_path[:200])
             self._transport.abort()
 
-    async def _answer_to(self, request: Request) -> None:
-        full = len(self._connections.open) > MAX_CONNECTIONS
-        answer = error_answer(_FULL) if full else await self._app.answer(request)
-        if answer is None or self._transport.is_closing():
-            self._hang_up()
-            return
+    def _write(self, request: Request, answer: Answer) -> bytes:
+        """Write an answer; what of it is too much to be written at once."""
         # A client that asks before it sends a body does not send one that nobody wanted.
         unsent = b"expect" in request.headers and not request.body_complete
         request.keep_alive = not (answer.closes or unsent or self._connections.ending) and request.keep_alive
-        head = _head(answer, request)
-        if request.method == "HEAD" or answer.status in _NO_BODY:
-            self._transport.write(head)
-        elif len(answer.body) <= SMALL_ANSWER_BYTES:
-            self._transport.write(head + answer.body)
-        else:
-            self._transport.write(head)
-            await self._write_in_pieces(answer.body)
-        self._answered = True
-        if not await self._is_read():
-            return
+        body = b"" if request.method == "HEAD" or answer.status in _NO_BODY else answer.body
+        fits = len(body) <= SMALL_ANSWER_BYTES
+        self._transport.write(_head(answer, request) + body if fits else _head(answer, request))
+        return b"" if fits else body
+
+    def _go_on_after(self, request: Request) -> None:
+        """Its answer is written and read."""
         if not request.keep_alive:
             self._close(request)
         elif request.body_complete:
+            if self._head not in self._known:
+                self._remember(request)
             self._next()
         else:
             self._resume()
