@@ -75,13 +75,13 @@ class Played:
         if not self.held:
             return None
         held = self.held[index % len(self.held)]
-        return self.house.report(held, status, outputData={"n": index}, logs=[{"log": status}])[:5]
+        return self.house.report(held, status, outputData={"n": index}, logs=[{"log": status}]).wire()
 
     def reports(self, count: int) -> Any:
         return [self.report(index, "COMPLETED") for index in range(min(count, len(self.held)))]
 
     def beat(self, index: int) -> Any:
-        return self.house.heartbeat(self.held[index % len(self.held)])[:5] if self.held else None
+        return self.house.heartbeat(self.held[index % len(self.held)]).wire() if self.held else None
 
     def time(self, seconds: int) -> Any:
         self.house.clock.advance(seconds)
