@@ -166,7 +166,7 @@ class Called(Played):
         task = self.held[index % len(self.held)]
         said = {key: task[key] for key in ("taskId", "workflowInstanceId", "workerId", "leaseId")}
         report = msgspec.convert({**said, "status": status, "outputData": {"n": index}}, Report)
-        return lambda tx: self.house.core.judge(tx, [report])[0][:5]
+        return lambda tx: self.house.core.judge(tx, [report])[0].wire()
 
     def to_act(self, index: int, name: str) -> Callable[[Tx], Any]:
         if not self.workflows:
