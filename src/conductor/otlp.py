@@ -97,7 +97,7 @@ def _remembered(key: str, value: object) -> bytes:
 
 def _written(span: Any) -> bytes | None:
     """A span as a field of OTLP's `ScopeSpans`; None: it has something that the exporter must write."""
-    if not span.is_plain():
+    if not span.is_plain() or len(span.name) > _LONGEST:
         return None
     trace_id, parent, attributes = span.trace_id, span.parent, span.attributes or {}
     high, low = trace_id >> 64, trace_id & _LOW
@@ -116,6 +116,14 @@ def _written(span: Any) -> bytes | None:
 
 def batches(processor: SpanProcessor, resource: Resource, scope: InstrumentationScope) -> BatchSpanProcessor | None:
     """The processor that takes what has `Ended`, if it is the only one that this one hands on to."""
+    try:
+        return _found(processor, resource, scope)
+    except Exception:  # an OpenTelemetry that we do not know must not fail a task
+        logger.debug("Spans are left to OpenTelemetry's encoder", exc_info=True)
+        return None
+
+
+def _found(processor: SpanProcessor, resource: Resource, scope: InstrumentationScope) -> BatchSpanProcessor | None:
     module = sys.modules.get(_EXPORTER)
     processors: tuple[SpanProcessor, ...] = getattr(processor, "_span_processors", ())
     if module is None or type(processor) is not SynchronousMultiSpanProcessor or len(processors) != 1:
@@ -140,11 +148,7 @@ def _teach(exporter: SpanExporter, resource: Resource, scope: InstrumentationSco
     export = type(exporter).export
     if not isinstance(export, FunctionType) or export.__closure__ or not _CALLED.issubset(export.__code__.co_names):
         return False
-    try:
-        ours = Encoder(export.__globals__["encode_spans"], resource, scope)
-    except Exception:
-        logger.debug("Spans are left to OpenTelemetry's encoder", exc_info=True)
-        return False
+    ours = Encoder(export.__globals__["encode_spans"], resource, scope)
     own = FunctionType(export.__code__, {**export.__globals__, "encode_spans": ours}, "export", export.__defaults__)
     exporter.export = MethodType(own, exporter)  # type: ignore[method-assign]
     return True
