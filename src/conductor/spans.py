@@ -4,6 +4,8 @@ A span of the SDK's own has containers that count, cut and lock for attributes, 
 These have them only once somebody adds something: your function may, to the span of its execution. Whoever looks at
 spans, a processor or an exporter, sees what it would see of the SDK's.
 
+Where they are only sent as OTLP over HTTP, `otlp` writes what is sent, and nothing else is made of them.
+
 Only `tracing` imports this, and only where the SDK is in use.
 """
 
@@ -25,10 +27,13 @@ from opentelemetry.sdk.trace import Tracer as SdkTracer
 from opentelemetry.sdk.trace.sampling import Decision, ParentBased, Sampler, TraceIdRatioBased
 from opentelemetry.sdk.util import BoundedList
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
+
+from conductor import otlp
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
     from opentelemetry.util.types import Attributes, AttributeValue
 
 _SAMPLED = int(TraceFlags.SAMPLED)
@@ -75,6 +80,8 @@ class SpanMaker:
         self.resource = tracer.resource
         self.scope = InstrumentationScope(name)
         self.limits: SpanLimits = getattr(tracer, "_span_limits", None) or SpanLimits()
+        self._processors: object = None
+        self._batches: BatchSpanProcessor | None = None
 
     def draw(self, has_parent: bool, is_wanted: bool) -> int | None:
         """The trace that somebody begins, or 0 if that is decided when its first span starts; None: it is left out."""
@@ -100,9 +107,9 @@ class SpanMaker:
         """A span, if the sampler wants it, or else one that only says that it is not wanted.
 
         Args:
-            trace_id: The trace to begin where there is none, if it was drawn.
+            trace_id: The trace to begin, if it was drawn: then there is none to belong to.
         """
-        above: SpanContext | None = trace.get_current_span(parent).get_span_context()
+        above = None if trace_id else trace.get_current_span(parent).get_span_context()
         if above is None or not above.is_valid:
             above, state = None, None
             trace_id, flags = trace_id or self._ids.generate_trace_id(), self._root_flags
@@ -120,43 +127,56 @@ class SpanMaker:
             flags |= _SAMPLED
         elif above is not None:
             return NonRecordingSpan(above)  # as good a parent of what is left out with it, and there already
-        context = SpanContext(trace_id, self._ids.generate_span_id(), False, TraceFlags(flags), state)
+        span_id = self._ids.generate_span_id()
         if not wanted:
-            return NonRecordingSpan(context)
-        return self._begun(LiveSpan(self, name, context, above, attributes, kind, start_ns), parent)
-
-    def beside(
-        self, first: trace.Span, name: str, parent: Context, attributes: Attributes, kind: SpanKind, start_ns: int
-    ) -> LiveSpan:
-        """Another span of the same trace, about which the sampler was asked with the first one."""
-        known = first.get_span_context()
-        context = SpanContext(known.trace_id, self._ids.generate_span_id(), False, known.trace_flags, known.trace_state)
-        above = trace.get_current_span(parent).get_span_context()
-        return self._begun(LiveSpan(self, name, context, above, attributes, kind, start_ns), parent)
-
-    def _begun(self, span: LiveSpan, parent: Context | None) -> LiveSpan:
-        self._processor.on_start(span, parent)  # type: ignore[arg-type]  # all that a processor may do with one, it can
+            return NonRecordingSpan(SpanContext(trace_id, span_id, False, TraceFlags(flags), state))
+        span = LiveSpan(self, name, trace_id, span_id, flags, state, above, attributes, kind, start_ns)
+        if self._outlet() is None:
+            self._tell_start(span, parent)
         return span
 
-    def ended(self, span: LiveSpan) -> None:
-        """Hand a span on that is over, as one of the SDK's."""
-        self._processor.on_end(
-            ReadableSpan(
-                span.name,
-                span.context,
-                span.parent,
-                self.resource,
-                span.attributes,
-                span.events,
-                span.links,
-                span.kind,
-                None,
-                span.status,
-                span.start_time,
-                span.end_time,
-                self.scope,
-            )
+    def beside(
+        self, first: LiveSpan, name: str, parent: Context | None, attributes: Attributes, kind: SpanKind, start_ns: int
+    ) -> LiveSpan:
+        """Another span of the same trace, about which the sampler was asked with the first one.
+
+        Args:
+            parent: What the first is below, too; None: it has begun the trace, and this one is below it.
+        """
+        span = LiveSpan(
+            self,
+            name,
+            first.trace_id,
+            self._ids.generate_span_id(),
+            first.flags,
+            first.state,
+            first.context if parent is None else first.parent,
+            attributes,
+            kind,
+            start_ns,
         )
+        if self._outlet() is None:
+            self._tell_start(span, trace.set_span_in_context(first) if parent is None else parent)
+        return span
+
+    def _tell_start(self, span: LiveSpan, parent: Context | None) -> None:
+        self._processor.on_start(span, parent)  # type: ignore[arg-type]  # all that a processor may do with one, it can
+
+    def _outlet(self) -> BatchSpanProcessor | None:
+        """What takes spans as they are, if it is all there is; it has no use for those that only begin."""
+        found = getattr(self._processor, "_span_processors", None)
+        if found is not self._processors:  # the first span, or a processor was added
+            self._batches = otlp.batches(self._processor, self.resource, self.scope)
+            self._processors = found
+        return self._batches
+
+    def ended(self, span: LiveSpan) -> None:
+        """Hand on a span that is over: as one of the SDK's, or as it is where that is enough."""
+        batches = self._outlet()
+        if batches is None:
+            self._processor.on_end(span.readable())
+        elif span.flags & _SAMPLED:
+            batches.on_end(otlp.Ended((span,)))  # type: ignore[arg-type]  # to be queued, and no more
 
 
 class LeftOut(NonRecordingSpan):
@@ -176,25 +196,23 @@ class LeftOut(NonRecordingSpan):
 class LiveSpan(trace.Span):
     """A span that is under way, to be read like one of the SDK's. What is added to it keeps the provider's limits."""
 
-    __slots__ = (
-        "_maker",
-        "attributes",
-        "context",
-        "end_time",
-        "events",
-        "kind",
-        "links",
-        "name",
-        "parent",
-        "start_time",
-        "status",
-    )
+    # What most spans never change stands here, once for all. No slots: OpenTelemetry's class above has none, so there
+    # would be a dictionary beside them.
+    #: Made when somebody asks: nobody does, of most.
+    _context: SpanContext | None = None
+    events: Any = ()
+    links: Any = ()
+    status = _UNSET
+    end_time: int | None = None
 
     def __init__(
         self,
         maker: SpanMaker,
         name: str,
-        context: SpanContext,
+        trace_id: int,
+        span_id: int,
+        flags: int,
+        state: TraceState | None,
         parent: SpanContext | None,
         attributes: Attributes,
         kind: SpanKind,
@@ -202,15 +220,48 @@ class LiveSpan(trace.Span):
     ) -> None:
         self._maker = maker
         self.name = name
-        self.context = context
+        self.trace_id = trace_id
+        self.span_id = span_id
+        self.flags = flags
+        self.state = state
         self.parent = parent
         self.attributes = attributes
-        self.events: Any = ()
-        self.links: Any = ()
         self.kind = kind
-        self.status = _UNSET
         self.start_time = start_ns
-        self.end_time: int | None = None
+
+    def is_plain(self) -> bool:
+        """Whether it has nothing but what every span has, and attributes."""
+        return (
+            self.status is _UNSET
+            and self.events == ()
+            and self.links == ()
+            and not self.state
+            and not (isinstance(self.attributes, BoundedAttributes) and self.attributes.dropped)
+        )
+
+    def readable(self) -> ReadableSpan:
+        """The same as one of the SDK's."""
+        return ReadableSpan(
+            self.name,
+            self.context,
+            self.parent,
+            self.resource,
+            self.attributes,
+            self.events,
+            self.links,
+            self.kind,
+            None,
+            self.status,
+            self.start_time,
+            self.end_time,
+            self.instrumentation_scope,
+        )
+
+    @property
+    def context(self) -> SpanContext:
+        if self._context is None:
+            self._context = SpanContext(self.trace_id, self.span_id, False, TraceFlags(self.flags), self.state)
+        return self._context
 
     @property
     def resource(self) -> Resource:

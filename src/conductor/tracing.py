@@ -3,7 +3,7 @@
 A trace goes from the program that starts a workflow through the workflow and its tasks into the spans of the user's own
 functions. What carries it is W3C's `traceparent`: a header of the start request, a field of the polled task.
 
-The only file that knows OpenTelemetry, with `spans` for its SDK.
+The only file that knows OpenTelemetry, with `spans` for its SDK and `otlp` for what is sent.
 `tracer` is None until `set_up` or `use_present` finds something to trace with.
 """
 
@@ -40,11 +40,15 @@ INPUT_KEY = "_traceparent"
 NAME = "conductor-worker"
 #: So many traceparents are remembered with what they stand for.
 PARENTS_KEPT = 256
+#: So many spans travel in one request of our set-up, unless OTEL_BSP_… says otherwise. Ours are small: with
+#: OpenTelemetry's 512, the requests cost as much as what is in them.
+BATCH = 2048
 #: How long the end of a process waits for its last spans to be sent.
 FLUSH_MS = 5000
 
 _FORM = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER")
+_SIZES = ("OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE")
 
 
 class TracingError(ValueError):
@@ -134,10 +138,17 @@ class Tracer:
             return self.attach(self._maker.left_out if parent is None else parent)
         return found
 
-    def beside(self, first: Span, name: str, parent: Context, attributes: Mapping[str, str], *, kind: str) -> Span:
-        """One that begins now, of the same trace and as wanted as the first: the sampler is not asked again."""
+    def beside(
+        self, first: Any, name: str, parent: Context | None, attributes: Mapping[str, str], *, kind: str
+    ) -> Span:
+        """One that begins now, of the same trace and as wanted as the first: the sampler is not asked again.
+
+        Args:
+            first: What `start` gave with the same parent. If there is none, this one is below it.
+        """
         if self._maker is None:
-            return self._tracer.start_span(name, parent, self._kinds[kind], attributes)
+            above = self.context_of(first) if parent is None else parent
+            return self._tracer.start_span(name, above, self._kinds[kind], attributes)
         return self._maker.beside(first, name, parent, attributes, self._kinds[kind], time.time_ns())
 
     def context_of(self, span: Span) -> Context:
@@ -253,7 +264,11 @@ def _set_up_sdk() -> None:
     if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         return  # somebody was first
     provider = TracerProvider()
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    # One size makes no sense without the other, so both are ours or none.
+    batch = None if any(os.environ.get(name) for name in _SIZES) else BATCH
+    queue = None if batch is None else 4 * batch
+    processor = BatchSpanProcessor(OTLPSpanExporter(), max_queue_size=queue, max_export_batch_size=batch)
+    provider.add_span_processor(processor)
     trace.set_tracer_provider(provider)
 
 

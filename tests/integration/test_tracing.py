@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import Tracer as SdkTracer
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import SpanKind
 
+from conductor import tracing
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
@@ -24,6 +35,7 @@ from conductor.client.telemetry.metrics_collector import MetricsCollector
 from conductor.client.telemetry.metrics_hub import MetricsHub
 from conductor.client.worker.worker import Worker
 from conductor.coordinator import Coordinator
+from conductor.spans import LiveSpan, SpanMaker
 from conductor.testing import ConductorStub
 
 PROGRAM = Path(__file__).with_name("traced_program.py")
@@ -51,6 +63,11 @@ class Collector:
 
     def __init__(self) -> None:
         self.spans: list[dict[str, Any]] = []
+        #: The headers of each request for spans.
+        self.headers: list[Message] = []
+        #: Until it is set, nobody gets an answer.
+        self.answers = threading.Event()
+        self.answers.set()
         #: The latest of each metric.
         self.metrics: dict[str, Any] = {}
         collector = self
@@ -58,7 +75,11 @@ class Collector:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers["Content-Encoding"] == "gzip":
+                    body = gzip.decompress(body)
+                assert collector.answers.wait(60)
                 if self.path == "/v1/traces":
+                    collector.headers.append(self.headers)
                     collector.take(ExportTraceServiceRequest.FromString(body))
                 if self.path == "/v1/metrics":
                     collector.take_metrics(ExportMetricsServiceRequest.FromString(body))
@@ -156,6 +177,86 @@ def test_of_what_is_not_sampled_there_is_no_span_of_anybody(tmp_path: Path) -> N
 def test_the_same_over_otlp_set_up_by_variables_alone(collector: Collector) -> None:
     done = run("otlp", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)
     check(collector.spans, done["workflow"])
+
+
+class Sending:
+    """A program's own provider, which sends what it has where the collector is when it is flushed."""
+
+    def __init__(self, collector: Collector) -> None:
+        exporter = OTLPSpanExporter(
+            f"{collector.url}/v1/traces", headers={"x-key": "secret"}, compression=Compression.Gzip
+        )
+        self.provider = TracerProvider(shutdown_on_exit=False)
+        # Its thread is woken by a full batch, and else not within this test.
+        self.provider.add_span_processor(
+            BatchSpanProcessor(exporter, max_queue_size=16, max_export_batch_size=16, schedule_delay_millis=1e8)
+        )
+        self.sdk = self.provider.get_tracer("shop")
+        assert isinstance(self.sdk, SdkTracer)
+        self.maker = SpanMaker(self.sdk, tracing.NAME)
+
+    def task(self, name: str) -> LiveSpan:
+        span = self.maker.start(name, Context(), {"conductor.task.id": name}, SpanKind.CONSUMER, 5)
+        assert isinstance(span, LiveSpan)
+        return span
+
+
+@pytest.fixture
+def sending(collector: Collector) -> Iterator[Sending]:
+    found = Sending(collector)
+    yield found
+    collector.answers.set()
+    found.provider.shutdown()
+
+
+def test_a_programs_own_exporter_sends_all_in_one_request(collector: Collector, sending: Sending) -> None:
+    """Ours, one of ours that needs the exporter's encoder, and the program's own below them."""
+    usual, failed = sending.task("usual"), sending.task("failed")
+    with sending.sdk.start_as_current_span("own", trace.set_span_in_context(usual)):
+        pass
+    failed.record_exception(LookupError("no such order"))
+    for span in (usual, failed):
+        span.end()
+    sending.provider.force_flush()
+    (headers,) = collector.headers
+    assert (headers["x-key"], headers["Content-Encoding"]) == ("secret", "gzip")
+    assert headers["Content-Type"] == "application/x-protobuf"
+    found = {span["name"]: span for span in collector.spans}
+    assert sorted(found) == ["failed", "own", "usual"]
+    assert found["own"]["parent"] == found["usual"]["span"] == f"{usual.span_id:016x}"
+    assert found["own"]["trace"] == found["usual"]["trace"] == f"{usual.trace_id:032x}"
+    assert found["failed"]["attributes"] == {"conductor.task.id": "failed"}
+
+
+def test_a_collector_that_does_not_answer_blocks_no_task(collector: Collector, sending: Sending) -> None:
+    collector.answers.clear()
+    for number in range(100):
+        sending.task(str(number)).end()
+    collector.answers.set()
+    sending.provider.force_flush()
+    # One batch was on its way, or none yet; of the others, as many as there is room for.
+    assert 16 <= len(collector.spans) < 100
+
+
+@pytest.mark.parametrize(("batch", "requests"), [(None, 1), ("400", 3)], ids=["ours", "by a variable"])
+def test_our_own_set_up_sends_many_at_once(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch, batch: str | None, requests: int
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100000000")
+    if batch is not None:
+        monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", batch)
+    made: list[TracerProvider] = []
+    monkeypatch.setattr(trace, "get_tracer_provider", trace.ProxyTracerProvider)
+    monkeypatch.setattr(trace, "set_tracer_provider", made.append)
+    tracing.set_up(tracing.AUTO)
+    (provider,) = made
+    tracer = provider.get_tracer("shop")
+    for number in range(1200):
+        tracer.start_span(str(number), Context()).end()
+    provider.shutdown()
+    assert len(collector.spans) == 1200
+    assert len(collector.headers) == requests
 
 
 def test_the_coordinator_carries_a_trace_although_it_does_not_trace() -> None:

@@ -305,7 +305,7 @@ class TestDirection:
             "conductor.version",
             "conductor.exposition",
             "conductor.log_lines",
-            "conductor.spans",
+            "conductor.otlp",
             "conductor.backoff",
             "conductor.machine",
             "conductor.client.background_event_loop",
@@ -318,6 +318,8 @@ class TestDirection:
     def test_traces_alone_know_how_spans_are_made(self) -> None:
         assert imports()["conductor.tracing"] == {"conductor.spans"}
         assert importers_of("conductor.spans") == {"conductor.tracing"}
+        assert imports()["conductor.spans"] == {"conductor.otlp"}
+        assert importers_of("conductor.otlp") == {"conductor.spans"}
 
     def test_models_import_only_models_and_the_wire(self) -> None:
         models = "conductor.client.http.models"

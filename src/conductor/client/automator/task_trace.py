@@ -30,35 +30,33 @@ def begin_trace(
         return None
     ids = {"conductor.task.id": about[1] or "", "conductor.workflow.id": about[3] or ""}
     polled = tracer.start(f"poll {about[0]}", parent, ids, kind="CONSUMER", ago_s=waited_s, trace_id=trace_id)
-    context = tracer.context_of(polled)
     if not polled.is_recording():
-        tracer.attach(context)
+        tracer.attach(tracer.context_of(polled))
         return None
     polled.end()
-    # Where the other spans belong: beside the poll, or below it if nobody has begun a trace.
-    return TaskTrace(tracer, about, ids, polled, context if parent is None else parent)
+    return TaskTrace(tracer, about, ids, polled, parent)
 
 
 class TaskTrace:
-    """The spans of a task that is sampled."""
+    """The spans of a task that is sampled: beside its poll, or below it if nobody has begun a trace."""
 
-    __slots__ = ("_about", "_context", "_first", "_ids", "_span", "_token", "_tracer")
+    __slots__ = ("_about", "_first", "_ids", "_parent", "_span", "_token", "_tracer")
 
     def __init__(
-        self, tracer: Tracer, about: tuple[str | None, ...], ids: dict[str, str], first: Span, context: Context
+        self, tracer: Tracer, about: tuple[str | None, ...], ids: dict[str, str], first: Span, parent: Context | None
     ) -> None:
         self._tracer = tracer
         self._about = about
         self._ids = ids
         self._first = first
-        self._context = context
+        self._parent = parent
 
     def begin_execution(self) -> None:
         """The function is about to be called: its own spans are below this one. The same task must end it."""
         task_type, _, worker_id, _ = self._about
         about = {**self._ids, "conductor.task.type": task_type or "", "conductor.worker.id": worker_id or ""}
         self._span: Span = self._tracer.beside(
-            self._first, f"execute {task_type}", self._context, about, kind="CONSUMER"
+            self._first, f"execute {task_type}", self._parent, about, kind="CONSUMER"
         )
         self._token: Token[Context] = self._tracer.attach(self._tracer.context_of(self._span))
 
@@ -73,5 +71,5 @@ class TaskTrace:
         """Around the report, until its verdict."""
         name = f"report {self._about[0]}"
         return CurrentSpan(
-            self._tracer, self._tracer.beside(self._first, name, self._context, self._ids, kind="PRODUCER")
+            self._tracer, self._tracer.beside(self._first, name, self._parent, self._ids, kind="PRODUCER")
         )
