@@ -39,8 +39,9 @@ T = TypeVar("T")
 
 #: At most this many callers share one commit, so that the first never waits long for the last.
 MAX_GROUP = 500
-#: From so many callers in a commit on, those who are missing in the next one are waited for, each so long.
-COMPANY = 4
+#: From so many callers in a commit on, those who are missing in the next one are waited for, each so long; but not when
+#: there are so many already that each pays little for the commit.
+COMPANY, ENOUGH = 4, 16
 MOMENT_S = 0.000_15
 #: A group with more work than this (see `write`) lets those go first that somebody's next work waits for.
 MUCH_WORK = 3
@@ -229,7 +230,8 @@ class Store:
     def _next(self, group: list[_Job[Any]], company: int) -> list[_Job[Any]] | None:
         """Whoever else is waiting. Where many come again and again, they are waited for, for a moment: those whom the
         last commit has answered come back one after the other, and the first of them would get a commit for itself."""
-        if COMPANY <= company > len(group) and sum(job.work for job in group) <= MUCH_WORK:
+        missing = company >= COMPANY and len(group) < min(company, ENOUGH)
+        if missing and all(job.work <= MUCH_WORK for job in group):
             with contextlib.suppress(queue.Empty):
                 return self._jobs.get(timeout=MOMENT_S)
         return self._jobs.get_nowait()

@@ -20,6 +20,7 @@ from conductor.coordinator.workflows.operators import MAX_PRIORITY
 
 #: An execution is waited for no longer than this.
 MAX_WAIT_S = 60
+_INPUT = dict[str, Any]
 
 
 async def start(request: Request) -> Answer:
@@ -29,13 +30,11 @@ async def start(request: Request) -> Answer:
 
 async def start_by_name(request: Request) -> Answer:
     """POST /workflow/{name}: the body is the input."""
-    asked = Start(
-        name=request.params["name"],
-        version=request.integer("version", 0) or None,
-        correlation_id=request.query("correlationId"),
-        priority=request.integer("priority", 0),
-        input=request.json(dict[str, Any]),
-    )
+    asked = Start(name=request.params["name"], input=request.json(_INPUT))
+    if request.raw_query:
+        asked.version = request.integer("version", 0) or None
+        asked.correlation_id = request.query("correlationId")
+        asked.priority = request.integer("priority", 0)
     try:
         return await _start(request, asked)
     except ApiError as error:
