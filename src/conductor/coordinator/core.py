@@ -146,8 +146,8 @@ class Core:
                 granted = self.poll_now(tx, Poll(task_type, domain, waiter.worker_id, waiter.wanted, 0))
                 notes.granted[-1] = waiter, granted
                 left -= len(granted) or left
-            if left < count:
-                notes.ready[task_type, domain] = left
+            if left < count:  # meanwhile more may have become ready
+                notes.ready[task_type, domain] -= count - left
 
     def _committed(self, notes: Notes) -> None:
         for waiter, granted in notes.granted:

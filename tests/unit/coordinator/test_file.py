@@ -247,6 +247,19 @@ class TestWhatAWorkflowGives:
             house.report(house.poll_one(), outputData={"total": 8})
             assert house.workflow(workflow)["output"] == {"total": 8}
 
+    def test_one_that_runs_again_and_ends_at_once_gives_what_it_gives_then(self, tmp_path: Path) -> None:
+        ends = task("end", "TERMINATE", inputParameters={"terminationStatus": "FAILED", "workflowOutput": {"total": 7}})
+        route = task("route", "SWITCH", evaluatorType="value-param", expression="way", defaultCase=[ends])
+        route |= {"decisionCases": {"work": [simple("work")]}, "inputParameters": {"way": "${workflow.input.way}"}}
+        with House(tmp_path / "a.db") as house:
+            house.workflow_def("flow", route)
+            workflow = house.start("flow", input={"way": "work"})
+            house.report(house.poll_one(), outputData={"total": 7})
+        with House(tmp_path / "a.db", clock=house.clock) as later:
+            later.act(workflow, actions.restart, workflow_input={"way": "end"})
+            found = later.workflow(workflow)
+            assert (found["status"], found["output"]) == ("FAILED", {"total": 7})
+
     def test_one_that_failed_keeps_what_it_had(self, tmp_path: Path) -> None:
         with House(tmp_path / "a.db") as house:
             workflow = house.start_one()

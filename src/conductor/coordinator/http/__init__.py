@@ -1,6 +1,7 @@
 """From bytes to a call, and back. In reading order:
 
 - `connection`: one connection: bytes become requests, answers become bytes, with limits on both.
+- `heads`: what a connection has said before, and need not be read again.
 - `app`: finds the route, reads the body, calls the handler; every mistake has its answer.
 - `origins`: which hosts and web pages may ask.
 - `room`: how much of large bodies is held at once, over all connections.

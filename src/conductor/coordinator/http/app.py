@@ -79,8 +79,8 @@ class Request:
 
     __slots__ = (
         "_arrived", "_chunks", "_on_gone", "_query", "_said_all", "admitted", "body", "body_bytes", "body_complete",
-        "core", "headers", "hold", "hosts", "http_version", "keep_alive", "left", "method", "params", "raw_path",
-        "raw_query", "read_on", "route",
+        "core", "head", "headers", "hold", "hosts", "http_version", "keep_alive", "left", "method", "params",
+        "raw_path", "raw_query", "read_on", "route",
     )  # fmt: skip
 
     def __init__(self, method: str, url: bytes, headers: dict[bytes, bytes], http_version: str = "1.1") -> None:
@@ -118,6 +118,8 @@ class Request:
 
     def _begin(self) -> None:
         """Nothing has happened to it yet."""
+        #: Its head as it came, if it came in one piece: one with the same head need not be read.
+        self.head: bytes | None = None
         #: Empty until it is known that the request is to be answered.
         self.body = b""
         #: What has come of the body so far, and whether that is all.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import http
 import logging
-import re
 from collections import deque
 from collections.abc import Iterable
 from typing import cast
@@ -17,6 +16,7 @@ import httptools
 
 from conductor.coordinator.errors import ApiError, bad_request
 from conductor.coordinator.http.app import MAX_HEADER_BYTES, Answer, App, Request, error_answer
+from conductor.coordinator.http.heads import Heads
 
 logger = logging.getLogger(__name__)
 
@@ -37,12 +37,6 @@ SMALL_ANSWER_BYTES = 64 * 1024
 
 _STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in http.HTTPStatus}
 _NO_BODY = (204, 304)
-#: So many heads are known of a connection, none longer than this.
-MAX_KNOWN_HEADS = 4
-MAX_KNOWN_HEAD_BYTES = 1024
-_LENGTH = re.compile(rb"\r\ncontent-length: (\d{1,9})(?=\r\n|\Z)", re.IGNORECASE)
-#: What makes more of a request than its head and its body.
-_NOT_REPEATED = (b"expect", b"transfer-encoding", b"upgrade")
 _FULL = ApiError(503, "the coordinator has too many connections", retryable=True, closes=True)
 
 
@@ -94,9 +88,9 @@ class Connection(asyncio.Protocol):
         self._headers: dict[bytes, bytes] = {}
         self._hosts = 0
         self._head_bytes = 0
-        #: The head of the request, if the whole of it came at once; and requests that were admitted, by their heads.
-        self._head: bytes | None = None
-        self._known: dict[bytes, Request] = {}
+        self._heads = Heads()
+        #: Whether the parser is in the middle of a request.
+        self._in_request = False
         #: The request that was read last; its body may still be coming in.
         self._reading: Request | None = None
         #: The request that is being answered, or was and is still being sent, and those that wait for their turn.
@@ -135,9 +129,16 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read on."""
+        if not self._in_request and self._current is None:
+            known = self._heads.request(data)
+            if known is not None:
+                self._begin(known)
+                return
+        self._parse(data)
+        self._heads.said = None
+
+    def _parse(self, data: bytes) -> None:
         between = self._reading is None
-        if between and self._current is None and not self._head_bytes and self._is_known(data):
-            return
         self._head_bytes += len(data)  # what is no part of a body: see on_body
         try:
             self._feed(data)
@@ -171,35 +172,6 @@ class Connection(asyncio.Protocol):
             self._writable.set()
             self._writable = None
 
-    # -- what was said before
-
-    def _is_known(self, data: bytes) -> bool:
-        """Take a request whose head was admitted on this connection before, byte for byte but for its length.
-
-        Clients repeat themselves: what was read and checked once need not be read again.
-        """
-        head, end, body = data.partition(b"\r\n\r\n")
-        length = _LENGTH.search(head)
-        if length is not None:
-            head = head[: length.start(1)] + head[length.end(1) :]
-        if not end or len(head) > MAX_KNOWN_HEAD_BYTES or len(body) != (int(length[1]) if length is not None else 0):
-            self._head = None
-            return False
-        self._head = head
-        known = self._known.get(head)
-        if known is None:
-            return False
-        self._begin(known.again(body))
-        return True
-
-    def _remember(self, request: Request) -> None:
-        """The request was answered; one with this head is answered without reading it."""
-        if self._head is not None and request.admitted and not any(name in request.headers for name in _NOT_REPEATED):
-            if len(self._known) >= MAX_KNOWN_HEADS:
-                self._known.clear()
-            request.body = b""
-            self._known[self._head] = request
-
     # -- what the parser finds
 
     def _feed(self, data: bytes) -> None:
@@ -222,6 +194,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """A request begins."""
+        self._in_request = True
         self._url = b""
         self._headers = {}
         self._hosts = 0
@@ -270,8 +243,10 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """It is complete."""
         request, self._reading = self._reading, None
+        self._in_request = False
         self._head_bytes = 0
         if request is not None:
+            request.head = self._heads.said
             request.complete_body()
         if self._only_reads:
             self._hang_up()
@@ -296,7 +271,11 @@ class Connection(asyncio.Protocol):
             if rest:
                 await self._write_in_pieces(rest)
             self._answered = True
-            if await self._is_read() if self._writable is not None else not self._transport.is_closing():
+            if request.head is not None and answer.status < 400:
+                self._heads.keep(request)
+            if self._writable is not None:
+                await self._is_read()
+            if not self._transport.is_closing():
                 self._go_on_after(request)
         # A mistake of ours: nobody waits for ever for an answer that cannot be written.
         except Exception:
@@ -318,8 +297,6 @@ class Connection(asyncio.Protocol):
         if not request.keep_alive:
             self._close(request)
         elif request.body_complete:
-            if self._head not in self._known:
-                self._remember(request)
             self._next()
         else:
             self._resume()

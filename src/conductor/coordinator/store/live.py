@@ -61,7 +61,7 @@ class _Table:
         """Add the statement that makes the row what it is now.
 
         `written`: as it is in the file; None: it is not. `moved`: what of it has changed; None: look for it. Of a new
-        one, that is what differs from the defaults of the schema; None: all is written.
+        one, that is what differs from the defaults of the schema, its key included; None: all is written.
         """
         if moved is None:
             whole = astuple(row)
@@ -357,8 +357,8 @@ class LiveSet:
         for start in range(0, len(missing), 500):
             some = missing[start : start + 500]
             marks = ", ".join("?" * len(some))
-            for found in tx.select(WHOLE_WORKFLOWS.format(marks), some):
-                live = LiveWorkflow(WorkflowRow(*found[:WORKFLOW_WIDTH]), WorkflowData(*found[WORKFLOW_WIDTH:]))
+            for found in tx.select(_WORKFLOWS.format(marks), some):
+                live = LiveWorkflow(WorkflowRow(*found[:WORKFLOW_WIDTH]), WorkflowData(*found[WORKFLOW_WIDTH + 1 :]))
                 self._workflows[live.row.pk] = live
             for found in tx.select(_PENDING.format(marks), some):
                 self._workflows[found[1]].read(found)
@@ -494,13 +494,7 @@ class LiveSet:
         self.discard()
 
 
-#: Workflows with their payloads. What a workflow gives is most often what its last task gave, and is stored there only.
-WHOLE_WORKFLOWS = (
-    "SELECT w.*, d.input, coalesce(d.output, CASE w.status WHEN 'COMPLETED' THEN "
-    "(SELECT t.output FROM task_data t WHERE t.pk = w.last_task) END), "
-    "d.variables, d.task_to_domain, d.reason, d.created_by, d.failed_task "
-    "FROM workflow w JOIN workflow_data d ON d.pk = w.pk WHERE w.pk IN ({})"
-)
+_WORKFLOWS = "SELECT w.*, d.* FROM workflow w JOIN workflow_data d ON d.pk = w.pk WHERE w.pk IN ({})"
 _PENDING = (
     "SELECT t.*, d.input, d.output, d.reason, d.reports, d.definition, y.name "
     "FROM task t JOIN task_data d ON d.pk = t.pk JOIN task_type y ON y.pk = t.type "

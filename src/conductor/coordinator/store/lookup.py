@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from conductor.coordinator.errors import not_found
-from conductor.coordinator.store.live import WHOLE_WORKFLOWS
-from conductor.coordinator.store.rows import WORKFLOW_WIDTH, TaskRow, WorkflowData, WorkflowRow
+from conductor.coordinator.store.rows import TaskRow, WorkflowData, WorkflowRow
 from conductor.coordinator.store.transaction import Tx
 
 
@@ -23,8 +22,7 @@ def get_workflow(tx: Tx, workflow: int) -> WorkflowRow:
 
 def workflow_data(tx: Tx, workflow: int) -> WorkflowData:
     """The payload of a workflow that is known to exist."""
-    (found,) = tx.select(WHOLE_WORKFLOWS.format("?"), [workflow])
-    return WorkflowData(*found[WORKFLOW_WIDTH:])
+    return WorkflowData(*(tx.row("workflow data", workflow) or ()))
 
 
 def get_task(tx: Tx, task: int | None) -> TaskRow | None:

@@ -414,9 +414,10 @@ class Effects:
 
     def _gave(self, tx: Tx, live: LiveWorkflow, last_task: int | None, output: dict[str, Any] | None) -> bool:
         """Whether the last task gave just this: then it is stored there, and nowhere else."""
+        if live.data.output is not None:
+            return False  # it has ended before, with an output of its own
         task = live.task(tx, last_task or live.row.last_task or 0)
-        known = task is not None and task.state is not None and task.state.output is output
-        return known and live.data.output is None
+        return task is not None and task.state is not None and task.state.output is output
 
     def _announce_end(self, tx: Tx, row: WorkflowRow) -> None:
         """Tell event handlers, as a workflow's own EVENT task would; which are the listeners here."""

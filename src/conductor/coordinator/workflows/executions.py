@@ -433,7 +433,7 @@ def load_state(tx: Tx, live: LiveWorkflow, snapshot: Snapshot) -> WorkflowState:
         tasks=StoredTasks(tx, live),
         status=row.status,
         input=given,
-        output=_decode(data.output) if data.output else {},
+        output=_output(tx, live),
         variables=variables,
         correlation_id=row.correlation_id,
         reason=data.reason,
@@ -444,6 +444,15 @@ def load_state(tx: Tx, live: LiveWorkflow, snapshot: Snapshot) -> WorkflowState:
         restless=row.restless,
         registered=partial(_registered, tx),
     )
+
+
+def _output(tx: Tx, live: LiveWorkflow) -> dict[str, Any]:
+    """What it gave when it ended. A workflow that runs has none."""
+    encoded = live.data.output
+    if encoded is None and live.row.status == "COMPLETED":  # it is that of its last task
+        last = live.task(tx, live.row.last_task or 0)
+        encoded = None if last is None else last.data.output
+    return _decode(encoded) if encoded else {}
 
 
 def _registered(tx: Tx, name: str) -> Mapping[str, Any] | None:

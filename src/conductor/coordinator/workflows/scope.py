@@ -33,8 +33,10 @@ class Scope:
         if name == TASK_ID_NAME:
             return self._task_id
         one = self._draft.state if name == "workflow" else self._draft.newest(name)
-        if one is None or step is not None:  # most expressions name an input or an output
-            return one and {step: one.input if step == "input" else one.output}
+        if one is None:
+            return None
+        if step is not None:  # most expressions name an input or an output
+            return {step: one.input if step == "input" else one.output}
         return self._workflow() if isinstance(one, WorkflowState) else _task_view(one, self._draft)
 
     def _workflow(self) -> dict[str, Any]:

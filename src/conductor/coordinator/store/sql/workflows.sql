@@ -1,6 +1,13 @@
 -- name: workflow
 SELECT * FROM workflow WHERE pk = ?
 
+-- name: workflow data
+-- What a workflow gives is most often what its last task gave, and is stored there only.
+SELECT d.input, coalesce(d.output, CASE w.status WHEN 'COMPLETED' THEN
+    (SELECT t.output FROM task_data t WHERE t.pk = w.last_task) END),
+  d.variables, d.task_to_domain, d.reason, d.created_by, d.failed_task
+FROM workflow_data d JOIN workflow w ON w.pk = d.pk WHERE d.pk = ?
+
 -- name: snapshot of workflow
 SELECT snapshot FROM workflow WHERE pk = ?
 
