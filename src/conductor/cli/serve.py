@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SECONDS_A_DAY = 86_400.0
 #: The longest that the thread which writes keeps the one that answers from running. With Python's 5 ms, an answer that
 #: is ready waits for the next large group of reports, and the worker whose poll it answers stands idle meanwhile.
-SWITCH_S = 0.001
+SWITCH_S = 0.000_3
 
 
 def default_database() -> Path:
