@@ -90,6 +90,17 @@ def test_verdicts_on_two_executions_of_one_process_may_be_written_down_in_either
     assert story.checks(tmp_path).disowned == []
 
 
+def test_a_verdict_on_what_was_given_back_for_a_dead_process_is_no_result(tmp_path: Path) -> None:
+    story = Story()
+    story.lines.append(story._line("began", 3, 22, lease="c"))
+    story.lines.append(story._line("lost", 3, 33, lease="c"))
+    story.lines.append(story._line("verdict", 3, 34, lease="c", verdict="COMMITTED"))  # on `a`, which was given back
+    story.seen.append(Seen("t", "a", "a", "IN_PROGRESS", False, 3, 31, "none", {}))
+    assert story.checks(tmp_path).lost == []
+    story.seen.pop()
+    assert len(story.checks(tmp_path).lost) == 1
+
+
 def test_a_killed_process_explains_one_too(tmp_path: Path) -> None:
     story = Story()
     story.drop("lost", 1)

@@ -57,7 +57,7 @@ class WorkflowRun:
     @property
     def waiting(self) -> list[str]:
         """The reference names of the steps that it waits in, also in sub-workflows; empty when it has ended."""
-        return [task.reference_task_name or "" for _, task in self._open() if _waits(task)]
+        return [task.reference_task_name or "" for _, task in self._open() if self._waits(task)]
 
     def task(self, reference_name: str) -> Task:
         """The latest attempt at a step; an AssertionError when the execution has not come there."""
@@ -108,7 +108,7 @@ class WorkflowRun:
             if execution.is_terminal:
                 return
             under_way = self._open()
-            if under_way and all(_waits(task) for _, task in under_way):
+            if under_way and all(self._waits(task) for _, task in under_way):
                 calm += 1
                 if calm > (1 if unlike is None or self._fingerprint() != unlike else 20):
                     return
@@ -116,6 +116,18 @@ class WorkflowRun:
                 calm = 0
             time.sleep(_PAUSE_S)
         raise AssertionError(f"neither ended nor waiting after {PATIENCE_S:g} s: {story_of(self.execution)}")
+
+    def _waits(self, task: Task) -> bool:
+        """Whether somebody outside, or time, must end it or let it begin: a retry waits for its delay, for example.
+
+        One whose time has come does not wait: however busy the machine is, it is about to go on.
+        """
+        if task.status != "SCHEDULED" and task.task_type not in _WAITING_TYPES:
+            return False
+        if not task.callback_after_seconds:
+            return task.task_type in _WAITING_TYPES
+        since_ms = task.update_time or task.scheduled_time or 0
+        return since_ms + task.callback_after_seconds * 1000 > self._clock.wall_ms()
 
     def _fingerprint(self) -> object:
         return [(task.task_id, task.status) for _, task in self._open()]
@@ -134,12 +146,6 @@ class WorkflowRun:
                 elif task.task_type not in ("JOIN", "DO_WHILE"):
                     found.append((execution.workflow_id, task))
         return found
-
-
-def _waits(task: Task) -> bool:
-    """Whether somebody outside, or time, must end it or let it begin: a retry waits for its delay, for example."""
-    delayed = task.status == "SCHEDULED" and bool(task.callback_after_seconds)
-    return delayed or task.task_type in _WAITING_TYPES
 
 
 class WorkflowBench:

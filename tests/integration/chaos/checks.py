@@ -175,8 +175,13 @@ class Checks:
     def _is_stored(self, line: dict[str, Any]) -> bool:
         task = self.tasks.get(line["task"])
         said = self._reports_of.get((line["task"], self._lease_of(line)), [])
-        if task is None or not said:
+        if task is None:
             return False
+        if not said:
+            # Nothing was said under this lease. The verdict is on another one of the task, which the process has given
+            # back for a dead one: events name tasks, not leases.
+            others = [seen for (id_, _), reports in self._reports_of.items() if id_ == line["task"] for seen in reports]
+            return any(seen.status not in _ENDED_BY_REPORT for seen in others)
         if said[-1].status not in _ENDED_BY_REPORT:
             return True  # handed back: what the task comes to is the next holder's word
         wanted = said[-1].body.get("outputData", {}).get("token")
