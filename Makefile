@@ -61,7 +61,7 @@ test: $(READY)  ## the fast suite: under five minutes
 	$(PYTEST) -n $(JOBS) --dist loadgroup $(ARGS)
 
 test-slow: $(READY)  ## kills, chaos and long property runs
-	$(PYTEST) -m slow --timeout 1500 -n $(SLOW_JOBS) --dist loadgroup --durations 15 $(ARGS)
+	$(PYTEST) -m 'slow and not conductor' --timeout 1500 -n $(SLOW_JOBS) --dist loadgroup --durations 15 $(ARGS)
 
 test-browser: $(BROWSER_READY)  ## the page in a real browser (Chromium must be there); writes the pictures in docs/images
 	$(PYTEST) -m browser --timeout 600 tests/browser $(ARGS)

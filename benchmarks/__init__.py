@@ -6,6 +6,6 @@ compared (a program of ten workers, and the same under conductor-python), chaos_
 journal_cost, metrics_cost, progress_cost, tracing_cost, worker_memory.
 
 What they share: `_run` (rounds and turns), `_rivals` (who is measured), `_server` (a coordinator and a cheap client),
-`_processes` (CPU and memory of programs), `_figures` (medians, spread, ratios), `_asked` (limits), `_publish` (where it
-all goes). `programs/` has what runs inside the environments of others, and imports nothing of ours.
+`_processes` (CPU and memory of programs), `_figures` (medians, spread, ratios), `_publish` (where it all goes).
+`programs/` has what runs inside the environments of others, and imports nothing of ours.
 """

@@ -1,4 +1,4 @@
-"""What was measured: samples by part, measure and contestant; their medians, spread and ratios; what was asked for."""
+"""What was measured: samples by part, measure and contestant; their medians, spread and ratios."""
 
 from __future__ import annotations
 
@@ -23,23 +23,6 @@ class Line:
     @property
     def median(self) -> float:
         return statistics.median(self.samples)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A figure that we want to reach, and how it came out."""
-
-    what: str
-    limit: float
-    at_least: bool
-    measured: float | None
-
-    @property
-    def verdict(self) -> str:
-        if self.measured is None:
-            return "not measured"
-        reached = self.measured >= self.limit if self.at_least else self.measured <= self.limit
-        return "yes" if reached else "no"
 
 
 class Figures:
@@ -122,13 +105,3 @@ def number(value: float) -> str:
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
-
-
-def asked_table(asked: list[Asked]) -> str:
-    """What was asked for, beside what was measured."""
-    rows = [f"{'asked':72} {'limit':>10} {'measured':>10}   reached"]
-    for one in asked:
-        sign = "≥" if one.at_least else "≤"
-        measured = "–" if one.measured is None else number(one.measured)
-        rows.append(f"{one.what:72} {sign + ' ' + number(one.limit):>10} {measured:>10}   {one.verdict}")
-    return "\n".join(rows)

@@ -13,12 +13,14 @@ from typing import Any
 
 from tests.integration.other_sdks import CACHE, ROOT, Unavailable, environment
 
-from benchmarks._asked import asked
-from benchmarks._figures import Figures, asked_table, number
+from benchmarks._figures import Figures, number
 from benchmarks._processes import PROGRAMS
-from benchmarks._rivals import CONDUCTOR_PYTHON, DRAMATIQ, HUEY, OURS_ASYNC, OURS_DEF
+from benchmarks._rivals import CONDUCTOR_PYTHON, DRAMATIQ, HUEY, OURS
 from benchmarks.pickup import HALF
 from benchmarks.pickup import PART as PICKUP
+from benchmarks.starts import BULK, TOGETHER
+from benchmarks.starts import PART as STARTS
+from benchmarks.starts import RATE as START_RATE
 from benchmarks.throughput import PART as THROUGHPUT
 from benchmarks.throughput import RATE, SERVER_CPU, WORKER_CPU
 from conductor.version import __version__
@@ -57,7 +59,7 @@ def _memory_gb() -> float:
 def report(facts: dict[str, Any], figures: Figures) -> str:
     """All of it as text."""
     lines = [f"{name}: {value}" for name, value in facts.items()]
-    return "\n".join([*lines, "", figures.table(), "", asked_table(asked(figures))]) + "\n"
+    return "\n".join([*lines, "", figures.table()]) + "\n"
 
 
 def keep(facts: dict[str, Any], figures: Figures, *, publish: bool) -> None:
@@ -109,9 +111,11 @@ def _short(facts: dict[str, Any], figures: Figures) -> str:
         (PICKUP, HALF, "pickup, ms"),
     )
     rows = [f"| | {' | '.join(title for *_, title in columns)} |", f"|---|{'--:|' * len(columns)}"]
-    for who in (OURS_ASYNC, OURS_DEF, DRAMATIQ, HUEY, CONDUCTOR_PYTHON):
+    for who in (*OURS, DRAMATIQ, HUEY, CONDUCTOR_PYTHON):
         cells = [_cell(figures, part, measure, who) for part, measure, _ in columns]
         rows.append(f"| {who} | {' | '.join(cells)} |")
+    rows += ["", "| putting work into the queue | per second |", "|---|--:|"]
+    rows += [f"| {who} | {_cell(figures, STARTS, START_RATE, who)} |" for who in (BULK, TOGETHER, DRAMATIQ, HUEY)]
     where = f"{facts['date']}, {facts['machine']}, {facts['system']}"
     if facts["load before"] > BUSY:
         where += f", busy with something else (load {facts['load before']})"

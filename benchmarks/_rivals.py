@@ -20,10 +20,13 @@ from tests.integration.other_sdks import environment as environment_with
 from benchmarks._processes import PROGRAMS, Family, environment, running, until
 from benchmarks._server import Server, server, simple
 
-OURS_ASYNC = "ours, async def ×50"
-OURS_DEF = "ours, def ×10"
+#: Tasks that a worker holds beyond those it works on: none, and as many as one poll gives.
+PREFETCH = (0, 100)
+OURS_ASYNC, OURS_ASYNC_AHEAD = (f"ours, async def ×50, prefetch={count}" for count in PREFETCH)
+OURS_DEF, OURS_DEF_AHEAD = (f"ours, def ×10, prefetch={count}" for count in PREFETCH)
+OURS = (OURS_ASYNC, OURS_ASYNC_AHEAD, OURS_DEF, OURS_DEF_AHEAD)
 DRAMATIQ = "dramatiq + Redis"
-HUEY = "huey + Redis, two processes"
+HUEY = "huey + Redis"
 CONDUCTOR_PYTHON = "conductor-python, async def ×50"
 WORKFLOW = "bench"
 DRAMATIQ_PACKAGES = ("dramatiq[redis]==2.2.1",)
@@ -49,9 +52,10 @@ class Stage:
         else:
             self._send("fill", str(count))
 
-    def send_us(self, count: int) -> float:
-        """The median of sending one message after the other."""
-        return float(self._send("fill", str(count)))
+    def send(self, count: int) -> tuple[float, float]:
+        """Send one message after the other; return the median of their µs, and how many were sent per second."""
+        median_us, per_second = json.loads(self._send("fill", str(count)))
+        return median_us, per_second
 
     def _send(self, *words: str) -> str:
         command = [*self._sender, *words]
@@ -103,9 +107,10 @@ class Contestant:
 class OnCoordinator(Contestant):
     """A worker program on our coordinator: ours or conductor-python's."""
 
-    def __init__(self, name: str, python: Path, kind: str, threads: int) -> None:
+    def __init__(self, name: str, python: Path, kind: str, threads: int, prefetch: int | None = None) -> None:
         super().__init__(name)
         self._python, self._kind, self._threads = python, kind, threads
+        self.options = {} if prefetch is None else {"CONDUCTOR_WORKER_ALL_PREFETCH": str(prefetch)}
 
     @contextmanager
     def _staged(self, directory: Path) -> Iterator[Stage]:
@@ -114,7 +119,7 @@ class OnCoordinator(Contestant):
             program = str(PROGRAMS / "conductor_noop.py")
             command = [str(self._python), program, found.url, self._kind, str(self._threads)]
             journal = {"CONDUCTOR_WORKER_JOURNAL_DIR": str(directory / "journal")}
-            env = {"BENCH_DIRECTORY": str(directory), **journal}
+            env = {"BENCH_DIRECTORY": str(directory), **journal, **self.options}
             yield Stage(directory, found.family, found, command, [], env)
 
 
@@ -133,13 +138,20 @@ class OnRedis(Contestant):
             yield Stage(directory, family, None, [str(self._python), *self._words], sender, env)
 
 
+def ours() -> list[OnCoordinator]:
+    """Our workers, in both modes."""
+    here = Path(sys.executable)
+    return [
+        OnCoordinator(OURS_ASYNC, here, "async", 50, PREFETCH[0]),
+        OnCoordinator(OURS_ASYNC_AHEAD, here, "async", 50, PREFETCH[1]),
+        OnCoordinator(OURS_DEF, here, "def", 10, PREFETCH[0]),
+        OnCoordinator(OURS_DEF_AHEAD, here, "def", 10, PREFETCH[1]),
+    ]
+
+
 def contestants(skipped: dict[str, str]) -> dict[str, Contestant]:
     """Everybody who can be had on this machine; the others are named in `skipped`."""
-    here = Path(sys.executable)
-    found: list[Contestant] = [
-        OnCoordinator(OURS_ASYNC, here, "async", 50),
-        OnCoordinator(OURS_DEF, here, "def", 10),
-    ]
+    found: list[Contestant] = [*ours()]
     redis_missing = None if shutil.which("redis-server") else "redis-server is not installed (Debian: apt-get install)"
     if redis_missing:
         skipped |= {DRAMATIQ: redis_missing, HUEY: redis_missing}
@@ -151,7 +163,8 @@ def contestants(skipped: dict[str, str]) -> dict[str, Contestant]:
             found.append(OnRedis(DRAMATIQ, python, "dramatiq_noop.py", words))
         with _or_skipped(HUEY, skipped):
             python = environment_with("huey", *HUEY_PACKAGES)
-            words = ["-m", "huey.bin.huey_consumer", "-q", "-k", "process", "-w", "2", "huey_noop.huey"]
+            # Its own defaults, one thread; only its log, a line per task, is off.
+            words = ["-m", "huey.bin.huey_consumer", "-q", "huey_noop.huey"]
             found.append(OnRedis(HUEY, python, "huey_noop.py", words))
     with _or_skipped(CONDUCTOR_PYTHON, skipped):
         found.append(OnCoordinator(CONDUCTOR_PYTHON, conductor_python(), "async", 50))

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks._rivals import OURS_ASYNC
+from benchmarks._rivals import OURS_ASYNC_AHEAD
 from benchmarks._run import Run
 from benchmarks._server import TASK, simple
 
@@ -92,7 +92,7 @@ def measure(run: Run) -> None:
 
 
 def _work_off(run: Run, shape: Shape, tasks: int) -> None:
-    with run.contestants[OURS_ASYNC].stage() as stage, stage.worker():
+    with run.contestants[OURS_ASYNC_AHEAD].stage() as stage, stage.worker():
         found = stage.coordinator
         assert found is not None
         found.until_polled()

@@ -1,4 +1,7 @@
-"""Putting work on the server: starts from eight connections at once, and the time of one start after the other."""
+"""Putting work on the server: starts in bulk, from eight connections at once, and one after the other.
+
+Beside them, how fast a program sends messages to the others: one after the other, which is all that they offer.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,19 @@ from benchmarks._processes import Family
 from benchmarks._rivals import DRAMATIQ, WORKFLOW
 from benchmarks._run import Run
 from benchmarks._server import CONNECTIONS, Server, server, simple
+from conductor.client.configuration.configuration import Configuration
+from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
+from conductor.client.workflow_client import WorkflowClient
 
 PART = "starts"
 RATE, LATENCY, CPU = "starts a second", "one at a time", "CPU of the server"
 TOGETHER, ALONE = f"ours, {CONNECTIONS} connections", "ours, one connection"
-COUNT, ALONE_COUNT = 4000, 1000
+BULK = "ours, start_workflows (bulk)"
+BULK_COUNT, COUNT, ALONE_COUNT, MESSAGES = 20_000, 4000, 1000, 4000
 
 
 def measure(run: Run) -> None:
-    """Ours from many connections and from one, and what sending a message costs others."""
+    """Ours in bulk, from many connections and from one, and what sending a message costs others."""
     divide = 4 if run.quick else 1
     others = [one for one in run.contestants.values() if "Redis" in one.name]
     for number in range(run.rounds):
@@ -25,11 +32,23 @@ def measure(run: Run) -> None:
         with server() as found:
             found.define(WORKFLOW, simple())
             found.start(WORKFLOW, 200)
+            _in_bulk(run, found, BULK_COUNT // divide)
             _together(run, found, COUNT // divide)
             _alone(run, found, ALONE_COUNT // divide)
         for other in others:
             with other.stage() as stage:
-                run.figures.add(PART, LATENCY, other.name, stage.send_us(ALONE_COUNT // divide), "µs", base=DRAMATIQ)
+                median_us, per_second = stage.send(MESSAGES // divide)
+                run.figures.add(PART, RATE, other.name, per_second, "1/s", base=DRAMATIQ)
+                run.figures.add(PART, LATENCY, other.name, median_us, "µs", base=DRAMATIQ)
+
+
+def _in_bulk(run: Run, found: Server, count: int) -> None:
+    """With the client that programs use: making the requests and encoding them counts, as it does for the others."""
+    with WorkflowClient(Configuration(found.url)) as workflows:
+        workflows.start_workflows([StartWorkflowRequest(name=WORKFLOW, input={"n": 0})])  # connected, and known
+        cpu_s, began = found.family.cpu_s(), time.perf_counter()
+        workflows.start_workflows([StartWorkflowRequest(name=WORKFLOW, input={"n": n}) for n in range(count)])
+        _add(run, BULK, count, time.perf_counter() - began, found.family, cpu_s)
 
 
 def _together(run: Run, found: Server, count: int) -> None:
@@ -52,5 +71,5 @@ def _alone(run: Run, found: Server, count: int) -> None:
 
 
 def _add(run: Run, who: str, count: int, wall_s: float, family: Family, cpu_s: float) -> None:
-    run.figures.add(PART, RATE, who, count / wall_s, "1/s", base=ALONE)
+    run.figures.add(PART, RATE, who, count / wall_s, "1/s", base=DRAMATIQ)
     run.figures.add(PART, CPU, who, (family.cpu_s() - cpu_s) / count * 1e6, "µs a start", base=ALONE)

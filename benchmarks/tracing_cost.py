@@ -1,13 +1,13 @@
-"""What traces cost: how fast a queue is drained with them, as a share of how fast it is without, and CPU a task.
+"""What tracing costs: throughput and CPU of a worker with traces, side by side with the same worker without.
 
-One process drains many short queues, without traces and with them in the order of A B B A, and each queue with them is
-divided by its neighbour without: a machine that others use is as fast for both, nearly. How far two neighbours without
-traces differ is what chance does. Sending the last spans counts. Each way to trace has a process of its own, for
-OpenTelemetry can be set up once in a process.
+One process drains many short queues, without traces and with them in the order A B B A. Each queue with traces is
+compared with its neighbour without, so that other load on the machine affects both. "chance" is the difference between
+two neighbours without traces. Sending the last spans is included. Each way to trace has a process of its own, because
+OpenTelemetry can be set up once per process.
 
-The work is nothing at all, a millisecond of CPU, and a pause of five milliseconds in ten slots. Spans are thrown away
-when they are made, or sent as OTLP to a socket that takes them. Asked for: 3 % of throughput when on, nothing when off.
-The last table is the coordinator's own spans: starts of workflows, and CPU of its process.
+The work is nothing at all, a millisecond of CPU, and a pause of five milliseconds in ten slots. Spans are dropped by
+the exporter, or sent as OTLP to a socket that ignores them. The last table has the coordinator's spans: workflow starts
+per second, and the CPU of its process.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _measure(way: str, work: _Work, url: str) -> Iterator[_Queue]:
     """Queues with traces and without, in this process."""
     _set_up(way)
     tracer = tracing.Tracer()
-    present, tracing.use_present = tracing.use_present, lambda: None
+    present, tracing.use_program_provider = tracing.use_program_provider, lambda: None
     try:
         for number in range(2 * PAIRS):
             traced = number % 4 in (1, 2)
@@ -131,7 +131,7 @@ def _measure(way: str, work: _Work, url: str) -> Iterator[_Queue]:
             ]
             yield _Queue(traced, 1e6 / (cost.wall_us + more_us[0]), cost.cpu_us + more_us[1])
     finally:
-        tracing.use_present = present
+        tracing.use_program_provider = present
 
 
 def _said(ratios: list[float]) -> str:

@@ -37,6 +37,7 @@ PAGES = {
             "conductor.client.task_client",
             "conductor.client.metadata_client",
             "conductor.client.scheduler_client",
+            "conductor.client.ai",
             "conductor.client.schema_client",
             "conductor.client.secret_client",
             "conductor.client.authorization_client",

@@ -18,7 +18,7 @@ def noop(n):
 
 if __name__ == "__main__":
     if sys.argv[1] == "fill":
-        print(progress.sends_us(noop.send, int(sys.argv[2])))
+        print(json.dumps(progress.sends(noop.send, int(sys.argv[2]))))
     else:
         taken = progress.pickups_us(os.environ["BENCH_DIRECTORY"], noop.send, int(sys.argv[2]), float(sys.argv[3]))
         print(json.dumps(taken))

@@ -20,7 +20,7 @@ if __name__ == "__main__":
     from huey_noop import noop as send
 
     if sys.argv[1] == "fill":
-        print(progress.sends_us(send, int(sys.argv[2])))
+        print(json.dumps(progress.sends(send, int(sys.argv[2]))))
     else:
         taken = progress.pickups_us(os.environ["BENCH_DIRECTORY"], send, int(sys.argv[2]), float(sys.argv[3]))
         print(json.dumps(taken))

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import gc
 import ipaddress
+import logging
 import os
 import stat
 import tempfile
@@ -20,18 +21,44 @@ except ModuleNotFoundError:
 
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
+
+#: Tasks that are cancelled when a program ends have this long to clean up.
+CLEAN_UP_S = 2.0
 #: The garbage collector looks when there are so many more objects than at its last look.
 YOUNG_OBJECTS = 5_000
 
 
 def run_on_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Like asyncio.run, on uvloop where it is installed."""
+    """Like asyncio.run, on uvloop where it is installed.
+
+    A task that ignores its cancellation is left behind after `CLEAN_UP_S`; asyncio.run would wait for it for ever.
+    """
     try:
         import uvloop
     except ImportError:
-        return asyncio.run(main)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner = asyncio.Runner()
+    else:
+        runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+    try:
         return runner.run(main)
+    finally:
+        if runner.run(_cancel_other_tasks()):
+            runner.close()
+
+
+async def _cancel_other_tasks() -> bool:
+    """Cancel all other tasks of the loop. False: some have not ended within `CLEAN_UP_S`."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=CLEAN_UP_S)
+    stubborn = [task for task in others if not task.done()]
+    for task in stubborn:
+        logger.warning("Ending without a coroutine that ignores its cancellation: %s", task.get_coro())
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+    return not stubborn
 
 
 def keep_what_is_loaded() -> None:

@@ -108,3 +108,19 @@ def kept(number: int) -> Iterator[None]:
     finally:
         signal.signal(number, signal.SIG_DFL if before is None else before)
         keeper.hand_over(signal.raise_signal)
+
+
+def exit_name(exit_status: int | None) -> str:
+    """Return how a process ended: `status 3`, `SIGSEGV`, or `unknown`.
+
+    Args:
+        exit_status: As `multiprocessing` gives it: negative for a signal; None if nobody has seen the end.
+    """
+    if exit_status is None:
+        return "unknown"
+    if exit_status >= 0:
+        return f"status {exit_status}"
+    try:
+        return signal.Signals(-exit_status).name
+    except ValueError:
+        return f"signal {-exit_status}"

@@ -14,7 +14,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from conductor.wire import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES
+from conductor.wire import PROCESS_DEATH, TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES
 
 #: A queue that nobody has polled for this long has no workers. (A parked poll lasts five seconds.)
 UNPOLLED_MS = 10_000
@@ -26,6 +26,7 @@ MAX_NAMES = 3
 Kind = Literal[
     "unpolled",  # no worker polls this queue
     "domain",  # workers poll, but in another domain
+    "crashed",  # its worker process died, and it is to run again
     "failed",  # ended badly: out of retries, or nothing to retry
     "concurrency",  # as many as allowed are being worked on
     "rate",  # as many as allowed have started lately
@@ -51,6 +52,7 @@ _ORDER: tuple[Kind, ...] = (
     "failed",
     "unpolled",
     "domain",
+    "crashed",
     "paused",
     "turn",
     "signal",
@@ -70,6 +72,7 @@ _ORDER: tuple[Kind, ...] = (
     "done",
 )
 RESUME = "Resume it to let it go on."
+DEADLY = "Find out why its process died: the worker's log and the kernel's log (out of memory?) say more. Then retry."
 _FOR_A_WORKER = "waits for a worker: "
 _URGENT: frozenset[Kind] = frozenset({"failed", "unpolled", "domain"})
 
@@ -113,7 +116,7 @@ class TaskFacts(Struct, kw_only=True, frozen=True):
     workflow_status: str = "RUNNING"
     retry_count: int = 0
     retry_limit: int = 0
-    #: Why it ended; of an attempt that is to come: why the one before ended.
+    #: Why it ended; of an attempt that is to come: why the one before ended, or why it was given back.
     reason: str | None = None
     worker_id: str | None = None
     started_ms: int | None = None
@@ -262,6 +265,11 @@ def _reason(task: TaskFacts, now_ms: int) -> _Reason:
         return "leased", _of_lease(task, now_ms), None, task.lease_until_ms
     if _is_later(task, now_ms):
         return _of_later(task, now_ms)
+    if _names_death(task.reason):
+        said = f"waits to run again{_because(task.reason)}"
+        if task.queue is not None and not _is_polled(task.queue, now_ms) and not task.queue.in_hand:
+            said += f"; {_unpolled(task.queue, now_ms)}"
+        return "crashed", said, DEADLY, None
     if task.queue is not None:
         return _of_queue(task, task.queue, now_ms)
     return "running", "is being carried out by the server", None, None
@@ -274,9 +282,12 @@ def _of_ended(task: TaskFacts) -> _Reason:
             return "done", task.status.lower().replace("_", " "), None, None
         case "CANCELED":
             return "failed", f"was cancelled{because}", None, None
+        case "FAILED_WITH_TERMINAL_ERROR" if _names_death(task.reason):
+            return "failed", f"failed for good, without more retries{because}", DEADLY, None
         case "FAILED_WITH_TERMINAL_ERROR":
             remedy = "The worker said that trying again is useless: correct the input or the worker, then retry."
             return "failed", f"failed for good, without retries{because}", remedy, None
+    remedy = DEADLY if _names_death(task.reason) else "Correct what made it fail, then retry."
     verb = "timed out" if task.status == "TIMED_OUT" else "failed"
     if task.retry_limit and task.retry_count >= task.retry_limit:
         # One that somebody asked for is beyond those that are made by themselves.
@@ -285,10 +296,10 @@ def _of_ended(task: TaskFacts) -> _Reason:
         return (
             "failed",
             f"is out of retries: {attempts} {verb}{because}",
-            "Correct what made it fail, then retry.",
+            remedy,
             None,
         )
-    return "failed", f"{verb}{because}", "Correct what made it fail, then retry.", None
+    return "failed", f"{verb}{because}", remedy, None
 
 
 def _of_sub_workflow(task: TaskFacts) -> str:
@@ -417,6 +428,10 @@ def _moment(at_ms: int, now_ms: int) -> str:
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
     shown = at.strftime("%H:%M:%S" if at_ms - now_ms < 86_400_000 else "%Y-%m-%d %H:%M")
     return f"{shown} UTC ({'in ' + span(at_ms - now_ms) if at_ms > now_ms else 'now'})"
+
+
+def _names_death(reason: str | None) -> bool:
+    return reason is not None and reason.startswith(PROCESS_DEATH)
 
 
 def _because(reason: str | None) -> str:

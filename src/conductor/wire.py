@@ -19,6 +19,9 @@ class Verdict(StrEnum):
     REJECTED = "REJECTED"
 
 
+#: What the reason of a report begins with that names the death of a worker process.
+PROCESS_DEATH = "the worker process "
+
 #: Header of every answer to a report, and of a heartbeat that was not accepted.
 VERDICT_HEADER = "Conductor-Verdict"
 #: Header of an accepted heartbeat: the lease's new end, epoch milliseconds.
@@ -27,10 +30,19 @@ LEASE_EXPIRES_HEADER = "Conductor-Lease-Expires-At"
 FEATURES_HEADER = "Conductor-Features"
 FEATURE_LEASES = "leases"
 FEATURE_BATCH_REPORTS = "batch-reports"
+#: A request with reports may ask for the next tasks: `?next=N`, and `nextTask` in the answer to each report.
+FEATURE_REPORT_AND_POLL = "report-and-poll"
+NEXT_QUERY = "next"
+NEXT_TASK = "nextTask"
 #: Header of a coordinator's poll answers, and of a 413: the largest body it takes, in bytes.
 MAX_BODY_HEADER = "Conductor-Max-Body"
-#: What the coordinator announces.
-FEATURES = f"{FEATURE_LEASES}, {FEATURE_BATCH_REPORTS}"
+FEATURE_BULK_STARTS = "bulk-starts"
+#: Features that a coordinator announces with every poll answer.
+FEATURES = f"{FEATURE_LEASES}, {FEATURE_BATCH_REPORTS}, {FEATURE_REPORT_AND_POLL}"
+#: Features that a coordinator announces with `GET /version`, for clients that do not poll.
+SERVER_FEATURES = f"{FEATURES}, {FEATURE_BULK_STARTS}"
+#: Header of the answer to a registration, once for each thing that is kept without effect or will fail when it is used.
+WARNING_HEADER = "Conductor-Warning"
 
 #: Fields a coordinator adds to a polled task.
 LEASE_ID = "leaseId"
@@ -62,6 +74,8 @@ TERMINAL_WORKFLOW_STATUSES = frozenset({"COMPLETED", "FAILED", "TIMED_OUT", "TER
 MAX_POLL_TIMEOUT_MS = 5000
 #: More than this in one batch poll is never asked for.
 MAX_POLL_COUNT = 100
+#: Start requests in one bulk start: a coordinator refuses more.
+MAX_BULK_STARTS = 1000
 #: The server cuts a failure reason here.
 MAX_REASON_CHARS = 500
 #: A plain server keeps this many logs of one report.

@@ -41,6 +41,26 @@ def test_the_load_test_ends_by_itself(packages: Path, server: ConductorStub) -> 
         assert "0 tasks completed" in program.output
 
 
+def test_the_load_test_finds_the_workers_of_the_current_directory_c10(tmp_path: Path, server: ConductorStub) -> None:
+    """C10: the line as it is printed, without a module."""
+    function = "from conductor.client.worker.worker_task import worker_task\n@worker_task('{0}')\ndef {0}(): ...\n"
+    for file in ("shop.py", "my_app/orders.py"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(function.format(Path(file).stem))
+    for file in ("setup.py", "my_app/__main__.py", "my_app/test_orders.py", ".hidden.py"):
+        (tmp_path / file).write_text("raise SystemExit('imported unasked')")
+    (tmp_path / "my_app/__main__.py").write_text("raise SystemExit('worker_task')")
+    (tmp_path / "my_app/test_orders.py").write_text("raise SystemExit('worker_task')")
+    server.add_task("shop")
+    server.add_task("orders")
+    with Program([*LOAD_TEST, "--duration=3600"], tmp_path, {}) as program:
+        server.wait_results(2, 60)
+        assert program.terminate() == 0
+        assert "2 tasks completed, 0 failed" in program.output
+    with Program([*LOAD_TEST, "--duration=0.1"], tmp_path, {}) as program:
+        assert program.ended() == 0
+
+
 def test_the_load_test_without_workers_says_what_to_add_n36(tmp_path: Path, server: ConductorStub) -> None:
     with Program([*LOAD_TEST, "--duration=3600"], tmp_path, {}) as program:
         assert program.ended() == 2

@@ -49,10 +49,10 @@ async def run_one(server: ConductorStub, task_type: str, **options: Any) -> str:
 # -- start ------------------------------------------------------------------------------------------------------------
 
 
-async def test_the_start_line(
+async def test_the_start_line_c07(
     server: ConductorStub, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """N35: `auto` where the documents print `false`: a server that grants leases gets heartbeats all the same."""
+    """C07: `lease_extend=false` is the default, as the documents print it."""
 
     @worker_task(task_definition_name="process_order", poll_interval_millis=1000, thread_count=5, domain="dev")
     async def process_order() -> None: ...
@@ -74,7 +74,7 @@ async def test_the_start_line(
         f"name=greet_sync, pid={pid}, status=active, poll_interval=100ms, thread_count=10",
         f"name=process_order, pid={pid}, status=active, poll_interval=1000ms, domain=production, thread_count=50",
     ]
-    extended = ["true", "auto", "auto"]
+    extended = ["true", "false", "false"]
     assert started == [
         ("INFO", f"Conductor Worker[{text}, poll_timeout=100ms, lease_extend={extend}]")
         for text, extend in zip(about, extended, strict=True)

@@ -11,7 +11,9 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Iterator
 
+import httpx
 import pytest
+from api import Api
 from bench import Bench
 from servers.missing import Missing
 from servers.targets import TARGETS, EmbeddedCoordinator, Target
@@ -97,3 +99,10 @@ async def bench(target: Target) -> AsyncIterator[Bench]:
     """Clients of the server, workers for it, and names nobody else uses."""
     async with Bench(target, f"t{secrets.token_hex(4)}") as found:
         yield found
+
+
+@pytest.fixture
+def api(target: Target) -> Iterator[Api]:
+    """The server over REST."""
+    with httpx.Client(base_url=target.url, timeout=60) as client:
+        yield Api(client)

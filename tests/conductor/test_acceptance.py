@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,6 +124,47 @@ class TestExecution:
             await asyncio.to_thread(handler.stop_processes)
         assert {workflow.status for workflow in workflows} == {"COMPLETED"}
         assert sorted(int(number) for number, _ in began()) == sorted([*numbers, *range(10)])
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("how", process_workers.DEATHS)
+    @pytest.mark.parametrize("process_name", ["shared", None], ids=["shared process", "own process"])
+    async def test_a_task_that_kills_its_process_ends_and_its_neighbours_complete_a14(
+        self, bench: Bench, tmp_path: Path, how: str, process_name: str | None
+    ) -> None:
+        """A14: its retry policy or `poison_limit` ends it, and no neighbour is executed more than twice."""
+        deadly, healthy = bench.named("deadly"), bench.named("healthy")
+        # A Conductor server waits for the response timeout of tasks whose poll answer the dead process never read.
+        timeout_s = 20 if bench.target.plain else 3600
+        for name in (deadly, healthy):
+            await bench.define(name, retry_count=2, retry_delay_seconds=0, response_timeout_seconds=timeout_s)
+        workers = [
+            Worker(healthy, process_workers.note_and_return, thread_count=10, process_name=process_name),
+            Worker(deadly, process_workers.die, process_name=process_name),
+        ]
+        given = {"directory": str(tmp_path)}
+        killer = await bench.start(deadly, input={"how": how, **given})
+        ids = [await bench.start(healthy, input={"number": number, **given}) for number in range(100)]
+        handler = TaskHandler(
+            workers=workers,
+            configuration=bench.configuration,
+            restart_backoff_seconds=0.1,
+            restart_backoff_max_seconds=0.5,
+        )
+        await asyncio.to_thread(handler.start_processes)
+        try:
+            ended = await bench.ended(killer)
+            neighbours = await bench.all_ended(ids)
+        finally:
+            await asyncio.to_thread(handler.stop_processes)
+        assert {workflow.status for workflow in neighbours} == {"COMPLETED"}
+        began = Counter((tmp_path / "began").read_text().split())
+        assert {number: times for number, times in began.items() if times > 2 and number != "deadly"} == {}
+        # The first SIGKILL may have come from outside and costs no attempt.
+        failed = ["FAILED"] if how == "kill" else ["FAILED", "FAILED"]
+        assert [task.status for task in ended.tasks] == [*failed, "FAILED_WITH_TERMINAL_ERROR"]
+        for task in ended.tasks:
+            assert process_workers.DEATHS[how] in str(task.reason_for_incompletion)
+        assert ended.status == "FAILED"
 
     async def test_a_batch_is_taken_with_one_poll_and_nothing_runs_twice(self, bench: Bench) -> None:
         name, ran = bench.named("batch"), []

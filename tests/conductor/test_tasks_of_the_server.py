@@ -8,63 +8,14 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-import httpx
 import pytest
-from servers.targets import Target
-
-#: How long a test waits for the end of a workflow. The plain server looks at some tasks only every half minute.
-PATIENCE_S = 120.0
+from api import Api
 
 Task = dict[str, Any]
-
-
-class Api:
-    """What these tests do to a server."""
-
-    def __init__(self, client: httpx.Client) -> None:
-        self.client = client
-
-    def register(self, *tasks: Task) -> httpx.Response:
-        """Register a workflow; the answer."""
-        self.name = f"system_{secrets.token_hex(6)}"
-        definition = {"name": self.name, "schemaVersion": 2, "ownerEmail": "a@b.example", "tasks": tasks}
-        return self.client.post("/metadata/workflow", json=definition)
-
-    def start(self, *tasks: Task, **given: Any) -> str:
-        """Start a workflow of these tasks; its id."""
-        answer = self.register(*tasks)
-        assert answer.status_code == 200, answer.text
-        answer = self.client.post(f"/workflow/{self.name}", json=given)
-        assert answer.status_code == 200, answer.text
-        return answer.text
-
-    def workflow(self, workflow_id: str) -> dict[str, Any]:
-        """A workflow as it is now."""
-        found: dict[str, Any] = self.client.get(f"/workflow/{workflow_id}").json()
-        return found
-
-    def until(self, workflow_id: str, holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-        """The workflow once something holds of it: no server tells when."""
-        ends_s = time.monotonic() + PATIENCE_S
-        while not holds(found := self.workflow(workflow_id)):
-            assert time.monotonic() < ends_s, found
-            threading.Event().wait(0.05)
-        return found
-
-    def run(self, *tasks: Task, **given: Any) -> dict[str, Any]:
-        """A workflow of these tasks that has ended."""
-        return self.until(self.start(*tasks, **given), lambda found: found["status"] != "RUNNING")
-
-
-@pytest.fixture
-def api(target: Target) -> Iterator[Api]:
-    with httpx.Client(base_url=target.url) as client:
-        yield Api(client)
 
 
 @pytest.fixture
@@ -316,3 +267,18 @@ def test_a_type_that_somebody_made_up(api: Api) -> None:
     assert api.client.post("/tasks", json=body).status_code == 200
     found = api.until(workflow, lambda found: found["status"] != "RUNNING")
     assert [one["status"] for one in found["tasks"]] == ["FAILED"]
+
+
+def test_a_loop_keeps_the_tasks_of_its_last_rounds_s08(api: Api) -> None:
+    def rounds(keep: int) -> dict[str, Any]:
+        body = {**inline("1 + 1"), "name": "i", "taskReferenceName": "i"}
+        return task(
+            "DO_WHILE", "l", loopCondition="$.l['iteration'] < 6", loopOver=[body], inputParameters={"keepLastN": keep}
+        )
+
+    found = api.run(rounds(2))
+    assert refs(found) == ["l", "i__5", "i__6"]
+    assert sorted(found["tasks"][0]["outputData"]) == ["5", "6", "iteration"]
+    found = api.run(rounds(0))
+    assert refs(found) == ["l", "i__6"]
+    assert sorted(found["tasks"][0]["outputData"]) == ["iteration"]

@@ -65,7 +65,7 @@ class TestPolling:
         query = asked(count=1) if "batch" in path else {}
         with passing_time(server):
             answer = server.api.request(method, f"/tasks/poll/{path}", params=query)
-        assert answer.headers["conductor-features"] == "leases, batch-reports"
+        assert answer.headers["conductor-features"].startswith("leases, batch-reports")
         assert answer.status_code == (200 if work else empty)
         assert len([answer.json()] if "leaseId" in answer.text else []) == work
 
@@ -399,10 +399,32 @@ class TestClientsWithoutLeases:
         assert verdict_of(server.report(task, leaseId=None)) == (200, None)
         assert server.stored(task["taskId"])["status"] == "COMPLETED"
 
-    def test_f10_a_late_result_is_cancelled(self, server: EitherServer, task: Task) -> None:
+    def test_f10_a_late_result_is_answered_as_conductor_does_s02(self, server: EitherServer, task: Task) -> None:
         server.cancel(task)
-        assert verdict_of(server.report(task, leaseId=None, outputData={"late": 1})) == (409, "CANCELLED")
-        assert server.stored(task["taskId"])["status"] == "CANCELED"
+        answer = server.report(task, leaseId=None, outputData={"late": 1})
+        assert (verdict_of(answer), answer.text) == ((200, "CANCELLED"), task["taskId"])
+        stored = server.stored(task["taskId"])
+        assert (stored["status"], stored["outputData"]) == ("CANCELED", {})
+
+    def test_a_result_after_the_lease_has_no_effect_s02(self, server: EitherServer, task: Task) -> None:
+        server.clock.advance(LEASE_S)
+        assert verdict_of(server.report(task, leaseId=None, outputData={"late": 1})) == (200, "CANCELLED")
+        assert server.stored(task["taskId"])["outputData"] == {}
+        assert verdict_of(server.report(task)) == CANCELLED, "409 stays for reports with a lease id"
+
+    def test_a_result_for_a_task_of_another_worker_has_no_effect_s02(self, server: EitherServer, task: Task) -> None:
+        server.report(task, "IN_PROGRESS", leaseId=None)
+        server.take("w2")
+        assert verdict_of(server.report(task, leaseId=None, outputData={"late": 1})) == (200, "CANCELLED")
+        stored = server.stored(task["taskId"])
+        assert (stored["status"], stored["workerId"]) == ("IN_PROGRESS", "w2")
+
+    def test_another_result_of_a_finished_task_has_no_effect_s02(self, server: EitherServer, task: Task) -> None:
+        server.report(task, leaseId=None, outputData={"first": 1})
+        assert verdict_of(server.report(task, "FAILED", leaseId=None)) == (200, "CANCELLED")
+        assert server.stored(task["taskId"])["outputData"] == {"first": 1}
+        (verdict,) = server.batch(said(task, "FAILED", leaseId=None))
+        assert (verdict["verdict"], verdict["status"]) == ("CANCELLED", 200)
 
     def test_a_heartbeat_is_200_even_for_a_task_that_has_ended(self, server: EitherServer, task: Task) -> None:
         assert verdict_of(server.heartbeat(task, leaseId=None)) == (200, None)

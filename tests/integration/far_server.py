@@ -35,6 +35,10 @@ class FarServer:
                 if self.path == "/drip":
                     self.drip()
                     return
+                if self.path.startswith("/garbage/"):
+                    self.wfile.write(f"{self.path} is no status line\r\n\r\n".encode())
+                    self.close_connection = True
+                    return
                 try:
                     self.send(*far.answer_to(self.path, call))
                 except OSError:
@@ -85,6 +89,16 @@ class FarServer:
             return 200, {"Content-Type": "text/plain"}, b"x" * int(rest)
         if kind == "packed":
             return 200, {"Content-Type": "text/plain", "Content-Encoding": "gzip"}, gzip.compress(b"x" * int(rest))
+        if kind == "complain":
+            return 400, {"Content-Type": "application/json"}, json.dumps(call).encode()
+        if kind == "mirror":
+            headers = {"X-Path": path, "X-Key": call["headers"].get("X-Key", "")}
+            return 200, {"Content-Type": "text/plain", **headers}, json.dumps(call).encode()
+        if kind == "charset":
+            charset, _, encoding = rest.partition("/")
+            return 200, {"Content-Type": f"text/plain; charset={charset}"}, "a-\u00e9".encode(encoding)
+        if kind == "headers":
+            return 200, {f"X-{number}": "x" * 50_000 for number in range(int(rest))}, b"x"
         if kind == "text":
             return 200, {"Content-Type": "text/plain"}, b"hello"
         return 200, {"Content-Type": "application/json"}, json.dumps(call).encode()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,6 +76,18 @@ def conductor_java() -> Path:
             to = f"-DoutputDirectory={place / 'lib'}"
             _run("mvn", "-B", "-q", "-f", place / "pom.xml", _COPY_DEPENDENCIES, to)
     return place / "lib"
+
+
+def late_reports_failure(url: str) -> str | None:
+    """Return what is wrong with the reports that the server got for tasks of the type `late` (S02).
+
+    The scenario `late_result` has a worker report on a task of a terminated workflow, and then do another one. An SDK
+    that takes the answer for a failure reports several times and waits in between.
+    """
+    with urllib.request.urlopen(f"{url}/view/queues") as answer:
+        queues = json.load(answer)["queues"]
+    verdicts = next((queue.get("verdicts", {}) for queue in queues if queue["name"] == "late"), None)
+    return None if verdicts == {"NONE": 1, "CANCELLED": 1} else f"the verdicts on reports are {verdicts}"
 
 
 @contextmanager

@@ -28,6 +28,13 @@ def test_chaos(tmp_path: Path, record_property: Callable[[str, object], None]) -
     carry_out(Plan(jobs=2500, seed=seed_of_today(), limit_s=900), tmp_path, record_property)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_chaos_with_prefetch_and_blocked_loops(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    plan = Plan(jobs=1500, seed=seed_of_today(), limit_s=900, prefetch=100)
+    carry_out(plan, tmp_path, record_property)
+
+
 def carry_out(plan: Plan, directory: Path, record_property: Callable[[str, object], None]) -> None:
     print(f"CHAOS_SEED={plan.seed} draws this again")
     checks = run(plan, directory)

@@ -101,6 +101,15 @@ def test_a_verdict_on_what_was_given_back_for_a_dead_process_is_no_result(tmp_pa
     assert len(story.checks(tmp_path).lost) == 1
 
 
+def test_a_result_that_was_left_to_the_journal_explains_one_too(tmp_path: Path) -> None:
+    """The process that adopts the journal hears the verdict, and may have no listener."""
+    story = Story()
+    story.drop("lost", 1)
+    story.drop("verdict", 1)
+    story.lines.append(story._line("given up", 1, 40, lease="a", journaled=True))
+    assert story.checks(tmp_path).problems == []
+
+
 def test_a_killed_process_explains_one_too(tmp_path: Path) -> None:
     story = Story()
     story.drop("lost", 1)

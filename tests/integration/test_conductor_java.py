@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from other_sdks import ROOT, Unavailable, conductor_java
+from other_sdks import ROOT, Unavailable, conductor_java, late_reports_failure
 
 from conductor.coordinator import Coordinator
 
@@ -35,6 +35,8 @@ SCENARIOS = [
     "domains",
     "domains_of_an_annotated_worker",
     "heartbeats",
+    "late_result",
+    "late_result_is_reported_once_s02",
     "logs",
     "logs_of_an_annotated_worker",
     "search",
@@ -80,9 +82,10 @@ def failures(sdk: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -
             text=True,
             timeout=300,
         )
+        late = late_reports_failure(coordinator.url)
     lines = [json.loads(line) for line in program.stdout.splitlines() if line.startswith('{"scenario"')]
     assert lines, f"the scenarios did not run:\n{program.stdout[-2000:]}\n{program.stderr[-3000:]}"
-    return {line["scenario"]: line["failure"] for line in lines}
+    return {line["scenario"]: line["failure"] for line in lines} | {"late_result_is_reported_once_s02": late}
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

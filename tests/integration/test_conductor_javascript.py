@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from other_sdks import Unavailable, conductor_javascript
+from other_sdks import Unavailable, conductor_javascript, late_reports_failure
 
 from conductor.coordinator import Coordinator
 
@@ -22,6 +22,8 @@ SCENARIOS = [
     "task_in_progress",
     "domains",
     "heartbeats",
+    "late_result",
+    "late_result_is_reported_once_s02",
     "logs",
     "search",
     "terminate",
@@ -52,9 +54,10 @@ def failures(sdk: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, s
             text=True,
             timeout=300,
         )
+        late = late_reports_failure(coordinator.url)
     lines = [json.loads(line) for line in program.stdout.splitlines() if line.startswith('{"scenario"')]
     assert lines, f"the scenarios did not run:\n{program.stdout[-2000:]}\n{program.stderr[-3000:]}"
-    return {line["scenario"]: line["failure"] for line in lines}
+    return {line["scenario"]: line["failure"] for line in lines} | {"late_result_is_reported_once_s02": late}
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

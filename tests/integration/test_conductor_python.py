@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from other_sdks import Unavailable, conductor_python
+from other_sdks import Unavailable, conductor_python, late_reports_failure
 
 from conductor.coordinator import Coordinator
 
@@ -27,6 +27,8 @@ SCENARIOS = [
     "domains",
     "heartbeats_of_a_sync_worker",
     "heartbeats_of_an_async_worker",
+    "late_result",
+    "late_result_is_reported_once_s02",
     "logs",
     "search",
     "correlation",
@@ -73,12 +75,13 @@ def failures(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
                 text=True,
                 timeout=500,
             )
+            late = late_reports_failure(coordinator.url)
         finally:
             os.killpg(workers.pid, signal.SIGKILL)
             workers.wait()
     lines = [json.loads(line) for line in client.stdout.splitlines() if line.startswith('{"scenario"')]
     assert lines, f"the scenarios did not run:\n{client.stderr[-3000:]}\n{log.read_text()[-3000:]}"
-    yield {line["scenario"]: line["failure"] for line in lines}
+    yield {line["scenario"]: line["failure"] for line in lines} | {"late_result_is_reported_once_s02": late}
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

@@ -16,7 +16,7 @@ import pytest
 
 from conductor.coordinator import Coordinator
 from conductor.coordinator.errors import ApiError
-from conductor.coordinator.http.room import Room, Share
+from conductor.coordinator.http.memory_budget import MemoryBudget, Reservation
 from conductor.coordinator.store.transaction import Tx
 
 MB = 0x100000
@@ -71,10 +71,10 @@ class TestTokensBeforeBodies:
             assert b"connection: close" in status.lower()
 
 
-class TestRoom:
+class TestBudgets:
     def test_x10_bodies_share_one_bound(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The one that finds no room is answered 503, which a worker tries again; small ones are not held up."""
-        monkeypatch.setattr("conductor.coordinator.http.room.ROOM_TIMEOUT_S", 0.05)
+        monkeypatch.setattr("conductor.coordinator.http.memory_budget.RESERVE_TIMEOUT_S", 0.05)
         head = b"POST /api/workflow HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % (10 * MB)
         with Coordinator() as found, ExitStack() as clients:
             for _ in range(6):
@@ -89,25 +89,27 @@ class TestRoom:
                     pass
                 assert answer.status_code == 400
 
-    async def test_who_waits_gets_what_is_given_back_in_order(self) -> None:
-        room = Room(100 * MB)
-        first, second, third = Share(room), Share(room), Share(room)
+    async def test_waiting_reservations_are_granted_in_order(self) -> None:
+        budget = MemoryBudget(100 * MB, "large requests")
+        first, second, third = Reservation(budget), Reservation(budget), Reservation(budget)
         await first.grow(90 * MB)
         waiting = [asyncio.create_task(second.grow(20 * MB)), asyncio.create_task(third.grow(5 * MB))]
         await asyncio.sleep(0)
         assert (second.size, third.size) == (0, 0)
         first.end()
         await asyncio.gather(*waiting)
-        assert room.free == 75 * MB
+        assert budget.free == 75 * MB
         second.end()
         third.end()
         third.end()
-        assert room.free == 100 * MB
+        assert budget.free == 100 * MB
 
-    async def test_who_gives_up_leaves_the_room_as_it_was(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("conductor.coordinator.http.room.ROOM_TIMEOUT_S", 0)
-        room = Room(MB)
-        held, other, small = Share(room), Share(room), Share(room)
+    async def test_a_reservation_that_gives_up_leaves_the_budget_unchanged(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("conductor.coordinator.http.memory_budget.RESERVE_TIMEOUT_S", 0)
+        budget = MemoryBudget(MB, "large requests")
+        held, other, small = Reservation(budget), Reservation(budget), Reservation(budget)
         await held.grow(MB // 2)
         with pytest.raises(ApiError, match="too many large requests"):
             await other.grow(MB)
@@ -118,7 +120,7 @@ class TestRoom:
         await small.grow(MB // 4)
         held.end()
         small.end()
-        assert room.free == MB
+        assert budget.free == MB
 
 
 @contextmanager
@@ -175,7 +177,7 @@ class TestHealth:
                     assert (answer.status_code, answer.json()["healthy"]) == (503, False)
                     assert "has not answered" in answer.json()["healthResults"][0]["message"]
                 assert found.core is not None
-                assert found.core.store._jobs.qsize() <= 1
+                assert len(found.core.store._pacer) <= 1
             monkeypatch.undo()
             assert api.get("/health").json()["healthy"] is True
 

@@ -452,23 +452,27 @@ class TestSchemaEnforcement:
             ({"allOf": [{"$ref": "#/properties/a"}]}, "refers to itself"),
         ],
     )
-    def test_x02_a_schema_that_cannot_be_used_is_not_registered(
+    def test_x02_a_schema_that_cannot_be_used_is_not_registered_and_elsewhere_a_warning(
         self, api: httpx.Client, schema: dict[str, Any], said: str
     ) -> None:
         named = {"name": "x", "type": "JSON", "data": {"type": "object", "properties": {"a": schema}}}
         task_def = {"name": "a", "inputSchema": named, "enforceSchema": True}
         task = {"name": "a", "taskReferenceName": "r"}
+        refused = api.post("/schema", json=named)
+        assert refused.status_code == 400
+        assert said in refused.json()["validationErrors"][0]["message"]
         for path, body in (
-            ("/schema", named),
             ("/metadata/taskdefs", [task_def]),
             ("/metadata/workflow", {"name": "w", "tasks": [task], "inputSchema": named}),
             ("/metadata/workflow", {"name": "w", "tasks": [{**task, "taskDefinition": task_def}]}),
         ):
-            answer = api.post(path, json=body)
-            assert answer.status_code == 400, path
-            assert said in answer.json()["validationErrors"][0]["message"]
+            answer = api.post(path, params={"overwrite": "true"}, json=body)
+            assert answer.status_code == 200, path
+            assert said in answer.headers["conductor-warning"]
         unused = {"name": "a", "inputSchema": named, "enforceSchema": False}
-        assert api.post("/metadata/taskdefs", json=[unused]).status_code == 200
+        answer = api.post("/metadata/taskdefs", json=[unused])
+        assert answer.status_code == 200
+        assert "conductor-warning" not in answer.headers
 
     def test_a_pattern_that_doubles_elsewhere_is_checked(self, api: httpx.Client) -> None:
         data = {"properties": {"a": {"pattern": "^(a+)+$"}}}

@@ -9,11 +9,16 @@ from typing import Any
 import httpx
 import pytest
 
+from conductor.client.ai.schedule import Schedule, ScheduleInfo
 from conductor.client.configuration.configuration import Configuration
-from conductor.client.http.errors import NotFoundException
+from conductor.client.http.api.metadata_resource_api import MetadataResourceApi
+from conductor.client.http.errors import ApiException, NotFoundException
 from conductor.client.http.models.save_schedule_request import SaveScheduleRequest
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
+from conductor.client.http.models.workflow_def import WorkflowDef
+from conductor.client.http.models.workflow_task import WorkflowTask
 from conductor.client.scheduler_client import SchedulerClient
+from conductor.client.workflow.executor.workflow_executor import WorkflowExecutor
 from conductor.coordinator import Coordinator
 from conductor.testing import FakeClock
 
@@ -186,3 +191,57 @@ def test_the_alarm_of_a_running_coordinator_starts_what_is_due_and_sleeps_until_
         assert api.get(f"/workflow/{run['workflowId']}").json()["status"] == "COMPLETED"
         # Two waits and no more: until the first moment, and until the next one an hour later.
         assert clock.sleeps[-1] == pytest.approx(3600)
+
+
+class TestSchedulesOfOneWorkflow:
+    """What conductor-python's client has for the schedules of an agent (S11)."""
+
+    @pytest.fixture
+    def client(self, api: httpx.Client) -> Iterator[SchedulerClient]:
+        with SchedulerClient(Configuration(server_api_url=str(api.base_url).rstrip("/"))) as found:
+            yield found
+
+    def test_a_list_says_which_schedules_there_are_s11(self, api: httpx.Client, client: SchedulerClient) -> None:
+        saved(api, name="wf-old")
+        saved(api, name="elsewhere", startWorkflowRequest={"name": "other"})
+        client.reconcile("wf", [Schedule("nightly", "0 0 2 * * *", input={"a": 2}, paused=True)])
+        assert {one["name"] for one in api.get("/scheduler/schedules").json()} == {"wf-nightly", "elsewhere"}
+        info = ScheduleInfo.of(client.get_schedule("wf-nightly"))
+        assert (info.name, info.short_name, info.agent) == ("wf-nightly", "nightly", "wf")
+        assert (info.cron, info.input, info.paused, info.timezone) == ("0 0 2 * * *", {"a": 2}, True, "UTC")
+        client.reconcile("wf", None)
+        assert len(api.get("/scheduler/schedules?workflowName=wf").json()) == 1
+        client.reconcile("wf", [])
+        assert [one["name"] for one in api.get("/scheduler/schedules").json()] == ["elsewhere"]
+
+    def test_a_list_that_cannot_be_changes_nothing_s11(self, api: httpx.Client, client: SchedulerClient) -> None:
+        saved(api)
+        with pytest.raises(ValueError, match="listed twice: wf-n"):
+            client.reconcile("wf", [Schedule("n", "0 0 2 * * *"), Schedule("n", "0 0 3 * * *")])
+        with pytest.raises(ApiException):
+            client.reconcile("wf", [Schedule("n", "nonsense")])
+        assert [one["name"] for one in api.get("/scheduler/schedules").json()] == ["s1"]
+        for name, cron in ((" ", "x"), ("n", "")):
+            with pytest.raises(ValueError, match="is empty"):
+                Schedule(name, cron)
+        with pytest.raises(ValueError, match="which is not after"):
+            Schedule("n", "0 0 2 * * *", start_at=5, end_at=5)
+
+    def test_its_workflow_is_started_now_s11(self, api: httpx.Client, client: SchedulerClient) -> None:
+        task = {"name": "wait", "taskReferenceName": "wait", "type": "HUMAN"}
+        api.post("/metadata/workflow", json={"name": "wf", "tasks": [task]}).raise_for_status()
+        saved(api)
+        started = client.run_now(ScheduleInfo.of(client.get_schedule("s1")))
+        found = api.get(f"/workflow/{started}").json()
+        assert (found["workflowName"], found["input"], found["status"]) == ("wf", {"a": 1}, "RUNNING")
+
+
+def test_an_executor_has_the_generated_class_of_definitions_s11(api: httpx.Client) -> None:
+    executor = WorkflowExecutor(Configuration(server_api_url=str(api.base_url).rstrip("/")))
+    assert isinstance(executor.metadata_client, MetadataResourceApi)
+    executor.register_workflow(WorkflowDef(name="wf", tasks=[WorkflowTask(name="a", task_reference_name="a")]))
+    assert executor.metadata_client.get("wf").name == "wf"
+    with pytest.raises(ApiException, match="already exists"):
+        executor.register_workflow(
+            WorkflowDef(name="wf", tasks=[WorkflowTask(name="a", task_reference_name="a")]), overwrite=False
+        )

@@ -109,6 +109,24 @@ class TestATrial:
             ("x__3", {"n": 2}),
         ]
 
+    @pytest.mark.parametrize("kind", ["loop", "sub-workflows"])
+    def test_that_makes_tasks_without_end_is_refused_a12(self, api: httpx.Client, kind: str) -> None:
+        step = {"name": "n", "taskReferenceName": "n", "type": "SET_VARIABLE", "inputParameters": {"a": 1}}
+        loop = {"name": "l", "taskReferenceName": "l", "type": "DO_WHILE", "loopCondition": "true", "loopOver": [step]}
+        subs = [
+            {"name": ref, "taskReferenceName": ref, "type": "SUB_WORKFLOW", "subWorkflowParam": {"name": "tree"}}
+            for ref in ("s1", "s2")
+        ]
+        fork = {"name": "f", "taskReferenceName": "f", "type": "FORK_JOIN", "forkTasks": [[sub] for sub in subs]}
+        join = {"name": "j", "taskReferenceName": "j", "type": "JOIN"}
+        api.post("/metadata/workflow", json={"name": "tree", "tasks": [fork, join]}).raise_for_status()
+        asked = {"name": "tree"}
+        if kind == "loop":
+            asked = {"name": "inline", "workflowDef": {"name": "inline", "tasks": [loop]}}  # type: ignore[dict-item]
+        answer = api.post("/workflow/test", json=asked)
+        assert answer.status_code == 400
+        assert "the test makes more than 1000 tasks" in answer.json()["message"]
+
     def test_takes_the_time_that_its_mocks_say(self, api: httpx.Client) -> None:
         mock = {"output": {}, "queueWaitTime": 2000, "executionTime": 3000}
         (task,) = tried(api, taskRefToMockOutput={"t": [mock]})["tasks"]

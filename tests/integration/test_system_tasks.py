@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from far_server import PATIENCE_S, FarServer
 from hostile.server import Server
 
 from conductor.coordinator import Coordinator
-from conductor.coordinator.limits import MAX_HTTP_ANSWER_BYTES
+from conductor.coordinator.limits import MAX_HTTP_ANSWER_BYTES, WAIT_FOR_SCRIPTS_S
 from conductor.coordinator.system import workers
+from conductor.coordinator.system.script_task import run_script_task
 from conductor.testing.fake_clock import FakeClock
 
 _numbers = itertools.count()
@@ -137,15 +139,54 @@ class TestHttp:
         assert found["status"] == "FAILED"
         assert filled(said) in found["tasks"][0]["reasonForIncompletion"]
 
-    def test_follows_redirects_and_shows_secrets_to_nobody_else(self, api: httpx.Client, far: FarServer) -> None:
+    def test_follows_redirects_and_another_origin_gets_three_headers_only_a11(
+        self, api: httpx.Client, far: FarServer
+    ) -> None:
+        private = dict.fromkeys(
+            ("Authorization", "Cookie", "X-Authorization", "X-Api-Key", "X-Auth-Token", "Host", "Referer"), "s"
+        )
         with FarServer() as other:
             asked = http(
-                f"{far.url}/kept/{other.url}/echo", "POST", body="x", headers={"Authorization": "s", "X-A": "a"}
+                f"{far.url}/kept/{other.url}/kept//echo", "POST", body="x", headers={**private, "User-Agent": "me"}
             )
             body = one(api, asked)["outputData"]["response"]["body"]
-        assert (body["method"], body["body"], body["headers"]["X-A"]) == ("POST", "x", "a")
-        assert "Authorization" not in body["headers"]
-        assert far.call()["headers"]["Authorization"] == "s"
+        assert (body["method"], body["body"]) == ("POST", "x")
+        sent = {name: value for name, value in body["headers"].items() if value in ("s", "me", "application/json")}
+        assert sent == {"Accept": "application/json", "Content-Type": "application/json", "User-Agent": "me"}
+        assert body["headers"]["Host"] == f"127.0.0.1:{other.port}"
+        assert far.call()["headers"].items() >= private.items()
+
+    def test_follows_redirects_and_the_same_origin_gets_all_headers_a11(
+        self, api: httpx.Client, far: FarServer
+    ) -> None:
+        asked = http(f"{far.url}/to//echo", headers={"Authorization": "s", "X-Api-Key": "k"})
+        headers = one(api, asked)["outputData"]["response"]["body"]["headers"]
+        assert (headers["Authorization"], headers["X-Api-Key"]) == ("s", "k")
+
+    @pytest.mark.parametrize(
+        ("charset", "encoding", "text"),
+        [
+            ("punycode", "utf-8", "a-\u00e9"),
+            ("utf-7", "utf-8", "a-\u00e9"),
+            ("idna", "utf-8", "a-\u00e9"),
+            ("nonsense", "latin-1", "a-\ufffd"),
+            ("ISO-8859-1", "latin-1", "a-\u00e9"),
+            ("windows-1252", "cp1252", "a-\u00e9"),
+            ("us-ascii", "latin-1", "a-\ufffd"),
+            ("UTF-16", "utf-16", "a-\u00e9"),
+        ],
+    )
+    def test_knows_a_few_charsets_and_reads_others_as_utf_8_a02(
+        self, api: httpx.Client, far: FarServer, charset: str, encoding: str, text: str
+    ) -> None:
+        found = one(api, http(f"{far.url}/charset/{charset}/{encoding}"))["outputData"]["response"]
+        assert found["body"] == text
+
+    def test_counts_the_headers_of_an_answer_a12(self, api: httpx.Client, far: FarServer) -> None:
+        assert one(api, http(f"{far.url}/headers/5"))["status"] == "COMPLETED"
+        found = one(api, http(f"{far.url}/headers/90"))
+        assert (found["status"], found["outputData"].keys()) == ("FAILED_WITH_TERMINAL_ERROR", {"response"})
+        assert "bytes with its headers, which is more than an HTTP task takes" in found["reasonForIncompletion"]
 
     def test_is_tried_again_as_its_definition_says(self, api: httpx.Client, far: FarServer) -> None:
         api.post("/metadata/taskdefs", json=[{"name": "call", "retryCount": 2, "retryDelaySeconds": 0}])
@@ -307,6 +348,30 @@ class TestScripts:
         assert found["outputData"] == {"error": found["reasonForIncompletion"]}
         assert "cannot be added" in found["reasonForIncompletion"]
 
+    @pytest.mark.parametrize("characters", [512, 64 * 1024, 9 * 1024 * 1024])
+    def test_long_values_come_back_whole_s01(self, api: httpx.Client, characters: int) -> None:
+        text = f"'x'.repeat({characters})"
+        found = one(api, inline(text))
+        assert (found["status"], found["outputData"]["result"]) == ("COMPLETED", "x" * characters)
+        found = one(api, task("LAMBDA", inputParameters={"scriptExpression": f"return [{text}]"}))
+        assert (found["status"], found["outputData"]["result"]) == ("COMPLETED", ["x" * characters])
+
+    def test_a_long_error_is_final_and_says_why_s01(self, api: httpx.Client) -> None:
+        found = one(api, inline("throw new Error('x'.repeat(600))"))
+        assert found["status"] == "FAILED_WITH_TERMINAL_ERROR"
+        assert found["outputData"]["error"] == f"Error evaluating the script `Error: {'x' * 600}` at line 1"
+        found = one(api, task("LAMBDA", inputParameters={"scriptExpression": "throw 'x'.repeat(600)"}))
+        assert found["outputData"]["error"] == f"Error evaluating the script `{'x' * 600}`"
+
+    def test_a_short_script_does_not_wait_for_endless_ones_a12(self, api: httpx.Client) -> None:
+        endless = [start(api, inline("while (true) {}")) for _ in range(60)]
+        short = start(api, inline("1 + 1"))
+        query = start(api, task("JSON_JQ_TRANSFORM", inputParameters={"queryExpression": ".a", "a": 1}))
+        assert ended(api, short)["output"] == {"result": 2}
+        assert ended(api, query)["status"] == "COMPLETED"
+        running = [workflow for workflow in endless if over(api, workflow) is None]
+        assert len(running) > len(endless) // 2, "they take 4 seconds each, the short one did not wait for them"
+
     def test_hostile_ones_end_while_the_server_answers_and_others_run(self, api: httpx.Client) -> None:
         hostile = ["while (true) {}", "new Array(1e9).join()", "var a = []; while (true) a.push(a.concat(a))"]
         workflows = [start(api, inline(script)) for script in hostile]
@@ -352,6 +417,35 @@ class TestConditions:
         found = run(api, switch("(() => { throw new Error('bad'); })()"))
         assert found["status"] == "FAILED"
         assert "Error evaluating the script `Error: bad`" in found["reasonForIncompletion"]
+
+    def test_long_values_and_errors_come_back_whole_s01(self, api: httpx.Client) -> None:
+        case = "x" * 600
+        found = run(api, switch("'x'.repeat(600)") | {"decisionCases": {case: [task("NOOP", "long")]}})
+        assert (found["status"], refs(found)) == ("COMPLETED", ["s", "long"])
+        found = run(api, switch("throw 'x'.repeat(600)"))
+        assert found["tasks"][0]["reasonForIncompletion"].startswith("Error evaluating the script `xxx")
+
+    @pytest.mark.parametrize(
+        ("expression", "case"),
+        [
+            ("'' + $.a * $.a * $.a", "Infinity"),
+            ("'' + (0 - $.a * $.a)", "-Infinity"),
+            ("$.a - $.a", "NaN"),
+            ("9" * 5000 + " > 1 ? 'big' : 'small'", "big"),
+            ("'' + 9007199254740991 * 10", "90071992547409900"),
+            ("[1] == 1 && '0x10' == 16 && 010 == 8", "true"),
+        ],
+    )
+    def test_odd_values_are_those_of_javascript_a08(self, api: httpx.Client, expression: str, case: str) -> None:
+        asking = switch(expression, inputParameters={"a": "${workflow.input.a}"})
+        found = ended(api, start(api, asking, given={"a": int("9" * 1500)}))
+        assert found["tasks"][0]["outputData"]["selectedCase"] == case
+
+    def test_a_text_that_is_too_large_fails(self, api: httpx.Client) -> None:
+        asking = switch("$.a + $.a + $.a", inputParameters={"a": "${workflow.input.a}"})
+        found = ended(api, start(api, asking, given={"a": "x" * 5_000_000}))
+        assert found["status"] == "FAILED"
+        assert "has more than 10485760 bytes" in found["reasonForIncompletion"]
 
     def test_optional_switch_that_fails(self, api: httpx.Client) -> None:
         found = run(api, switch("nope()", optional=True), task("NOOP", "end"))
@@ -490,7 +584,7 @@ class TestEventsAndStarts:
             "workflowVersion": 1,
             "workflowInstanceId": workflow["workflowId"],
             "correlationId": None,
-            "taskToDomain": None,
+            "taskToDomain": {},
         }
         assert published == [(event, done["outputData"])]
 
@@ -604,3 +698,63 @@ class TestRestarts:
             assert found.workers.scripts.pids == []
             run(api, inline("1"))
             assert len(found.workers.scripts.pids) == 1
+
+
+class TestAnswersWithScripts:
+    """What Conductor decides before it answers is in the answer (S04). On a clock that stands still no wait is over."""
+
+    @pytest.fixture
+    def clock(self) -> FakeClock:
+        return FakeClock()
+
+    @pytest.fixture
+    def api(self, clock: FakeClock) -> Iterator[httpx.Client]:
+        with Coordinator(clock=clock) as found, httpx.Client(base_url=found.url, timeout=PATIENCE_S) as client:
+            yield client
+
+    def test_a_workflow_of_scripts_has_ended_when_its_start_is_answered_s04(self, api: httpx.Client) -> None:
+        query = task("JSON_JQ_TRANSFORM", "q", inputParameters={"queryExpression": ".a", "a": "${i.output.result}"})
+        found = api.get(f"/workflow/{start(api, inline('1 + 1', 'i'), query)}").json()
+        assert (found["status"], found["output"]["result"]) == ("COMPLETED", 2)
+
+    def test_a_synchronous_update_shows_the_scripts_behind_it_s04(self, api: httpx.Client) -> None:
+        condition = "(function () { return $.n > 1 ? 'many' : 'few'; })()"
+        choice = task(
+            "SWITCH",
+            "s",
+            evaluatorType="javascript",
+            expression=condition,
+            inputParameters={"n": "${a.output.n}"},
+            decisionCases={"many": [inline("$.n * 2", "twice", n="${a.output.n}")]},
+        )
+        again = "(function () { return $.l.iteration < 3; })()"
+        rounds = task("DO_WHILE", "l", loopCondition=again, loopOver=[inline("1", "i")])
+        workflow = start(api, task("HUMAN", "a"), choice, rounds, task("HUMAN", "b"))
+        found = api.post(f"/tasks/{workflow}/a/COMPLETED/sync", json={"n": 2}).json()
+        shown = [(one["referenceTaskName"], one["status"]) for one in found["tasks"]]
+        done = ["a", "s", "twice", "l", "i__1", "i__2", "i__3"]
+        assert shown == [*((ref, "COMPLETED") for ref in done), ("b", "IN_PROGRESS")]
+
+    def test_a_script_that_takes_long_is_waited_for_half_a_second_s04(
+        self, api: httpx.Client, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        running, may_end = threading.Event(), threading.Event()
+
+        def slow(*args: Any) -> Any:
+            running.set()
+            assert may_end.wait(PATIENCE_S)
+            return run(*args)
+
+        run = run_script_task
+        monkeypatch.setattr(workers, "run_script_task", slow)
+        with ThreadPoolExecutor(1) as beside:
+            answer = beside.submit(start, api, inline("1 + 1", "i"))
+            assert running.wait(PATIENCE_S)
+            assert not answer.done()
+            while not answer.done():
+                clock.advance(WAIT_FOR_SCRIPTS_S)
+                threading.Event().wait(0.02)
+            workflow = answer.result()
+        assert api.get(f"/workflow/{workflow}").json()["status"] == "RUNNING"
+        may_end.set()
+        assert ended(api, workflow)["status"] == "COMPLETED"

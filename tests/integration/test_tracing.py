@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,24 +16,24 @@ import httpx
 import pytest
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.sdk.trace import Tracer as SdkTracer
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio
 from opentelemetry.trace import SpanKind
 
 from conductor import tracing
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
+from conductor.client.automator.task_trace import start_task_trace
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.telemetry.metrics_collector import MetricsCollector
 from conductor.client.telemetry.metrics_hub import MetricsHub
 from conductor.client.worker.worker import Worker
 from conductor.coordinator import Coordinator
-from conductor.spans import LiveSpan, SpanMaker
 from conductor.testing import ConductorStub
 
 PROGRAM = Path(__file__).with_name("traced_program.py")
@@ -63,9 +61,9 @@ class Collector:
 
     def __init__(self) -> None:
         self.spans: list[dict[str, Any]] = []
-        #: The headers of each request for spans.
-        self.headers: list[Message] = []
-        #: Until it is set, nobody gets an answer.
+        #: How many requests brought spans.
+        self.requests = 0
+        #: Requests are answered while it is set.
         self.answers = threading.Event()
         self.answers.set()
         #: The latest of each metric.
@@ -75,11 +73,9 @@ class Collector:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                if self.headers["Content-Encoding"] == "gzip":
-                    body = gzip.decompress(body)
                 assert collector.answers.wait(60)
                 if self.path == "/v1/traces":
-                    collector.headers.append(self.headers)
+                    collector.requests += 1
                     collector.take(ExportTraceServiceRequest.FromString(body))
                 if self.path == "/v1/metrics":
                     collector.take_metrics(ExportMetricsServiceRequest.FromString(body))
@@ -156,7 +152,7 @@ def check(spans: list[dict[str, Any]], workflow_id: str) -> None:
     # The coordinator's own: each request that changes something, and below it what was decided and committed.
     requests = {span["span"]: span["name"] for span in ours if span["name"].startswith("POST ")}
     commits = [requests[span["parent"]] for span in found["decide and commit"]]
-    assert sorted(commits) == ["POST /api/tasks", "POST /api/tasks", "POST /api/tasks", "POST /api/workflow"]
+    assert sorted(commits) == ["POST /api/tasks/reports"] * 3 + ["POST /api/workflow"]
 
 
 def test_one_trace_through_def_async_def_a_sub_workflow_and_a_process(tmp_path: Path) -> None:
@@ -166,8 +162,8 @@ def test_one_trace_through_def_async_def_a_sub_workflow_and_a_process(tmp_path: 
     assert apart["pid"] == done["outputs"]["apart"]["pid"] != done["pid"]
 
 
-def test_of_what_is_not_sampled_there_is_no_span_of_anybody(tmp_path: Path) -> None:
-    """Neither ours nor the functions' own, at the worker and at the coordinator: each would keep what has no parent."""
+def test_a_workflow_that_is_not_sampled_has_no_spans(tmp_path: Path) -> None:
+    """Worker, functions and coordinator would each keep a span without a parent."""
     (tmp_path / "spans.jsonl").touch()
     done = run("memory", str(tmp_path / "spans.jsonl"), TRACEPARENT.removesuffix("01") + "00")
     assert done["outputs"]["apart"]["pid"]
@@ -179,84 +175,43 @@ def test_the_same_over_otlp_set_up_by_variables_alone(collector: Collector) -> N
     check(collector.spans, done["workflow"])
 
 
-class Sending:
-    """A program's own provider, which sends what it has where the collector is when it is flushed."""
-
-    def __init__(self, collector: Collector) -> None:
-        exporter = OTLPSpanExporter(
-            f"{collector.url}/v1/traces", headers={"x-key": "secret"}, compression=Compression.Gzip
-        )
-        self.provider = TracerProvider(shutdown_on_exit=False)
-        # Its thread is woken by a full batch, and else not within this test.
-        self.provider.add_span_processor(
-            BatchSpanProcessor(exporter, max_queue_size=16, max_export_batch_size=16, schedule_delay_millis=1e8)
-        )
-        self.sdk = self.provider.get_tracer("shop")
-        assert isinstance(self.sdk, SdkTracer)
-        self.maker = SpanMaker(self.sdk, tracing.NAME)
-
-    def task(self, name: str) -> LiveSpan:
-        span = self.maker.start(name, Context(), {"conductor.task.id": name}, SpanKind.CONSUMER, 5)
-        assert isinstance(span, LiveSpan)
-        return span
-
-
-@pytest.fixture
-def sending(collector: Collector) -> Iterator[Sending]:
-    found = Sending(collector)
-    yield found
-    collector.answers.set()
-    found.provider.shutdown()
-
-
-def test_a_programs_own_exporter_sends_all_in_one_request(collector: Collector, sending: Sending) -> None:
-    """Ours, one of ours that needs the exporter's encoder, and the program's own below them."""
-    usual, failed = sending.task("usual"), sending.task("failed")
-    with sending.sdk.start_as_current_span("own", trace.set_span_in_context(usual)):
-        pass
-    failed.record_exception(LookupError("no such order"))
-    for span in (usual, failed):
-        span.end()
-    sending.provider.force_flush()
-    (headers,) = collector.headers
-    assert (headers["x-key"], headers["Content-Encoding"]) == ("secret", "gzip")
-    assert headers["Content-Type"] == "application/x-protobuf"
-    found = {span["name"]: span for span in collector.spans}
-    assert sorted(found) == ["failed", "own", "usual"]
-    assert found["own"]["parent"] == found["usual"]["span"] == f"{usual.span_id:016x}"
-    assert found["own"]["trace"] == found["usual"]["trace"] == f"{usual.trace_id:032x}"
-    assert found["failed"]["attributes"] == {"conductor.task.id": "failed"}
-
-
-def test_a_collector_that_does_not_answer_blocks_no_task(collector: Collector, sending: Sending) -> None:
+def test_a_collector_that_does_not_answer_blocks_no_task(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter = OTLPSpanExporter(f"{collector.url}/v1/traces")
+    provider = TracerProvider(shutdown_on_exit=False)
+    # The processor's thread is woken by a full batch, and otherwise not within this test.
+    provider.add_span_processor(
+        BatchSpanProcessor(exporter, max_queue_size=16, max_export_batch_size=16, schedule_delay_millis=1e8)
+    )
+    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+    tracer = tracing.Tracer()
     collector.answers.clear()
-    for number in range(100):
-        sending.task(str(number)).end()
-    collector.answers.set()
-    sending.provider.force_flush()
-    # One batch was on its way, or none yet; of the others, as many as there is room for.
+    try:
+        for number in range(100):
+            assert start_task_trace(tracer, ("work", str(number), "worker", "flow"), TRACEPARENT, 0) is not None
+    finally:
+        collector.answers.set()
+        provider.shutdown()
+    # At most one batch was being sent; of the other spans, the queue holds 16.
     assert 16 <= len(collector.spans) < 100
 
 
-@pytest.mark.parametrize(("batch", "requests"), [(None, 1), ("400", 3)], ids=["ours", "by a variable"])
-def test_our_own_set_up_sends_many_at_once(
-    collector: Collector, monkeypatch: pytest.MonkeyPatch, batch: str | None, requests: int
+def test_the_variables_of_opentelemetry_set_the_size_of_a_batch(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100000000")
-    if batch is not None:
-        monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", batch)
-    made: list[TracerProvider] = []
+    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "400")
+    providers: list[TracerProvider] = []
     monkeypatch.setattr(trace, "get_tracer_provider", trace.ProxyTracerProvider)
-    monkeypatch.setattr(trace, "set_tracer_provider", made.append)
+    monkeypatch.setattr(trace, "set_tracer_provider", providers.append)
     tracing.set_up(tracing.AUTO)
-    (provider,) = made
+    (provider,) = providers
     tracer = provider.get_tracer("shop")
     for number in range(1200):
         tracer.start_span(str(number), Context()).end()
     provider.shutdown()
     assert len(collector.spans) == 1200
-    assert len(collector.headers) == requests
+    assert collector.requests == 3
 
 
 def test_the_coordinator_carries_a_trace_although_it_does_not_trace() -> None:
@@ -271,8 +226,35 @@ def test_the_coordinator_carries_a_trace_although_it_does_not_trace() -> None:
     assert "traceparent" not in shown
 
 
-@pytest.mark.parametrize("carried_too", [None, TRACEPARENT], ids=["plain server", "coordinator with the same mapping"])
-async def test_no_function_sees_what_a_plain_server_carries_in_the_input(
+@pytest.mark.parametrize("ratio", [0.0, 1.0])
+def test_the_request_that_starts_a_workflow_decides_about_sampling_for_all_its_tasks(
+    monkeypatch: pytest.MonkeyPatch, ratio: float
+) -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(sampler=ParentBasedTraceIdRatio(ratio))
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+    monkeypatch.setattr(tracing, "tracer", tracing.Tracer())
+    flow = {"name": "flow", "tasks": [{"name": "work", "taskReferenceName": "work"}]}
+    with Coordinator() as coordinator, httpx.Client(base_url=coordinator.url) as api:
+        for _ in range(2):  # on one connection, where the first span must not stay current
+            assert api.post("/workflow", json={"name": "flow", "workflowDef": flow}).status_code == 200
+        tasks = api.get("/tasks/poll/batch/work", params={"count": 2, "timeout": 0}).json()
+    traceparents = {task["traceparent"] for task in tasks}
+    assert len({traceparent[3:35] for traceparent in traceparents}) == 2
+    assert {int(traceparent[-2:], 16) & 1 for traceparent in traceparents} == {int(ratio)}
+    finished = sorted(exporter.get_finished_spans(), key=lambda span: span.name)
+    names = ["POST /api/workflow", "POST /api/workflow", "decide and commit", "decide and commit"]
+    assert [span.name for span in finished] == (names if ratio else [])
+    for span in finished[:2]:
+        assert span.kind is SpanKind.SERVER
+        assert dict(span.attributes or {}) == {"http.request.method": "POST", "http.route": "/api/workflow"}
+
+
+@pytest.mark.parametrize(
+    "carried_too", [None, TRACEPARENT], ids=["Conductor server", "coordinator with the same mapping"]
+)
+async def test_no_function_sees_the_traceparent_in_its_input(
     conductor_stub: ConductorStub, carried_too: str | None
 ) -> None:
     conductor_stub.add_task("job", {"a": 1, "_traceparent": TRACEPARENT}, traceparent=carried_too)

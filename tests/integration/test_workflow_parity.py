@@ -33,7 +33,7 @@ EXCEPTIONS = {
 }
 
 
-#: Clients of theirs, each with its class and that class under its Orkes name; what is not here, and why.
+#: Clients of theirs, each with its class and that class under its Orkes name.
 CLIENTS = {
     "orkes_clients": ["OrkesClients"],
     "workflow_client": ["WorkflowClient", "orkes.orkes_workflow_client.OrkesWorkflowClient"],
@@ -46,10 +46,6 @@ CLIENTS = {
     "authorization_client": ["AuthorizationClient", "orkes.orkes_authorization_client.OrkesAuthorizationClient"],
     "integration_client": ["IntegrationClient", "orkes.orkes_integration_client.OrkesIntegrationClient"],
     "prompt_client": ["PromptClient", "orkes.orkes_prompt_client.OrkesPromptClient"],
-}
-CLIENT_EXCEPTIONS = {
-    "reconcile": "takes schedules of agents (conductor.ai), which are not here",
-    "run_now": "takes schedules of agents (conductor.ai), which are not here",
 }
 #: Models that are not here.
 MODEL_EXCEPTIONS = {
@@ -143,11 +139,7 @@ class TestClients:
             for name in names
         ]
         all_of_theirs = output_of(python, "public_names.py", "conductor.client")
-        theirs = {
-            name: parameters
-            for name, parameters in all_of_theirs.items()
-            if name.rpartition(".")[0] in classes and name.rpartition(".")[2] not in CLIENT_EXCEPTIONS
-        }
+        theirs = {name: parameters for name, parameters in all_of_theirs.items() if name.rpartition(".")[0] in classes}
         assert len(theirs) > 250
         ours = output_of(sys.executable, "public_names.py", "conductor.client", *sorted(theirs))
         different = {

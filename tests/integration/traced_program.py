@@ -1,7 +1,7 @@
 """A program whose trace goes through a workflow: it starts one inside a span, and runs its workers in three ways.
 
 `python traced_program.py memory <file> [traceparent]` keeps its spans in memory, those of its worker process in the
-file; it prints all. With a traceparent, it is itself called inside of that span. `python traced_program.py otlp` sends
+file; it prints all. With a traceparent, it is itself called inside that span. `python traced_program.py otlp` sends
 its spans where OTEL_EXPORTER_OTLP_ENDPOINT says.
 """
 
@@ -50,7 +50,7 @@ FLOW = {
 
 
 def own_span(name: str) -> None:
-    """A span of the user's own, inside of a task."""
+    """Start a span of the user's own, inside a task."""
     with trace.get_tracer("shop").start_as_current_span(f"own {name}"):
         pass
 
@@ -116,7 +116,7 @@ async def run(url: str) -> tuple[str, dict[str, Any]]:
     with TaskHandler(workers("apart"), configuration) as processes:
         processes.start_processes()
         async with TaskHandlerAsyncIO(workers("plain", "waiting"), configuration):
-            caller = tracing.Tracer().parent(sys.argv[3]) if len(sys.argv) > 3 else None
+            caller = tracing.Tracer().read_parent(sys.argv[3]) if len(sys.argv) > 3 else None
             with trace.get_tracer("shop").start_as_current_span("order", caller):
                 started = await asyncio.to_thread(start, clients)
             workflow = clients.get_workflow_client()

@@ -1,4 +1,4 @@
-"""The benchmarks compute what they say: ratios round by round, limits, progress that no thread and no process loses."""
+"""The benchmarks compute what they say: ratios round by round, progress that no thread and no process loses."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks import _asked
-from benchmarks._figures import Asked, Figures, asked_table
+from benchmarks import _publish, starts, throughput
+from benchmarks._figures import Figures
 from benchmarks._processes import PROGRAMS, executed
+from benchmarks._rivals import DRAMATIQ, OURS, ours
 
 COUNTS = """
 import os, threading, progress
@@ -28,23 +29,37 @@ os.wait()
 
 def test_a_ratio_is_taken_round_by_round() -> None:
     figures = Figures()
-    for ours, theirs in ((10, 5), (100, 50), (3, 1)):  # the machine was busy in the first round and in the last
-        figures.add("part", "rate", "ours", ours, "1/s", base="theirs")
+    for mine, theirs in ((10, 5), (100, 50), (3, 1)):  # the machine was busy in the first round and in the last
+        figures.add("part", "rate", "ours", mine, "1/s", base="theirs")
         figures.add("part", "rate", "theirs", theirs, "1/s", base="theirs")
     assert figures.ratio("part", "rate", "ours", "theirs") == 2
     assert "3.00 – 100" in figures.table()
     assert "2.00 × theirs" in figures.table()
 
 
-def test_a_limit_is_reached_missed_or_not_measured() -> None:
-    verdicts = [Asked("x", 2, True, 3), Asked("x", 2, False, 3), Asked("x", 2, True, None)]
-    assert [one.verdict for one in verdicts] == ["yes", "no", "not measured"]
+def test_both_modes_of_a_worker_are_measured() -> None:
+    found = {one.name: one.options["CONDUCTOR_WORKER_ALL_PREFETCH"] for one in ours()}
+    assert list(found) == list(OURS)
+    assert all(name.endswith(f"prefetch={count}") for name, count in found.items())
 
 
-def test_a_run_that_measured_nothing_reaches_nothing() -> None:
-    asked = _asked.asked(Figures())
-    assert {one.verdict for one in asked} == {"not measured"}
-    assert len(asked_table(asked).splitlines()) == len(asked) + 1
+def test_a_report_is_the_facts_and_the_table() -> None:
+    figures = Figures()
+    figures.add(throughput.PART, throughput.RATE, OURS[0], 10, "1/s", base=OURS[0])
+    assert _publish.report({"rounds": 5}, figures) == f"rounds: 5\n\n{figures.table()}\n"
+
+
+def test_the_front_page_shows_both_modes_and_bulk_starts_beside_the_others() -> None:
+    figures = Figures()
+    for who, rate in ((OURS[0], 10), (OURS[1], 20), (DRAMATIQ, 5)):
+        figures.add(throughput.PART, throughput.RATE, who, rate, "1/s", base=DRAMATIQ)
+    for who, rate in ((starts.BULK, 12_000), (DRAMATIQ, 4000)):
+        figures.add(starts.PART, starts.RATE, who, rate, "1/s", base=DRAMATIQ)
+    facts = {"date": "d", "machine": "m", "system": "s", "rounds": 5, "command": "make bench", "load before": 0}
+    short = _publish._short(facts, figures)
+    assert f"| {OURS[0]} | 10.0 (2.00 ×) |" in short
+    assert f"| {OURS[1]} | 20.0 (4.00 ×) |" in short
+    assert f"| {starts.BULK} | 12,000 (3.00 ×) |" in short
 
 
 def test_no_call_is_lost_between_threads_and_processes(tmp_path: Path) -> None:

@@ -44,9 +44,11 @@ AT_THE_COORDINATOR = {
     "whole task, batches of 50": Cost(statements=9.02, commits=1.04, callbacks=5.2, blocks=30),
     "whole task, batches of 10": Cost(statements=9.1, commits=1.2, callbacks=6, blocks=30),
 }
+#: A worker holds no more tasks than it has slots: the tasks that come with an answer are written together, and few come
+#: with each answer where there are few slots.
 AT_THE_WORKER = {
     "async def, 50 at once": Cost(requests=0.04, writes=0.06, callbacks=2.4, blocks=20),
-    "def, 10 at once": Cost(requests=0.12, writes=0.18, callbacks=4.2, blocks=25),
+    "def, 10 at once": Cost(requests=0.2, writes=0.4, callbacks=4.2, blocks=25),
 }
 
 

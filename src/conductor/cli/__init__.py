@@ -5,7 +5,8 @@
 - `serve`, `run`, `dev`, `init`, `exec`, `workers`, `demo`, `doctor`, `top`, `tail`, `queues`, `backup`, `purge`: one
   command each.
 - `workflow`, `task`, `schedule`: one group of commands each. The first is in `executions` (look, start, wait),
-  `actions` (change their course) and `definitions` (from code to a server).
+  `start_many` (one workflow per line of a file), `actions` (change their course) and `definitions` (from code to a
+  server).
 - `execution`: one workflow as a server tells of it, whichever server that is.
 - `recent`: the newest workflows of a server.
 - `graph`: a workflow as lines of text.

@@ -9,9 +9,13 @@ import typer
 
 from conductor.cli.console import say
 from conductor.cli.serve import default_database
-from conductor.cli.support import UserError, coordinator_class
+from conductor.cli.support import UserError, coordinator_class, examples
 
 
+@examples(
+    "backup copy.db --database coordinator.db",
+    "backup /var/backups/conductor/coordinator.db --database /var/lib/conductor/coordinator.db --keep 7",
+)
 def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The copy to make.", show_default=False)],
     database: Annotated[
@@ -21,15 +25,27 @@ def backup(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Keep N copies: FILE is the newest, FILE.1 the one before it, and so on.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Copy the coordinator's database, while it runs or not: all that was answered before is in the copy."""
+    """Copy the coordinator's database, while it runs or not: all that was answered before is in the copy.
+
+    The copy is verified before it replaces an older one. The status is 2 if the database is damaged.
+    """
     coordinator_class()  # says which extra is missing
     from conductor.coordinator.store.backup import back_up
     from conductor.coordinator.store.file import StoreRefused
 
     source = database or default_database()
     try:
-        size = back_up(source, file, replace=force)
+        size = back_up(source, file, replace=force, keep=keep)
     except StoreRefused as error:
         raise UserError(error) from None
-    say(f"Copied {source} to {file.absolute()}: {size} bytes. It can be served with --database.")
+    say(f"Copied {source} to {file.absolute()}: {size} bytes, verified. Serve it with --database.")

@@ -15,16 +15,21 @@ from pathlib import Path
 from conductor.cli.finding import Finding, well, worth_a_look
 from conductor.cli.server import PROBE
 from conductor.cli.support import conflict
-from conductor.client.automator.journal import AdoptedFile
+from conductor.client.automator.deaths import read_records
+from conductor.client.automator.journal import MAX_FILE_SHARE, AdoptedFile
 from conductor.client.telemetry.metrics_directory import MetricsDirectory, MetricsDirectoryError
 from conductor.client.worker.worker_config import ResolvedConfig, unknown_variables
+from conductor.clock import SYSTEM_CLOCK
 from conductor.machine import state_directory
 from conductor.version import __version__
+from conductor.waiting import span
 
 #: A package of each extra.
 EXTRAS = {"metrics": "prometheus_client", "server": "httptools", "cli": "typer", "watch": "watchfiles"}
 #: Less room than this on a disk is a fault.
 MIN_FREE_BYTES = 200 << 20
+#: At most this many tasks that have ended their process are listed.
+MAX_LISTED_DEATHS = 10
 #: A journal that has taken this share of what it may take is nearly full.
 FULL_SHARE = 0.9
 _ONE_WORKERS_OWN = re.compile(r"\S+ \S+ conductor[._]worker", re.IGNORECASE)
@@ -99,7 +104,8 @@ def journal(options: ResolvedConfig) -> Iterator[Finding]:
         return
     yield well(f"the result journal can be written to {directory}")
     yield from journal_room(directory, options.journal_max_bytes)
-    yield from results_waiting(directory)
+    yield from results_waiting(directory, options.journal_max_bytes)
+    yield from deadly_tasks(directory)
 
 
 def journal_room(directory: Path, max_bytes: int) -> Iterator[Finding]:
@@ -122,10 +128,18 @@ def journal_room(directory: Path, max_bytes: int) -> Iterator[Finding]:
             )
 
 
-def results_waiting(directory: Path) -> Iterator[Finding]:
+def results_waiting(directory: Path, max_bytes: int) -> Iterator[Finding]:
     """Results and tasks of processes that are no more: the next worker for the same server takes care of them."""
+    for path in sorted(directory.glob("*.journal.too-large")):
+        yield worth_a_look(
+            "journal-set-aside",
+            f"{path} has {path.stat().st_size} bytes and was set aside: results in it are not sent",
+            "Allow more with CONDUCTOR_WORKER_JOURNAL_MAX_BYTES and give it its name back, or remove it.",
+        )
     for path in sorted(directory.glob("*.journal")):
-        found = AdoptedFile.take(path)
+        if path.stat().st_size > MAX_FILE_SHARE * max_bytes:
+            continue  # the next worker sets it aside
+        found = AdoptedFile.take(path, MAX_FILE_SHARE * max_bytes)
         if found is None:
             continue  # somebody is at work with it, which is as it should be
         results, tasks = len(found.entries), len(found.in_hand)
@@ -136,6 +150,30 @@ def results_waiting(directory: Path) -> Iterator[Finding]:
                 f"{results} results and {tasks} unfinished tasks of a worker that has died wait in {path}",
                 "Start a worker here for the server they are meant for: it delivers them and gives the tasks back.",
             )
+
+
+def deadly_tasks(directory: Path) -> Iterator[Finding]:
+    """Tasks during whose execution a worker process here has died."""
+    now_ms = SYSTEM_CLOCK.wall_ms()
+    found = sorted(read_records(directory), key=lambda record: -record.at_ms)
+    culprits = [record for record in found if record.deaths]
+    for record in culprits[:MAX_LISTED_DEATHS]:
+        times = "once" if record.deaths == 1 else f"{record.deaths} times"
+        yield worth_a_look(
+            "task-kills-process",
+            f"task {record.task_id} of {record.task_type} has ended its worker process {times}, last "
+            f"{span(now_ms - record.at_ms)} ago: {record.cause}",
+            "See the worker's log for what its function did, and the kernel's log if memory ran out. "
+            "poison_limit says after how many deaths a task is not retried.",
+        )
+    suspects = [record for record in found if not record.deaths]
+    if suspects:
+        yield worth_a_look(
+            "worker-process-died",
+            f"{len(suspects)} tasks were executing when a worker process died, last "
+            f"{span(now_ms - suspects[0].at_ms)} ago: {suspects[0].cause}. Each runs alone until its function returns",
+            "If the process dies again, the task that ends it is named.",
+        )
 
 
 def metrics_directory() -> Iterator[Finding]:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 END_S = 5.0
 #: Saves that come this close together are one: editors write a file in several steps.
 TOGETHER_MS = 50
+#: An import that is still going on this long after the next save is given up: newer code waits.
+LONG_IMPORT_S = 2.0
 
 
 @with_worker_options
@@ -52,6 +54,9 @@ def dev(
             show_default=False,
         ),
     ] = None,
+    import_timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds after which an import of the modules is given up.")
+    ] = 60.0,
     show_traceback: Traceback = False,
     **options: Any,
 ) -> int:
@@ -79,7 +84,13 @@ def dev(
             os.environ.setdefault("CONDUCTOR_WORKER_JOURNAL_DIR", str(Path(directory) / "journal"))
         where = "a temporary database" if database is None else f"database {database}"
         say(f"Coordinator at {coordinator.url}, {where}. The page: {coordinator.url.removesuffix('api')}")
-        reloading = Reloading(Path(directory) / "terminal", coordinator.url, modules, show_traceback=show_traceback)
+        reloading = Reloading(
+            Path(directory) / "terminal",
+            coordinator.url,
+            modules,
+            show_traceback=show_traceback,
+            import_limit_s=import_timeout,
+        )
         asyncio.run(_until_told(reloading, watched, Configuration(coordinator.url)))
         say("Stopped.")
     return 0
@@ -153,12 +164,16 @@ async def _load_whenever_saved(reloading: Reloading, watched: list[Path]) -> Non
     # Watching begins first: what is saved while the workers are loaded is not missed.
     changes = watchfiles.awatch(*watched, watch_filter=watchfiles.PythonFilter(), step=TOGETHER_MS)
     try:
-        next_save = asyncio.ensure_future(anext(changes))
-        await reloading.load()
+        why = None
         while True:
-            names = [path for _, path in await next_save]
             next_save = asyncio.ensure_future(anext(changes))
-            await reloading.load(shown(saved(names)))
+            loading = asyncio.ensure_future(reloading.load(why))
+            await asyncio.wait({loading, next_save}, return_when=asyncio.FIRST_COMPLETED)
+            # Newer code has been saved, or nothing is loading any more. A long import of older code is given up.
+            if not (await asyncio.wait({loading}, timeout=LONG_IMPORT_S))[0]:
+                reloading.give_up_import()
+            await loading
+            why = shown(saved([path for _, path in await next_save]))
     except OSError as error:
         raise UserError(f"the files in {watched[0]} cannot be watched: {error}") from None
 

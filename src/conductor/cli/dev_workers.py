@@ -7,10 +7,14 @@ to, and ends when it has been relieved and nothing is in hand.
 from __future__ import annotations
 
 import asyncio
+import os
+import select
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from conductor.cli import BAD_INPUT
 from conductor.cli.breakpoints import one_at_a_time
@@ -53,6 +57,7 @@ def main(arguments: Sequence[str]) -> int:
             one_at_a_time(lock)
             # Bytecode knows its source by size and second: what is saved twice in one would be taken for the first.
             sys.dont_write_bytecode = True
+            threading.Thread(target=_end_with_parent, args=(told.dup(),), daemon=True).start()
             workers = find_workers(modules, show_traceback=show_traceback == "1")
             workflows = workflows_in([module_named(module) for module in modules])
             run_on_loop(_work(told, workers, workflows, configuration))
@@ -65,6 +70,16 @@ def main(arguments: Sequence[str]) -> int:
 def _told_to_load(told: socket.socket) -> bool:
     order = f"{LOAD}\n".encode()
     return told.recv(len(order), socket.MSG_WAITALL) == order
+
+
+def _end_with_parent(told: socket.socket) -> None:
+    """End this process if the program that started it dies before it says GO: an import may take for ever."""
+    watch = select.poll()
+    watch.register(told, select.POLLIN)
+    watch.poll()
+    with told, suppress(BlockingIOError):  # the main thread has read the order already
+        if not told.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+            os._exit(1)
 
 
 async def _work(

@@ -16,6 +16,7 @@ from conductor.cli.execution import Execution, plain, read_execution
 from conductor.cli.graph import Line, draw, print_block, sign
 from conductor.cli.moments import TAKES, ago, moment, moment_of, now_ms
 from conductor.cli.recent import Asked, Entry, Found, find_recent
+from conductor.cli.start_many import read_requests, start_many
 from conductor.cli.support import AsJson, Url, UserError, ask, examples, json_object
 from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
@@ -181,6 +182,7 @@ def _heading(found: Execution) -> list[Line]:
 @examples(
     """workflow start order_flow --input '{"orderId": 7}' --correlation-id order-7""",
     "workflow start order_flow --version 3 --input @order.json --wait",
+    "workflow start order_flow --input-file orders.jsonl --idempotency-field orderId",
 )
 def start(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The workflow to start.", show_default=False)],
@@ -188,6 +190,24 @@ def start(
         str,
         typer.Option("--input", metavar="JSON", help="Its input: a JSON object, @file, or @- for the standard input."),
     ] = "{}",
+    input_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Start one workflow per line of this file; each line is an input, a JSON object. - is the standard "
+            "input.",
+            show_default=False,
+        ),
+    ] = None,
+    idempotency_field: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD",
+            help="With --input-file: the field of each input whose value is the idempotency key. The command can then "
+            "be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     version: Annotated[
         int | None, typer.Option("--version", help="The version; the latest without it.", show_default=False)
     ] = None,
@@ -199,7 +219,14 @@ def start(
     url: Url = None,
     as_json: AsJson = False,
 ) -> int:
-    """Start a workflow and print its id."""
+    """Start a workflow and print its id; with --input-file one workflow per line, and the ids in the same order."""
+    if input_file is not None:
+        if given != "{}" or wait_ or timeout is not None:
+            raise UserError("--input-file goes without --input, --wait and --timeout")
+        requests = read_requests(input_file, name, version, correlation_id, idempotency_field)
+        return start_many(requests, url, as_json=as_json)
+    if idempotency_field is not None:
+        raise UserError("--idempotency-field is for --input-file")
     asked = StartWorkflowRequest(
         name=name, version=version, correlation_id=correlation_id, input=json_object(given, "--input")
     )

@@ -58,10 +58,18 @@ class WorkerProcess:
             theirs.close()
         return cls(process, *await asyncio.open_unix_connection(sock=ours))
 
-    async def loaded(self) -> list[str] | None:
-        """Import the code as it is now: the task types it has workers for. None: it could not be imported."""
+    async def loaded(self, limit_s: float) -> list[str] | None:
+        """Import the code as it is now, and return the task types of its workers. None: it could not be imported.
+
+        An import that takes longer than `limit_s` is ended.
+        """
         self._tell(LOAD)
-        return await self._word(LOADED)
+        loaded = self._word(LOADED)
+        await asyncio.wait({loaded}, timeout=limit_s)
+        if not loaded.done():
+            say(f"The import has not ended after {limit_s:g} s, and is given up (--import-timeout).")
+            self.kill()
+        return await loaded
 
     async def ready(self) -> bool:
         """Wait until every worker has polled. False: it ended before."""
@@ -122,12 +130,17 @@ class WorkerProcess:
 class Reloading:
     """Keeps the workers of the newest code that can be imported at work."""
 
-    def __init__(self, terminal: Path, url: str, modules: Sequence[str], *, show_traceback: bool) -> None:
+    def __init__(
+        self, terminal: Path, url: str, modules: Sequence[str], *, show_traceback: bool, import_limit_s: float
+    ) -> None:
         #: The file whose lock is the right to talk to the user.
         self._terminal = terminal
         self._url = url
         self._modules = list(modules)
         self._show_traceback = show_traceback
+        self._import_limit_s = import_limit_s
+        #: The process that imports the user's code. It has no tasks, so it can be killed.
+        self._importing: WorkerProcess | None = None
         self._at_work: WorkerProcess | None = None
         self._spare: WorkerProcess | None = None
         self._all: set[WorkerProcess] = set()
@@ -144,8 +157,9 @@ class Reloading:
         began = time.monotonic()
         if why is not None:
             say(why)
-        workers = await self._next()
-        names = await workers.loaded()
+        workers = self._importing = await self._next()
+        names = await workers.loaded(self._import_limit_s)
+        self._importing = None
         if names is None or self._stopping:
             workers.dismiss()
             await self._gone(workers)
@@ -199,9 +213,15 @@ class Reloading:
         await workers.close()
         self._all.discard(workers)
 
+    def give_up_import(self) -> None:
+        """End the process that imports the user's code, if there is one."""
+        if self._importing is not None:
+            self._importing.kill()
+
     def stop(self) -> None:
         """Let all of them finish what they have in hand; told again, end them at once."""
         self._stopping = True
+        self.give_up_import()
         for workers in self._all:
             if workers is self._spare:
                 workers.dismiss()

@@ -43,6 +43,7 @@ class WorkflowClient(SyncClient[AsyncWorkflowClient]):
         super().__init__(AsyncWorkflowClient(configuration))
 
     start_workflow = blocking(AsyncWorkflowClient.start_workflow)
+    start_workflows = blocking(AsyncWorkflowClient.start_workflows)
     start_workflow_by_name = blocking(AsyncWorkflowClient.start_workflow_by_name)
     execute_workflow = blocking(AsyncWorkflowClient.execute_workflow)
     get_workflow = blocking(AsyncWorkflowClient.get_workflow)

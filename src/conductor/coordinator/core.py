@@ -15,7 +15,13 @@ from conductor.coordinator.definitions.snapshots import Snapshots
 from conductor.coordinator.errors import ApiError, bad_request
 from conductor.coordinator.events.consequences import Consequences
 from conductor.coordinator.events.handled import Handled
-from conductor.coordinator.limits import EVENTS_PER_STEP, EXPIRED_PER_STEP, RUNS_PER_STEP, TRIALS_AT_ONCE
+from conductor.coordinator.limits import (
+    EVENTS_PER_STEP,
+    EXPIRED_PER_STEP,
+    RUNS_PER_STEP,
+    TRIALS_AT_ONCE,
+    WAIT_FOR_SCRIPTS_S,
+)
 from conductor.coordinator.metrics import (
     HEARTBEATS_TOTAL,
     NO_QUEUE,
@@ -104,6 +110,8 @@ class Core:
         self.waiters = Waiters(clock)
         #: So many tests of workflows run at once.
         self.trials = asyncio.Semaphore(TRIALS_AT_ONCE)
+        #: Bulk starts run one after another, so that a poll waits for one turn of one of them at most.
+        self.bulk_starts = asyncio.Semaphore(1)
         self._timer = DeadlineTimer(clock, self._tick_on_time)
         self._retention = Retention(store, clock, keep) if keep else None
         self._tasks: list[asyncio.Task[None]] = []
@@ -158,6 +166,8 @@ class Core:
             for task_type, domain in notes.ready:
                 if domain.startswith(SYSTEM_DOMAIN):
                     self.on_system_task(task_type, domain)
+        for task_type, domain, worker_id in notes.polled:
+            self._note_poll(task_type, domain, worker_id)
         if notes.wake_at_ms is not None:
             self._timer.notice(notes.wake_at_ms)
         self._timer.look()
@@ -178,6 +188,7 @@ class Core:
     def tick(self, tx: Tx) -> int | None:
         """Act on what is due; when to look again."""
         self.deadlines.expire(tx, EXPIRED_PER_STEP)
+        self.executions.terminate_some(tx, EXPIRED_PER_STEP)
         self.queue.release_rate_limited(tx)
         self.schedule_runs.start_due(tx, RUNS_PER_STEP)
         self.events.handle(tx, EVENTS_PER_STEP)
@@ -203,8 +214,7 @@ class Core:
         client hangs up."""
         if poll.timeout_ms > MAX_POLL_TIMEOUT_MS:
             raise bad_request(LONG_POLL_REFUSED)
-        self.poll_data.note(poll.task_type, poll.domain, poll.worker_id, self.clock.wall_ms())
-        self.counts.add((POLLS_TOTAL.name, poll.task_type))
+        self._note_poll(poll.task_type, poll.domain, poll.worker_id)
         if poll.count <= 0:
             self.waiters.recall((poll.task_type, poll.domain), poll.worker_id)
             return []
@@ -215,6 +225,10 @@ class Core:
         if poll.timeout_ms <= 0:
             return await attempt()
         return await self._parked(poll, attempt, when_gone)
+
+    def _note_poll(self, task_type: str, domain: str, worker_id: str | None) -> None:
+        self.poll_data.note(task_type, domain, worker_id, self.clock.wall_ms())
+        self.counts.add((POLLS_TOTAL.name, task_type))
 
     def poll_now(self, tx: Tx, poll: Poll) -> list[dict[str, Any]]:
         """Lease what is ready, without waiting. What is for the coordinator's own workers is for nobody else."""
@@ -245,10 +259,11 @@ class Core:
         known = {key: Polled(last.worker_id, last.at_ms, parked.get(key, 0)) for key, last in self.poll_data}
         return Polls(known, self.started_ms)
 
-    def judge(self, tx: Tx, reports: Sequence[Report]) -> list[Outcome]:
-        """The verdicts on reports and heartbeats that came together, then what follows from them.
+    def judge(self, tx: Tx, reports: Sequence[Report], wanted: int = 0) -> list[Outcome]:
+        """Return the verdicts on reports and heartbeats that came together, after acting on them.
 
-        Each is judged for itself; each workflow is decided on once.
+        Each is judged for itself; each workflow is decided on once. The authors of the first `wanted` reports are
+        granted one more task each, in the same transaction.
         """
         if len(reports) > 1:
             pks = [tx.ids.workflow_pk(report.workflow_instance_id) for report in reports]
@@ -261,7 +276,16 @@ class Core:
             if outcome.workflow is not None:
                 moved.append(outcome.workflow)
         self.executions.advance(tx, moved)
+        if wanted or any(outcome.is_repeated for outcome in outcomes):
+            outcomes = self.queue.grant_next(tx, reports, outcomes, wanted, self._poll_for_next)
         return outcomes
+
+    def _poll_for_next(
+        self, tx: Tx, task_type: str, domain: str, worker_id: str | None, reported: list[int]
+    ) -> list[dict[str, Any]]:
+        tx.notes.polled.append((task_type, domain, worker_id))
+        self.deadlines.expire(tx, EXPIRED_PER_STEP)
+        return self.queue.poll(tx, task_type, domain, worker_id, len(reported), reported)
 
     def _verdict(self, tx: Tx, report: Report) -> Outcome:
         try:
@@ -306,6 +330,17 @@ class Core:
             for one in watched:
                 self._unwatch(one, moved)
         return True
+
+    async def wait_for_scripts(self, workflow: int) -> bool:
+        """Park until no script of a workflow is queued or running. Return whether that was within half a second.
+
+        Conductor evaluates scripts before it answers. A script runs in a process of its own here, after the commit.
+        """
+
+        def look(tx: Tx) -> set[int]:
+            return {workflow} if self.executions.waits_for_script(tx, workflow) else set()
+
+        return await self.wait_for(workflow, look, WAIT_FOR_SCRIPTS_S)
 
     def _unwatch(self, workflow: int, moved: asyncio.Event) -> None:
         self._watchers[workflow].discard(moved)

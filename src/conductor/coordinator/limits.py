@@ -43,10 +43,14 @@ EXPIRED_PER_STEP = 200
 MAX_DEATHS = 2
 #: Sub-workflows inside sub-workflows: one that starts itself comes to an end.
 MAX_SUB_WORKFLOW_DEPTH = 100
+#: Workflows that start each other (START_WORKFLOW, events, failure workflows) without ever waiting for anything.
+MAX_CHAINED_STARTS = 100_000
 #: What is done for a request with a larger body, such as looking through a definition, happens beside the event loop.
 LARGE_BODY_BYTES = 32 * 1024
 #: Problems of one definition that a refusal names; of more it says how many there are.
 MAX_PROBLEMS_NAMED = 100
+#: Warnings that the answer to a registration names, each in a header.
+MAX_WARNINGS_NAMED = 5
 #: Last polls that are remembered, and what their names may take; older ones are forgotten.
 MAX_POLLS_KEPT = 10_000
 MAX_POLL_NAME_CHARS = 1000
@@ -57,16 +61,25 @@ MAX_CORRELATION_IDS = 1000
 MAX_ANSWER_BYTES = 4 * MAX_BODY_BYTES
 #: A script (INLINE, LAMBDA, JSON_JQ_TRANSFORM, a condition) that takes longer than this fails, as in Conductor.
 SCRIPT_S = 4
+#: A start or a synchronous update waits this long for scripts that are queued, so that its answer shows their values.
+WAIT_FOR_SCRIPTS_S = 0.5
 #: What a process that runs scripts may take of memory, and a single script of JavaScript in it.
 SCRIPT_PROCESS_BYTES = 512 * 1024 * 1024
 SCRIPT_BYTES = 128 * 1024 * 1024
-#: Scripts at a time, each in a process of its own; a process that is not needed is not started.
+#: A script first gets this much processor time and this much time, so that endless scripts do not hold up short ones.
+#: A script that needs more starts again after the others that do.
+QUICK_SCRIPT_CPU_S = 0.1
+QUICK_SCRIPT_S = 0.5
+#: Scripts at a time, each in a process of its own: first runs, and longer runs. Processes are started when needed.
 SCRIPT_PROCESSES = 2
-#: Scripts taken from their queues at a time: while some run, others are taken and reported.
-SCRIPTS_IN_HAND = 16
+#: Scripts taken from their queues, including those that wait for their longer run, and the bytes of their input.
+SCRIPTS_IN_HAND = 500
+SCRIPT_BYTES_IN_HAND = 64 * 1024 * 1024
+#: Tasks that a lane takes from a queue in one transaction.
+TASKS_PER_TAKE = 16
 #: HTTP tasks at a time; the others wait in their queue.
 HTTP_CALLS = 32
-#: The answer that an HTTP task can take: a larger one fails it.
+#: The answer that an HTTP task can take, headers and unpacked body: a larger one fails it.
 MAX_HTTP_ANSWER_BYTES = 4 * 1024 * 1024
 #: How long an HTTP task waits for a connection and for each part of the answer unless it says otherwise, in ms.
 HTTP_TIMEOUT_MS = 3000
@@ -80,6 +93,10 @@ STARTS_PER_TRANSACTION = 20
 MAX_CRON_SCHEDULES = 100
 #: Due moments of schedules acted on in one transaction; the rest follows in the next.
 RUNS_PER_STEP = 50
+#: A schedule without catch-up makes up for due times that are at most this late, as after a busy moment.
+MAKE_UP_MS = 10_000
+#: Missed due times of one schedule that are counted at a time: after a year there may be millions.
+MAX_MISSED_COUNTED = 100
 #: Past runs of one schedule that are remembered; older ones are forgotten.
 RUNS_KEPT_PER_SCHEDULE = 10_000
 #: Secrets that come through the API, and the size of each.
@@ -92,5 +109,8 @@ EVENTS_PER_STEP = 20
 #: Mocks in one test of a workflow, and tests that run at once.
 MAX_TRIAL_MOCKS = 10_000
 TRIALS_AT_ONCE = 2
+#: Tasks that such a test may make, sub-workflows included, and how many more for each mock: then it is refused.
+MAX_TRIAL_TASKS = 1000
+MAX_TRIAL_TASKS_PER_MOCK = 10
 #: After so many steps such a test is answered as it is.
 MAX_TRIAL_STEPS = 20_000

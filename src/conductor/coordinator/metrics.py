@@ -33,6 +33,12 @@ STARTED_TOTAL = Metric(
 ENDED_TOTAL = Metric(
     "coordinator_workflows_ended_total", Kind.COUNTER, (*_WORKFLOW, "status"), "Workflows ended, by their status."
 )
+MISSED_TOTAL = Metric(
+    "coordinator_scheduled_times_missed_total",
+    Kind.COUNTER,
+    (),
+    "Due times of schedules that were not acted on, because the coordinator was too late.",
+)
 POLLS_TOTAL = Metric("coordinator_polls_total", Kind.COUNTER, _TASK, "Polls received.")
 GRANTED_TOTAL = Metric("coordinator_tasks_granted_total", Kind.COUNTER, _TASK, "Tasks given to workers.")
 TASKS_ENDED_TOTAL = Metric(
@@ -81,6 +87,7 @@ METRICS: tuple[Metric, ...] = (
     RUNNING,
     STARTED_TOTAL,
     ENDED_TOTAL,
+    MISSED_TOTAL,
     POLLS_TOTAL,
     GRANTED_TOTAL,
     TASKS_ENDED_TOTAL,

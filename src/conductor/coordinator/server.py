@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import socket
+import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, TracebackType
@@ -22,8 +23,9 @@ from conductor.coordinator.http.connection import Connections
 from conductor.coordinator.http.origins import Origins, is_loopback
 from conductor.coordinator.http.page import PAGE_ROUTES
 from conductor.coordinator.http.routes import ROUTES
+from conductor.coordinator.store.file import refusal
 from conductor.coordinator.store.retention import Limits
-from conductor.coordinator.store.writer import Store
+from conductor.coordinator.store.writer import Store, StoreError
 from conductor.coordinator.system.addresses import Addresses
 from conductor.coordinator.system.workers import SystemWorkers
 from conductor.machine import run_on_loop
@@ -175,15 +177,25 @@ class Coordinator:
             self._started.set()
             bound.close()
 
+    async def _start_core(self, store: Store) -> Core:
+        """Start everything that runs beside the requests. A file that cannot be read or written is refused."""
+        try:
+            self.core = core = Core(store, self._clock, self._keep)
+            await core.start()
+            self.workers = SystemWorkers(core, self._addresses)
+            await self.workers.start()
+        except StoreError as error:
+            if isinstance(error.__cause__, sqlite3.Error):
+                raise refusal(store.database, error.__cause__) from error
+            raise
+        return core
+
     async def _serve(self, bound: socket.socket) -> None:
-        tracing.use_present()
+        tracing.use_program_provider()
         store = Store(self.database, clock=self._clock)
         try:
-            self.core = Core(store, self._clock, self._keep)
-            await self.core.start()
-            self.workers = SystemWorkers(self.core, self._addresses)
-            await self.workers.start()
-            self._server = _Server(self.core, Connections(self._app(self.core)))
+            core = await self._start_core(store)
+            self._server = _Server(core, Connections(self._app(core)))
             await self._server.serve(bound, self._ready)
         finally:
             if self.workers is not None:

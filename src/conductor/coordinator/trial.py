@@ -16,7 +16,13 @@ from conductor.clock import Clock
 from conductor.coordinator.core import Core
 from conductor.coordinator.definitions import schemas, task_defs, workflow_defs
 from conductor.coordinator.errors import bad_request
-from conductor.coordinator.limits import EXPIRED_PER_STEP, MAX_TRIAL_MOCKS, MAX_TRIAL_STEPS
+from conductor.coordinator.limits import (
+    EXPIRED_PER_STEP,
+    MAX_TRIAL_MOCKS,
+    MAX_TRIAL_STEPS,
+    MAX_TRIAL_TASKS,
+    MAX_TRIAL_TASKS_PER_MOCK,
+)
 from conductor.coordinator.store.file import MEMORY
 from conductor.coordinator.store.lookup import get_workflow, open_tasks
 from conductor.coordinator.store.rows import TaskRow
@@ -26,6 +32,7 @@ from conductor.coordinator.tasks.report import ReportedStatus, report_on
 from conductor.coordinator.views.workflows import whole_workflow
 from conductor.coordinator.workflows.effects import Start, check_start
 
+_LIMIT = f"{MAX_TRIAL_TASKS} and {MAX_TRIAL_TASKS_PER_MOCK} for each mock: a loop that waits for nothing?"
 _Milliseconds = Annotated[int, Meta(ge=0, lt=2**40)]
 
 
@@ -77,9 +84,12 @@ def run(trial: Trial, known: Definitions, now_ms: int) -> bytes:
     store = Store(MEMORY, clock=clock)
     try:
         core = Core(store, clock)
+        max_tasks = MAX_TRIAL_TASKS + MAX_TRIAL_TASKS_PER_MOCK * trial.count()
         store.call(lambda tx: _define(tx, known))
         workflow = store.call(lambda tx: core.executions.start(tx, trial))
         for _ in range(MAX_TRIAL_STEPS):
+            if store.call(lambda tx: tx.value("count tasks") or 0) > max_tasks:
+                raise bad_request(f"the test makes more than {max_tasks} tasks, {_LIMIT}")
             found = store.call(lambda tx: _next(tx, core, workflow, trial))
             if found is None:
                 break

@@ -36,6 +36,7 @@ class StubLease:
 
     id: str
     task_id: str
+    worker_id: str | None
     ends_s: float
     #: The report that ended it, and what was thought of that.
     report: str | None = None
@@ -123,7 +124,7 @@ class StubQueue:
         task.worker_id = worker_id
         if lease:
             task.lease_id = str(uuid4())
-            self.leases[task.lease_id] = StubLease(task.lease_id, task.task_id, ends_s=0)
+            self.leases[task.lease_id] = StubLease(task.lease_id, task.task_id, worker_id, ends_s=0)
             self.extend(task)
         return task
 
@@ -146,6 +147,15 @@ class StubQueue:
         task = self.tasks[lease.task_id]
         in_time = self._clock.monotonic() < lease.ends_s
         return in_time and task.lease_id == lease.id and task.status == "IN_PROGRESS"
+
+    def has_lost(self, task: Task, worker_id: str | None) -> bool:
+        """Return whether a worker that sends no lease id has held this open task and no longer does."""
+        held = [lease for lease in self.leases.values() if lease.task_id == task.task_id]
+        if worker_id is None or not held:
+            return False
+        if held[-1].worker_id != worker_id:
+            return any(lease.worker_id == worker_id for lease in held)
+        return task.status == "IN_PROGRESS" and self._clock.monotonic() >= held[-1].ends_s
 
     def apply(self, result: TaskResult) -> None:
         """Let a report have its effect."""

@@ -42,14 +42,19 @@ class Reports:
         if result.extend_lease:
             if task.status not in TERMINAL_TASK_STATUSES:
                 self._queue.extend(task)
+        elif self._leases and self._is_late(result, task):
+            return text_answer(result.task_id, {VERDICT_HEADER: str(Verdict.CANCELLED)})
         elif task.status not in TERMINAL_TASK_STATUSES:
             self._apply(result, body)
-        elif self._leases and (task.worker_id, task.status) != (result.worker_id, str(result.status)):
-            message = f"task {task.task_id} is {task.status}"
-            raise StubError(409, message, verdict=Verdict.CANCELLED)
         else:
-            self.results.append(body)  # a plain server throws a late result away, with a 200
+            self.results.append(body)  # a Conductor server discards a late result, with a 200
         return text_answer(result.task_id)
+
+    def _is_late(self, result: TaskResult, task: Task) -> bool:
+        """Return whether an update without a lease id comes from a worker that no longer holds the task."""
+        if task.status in TERMINAL_TASK_STATUSES:
+            return (task.worker_id, task.status) != (result.worker_id, str(result.status))
+        return self._queue.has_lost(task, result.worker_id)
 
     def _take_leased(self, result: TaskResult, body: dict[str, Any]) -> StubAnswer:
         lease = self._lease_of(result)
@@ -100,10 +105,11 @@ class Reports:
         try:
             if not isinstance(body, dict):
                 raise self.malformed("A report is a JSON object")
-            self.take(body)
+            answer = self.take(body)
         except StubError as error:
             return {"verdict": str(Verdict.REJECTED), "taskId": task_id, **error.to_dict()}
-        return {"verdict": str(Verdict.COMMITTED), "taskId": task_id, "status": 200}
+        verdict = answer.headers.get(VERDICT_HEADER, str(Verdict.COMMITTED))
+        return {"verdict": verdict, "taskId": task_id, "status": 200}
 
     def _read(self, body: dict[str, Any]) -> TaskResult:
         try:

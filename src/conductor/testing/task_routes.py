@@ -15,7 +15,7 @@ from conductor.testing.reports import Reports
 from conductor.testing.request import Request
 from conductor.testing.router import StubRoute, body_object, json_answer, text_answer
 from conductor.testing.watch import Watch
-from conductor.wire import FEATURES, FEATURES_HEADER, MAX_POLL_TIMEOUT_MS
+from conductor.wire import FEATURE_BATCH_REPORTS, FEATURE_LEASES, FEATURES_HEADER, MAX_POLL_TIMEOUT_MS
 
 #: What a poll waits that does not say how long.
 _DEFAULT_POLL_MS = 100
@@ -78,7 +78,7 @@ class TaskRoutes:
 
     @property
     def _features(self) -> dict[str, str]:
-        return {FEATURES_HEADER: FEATURES} if self._leases else {}
+        return {FEATURES_HEADER: f"{FEATURE_LEASES}, {FEATURE_BATCH_REPORTS}"} if self._leases else {}
 
     async def _poll(self, request: Request, task_type: str, count: int, timeout_ms: int) -> list[bytes]:
         """The tasks as they travel: encoded before anybody can change them."""

@@ -24,6 +24,7 @@ PATIENCE_S = 20.0
 _PAUSE_S = 0.005
 #: Steps that somebody outside, or time, must end.
 _WAITING_TYPES = ("WAIT", "HUMAN", "WAIT_FOR_WEBHOOK")
+_NOBODYS_TASK = "nobody does this"
 _LOOP_SUFFIX = re.compile(r"__\d+$")
 
 
@@ -82,25 +83,25 @@ class WorkflowRun:
 
     def skip(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0) -> WorkflowRun:
         """Let so much time pass, in no time, and let it run on."""
-        before = self._fingerprint()
         self._clock.advance(seconds + 60 * minutes + 3600 * hours + 86400 * days)
-        self._settle(unlike=before)
+        # A coordinator acts on all that is due before it answers a poll: so it has done that, when this is answered.
+        self._tasks().batch_poll_tasks(_NOBODYS_TASK, count=1, timeout_in_millisecond=0)
+        self._settle()
         return self
 
     def _end(self, reference_name: str, status: str, output: Mapping[str, Any] | None) -> WorkflowRun:
         owners = [workflow_id for workflow_id, task in self._open() if task.reference_task_name == reference_name]
         if not owners:
             raise AssertionError(f"it does not wait in {reference_name!r}: {story_of(self.execution)}")
-        tasks = TaskClient(self._client.asynchronous.api_client)
-        tasks.update_task_by_ref_name(owners[0], reference_name, status, output or {})
+        self._tasks().update_task_by_ref_name(owners[0], reference_name, status, output or {})
         self._settle()
         return self
 
-    def _settle(self, unlike: object = None) -> None:
-        """Wait until nothing is left that workers or the coordinator do by themselves.
+    def _tasks(self) -> TaskClient:
+        return TaskClient(self._client.asynchronous.api_client)
 
-        After time was skipped, timers ring a moment later: what stands as before is looked at for a while longer.
-        """
+    def _settle(self) -> None:
+        """Wait until nothing is left that workers or the coordinator do by themselves."""
         deadline_s = time.monotonic() + PATIENCE_S
         calm = 0
         while time.monotonic() < deadline_s:
@@ -110,7 +111,7 @@ class WorkflowRun:
             under_way = self._open()
             if under_way and all(self._waits(task) for _, task in under_way):
                 calm += 1
-                if calm > (1 if unlike is None or self._fingerprint() != unlike else 20):
+                if calm > 1:
                     return
             else:
                 calm = 0
@@ -128,9 +129,6 @@ class WorkflowRun:
             return task.task_type in _WAITING_TYPES
         since_ms = task.update_time or task.scheduled_time or 0
         return since_ms + task.callback_after_seconds * 1000 > self._clock.wall_ms()
-
-    def _fingerprint(self) -> object:
-        return [(task.task_id, task.status) for _, task in self._open()]
 
     def _open(self) -> list[tuple[str, Task]]:
         """The steps under way and whose they are: of the workflow, and of its sub-workflows instead of them."""

@@ -31,7 +31,9 @@ def main() -> int:
         report, problems = found.report(), found.problems
     else:
         limit_s = LIMIT_S + LIMIT_A_TASK_S * asked.tasks
-        checks = run(Plan(jobs=asked.tasks // 2, seed=asked.seed, limit_s=limit_s), directory, _say)
+        checks = run(
+            Plan(jobs=asked.tasks // 2, seed=asked.seed, limit_s=limit_s, prefetch=asked.prefetch), directory, _say
+        )
         report, problems = checks.report(), checks.problems
         if problems:
             checks.keep(directory)
@@ -49,6 +51,9 @@ def _parse() -> argparse.Namespace:
     how_much = parser.add_mutually_exclusive_group()
     how_much.add_argument("--tasks", type=int, default=5000, help="how many tasks, without retries (default: 5000)")
     how_much.add_argument("--kills", type=int, help="kill the coordinator so often under load, and do nothing else")
+    parser.add_argument(
+        "--prefetch", type=int, default=0, help="the workers' option; some functions block the loop then"
+    )
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000, help="what chance begins with")
     parser.add_argument("--directory", help="where its files go, and stay (default: a temporary directory)")
     asked = parser.parse_args()

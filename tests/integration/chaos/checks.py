@@ -108,12 +108,22 @@ class Checks:
         said = self._reports_of.get(about)
         if said and said[-1].status not in _ENDED_BY_REPORT:
             return "handed back by a drain"
+        if about in self.left_to_journal:
+            return "left to the journal, and judged when another process sent it"
         return "given up without a journal" if about in self.given_up else None
 
     @cached_property
     def given_up(self) -> set[tuple[str, str | None]]:
         """Leases whose result could neither be sent nor kept, while the journal's disk was full: the log says LOST."""
         return {(line["task"], line.get("lease")) for line in self.lines["given up"] if not line["journaled"]}
+
+    @cached_property
+    def left_to_journal(self) -> set[tuple[str, str | None]]:
+        """Leases whose result was given up and kept. The process that adopts the journal hears the verdict.
+
+        That process may have no listener. `waiting` shows that no such result is left without a verdict.
+        """
+        return {(line["task"], line.get("lease")) for line in self.lines["given up"] if line["journaled"]}
 
     @cached_property
     def _lost_leases(self) -> dict[tuple[str, str | None], dict[str, Any]]:
@@ -234,7 +244,7 @@ class Checks:
     def unheard(self) -> list[dict[str, Any]]:
         """Finished executions whose result is neither stored nor known to be discarded."""
         told = {(line["task"], self._lease_of(line)) for kind in ("verdict", "lost") for line in self.lines[kind]}
-        told |= self.given_up
+        told |= self.given_up | self.left_to_journal
         return [
             line
             for line in self.lines["ended"]
@@ -259,6 +269,24 @@ class Checks:
         return [line for line in stored if (line["pid"], line["task"]) not in heard]
 
     @property
+    def rejected(self) -> int:
+        """Reports that were REJECTED although no other report of their task was accepted.
+
+        While the disk of the journals is full, a finished task cannot be removed there. It is returned a second time
+        when another process adopts the journal, which is REJECTED and has no effect.
+        """
+        accepted = {line["task"] for line in self.lines["verdict"] if line["verdict"] == "COMMITTED"}
+        refused = [line["task"] for line in self.lines["verdict"] if line["verdict"] == "REJECTED"]
+        return sum(task not in accepted for task in refused)
+
+    @property
+    def timed_out_unrun(self) -> list[str]:
+        """Tasks that ended by their task timeout although their function was never called."""
+        began = {line["task"] for line in self.lines["began"]}
+        late = [task for task in self._in("TIMED_OUT") if task["taskId"] not in began]
+        return [f"{task['taskId']} {task['reasonForIncompletion']}" for task in late if "timed out after" in str(task)]
+
+    @property
     def problems(self) -> list[str]:
         """Every broken promise."""
         return [
@@ -268,10 +296,11 @@ class Checks:
             *self.done_twice,
             *self.spoken_after_cancelled,
             *self.unexplained,
+            *(f"timed out, and never ran: {task}" for task in self.timed_out_unrun),
             *(f"stored, but its worker thinks it was discarded: {line}" for line in self.disowned),
             *(f"nobody was killed, and no verdict came: {line}" for line in self.unheard if self._lived(line)),
             *([f"{self.waiting} results still wait in the journal"] if self.waiting else []),
-            *([f"{self.verdicts['REJECTED']} reports were REJECTED"] if self.verdicts["REJECTED"] else []),
+            *([f"{self.rejected} reports were REJECTED"] if self.rejected else []),
             *([f"{self.stubborn} times a program did not end after SIGTERM"] if self.stubborn else []),
             *(f"left behind: {process}" for process in self.left_behind),
             *([f"the coordinator ended with {self.exit_status}"] if self.exit_status else []),
@@ -303,6 +332,7 @@ class Checks:
             "steps done twice": len(self.done_twice),
             "requests after CANCELLED": len(self.spoken_after_cancelled),
             "repeated without a reason": len(self.unexplained),
+            "timed out and never ran": len(self.timed_out_unrun),
             "finished and unheard of": len(self.unheard),
             "stored but thought discarded": len(self.disowned),
             "results left in journals": self.waiting,

@@ -15,7 +15,7 @@ from .checks import Checks, waiting_results
 from .disks import Disks
 from .processes import CoordinatorProcess, WorkerProgram
 from .proxy import CALM, Faults, Proxy
-from .server import Server
+from .server import LONG_TIMEOUT_S, Server
 
 HERE = Path(__file__).parent
 #: What the workers under test are told, beside the address: short waits.
@@ -43,6 +43,8 @@ class Plan:
     calm_s: tuple[float, float] = (1.0, 4.0)
     #: After so many attacks the processes are left alone.
     attacks: int = 1_000_000
+    #: The option of the workers. With it, timeouts are long, and some functions block the event loop.
+    prefetch: int = 0
     faults: Faults = field(default_factory=Faults)
     #: Worker programs: name and the command without address and ledger.
     programs: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -66,12 +68,12 @@ def run(plan: Plan, directory: Path, tell: Callable[[str], None] = lambda _line:
         ) as coordinator,
         Server(coordinator) as server,
     ):
-        server.define()
+        server.define(LONG_TIMEOUT_S if plan.prefetch else 0)
         with _programs(plan, proxy.port, directory, disks.journals) as programs:
             targets = Targets(server, coordinator, programs, disks.of_coordinator, disks.of_journals)
             with Attacks(targets, for_attacks, plan.calm_s, plan.attacks) as attacks:
                 progress = _Progress(server, attacks, tell)
-                server.start_jobs(plan.jobs, plan.spread_s, for_jobs, progress)
+                server.start_jobs(plan.jobs, plan.spread_s, for_jobs, progress, blocks=bool(plan.prefetch))
                 unfinished = server.wait(started + plan.limit_s, progress)
             proxy.faults = CALM
             _settle(disks.journals)
@@ -104,6 +106,7 @@ def run(plan: Plan, directory: Path, tell: Callable[[str], None] = lambda _line:
 def _programs(plan: Plan, port: int, directory: Path, journals: Path) -> Iterator[list[WorkerProgram]]:
     places = {"url": f"http://127.0.0.1:{port}/api", "ledger": str(directory / "ledger")}
     environment = {**ENVIRONMENT, "CONDUCTOR_WORKER_JOURNAL_DIR": str(journals)}
+    environment["CONDUCTOR_WORKER_ALL_PREFETCH"] = str(plan.prefetch)
     programs = [
         WorkerProgram(name, [part.format(**places) for part in command], directory, environment)
         for name, command in plan.programs

@@ -15,6 +15,10 @@ from .processes import CoordinatorProcess
 
 #: Short, so that leases are really lost.
 RESPONSE_TIMEOUT_S = 2
+#: The shortest timeout with which tasks are prefetched.
+LONG_TIMEOUT_S = 10
+#: A function that blocks its event loop does so for this long.
+BLOCKS_S = 2.5
 RETRIES = 30
 STEPS = ("chaos_sync", "chaos_async")
 TERMINAL = ("COMPLETED", "FAILED", "TIMED_OUT", "TERMINATED")
@@ -44,16 +48,16 @@ class Server:
         """Jobs that are known to be over."""
         return len(self.jobs) - len(self._open)
 
-    def define(self) -> None:
-        """Two task types, one workflow."""
+    def define(self, timeout_s: int = 0) -> None:
+        """Define two task types and one workflow. `timeout_s`: their response timeout; the task timeout is longer."""
         definitions = [
             {
                 "name": name,
                 "retryCount": RETRIES,
                 "retryLogic": "FIXED",
                 "retryDelaySeconds": 0,
-                "responseTimeoutSeconds": RESPONSE_TIMEOUT_S,
-                "timeoutSeconds": 0,
+                "responseTimeoutSeconds": timeout_s or RESPONSE_TIMEOUT_S,
+                "timeoutSeconds": timeout_s + 2 if timeout_s else 0,
             }
             for name in STEPS
         ]
@@ -69,12 +73,16 @@ class Server:
         ]
         self.post("/metadata/workflow", {"name": "chaos", "version": 1, "schemaVersion": 2, "tasks": tasks})
 
-    def start_jobs(self, jobs: int, spread_s: float, rng: random.Random, progress: Callable[[], None]) -> None:
+    def start_jobs(
+        self, jobs: int, spread_s: float, rng: random.Random, progress: Callable[[], None], *, blocks: bool = False
+    ) -> None:
         """Start every job once, however often it takes: the key makes a second start of the same job none."""
         began = time.monotonic()
         for job in range(jobs):
             time.sleep(max(0.0, began + spread_s * job / jobs - time.monotonic()))
             given = {name: _step(rng, job, name) for name in STEPS}
+            if blocks and rng.random() < 0.01:
+                given["chaos_async"]["blocks"] = BLOCKS_S
             start = {"name": "chaos", "version": 1, "input": given, "idempotencyKey": str(job)}
             self.jobs[job] = self.post("/workflow", start)
             self._open.append(self.jobs[job])

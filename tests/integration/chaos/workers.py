@@ -103,6 +103,7 @@ async def work_on_the_loop(plan: dict[str, Any]) -> object:
     work, ending = begin(plan)
     if ending == "later":
         return TaskInProgress(callback_after_seconds=0)
+    time.sleep(plan.get("blocks", 0))  # noqa: ASYNC251 (some plans block the event loop on purpose)
     await asyncio.sleep(work.half_s)
     work.effect()
     await asyncio.sleep(work.half_s)

@@ -21,13 +21,13 @@ def _chain(links: int, word: str = "allOf") -> dict[str, Any]:
 def x02_a_chain_of_references(world: World) -> None:
     for word in ("allOf", "anyOf", "oneOf"):
         task_def = {"name": "work", **_enforced(_chain(40, word))}
-        world.refused("POST", "/api/metadata/taskdefs", [task_def])
+        world.ask("POST", "/api/metadata/taskdefs", [task_def])  # accepted with a warning: tasks fail when it is used
         world.refused("POST", "/api/schema", {"name": "s", "version": 1, "type": "JSON", "data": _chain(40, word)})
 
 
 def x02_a_chain_of_references_behind_a_wait(world: World) -> None:
     definition = {"name": "hostile", "tasks": [wait("1s"), simple(taskDefinition=_enforced(_chain(40)))]}
-    world.refused("POST", "/api/metadata/workflow", definition)
+    world.ask("POST", "/api/metadata/workflow", definition)  # accepted with a warning: the task fails when it is used
     world.ask("POST", "/api/workflow", {"name": "hostile", "workflowDef": definition})
 
 

@@ -83,6 +83,7 @@ public class JavaScenarios {
             worker("patient", JavaScenarios::patient),
             worker("painted", task -> completed(task, "colour", task.getDomain())),
             new Plain("long", true, JavaScenarios::sleepy),
+            worker("late", JavaScenarios::sleepy),
             worker("talkative", task -> completed(task, "said", 2).log("one").log("two")));
 
     static int number(Task task, String name) {
@@ -350,6 +351,15 @@ public class JavaScenarios {
         define("with_long", 5, 3, "long");
         Workflow workflow = wait(start("with_long", Map.of("seconds", 8)));
         same(List.of("COMPLETED"), statuses(workflow));
+    }
+
+    static void lateResult() {
+        define("with_late", "late");
+        String ended = start("with_late", Map.of("seconds", 3));
+        waitFor("the task is in progress", () -> statuses(workflows.getWorkflow(ended, true)).get(0).equals("IN_PROGRESS") ? true : null);
+        workflows.terminateWorkflow(ended, "enough");
+        same(List.of("COMPLETED"), statuses(wait(start("with_late", Map.of("seconds", 0)))));
+        same(Map.of(), workflows.getWorkflow(ended, true).getTasks().get(0).getOutputData());
     }
 
     static void logs(String task) {
@@ -627,6 +637,7 @@ public class JavaScenarios {
         SCENARIOS.put("domains", () -> domains("painted"));
         SCENARIOS.put("domains_of_an_annotated_worker", () -> domains("annotated_painted"));
         SCENARIOS.put("heartbeats", JavaScenarios::heartbeats);
+        SCENARIOS.put("late_result", JavaScenarios::lateResult);
         SCENARIOS.put("logs", () -> logs("talkative"));
         SCENARIOS.put("logs_of_an_annotated_worker", () -> logs("annotated_talkative"));
         SCENARIOS.put("search", JavaScenarios::search);

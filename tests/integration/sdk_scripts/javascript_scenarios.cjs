@@ -13,6 +13,7 @@ const WORKERS = [
   { taskDefName: "patient", execute: patient },
   { taskDefName: "painted", domain: "blue", execute: async () => done({ colour: "blue" }) },
   { taskDefName: "long", leaseExtendEnabled: true, execute: long },
+  { taskDefName: "late", concurrency: 1, execute: long },
   { taskDefName: "talkative", execute: talkative },
 ];
 
@@ -102,6 +103,14 @@ const SCENARIOS = {
   async heartbeats() {
     await define("with_long", ["long"], { responseTimeoutSeconds: 5 });
     assert.deepEqual(statuses(await wait(await start("with_long", { seconds: 8 }))), ["COMPLETED"]);
+  },
+  async late_result() {
+    await define("with_late", ["late"]);
+    const ended = await start("with_late", { seconds: 3 });
+    while (statuses(await workflows.getWorkflow(ended, true))[0] !== "IN_PROGRESS") await sleep(50);
+    await workflows.terminate(ended, "enough");
+    assert.deepEqual(statuses(await wait(await start("with_late", { seconds: 0 }))), ["COMPLETED"]);
+    assert.deepEqual((await workflows.getWorkflow(ended, true)).tasks[0].outputData ?? {}, {});
   },
   async logs() {
     await define("with_talkative", ["talkative"]);

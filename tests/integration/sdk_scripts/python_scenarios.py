@@ -149,6 +149,15 @@ def _outlives_its_lease(task):
     assert [task.status for task in workflow.tasks] == ["COMPLETED"], "it was not executed twice"
 
 
+def late_result():
+    define("with_late", "late")
+    ended = start("with_late", seconds=3.0)
+    wait_for(lambda: workflows.get_workflow(ended, include_tasks=True).tasks[0].status == "IN_PROGRESS")
+    workflows.terminate_workflow(ended, "enough")
+    assert [task.status for task in wait(start("with_late", seconds=0.0)).tasks] == ["COMPLETED"]
+    assert [task.output_data for task in workflows.get_workflow(ended, include_tasks=True).tasks] == [{}]
+
+
 def logs():
     define("with_talkative", "talkative")
     (task,) = wait(start("with_talkative")).tasks
@@ -316,6 +325,7 @@ SCENARIOS = [
     domains,
     heartbeats_of_a_sync_worker,
     heartbeats_of_an_async_worker,
+    late_result,
     logs,
     search,
     correlation,

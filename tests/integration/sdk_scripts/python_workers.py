@@ -68,6 +68,12 @@ async def long_async(seconds: float) -> dict:
     return {"slept": seconds}
 
 
+@worker_task(task_definition_name="late", thread_count=1)
+def late(seconds: float) -> dict:
+    time.sleep(seconds)
+    return {"slept": seconds}
+
+
 @worker_task(task_definition_name="talkative")
 def talkative() -> dict:
     get_task_context().add_log("one")

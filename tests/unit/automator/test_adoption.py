@@ -97,6 +97,6 @@ class TestGivingBack:
         async with TaskHandlerAsyncIO([other()], Configuration(conductor_stub.url)):
             last = conductor_stub.add_task("other")
             await conductor_stub.until(lambda: conductor_stub.results_for(last))
-            await conductor_stub.until(lambda: len(list(directory.iterdir())) == 1)
+            await conductor_stub.until(lambda: len(list(directory.glob("*.journal"))) == 1)
         assert conductor_stub.results_for(held.task_id) == []
         assert conductor_stub.task(held.task_id).status == "IN_PROGRESS"

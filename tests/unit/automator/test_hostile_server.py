@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from automator.hostile_answers import (
     ANSWERS,
@@ -308,6 +310,42 @@ class TestTasks:
                     await here.answer_poll(answer_of(task_json(**{name: value})))
                     assert await here.run_task(), (name, value)
         calm(caplog)
+
+    def test_odd_numbers_cost_at_most_their_own_task_a07(self) -> None:
+        """A07: whatever numbers a task brings, the good task beside it runs, and so does the engine."""
+        numbers = st.one_of(st.integers(), st.sampled_from([10**17, 2**63 - 1, -(2**63), 10**30, 0, -1]))
+        names = ("responseTimeoutSeconds", "pollCount", "retryCount", "startTime", "callbackAfterSeconds", "seq")
+
+        @settings(max_examples=20)
+        @given(st.lists(st.dictionaries(st.sampled_from(names), numbers), min_size=1, max_size=3), numbers)
+        def holds(oddities: list[dict[str, int]], timeout_s: int) -> None:
+            odd = [task_json(taskId=f"odd{n}") | fields for n, fields in enumerate(oddities)]
+            odd[0]["taskDefinition"] = {"name": "job", "timeoutSeconds": timeout_s}
+            asyncio.run(self._runs_beside(odd))
+
+        holds()
+
+    @pytest.mark.parametrize("timeout_s", [10**12, 10**15, 10**17, 2**63 - 1, 10**400, -1, -(10**30)])
+    def test_a_task_with_an_absurd_timeout_runs_a07(self, timeout_s: int) -> None:
+        """A07: such a timeout is cut, or counts as none. The task is not refused."""
+        definition = {"name": "job", "timeoutSeconds": timeout_s}
+        odd = task_json(taskId="odd", responseTimeoutSeconds=timeout_s, taskDefinition=definition)
+        assert asyncio.run(self._runs_beside([odd])) == {"odd", "good"}
+
+    async def _runs_beside(self, odd: list[dict[str, Any]]) -> set[str]:
+        """Let one answer bring these tasks and a good one, and return the ids of the tasks that ran."""
+        ran: set[str] = set()
+
+        async def job(task: Task) -> None:
+            ran.add(task.task_id)
+
+        async with bench(job, threads=len(odd) + 1) as here:
+            engines = here.handler.task_runners
+            await here.answer_poll(answer_of(*odd, task_json(taskId="good")))
+            await turn(here.clock, lambda: "good" in ran)
+            await here.run_task()
+            assert here.handler.task_runners == engines
+        return ran & {"good", *(task["taskId"] for task in odd)}
 
 
 def _is_large(request: Any) -> bool:

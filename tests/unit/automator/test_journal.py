@@ -133,7 +133,7 @@ def test_a_long_life_does_not_make_a_large_file(journal: Journal, monkeypatch: p
         journal.strike(entry(number))
         assert journal.path.stat().st_size < 25_000
     assert kept(journal) == [entry(0)]
-    assert len(list(journal.directory.iterdir())) == 1
+    assert len(list(journal.directory.glob("*.journal"))) == 1
 
 
 def test_a_full_journal_keeps_what_it_has_and_says_so_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -471,3 +471,24 @@ class TestStrangers:
         monkeypatch.delenv("XDG_STATE_HOME", raising=False)
         monkeypatch.setattr(Path, "home", nobody)
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+@pytest.mark.parametrize("size", [3 << 20, 5 << 30], ids=["3 MB", "5 GB"])
+def test_a_file_of_absurd_size_is_set_aside_a12(journal: Journal, size: int, caplog: pytest.LogCaptureFixture) -> None:
+    """A12: the file is neither read nor removed, and one line says where it is. Other files are adopted."""
+    journal.put(entry(1))
+    journal.close()
+    os.truncate(journal.path, size)
+    other = Journal(journal.directory, URL, max_bytes=1 << 20)
+    other.open()
+    other.put(entry(2))
+    other.close()
+    for _ in range(2):  # the second start says nothing more
+        adopted = list(Journal(journal.directory, URL, max_bytes=1 << 20).adopt())
+        assert [kept.report_id for file in adopted for kept in file.entries] == ["r2"]
+        for file in adopted:
+            file.let_go()
+    aside = journal.path.with_name(f"{journal.path.name}.too-large")
+    assert aside.stat().st_size == size
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "CRITICAL"]
+    assert str(aside) in line

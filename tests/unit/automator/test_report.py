@@ -75,6 +75,13 @@ async def pass_waits(clock: FakeClock, count: int) -> None:
         await clock.advance_to_next(2)  # the report, and the watch over its lease
 
 
+async def until_parked(clock: FakeClock, wait_s: float) -> None:
+    """Wait until a report waits that long, or up to a tenth longer, for its next attempt."""
+    async with asyncio.timeout(60):
+        while not any(wait_s <= wait <= wait_s * 1.1 for wait in clock.sleeps):
+            await asyncio.sleep(0.005)
+
+
 class TestAttempts:
     @pytest.mark.parametrize("behaviour", SENT_AGAIN.values(), ids=SENT_AGAIN.keys())
     async def test_four_attempts_ten_twenty_thirty_seconds_apart(self, behaviour: Behaviour) -> None:
@@ -95,6 +102,44 @@ class TestAttempts:
         assert failure.task_result.output_data == {"answer": 42}
         assert failure.task_result.status is TaskResultStatus.COMPLETED
         assert failure.task_result.task_id == task_id
+
+    @pytest.mark.parametrize("leases", [False, True], ids=["Conductor server", "coordinator"])
+    async def test_all_four_attempts_are_made_after_the_end_of_the_lease_c08(self, leases: bool) -> None:
+        """C08: each wait is longer than the response timeout, which no heartbeat extends."""
+        clock, events = FakeClock(), Events()
+        with ConductorStub(leases=leases, clock=clock) as stub:
+            stub.script("update", Status(500), repeat=True)
+            stub.script("heartbeat", Status(500), repeat=True)
+            stub.add_task("job", response_timeout_seconds=60)
+            worker = Worker("job", answer, thread_count=1, update_retry_delay_seconds=1000)
+            async with working(stub, worker, clock=clock, events=events):
+                for attempt in (1, 2, 3):
+                    await until_parked(clock, attempt * 1000)
+                    clock.advance(attempt * 1100)
+                (failure,) = await events.until(TaskUpdateFailure)
+            assert len(updates(stub)) == 4
+        assert (failure.retry_count, failure.journaled) == (4, True)
+        assert not events.of(TaskLeaseLost)
+
+    @pytest.mark.parametrize("leases", [False, True], ids=["Conductor server", "coordinator"])
+    async def test_a_task_that_the_server_takes_away_between_attempts_ends_the_report_c08(self, leases: bool) -> None:
+        """C08: the server says that the task is lost. Nothing more is sent, and the failure is published."""
+        clock, events = FakeClock(), Events()
+        with ConductorStub(leases=leases, clock=clock) as stub:
+            stub.script("update", Status(500), repeat=True)
+            task_id = stub.add_task("job", response_timeout_seconds=60)
+            worker = Worker("job", answer, thread_count=1, lease_extend_enabled=True, update_retry_delay_seconds=1000)
+            async with working(stub, worker, clock=clock, events=events):
+                await until_parked(clock, 1000)
+                stub.set_status(task_id, "CANCELED")
+                clock.advance(21)  # a heartbeat is due after a third of the response timeout
+                await events.until(TaskLeaseLost)
+                clock.advance(1200)
+                (failure,) = await events.until(TaskUpdateFailure)
+                (completed,) = await events.until(TaskUpdateCompleted)
+            assert len(updates(stub)) == 1
+        assert (failure.retry_count, failure.journaled) == (1, False)
+        assert (completed.verdict, completed.inferred) == (Verdict.CANCELLED, True)
 
     @pytest.mark.parametrize("failures", [1, 2, 3])
     @pytest.mark.parametrize("kind", KINDS)
@@ -429,8 +474,25 @@ class TestTheEnd:
             task_id = stub.add_task("job")
             async with working(stub, Worker("job", answer), clock=clock):
                 await pass_waits(clock, 3)
+                await until_parked(clock, 40)
+                clock.advance(44)
                 await stub.until_results(1)
                 assert stub.results_for(task_id)[0]["outputData"] == {"answer": 42}
+
+    async def test_the_journal_waits_longer_after_each_failure_c09(self) -> None:
+        """C09: the first wait of the journal is longer than the last wait of the report."""
+        clock, events = FakeClock(), Events()
+        with ConductorStub(clock=clock) as stub:
+            stub.script("update", Status(500), repeat=True)
+            stub.add_task("job")
+            async with working(stub, Worker("job", answer), clock=clock, events=events):
+                await pass_waits(clock, 3)
+                await events.until(TaskUpdateFailure)
+                for attempts, wait_s in ((4, 40), (5, 80), (6, 120)):
+                    await until_parked(clock, wait_s)
+                    assert len(updates(stub)) == attempts
+                    clock.advance(wait_s * 1.1)
+                await stub.until(lambda: len(updates(stub)) == 7)
 
     async def test_a_kept_result_that_had_arrived_is_committed(self) -> None:
         """All answers were lost: on a plain server the task itself says that a report was taken."""
@@ -440,6 +502,8 @@ class TestTheEnd:
             stub.add_task("job")
             async with working(stub, Worker("job", answer), clock=clock, events=events):
                 await pass_waits(clock, 3)
+                await until_parked(clock, 40)
+                clock.advance(44)
                 (completed,) = await events.until(TaskUpdateCompleted)
             assert (completed.verdict, completed.inferred) == (Verdict.COMMITTED, True)
 
@@ -452,6 +516,8 @@ class TestTheEnd:
             stub.add_task("job")
             async with working(stub, Worker("job", answer), clock=clock, events=events):
                 await pass_waits(clock, 3)
+                await until_parked(clock, 40)
+                clock.advance(44)
                 (completed,) = await events.until(TaskUpdateCompleted)
             assert completed.verdict is Verdict.COMMITTED
             assert len(stub.results) == 1
@@ -537,7 +603,7 @@ class TestBatches:
             stub.script("reports", behaviour)
             async with working(stub, moment.worker(3), clock=clock, events=events):
                 await moment.of(3)
-                await clock.until_sleeping(5)  # three reports, the watch over their leases, and the next poll
+                await clock.until_sleeping(4)  # three reports and the watch over their leases
                 clock.advance(11)
                 await events.until(TaskUpdateCompleted, 3)
         assert len(stub.results) == 3
@@ -607,15 +673,17 @@ class TestLogs:
             conductor_stub.release()
             await conductor_stub.until_results(1)
 
-    async def test_a_lease_that_ends_while_the_logs_travel_ends_the_report(self) -> None:
+    async def test_a_task_that_is_lost_while_the_logs_travel_is_not_reported(self) -> None:
         clock, events = FakeClock(), Events()
         with ConductorStub(clock=clock) as stub:
             stub.hold("log")
-            stub.add_task("job", response_timeout_seconds=10)
-            async with working(stub, Worker("job", talk_a_lot), clock=clock, events=events):
+            task_id = stub.add_task("job", response_timeout_seconds=30)
+            worker = Worker("job", talk_a_lot, thread_count=1, lease_extend_enabled=True)
+            async with working(stub, worker, clock=clock, events=events):
                 await stub.until(lambda: stub.held("log") == 1)
+                stub.set_status(task_id, "CANCELED")
                 await clock.until_sleeping(1)
-                clock.advance(11)
+                clock.advance(11)  # a heartbeat is due after a third of the response timeout
                 await events.until(TaskLeaseLost)
                 stub.release()
                 (completed,) = await events.until(TaskUpdateCompleted)

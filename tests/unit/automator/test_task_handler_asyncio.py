@@ -231,6 +231,15 @@ class TestWorkersTogether:
         assert {event.task_type for event in first.of(TaskExecutionStarted)} == {"a", "b"}
         assert first.all == second.all
 
+    async def test_the_handlers_own_client_can_be_used_while_it_runs_c11(self, conductor_stub: ConductorStub) -> None:
+        """C11: `http_client` is the client that all workers share, and None again after the end."""
+        task_id = conductor_stub.add_task("other")
+        async with handler_of(conductor_stub, prompt("a"), prompt("b")) as handler:
+            assert handler.http_client is not None
+            task = await handler.http_client.call_for(dict[str, Any], "GET", f"/tasks/{task_id}")
+            assert task["taskId"] == task_id
+        assert handler.http_client is None
+
     async def test_a_users_http_client_is_shared_and_stays_open(self, conductor_stub: ConductorStub) -> None:
         for name in ("a", "b"):
             conductor_stub.add_task(name)

@@ -366,7 +366,7 @@ class TestStarting:
         (line,) = [line for line in lines(caplog, logging.INFO) if line.startswith("Conductor Worker[")]
         assert "name=job" in line
         assert "status=active, poll_interval=1000ms, domain=production, thread_count=5" in line
-        assert line.endswith("poll_timeout=100ms, lease_extend=auto]")
+        assert line.endswith("poll_timeout=100ms, lease_extend=false]")
 
     def test_registers_its_definition_first(self, conductor_stub: ConductorStub) -> None:
         events = Events()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import shutil
@@ -15,6 +16,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from conductor.coordinator import Coordinator
+from conductor.coordinator.store.sql import SCHEMA_VERSION
 
 
 def start(url: str) -> str:
@@ -114,13 +116,13 @@ def test_what_cannot_be_copied_or_written_is_one_line(cli: Any, place: Path) -> 
         (("copy.db",), "there is no database"),
         (
             ("taken.db", "--database", "a.db"),
-            "taken.db is there already; choose another name, or replace it with --force",
+            "taken.db is there already; choose another name, replace it with --force, or keep several with --keep",
         ),
         (("a.db", "--database", "a.db", "--force"), "a.db is the database itself"),
         ((".", "--database", "a.db"), "is not a file"),
         (("nowhere/copy.db", "--database", "a.db"), "cannot write nowhere/copy.db: No such file or directory"),
         (("copy.db", "--database", "other.db"), "other.db is no database of a coordinator"),
-        (("copy.db", "--database", "taken.db"), "taken.db cannot be copied to copy.db: file is not a database"),
+        (("copy.db", "--database", "taken.db"), "taken.db is not a usable database (file is not a database)"),
     ):
         ran = cli("backup", *arguments)
         assert ran.status == 2, arguments
@@ -135,3 +137,122 @@ def test_a_file_that_is_served_is_not_replaced(cli: Any, place: Path) -> None:
         ran = cli("backup", "live.db", "--database", "a.db", "--force")
     assert ran.status == 2
     assert "live.db is in use by a coordinator" in ran.err
+
+
+def damage(database: Path, table: str) -> None:
+    """Overwrite the first page of a table or index, as a bad disk does."""
+    with contextlib.closing(sqlite3.connect(database)) as db:
+        page = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).fetchone()[0]
+    with database.open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(b"\xa5" * 4096)
+
+
+class TestA15GoodCopiesStay:
+    """A15: a copy is verified before it replaces anything, and older ones are kept."""
+
+    @pytest.mark.parametrize("table", ["task", "workflow_data", "task_ready", "meta"])
+    @pytest.mark.parametrize("option", [("--force",), ("--keep", "3")], ids=["force", "keep"])
+    def test_a_damaged_database_replaces_no_copy_a15(
+        self, cli: Any, place: Path, table: str, option: tuple[str, ...]
+    ) -> None:
+        Coordinator(place / "a.db").start().stop()
+        assert cli("backup", "copy.db", "--database", "a.db").status == 0
+        good = (place / "copy.db").read_bytes()
+        damage(place / "a.db", table)
+        ran = cli("backup", "copy.db", "--database", "a.db", *option)
+        assert ran.status == 2
+        assert ran.err.count("\n") == 1
+        assert "a.db is damaged (" in ran.err
+        assert "restore it from a copy" in ran.err
+        assert {path.name: path.read_bytes() for path in place.glob("copy.db*")} == {"copy.db": good}
+
+    def test_an_index_that_differs_from_its_table_is_damage_a15(self, cli: Any, place: Path) -> None:
+        """Each page alone is in order: only the comparison of the whole file finds it."""
+        with Coordinator(place / "a.db") as live:
+            define(live.url)
+            start(live.url)
+        with contextlib.closing(sqlite3.connect(place / "a.db")) as db:
+            db.executescript(
+                """
+                PRAGMA writable_schema = 1;
+                CREATE TABLE kept AS SELECT * FROM sqlite_schema WHERE name = 'workflow_correlated';
+                DELETE FROM sqlite_schema WHERE name = 'workflow_correlated';
+                """
+            )
+        with contextlib.closing(sqlite3.connect(place / "a.db")) as db:
+            db.executescript(
+                """
+                UPDATE workflow SET correlation_id = 'changed';
+                PRAGMA writable_schema = 1;
+                INSERT INTO sqlite_schema SELECT * FROM kept;
+                """
+            )
+        ran = cli("backup", "copy.db", "--database", "a.db")
+        assert ran.status == 2
+        assert "a.db is damaged (" in ran.err
+        assert "workflow_correlated" in ran.err
+        assert not (place / "copy.db").exists()
+
+    def test_a_database_without_a_table_is_not_copied_a15(self, cli: Any, place: Path) -> None:
+        Coordinator(place / "a.db").start().stop()
+        with contextlib.closing(sqlite3.connect(place / "a.db")) as db:
+            db.executescript("DROP TABLE schedule_run")
+        ran = cli("backup", "copy.db", "--database", "a.db")
+        assert ran.status == 2
+        assert "a.db is damaged (it has no schedule_run" in ran.err
+        assert not (place / "copy.db").exists()
+
+    def test_an_empty_database_beside_a_log_is_not_copied_a15(self, cli: Any, place: Path) -> None:
+        (place / "a.db").touch()
+        (place / "a.db-wal").write_bytes(bytes(4 << 20))
+        ran = cli("backup", "copy.db", "--database", "a.db")
+        assert ran.status == 2
+        assert "a.db is empty or missing, but a.db-wal holds 4194304 bytes of commits" in ran.err
+        assert (place / "a.db-wal").stat().st_size == 4 << 20
+
+    def test_a_copy_is_not_put_beside_the_log_of_a_database_that_is_gone_a15(self, cli: Any, place: Path) -> None:
+        Coordinator(place / "a.db").start().stop()
+        (place / "copy.db-wal").write_bytes(bytes(4096))
+        ran = cli("backup", "copy.db", "--database", "a.db")
+        assert ran.status == 2
+        assert "copy.db-wal holds 4096 bytes of commits" in ran.err
+        assert (place / "copy.db-wal").stat().st_size == 4096
+
+    def test_keep_leaves_as_many_copies_newest_first_a15(self, cli: Any, place: Path) -> None:
+        started: list[str] = []
+        with Coordinator(place / "live.db") as live:
+            define(live.url)
+            for _ in range(5):
+                started.append(start(live.url))
+                assert cli("backup", "copy.db", "--database", "live.db", "--keep", "3").status == 0
+        names = ["copy.db", "copy.db.1", "copy.db.2"]
+        assert sorted(path.name for path in place.glob("copy.db*")) == names
+        for name, newest in zip(names, (5, 4, 3), strict=True):
+            with contextlib.closing(sqlite3.connect(place / name)) as db:
+                assert db.execute("SELECT count(*) FROM workflow").fetchone()[0] == newest
+        assert cli("backup", "copy.db", "--database", "live.db", "--keep", "1").status == 0
+        assert [path.name for path in place.glob("copy.db*")] == ["copy.db"]
+
+    def test_an_older_copy_can_be_served_a15(self, cli: Any, place: Path) -> None:
+        with Coordinator(place / "live.db") as live:
+            define(live.url)
+            workflow = start(live.url)
+            for _ in range(2):
+                assert cli("backup", "copy.db", "--database", "live.db", "--keep", "2").status == 0
+        with Coordinator(place / "copy.db.1") as restored:
+            assert has(restored.url, workflow)
+
+    def test_a_file_of_an_older_schema_is_copied_as_it_is_a15(self, cli: Any, place: Path) -> None:
+        Coordinator(place / "a.db").start().stop()
+        with contextlib.closing(sqlite3.connect(place / "a.db")) as db:
+            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION - 1}")
+        assert cli("backup", "copy.db", "--database", "a.db").status == 0
+        with contextlib.closing(sqlite3.connect(place / "copy.db")) as db:
+            assert db.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION - 1
+
+    @pytest.mark.parametrize("number", ["0", "-1", "many"])
+    def test_a_number_of_copies_that_cannot_be_meant_is_one_line_a15(self, cli: Any, number: str) -> None:
+        ran = cli("backup", "copy.db", "--keep", number)
+        assert ran.status == 2
+        assert "--keep" in ran.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from urllib.request import Request, urlopen
 import psutil
 import pytest
 
-from cli.program import CLI, DEADLINE_S
+from cli.program import CLI, DEADLINE_S, Program
 from cli.terminal import Terminal
 
 WORKERS = """
@@ -94,9 +95,52 @@ def until(look: Callable[[], Any]) -> Any:
     return found
 
 
-def dev(place: Path, module: str = WORKERS) -> Terminal:
+def dev(place: Path, module: str = WORKERS, *options: str) -> Terminal:
     (place / "shop.py").write_text(module.replace("VERSION", "1"))
-    return Terminal([*CLI, "dev", "shop", "--port", "0"], place)
+    return Terminal([*CLI, "dev", "shop", "--port", "0", *options], place)
+
+
+#: An import that never ends, and says when it begins.
+ENDLESS = "import time\nprint('import begun', flush=True)\nwhile True:\n    time.sleep(0.01)\n"
+
+
+def test_an_endless_import_is_replaced_by_the_next_save_a10(place: Path) -> None:
+    """A10: a correction is loaded although the import before it goes on."""
+    with dev(place, ENDLESS) as terminal:
+        loop = Loop(place, terminal, "import begun")
+        loop.save("two")
+        terminal.wait_for("Reloaded in ")
+        assert loop.version() == "two"
+        terminal.interrupt()
+        terminal.wait_for("Stopped.")
+
+
+def test_an_endless_import_is_given_up_a10(place: Path) -> None:
+    """A10: the time limit."""
+    with dev(place, ENDLESS, "--import-timeout", "1") as terminal:
+        terminal.wait_for("The import has not ended after 1 s")
+        terminal.wait_for("no workers run. Save a correction.")
+        terminal.interrupt()
+        terminal.wait_for("Stopped.")
+
+
+def test_an_endless_import_does_not_hold_up_the_end_a10(place: Path) -> None:
+    """A10: SIGTERM."""
+    with dev(place, ENDLESS) as terminal:
+        terminal.wait_for("import begun")
+        os.kill(terminal.pid, signal.SIGTERM)
+        terminal.wait_for("Stopped.")
+
+
+def test_an_endless_import_ends_with_the_program_a10(place: Path) -> None:
+    """A10: the program is killed. There is no terminal whose end would end the child."""
+    (place / "shop.py").write_text(ENDLESS)
+    with Program([*CLI, "dev", "shop", "--port", "0"], place) as program:
+        program.line_with("import begun")
+        children = psutil.Process(program.pid).children(recursive=True)
+        os.kill(program.pid, signal.SIGKILL)
+        _, alive = psutil.wait_procs(children, timeout=DEADLINE_S)
+        assert alive == []
 
 
 def test_a_saved_file_serves_the_next_task_and_a_broken_one_changes_nothing(place: Path) -> None:

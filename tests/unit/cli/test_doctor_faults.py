@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -16,7 +17,9 @@ import httpx
 import pytest
 
 from conductor.cli import checks_here, checks_server, checks_workers
+from conductor.client.automator.deaths import DeathRecord, DeathRecords
 from conductor.client.automator.journal import Entry, Journal
+from conductor.clock import SYSTEM_CLOCK
 from conductor.coordinator import Coordinator
 from conductor.testing import ConductorStub, Status
 
@@ -70,7 +73,7 @@ def test_settings_and_home(faults: Any, conductor_stub: ConductorStub, monkeypat
     for name in ("CONDUCTOR_WORKER_JOURNAL_DIR", "XDG_STATE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("conductor.cli.checks_here._try_out", lambda _: None)
-    monkeypatch.setattr("conductor.cli.checks_here.results_waiting", lambda _: ())
+    monkeypatch.setattr("conductor.cli.checks_here.results_waiting", lambda *_: ())
     found = faults("--url", conductor_stub.url)
     assert "CONDUCTOR_SERVER_URL" in found["variable-sets-nothing"]["what"]
     assert "CONDUCTOR_WORKER_JOURNAL_DIR" in found["home-not-set"]["remedy"]
@@ -99,6 +102,42 @@ def test_a_journal_that_is_full_and_has_results_of_the_dead(
     assert "1 results and 0 unfinished tasks" in found["results-waiting"]["what"]
     assert "65536 bytes" in found["journal-full"]["what"]
     assert str(directory) in found["journal-disk-full"]["what"]
+
+
+def test_a_journal_file_of_absurd_size_a12(faults: Any, conductor_stub: Any, place: Path, monkeypatch: Any) -> None:
+    """A12: doctor names the file, and neither reads nor renames it. One that a worker has set aside is named, too."""
+    directory = place / "journal"
+    monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL_DIR", str(directory))
+    journal = Journal(directory, conductor_stub.url, max_bytes=1 << 20)
+    assert journal.open()
+    journal.let_go()
+    os.truncate(journal.path, 5 << 30)
+    assert journal.path.name in faults("--url", conductor_stub.url)["journal-full"]["what"]
+    aside = journal.path.rename(f"{journal.path}.too-large")
+    assert str(aside) in faults("--url", conductor_stub.url)["journal-set-aside"]["what"]
+
+
+def test_tasks_that_have_killed_their_process_a14(
+    faults: Any, conductor_stub: Any, place: Path, monkeypatch: Any
+) -> None:
+    """A14: the doctor names the task and how its process ended, on every server."""
+    directory = place / "journal"
+    directory.mkdir()
+    monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL_DIR", str(directory))
+    records = DeathRecords(directory, "server")
+    about: dict[str, Any] = {
+        "workflow_instance_id": "w",
+        "task_type": "packed",
+        "poll_count": 1,
+        "at_ms": SYSTEM_CLOCK.wall_ms(),
+    }
+    cause = "the worker process exited with status 3"
+    records.save(DeathRecord(**about, reference_name="a", task_id="t1", deaths=2, cause=cause))
+    records.save(DeathRecord(**about, reference_name="b", task_id="t2", suspicions=1, cause=cause))
+    found = faults("--url", conductor_stub.url)
+    assert "task t1 of packed has ended its worker process 2 times" in found["task-kills-process"]["what"]
+    assert found["task-kills-process"]["what"].endswith(cause)
+    assert "1 tasks were executing when a worker process died" in found["worker-process-died"]["what"]
 
 
 def test_metrics_that_cannot_be_kept(faults: Any, conductor_stub: Any, place: Path, monkeypatch: Any) -> None:

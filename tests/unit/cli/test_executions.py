@@ -246,6 +246,67 @@ class TestStartAndWait:
             assert said in ran.err
 
 
+class TestStartWithAFile:
+    @pytest.fixture(autouse=True)
+    def registered(self, shop: Shop) -> None:
+        shop.register("many", simple("many"))
+
+    def start(self, cli: Any, shop: Shop, *arguments: str) -> Any:
+        return cli("workflow", "start", "many", "--input-file", "many.jsonl", *arguments, "--url", shop.url)
+
+    def test_starts_a_workflow_for_each_line_and_shows_progress(self, cli: Any, shop: Shop, place: Any) -> None:
+        (place / "many.jsonl").write_text("".join(f'{{"n": {n}}}\n\n' for n in range(1200)))
+        ran = self.start(cli, shop, "--correlation-id", "mine")
+        ids = ran.out.split()
+        assert (ran.status, len(set(ids))) == (0, 1200)
+        assert ran.err.splitlines() == ["Started 1,000 of 1,200", "Started 1,200 of 1,200"]
+        found = shop.ask(f"/workflow/{ids[1100]}")
+        assert (found["input"], found["correlationId"]) == ({"n": 1100}, "mine")
+
+    def test_names_bad_lines_before_anything_is_started(self, cli: Any, shop: Shop, place: Any) -> None:
+        before = shop.ask("/tasks/queue/sizes?taskType=many")
+        (place / "many.jsonl").write_text('{"n": 1}\n{"n":\n\n[4]\n{"n": 5}\n')
+        ran = self.start(cli, shop)
+        assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
+        assert "nothing was started: line 2: not JSON" in ran.err
+        assert "line 4: not a JSON object" in ran.err
+        assert shop.ask("/tasks/queue/sizes?taskType=many") == before
+
+    def test_can_be_repeated_with_a_key_in_each_line(self, cli: Any, shop: Shop, place: Any) -> None:
+        (place / "many.jsonl").write_text('{"order": "a1"}\n{"order": 7}\n')
+        first = self.start(cli, shop, "--idempotency-field", "order")
+        again = self.start(cli, shop, "--idempotency-field", "order")
+        assert first.status == 0
+        assert again.out == first.out
+        (place / "many.jsonl").write_text('{"order": "a1"}\n{}\n')
+        ran = self.start(cli, shop, "--idempotency-field", "order")
+        assert (ran.status, "line 2: field 'order'" in ran.err) == (2, True)
+
+    def test_names_the_lines_that_the_server_refuses(self, cli: Any, shop: Shop, place: Any) -> None:
+        (place / "many.jsonl").write_text('{"n": 1}\n\n{"n": 2}\n')
+        ran = self.start(cli, shop, "--version", "9", "--json")
+        assert ran.status == 1
+        assert [(one["line"], "No such workflow" in one["error"]) for one in json.loads(ran.out)] == [
+            (1, True),
+            (3, True),
+        ]
+        assert "line 3: not started: No such workflow" in ran.err
+
+    def test_mistakes(self, cli: Any, shop: Shop, place: Any) -> None:
+        (place / "many.jsonl").write_text("\n")
+        for arguments, said in (
+            ([], "many.jsonl has no lines"),
+            (["--wait"], "--input-file goes without"),
+            (["--input", '{"a": 1}'], "--input-file goes without"),
+            (["--input-file", "absent.jsonl"], "--input-file absent.jsonl: No such file"),
+        ):
+            ran = self.start(cli, shop, *arguments)
+            assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
+            assert said in ran.err
+        ran = cli("workflow", "start", "many", "--idempotency-field", "order", "--url", shop.url)
+        assert (ran.status, "--idempotency-field is for --input-file" in ran.err) == (2, True)
+
+
 def _work_until_done(shop: Shop, **more: Any) -> None:
     for _ in range(600):  # a minute: each poll waits for 100 ms
         if shop.work("short", **more):

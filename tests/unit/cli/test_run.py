@@ -73,6 +73,40 @@ def test_metrics_are_served_where_asked(place: Any, conductor_stub: ConductorStu
         assert program.wait() == 0
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_coroutine_that_ignores_its_cancellation_does_not_hold_up_the_end_a05(
+    place: Any, conductor_stub: ConductorStub, mode: str, signals: int
+) -> None:
+    """A05: the task is requeued, and the process ends with a function that would go on for ever."""
+    (place / "stubborn.py").write_text(
+        "import asyncio\n"
+        "from conductor import worker_task\n"
+        "@worker_task('cli_stubborn', register_task_def=False)\n"
+        "async def stubborn():\n"
+        "    print('begun', flush=True)\n"
+        "    while True:\n"
+        "        try:\n"
+        "            await asyncio.sleep(3600)\n"
+        "        except asyncio.CancelledError:\n"
+        "            pass\n"
+    )
+    task_id = conductor_stub.add_task("cli_stubborn")
+    grace_s = "0.2" if signals == 1 else "3600"
+    arguments = ["run", "stubborn", "--url", conductor_stub.url, "--shutdown-grace-seconds", grace_s, *MODES[mode]]
+    with Program([*CLI, *arguments], place) as program:
+        program.line_with("begun")
+        program.send(signal.SIGTERM)
+        if signals == 2:
+            program.line_with("Stopping worker 'cli_stubborn': 1 task is in hand")
+            time.sleep(0.1)  # signals at once would be one
+            program.send(signal.SIGTERM)
+        assert program.wait() == 0
+    (result,) = conductor_stub.results_for(task_id)
+    assert result["status"] == "IN_PROGRESS"
+    assert "Traceback" not in program.output
+
+
 def test_a_second_signal_ends_it_at_once_and_leaves_nobody_behind(place: Any, conductor_stub: ConductorStub) -> None:
     (place / "slow.py").write_text(
         "import time\n"

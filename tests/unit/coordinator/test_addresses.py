@@ -27,18 +27,43 @@ def check(allowed: list[str], host: str, address: str, port: int = 80) -> None:
         "fd00:ec2::254",
         "100.100.100.200",
         "192.0.0.192",
+        "168.63.129.16",
+        "::ffff:168.63.129.16",
+        "64:ff9b::a83f:8110",
+        "64:ff9b:1::a83f:8110",
+        "64:ff9b:1:a9fe:a9:fe00::",
+        "fd20:ce::254",
+        "fd00:42::42",
+        "::ffff:0:a9fe:a9fe",
+        "::169.254.169.254",
+        "2001:0:4136:e378:8000:63bf:5601:5601",
+        "2002:a83f:8110::1",
+        "0.0.0.1",
         "224.0.0.1",
         "ff02::1",
         "0.0.0.0",
         "::",
     ],
 )
-def test_link_local_metadata_and_multicast_addresses_are_refused_however_they_are_written(address: str) -> None:
+def test_link_local_metadata_and_multicast_addresses_are_refused_however_they_are_written_a12(address: str) -> None:
     with pytest.raises(RefusedAddress, match="link-local, metadata and multicast"):
         check([], "metadata.example", address)
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.1.2.3", "93.184.216.34", "2606:2800:220:1::1"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "::1",
+        "10.1.2.3",
+        "100.64.0.1",
+        "168.63.129.17",
+        "93.184.216.34",
+        "2606:2800:220:1::1",
+        "64:ff9b::5db8:d822",
+        "fd12:3456::1",
+    ],
+)
 def test_all_others_are_allowed_without_a_list(address: str) -> None:
     check([], "any.example", address)
 
@@ -55,6 +80,8 @@ def test_all_others_are_allowed_without_a_list(address: str) -> None:
         ("[::1]:8081", "localhost", "::1", 8081),
         ("::1", "localhost", "::1", 1),
         ("169.254.10.0/24", "printer.example", "169.254.10.7", 80),
+        ("168.63.129.16", "168.63.129.16", "168.63.129.16", 80),
+        ("64:ff9b:1::/48", "inside.example", "64:ff9b:1::a01:203", 80),
     ],
 )
 def test_what_is_on_the_list_may_be_called(allowed: str, host: str, address: str, port: int) -> None:

@@ -73,19 +73,13 @@ class TestValuesOfExpressions:
         assert len(house.poll("vt")) == 1
 
     @pytest.mark.parametrize(
-        ("expression", "case"),
-        [
-            ("'' + $.a * $.a * $.a", "Infinity"),
-            ("'' + (0 - $.a * $.a)", "-Infinity"),
-            ("$.a - $.a", "NaN"),
-            ("9" * 5000 + " > 1 ? 'big' : 'small'", "big"),
-            ("'' + 9007199254740991 * 10", "90071992547409900"),
-        ],
+        "expression",
+        ["'' + $.a * $.a * $.a", "$.a - $.a", "9" * 5000 + " > 1 ? 'big' : 'small'", "'' + 9007199254740991 * 10"],
     )
-    def test_numbers_of_conditions_are_those_of_javascript(self, house: House, expression: str, case: str) -> None:
+    def test_numbers_that_only_javascript_knows_wait_for_the_engine_a08(self, house: House, expression: str) -> None:
         house.workflow_def("p", script(expression))
-        found = house.workflow(house.start("p", input={"v": int("9" * 1500)}))
-        assert found["tasks"][0]["outputData"]["selectedCase"] == case
+        (task,) = house.workflow(house.start("p", input={"v": int("9" * 1500)}))["tasks"]
+        assert (task["status"], task["outputData"]) == ("IN_PROGRESS", {})
 
 
 class Poison(RuntimeError):
@@ -352,14 +346,6 @@ class TestSizes:
         for _ in range(3):
             house.report(house.poll_one(), outputData={"x": "x" * (4 * MB)})
         assert "keepLastN" in self.failed(house, workflow)["reasonForIncompletion"]
-
-    def test_what_a_condition_puts_together(self, house: House) -> None:
-        house.workflow_def("grow", script("$.a + $.a + $.a"))
-        workflow = house.start("grow", input={"v": "x" * (5 * MB)})
-        house.settle()
-        found = house.workflow(workflow)
-        assert found["status"] == "FAILED"
-        assert "too large" in found["reasonForIncompletion"]
 
     @pytest.mark.parametrize(("size", "tasks"), [(1, 2), (6, 0)])
     def test_what_a_failure_workflow_is_told(self, house: House, size: int, tasks: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -471,3 +472,100 @@ class TestLoops:
             assert one["referenceTaskName"] == f"{'one' if number == 1 else 'other'}__{number}"
             house.report(one)
         assert house.workflow(workflow)["status"] == "COMPLETED"
+
+
+def test_a_task_named_at_run_time_survives_the_end_of_the_process_s05(tmp_path: Path) -> None:
+    with House(tmp_path / "coordinator.db") as house:
+        given = {"kind": "${workflow.input.kind}", "duration": "10 seconds"}
+        named = {"name": "d", "taskReferenceName": "d", "type": "DYNAMIC", "dynamicTaskNameParam": "kind"}
+        house.workflow_def("flow", {**named, "inputParameters": given}, simple("after"))
+        workflow = house.start(input={"kind": "WAIT"})
+        house.restart()
+        house.advance(10)
+        found = house.workflow(workflow)["tasks"]
+        assert [(task["taskType"], task["status"]) for task in found] == [("WAIT", "COMPLETED"), ("after", "SCHEDULED")]
+
+
+def rounds_of(house: House, workflow: str, loop_ref: str = "l") -> set[str]:
+    """The rounds of which there are tasks."""
+    refs = (one["referenceTaskName"] for one in house.workflow(workflow)["tasks"])
+    return {ref.partition("__")[2] for ref in refs if ref != loop_ref and "__" in ref}
+
+
+class TestKeepLastN:
+    def test_a_round_of_many_tasks_is_removed_in_steps_that_survive_a_kill_s08(self, tmp_path: Path) -> None:
+        width = 2 * TASKS_PER_DECISION + 50
+        body = [alike(forkTaskName="NOOP", forkTaskInputs="${workflow.input.list}"), JOIN]
+        with House(tmp_path / "coordinator.db") as house:
+            keeping = loop("l", "$.l.iteration < 3", *body, inputParameters={"keepLastN": 1})
+            house.workflow_def("flow", keeping, simple("after"))
+            workflow = house.start(input={"list": [{}] * width})
+            for _ in range(100):
+                if house.poll("after"):
+                    break
+                house.restart()
+                house.tick()
+            assert rounds_of(house, workflow) == {"3"}
+            assert len(house.workflow(workflow)["tasks"]) == 1 + (1 + width + 1) + 1
+            assert house.store.call(lambda tx: tx.select("SELECT count(*) FROM task_data", ())) == [(width + 4,)]
+        run = Run(keeping, given={"list": [{}] * width})
+        assert max(len(decision.remove) for decision in run.decisions) == TASKS_PER_DECISION
+
+    @pytest.mark.parametrize("width", [20, 60, 130, 199, 201])
+    def test_rounds_that_end_in_the_middle_of_a_decision_go_whole_s08(self, house: House, width: int) -> None:
+        body = [alike(forkTaskName="NOOP", forkTaskInputs="${workflow.input.list}"), JOIN]
+        keeping = loop("l", "$.l.iteration < 12", *body, inputParameters={"keepLastN": 1})
+        house.workflow_def("flow", keeping)
+        workflow = house.start(input={"list": [{}] * width})
+        house.settle()
+        assert house.workflow(workflow)["status"] == "COMPLETED"
+        assert rounds_of(house, workflow) == {"12"}
+        assert len(house.workflow(workflow)["tasks"]) == 1 + (1 + width + 1)
+
+    def test_every_attempt_of_loops_in_loops_goes_with_its_round_s08(self, house: House) -> None:
+        house.task_def("work", retryCount=1, retryDelaySeconds=0)
+        inner = loop("in", "$.in.iteration < 2", simple("work"))
+        chosen = task("d", "DYNAMIC", dynamicTaskNameParam="kind", inputParameters={"kind": "NOOP"})
+        house.workflow_def("flow", loop("l", "$.l.iteration < 3", inner, chosen, inputParameters={"keepLastN": 1}))
+        workflow = house.start()
+        for number in range(6):
+            assert house.poll_one()["referenceTaskName"] == f"work__{number // 2 + 1}__{number % 2 + 1}"
+            house.settle()
+            house.restart()
+            (held,) = [
+                one
+                for one in house.workflow(workflow)["tasks"]
+                if one["status"] == "IN_PROGRESS" and one["taskType"] == "work"
+            ]
+            house.report(held, "FAILED")
+            house.report(house.poll_one())
+            house.settle()
+        assert rounds_of(house, workflow) == {"3", "3__1", "3__2"}
+        refs = [one["referenceTaskName"] for one in house.workflow(workflow)["tasks"]]
+        assert refs == ["l", "in__3", "work__3__1", "work__3__1", "work__3__2", "work__3__2", "d__3"]
+        assert house.workflow(workflow)["status"] == "COMPLETED"
+
+    def test_rounds_that_need_no_worker_are_never_stored_s08(self, house: House) -> None:
+        keeping = loop(
+            "l", "$.l.iteration < 50", task("v", "SET_VARIABLE", inputParameters={"n": "${l.output.iteration}"})
+        )
+        house.workflow_def("flow", {**keeping, "inputParameters": {"keepLastN": 2}})
+        workflow = house.start()
+        found = house.workflow(workflow)
+        assert [one["referenceTaskName"] for one in found["tasks"]] == ["l", "v__49", "v__50"]
+        assert (found["status"], found["variables"]) == ("COMPLETED", {"n": 50})
+
+    def test_a_loop_goes_on_after_a_retry_s08(self, house: House) -> None:
+        house.task_def("work", retryCount=0)
+        keeping = loop("l", "$.l.iteration < 4", simple("work"), inputParameters={"keepLastN": 1})
+        house.workflow_def("flow", keeping)
+        workflow = house.start()
+        for _ in range(2):
+            house.report(house.poll_one())
+        house.report(house.poll_one(), "FAILED")
+        assert house.workflow(workflow)["status"] == "FAILED"
+        house.act(workflow, actions.retry)
+        for _ in range(2):
+            house.report(house.poll_one())
+        found = house.workflow(workflow)
+        assert (found["status"], rounds_of(house, workflow)) == ("COMPLETED", {"4"})

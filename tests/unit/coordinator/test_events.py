@@ -209,6 +209,23 @@ class TestOnce:
         assert ticks >= 2
         assert [workflow["input"]["n"] for workflow in started(house)] == list(range(50))
 
+    def test_the_actions_of_one_event_take_turns_with_other_callers_a09(
+        self, house: House, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The rest of them survives the process, and a handler that was changed meanwhile does not change it."""
+        monkeypatch.setattr("conductor.coordinator.events.handled.TURN_S", -1)  # one action per transaction
+        add(house, *(starts(input={"n": n, "who": "${who}"}) for n in range(5)))
+        publish(house, who="ada")
+        tick(house)
+        assert [workflow["input"]["n"] for workflow in started(house)] == [0]
+        house.restart()
+        house.store.call(lambda tx: event_handlers.update_handler(tx, handler(starts(input={"n": 99}))))
+        assert house.settle() == 4
+        inputs = [workflow["input"] for workflow in started(house)]
+        assert [(given["n"], given["who"]) for given in inputs] == [(n, "ada") for n in range(1, 5)]
+        house.settle()
+        assert started(house) == []
+
     def test_the_alarm_rings_at_once_when_somebody_listens_and_not_at_all_otherwise(self, house: House) -> None:
         house.notes.clear()
         publish(house)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from conductor.coordinator.language.conditions import ConditionError, evaluate, is_true
 from conductor.coordinator.language.durations import parse_duration_ms, parse_until_ms
-from conductor.coordinator.language.expressions import ExpressionError, expressions, named, parse_path, resolve
+from conductor.coordinator.language.expressions import expressions, named, resolve
+from conductor.coordinator.language.paths import ExpressionError, parse_path
 
 DATA: dict[str, Any] = {
     "workflow": {"input": {"name": "Ada", "count": 3, "deep": {"list": [{"id": 1}, {"id": 2}, {"other": 0}]}}},
@@ -77,7 +78,7 @@ def test_dicts_and_lists_are_walked_and_not_changed() -> None:
     assert json.dumps(template) == before
 
 
-@pytest.mark.parametrize("text", ["", ".x", "a..", "a...b", "a.b[", "a[?(@.x>1)]", "a[1:2]", "a.b()", "a b", "a['x"])
+@pytest.mark.parametrize("text", ["", ".x", "a..", "a...b", "a.b[", "a[?(@.x>1]", "a[1:2:3]", "a.b()", "a b", "a['x"])
 def test_unknown_path_syntax_is_an_error(text: str) -> None:
     with pytest.raises(ExpressionError):
         parse_path(text)
@@ -151,8 +152,6 @@ CONDITION_DATA: dict[str, Any] = {
         ("$.t.count - 7", False),
         ("$.t.count", True),
         ("'yes'", False),
-        ("1 / 0 > 1e9", True),
-        ("0 / 0 == 0 / 0", False),
         ("", False),
     ],
 )

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from workflow_run import task
 
 from conductor.coordinator.store.file import StoreError, StoreRefused
+from conductor.coordinator.store.ids import Ids
 from conductor.coordinator.store.rows import NEW_TASK, TaskRow, insert_of
 from conductor.coordinator.store.sql import SCHEMA
 from conductor.coordinator.store.writer import Store
@@ -163,6 +164,7 @@ class TestX03AStepThatKills:
 def test_an_older_file_is_brought_to_the_new_schema(tmp_path: Path) -> None:
     """Version 1: other names of columns, and reports in a table of their own."""
     with House(tmp_path / "a.db") as house:
+        house.store.ids = Ids(house.store.salt)  # ids as they were before epochs
         workflow = house.start_one()
         held = house.poll_one()
         house.report(held, "IN_PROGRESS", reportId="first", callbackAfterSeconds=5)
@@ -188,6 +190,9 @@ def test_an_older_file_is_brought_to_the_new_schema(tmp_path: Path) -> None:
         ALTER TABLE workflow DROP COLUMN traceparent;
         ALTER TABLE workflow DROP COLUMN restless;
         DROP TABLE suspect;
+        DROP TABLE epoch;
+        ALTER TABLE task DROP COLUMN granted_for;
+        DROP TABLE termination;
         DROP TABLE turn;
         DROP TABLE schedule;
         DROP TABLE schedule_due;
@@ -269,10 +274,13 @@ class TestWhatAWorkflowGives:
 
     def test_one_of_an_older_file_has_its_own(self, tmp_path: Path) -> None:
         with House(tmp_path / "a.db") as house:
+            house.store.ids = Ids(house.store.salt)  # ids as they were before epochs
             workflow = house.start_one()
             house.report(house.poll_one(), outputData={"total": 7})
         db = sqlite3.connect(tmp_path / "a.db")
-        db.executescript("UPDATE workflow_data SET output = CAST('{\"total\":6}' AS BLOB); PRAGMA user_version = 4;")
+        db.executescript("UPDATE workflow_data SET output = CAST('{\"total\":6}' AS BLOB); DROP TABLE epoch;")
+        db.executescript("ALTER TABLE task DROP COLUMN granted_for")
+        db.executescript("DROP TABLE termination; ALTER TABLE event DROP COLUMN actions; PRAGMA user_version = 4;")
         db.close()
         with House(tmp_path / "a.db", clock=house.clock) as newer:
             assert newer.workflow(workflow)["output"] == {"total": 6}

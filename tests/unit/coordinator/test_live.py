@@ -16,9 +16,9 @@ from workflow_run import fork, loop, task
 
 from conductor.coordinator.core import Poll
 from conductor.coordinator.store import live
+from conductor.coordinator.store.commit_pacer import Job
 from conductor.coordinator.store.lookup import find_workflow
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.store.writer import _Job
 from conductor.coordinator.tasks.report import Report
 from conductor.coordinator.workflows import actions
 from conductor.coordinator.workflows.effects import Start
@@ -183,7 +183,7 @@ class Called(Played):
 
         return fail
 
-    def hear(self, jobs: list[_Job[Any]]) -> None:
+    def hear(self, jobs: list[Job[Any]]) -> None:
         for job in jobs:
             future: Future[Any] = job.future
             error = future.exception(60)
@@ -205,12 +205,12 @@ def test_the_same_rows_and_answers_for_callers_who_share_a_commit_and_for_those_
         together, apart = Called(), Called()
     try:
         for group in schedule:
-            shared = [_Job(together.job(*words), None) for words in group]
-            together.house.store._jobs.put(list(shared))
+            shared = [Job(together.job(*words), None) for words in group]
+            together.house.store._pacer.put(list(shared))
             together.hear(shared)
-            alone = [_Job(apart.job(*words), None) for words in group]
+            alone = [Job(apart.job(*words), None) for words in group]
             for job in alone:
-                apart.house.store._jobs.put([job])
+                apart.house.store._pacer.put([job])
                 job.future.exception(60)  # nobody else comes before it is answered
             apart.hear(alone)
         assert together.said == apart.said

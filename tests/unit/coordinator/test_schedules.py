@@ -15,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductor.coordinator.errors import ApiError
+from conductor.coordinator.limits import MAX_MISSED_COUNTED
+from conductor.coordinator.metrics import MISSED_TOTAL
 from conductor.coordinator.schedules import schedules
 from conductor.coordinator.schedules.schedule import Schedule, next_few
 from conductor.coordinator.store.sql import SCHEMA_VERSION
@@ -213,6 +215,69 @@ class TestTimeWithoutTheCoordinator:
         assert board.moments() == [1]
 
 
+class TestABusyCoordinator:
+    """A06: due times are made up for when they are a little late, and counted and logged when they are not."""
+
+    def missed(self, board: Board) -> int:
+        return board.house.store.counts.copy().get((MISSED_TOTAL.name,), 0)
+
+    def late(self, board: Board, seconds: float) -> None:
+        """The timer comes so much later than it was asked to."""
+        board.house.clock.advance(seconds)
+        board.turn_to(board.now_ms)
+
+    def test_makes_up_for_times_that_are_a_little_late_a06(
+        self, board: Board, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        board.save(cron="* * * * * *")
+        self.late(board, 10)
+        assert board.moments() == [pytest.approx(n / 60) for n in range(1, 11)]
+        assert (self.missed(board), caplog.messages) == (0, [])
+
+    def test_counts_and_logs_times_that_are_later_a06(self, board: Board, caplog: pytest.LogCaptureFixture) -> None:
+        board.save(cron="* * * * * *")
+        self.late(board, 31)
+        # The first one, and those of the last ten seconds; 20 are missed.
+        seconds = [round(moment * 60) for moment in board.moments()]
+        assert seconds == [1, *range(22, 32)]
+        assert self.missed(board) == 20
+        assert [message.partition(";")[0] for message in caplog.messages] == [
+            "Scheduled times missed: count=20 schedules=1 first='s'"
+        ]
+
+    def test_starts_take_turns_with_other_callers_and_none_is_missed_a06(
+        self, board: Board, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("conductor.coordinator.schedules.runs.TURN_S", -1)  # one start per transaction
+        for name in ("a", "b", "c"):
+            board.save(name)
+        board.house.clock.advance(60)
+        assert [len(board.runs()) for _ in range(3) if board.tick()] == [1, 2, 3]
+        assert self.missed(board) == 0
+
+    def test_logs_at_most_a_line_per_minute_a06(self, board: Board, caplog: pytest.LogCaptureFixture) -> None:
+        board.save(cron="* * * * * *")
+        for _ in range(3):
+            self.late(board, 31)
+        assert len(caplog.messages) == 2
+        assert "count=40" in caplog.messages[1]  # 20 each of the second and the third time
+
+    def test_counts_up_to_a_bound_after_a_long_time_a06(self, board: Board) -> None:
+        board.save(cron="* * * * * *")
+        self.late(board, 365 * 86400)
+        assert self.missed(board) == MAX_MISSED_COUNTED
+
+    def test_misses_nothing_with_catch_up_or_after_a_pause_a06(self, board: Board) -> None:
+        board.save(cron="* * * * * *", runCatchupScheduleInstances=True)
+        self.late(board, 31)
+        assert len(board.runs()) == 31
+        board.house.store.call(lambda tx: schedules.pause(tx, "s", None))
+        self.late(board, 31)
+        board.house.store.call(lambda tx: schedules.resume(tx, "s"))
+        self.late(board, 1)
+        assert (len(board.runs()), self.missed(board)) == (32, 0)
+
+
 class TestAClockThatIsSet:
     def test_back_starts_nothing_twice(self, board: Board) -> None:
         board.save()
@@ -367,10 +432,20 @@ def test_a_file_of_the_version_before_gets_the_tables(tmp_path: Path) -> None:
     with Board(tmp_path / "a.db").house:
         pass
     db = sqlite3.connect(tmp_path / "a.db")
-    new = ("schedule", "schedule_due", "schedule_run", "secret", "event_handler", "event", "turn")
+    new = (
+        "schedule",
+        "schedule_due",
+        "schedule_run",
+        "secret",
+        "event_handler",
+        "event",
+        "turn",
+        "termination",
+        "epoch",
+    )
     tables = "".join(f"DROP TABLE {table};" for table in new)
     tasks = "DROP INDEX task_sub_workflow; ALTER TABLE task_data DROP COLUMN definition;"
-    tasks += "ALTER TABLE workflow DROP COLUMN traceparent;"
+    tasks += "ALTER TABLE workflow DROP COLUMN traceparent; ALTER TABLE task DROP COLUMN granted_for;"
     db.executescript(f"{tables} {tasks} PRAGMA user_version = 2;")
     db.close()
     board = Board(tmp_path / "a.db")

@@ -12,8 +12,9 @@ from typing import Any
 import psutil
 import pytest
 
+from conductor.coordinator.language.engines import engine_files
 from conductor.coordinator.system import script_runner
-from conductor.coordinator.system.script_runner import Script, ScriptError, ScriptRunner
+from conductor.coordinator.system.script_runner import MoreTimeNeeded, Script, ScriptError, ScriptRunner
 
 
 @pytest.fixture
@@ -58,6 +59,77 @@ def test_a_value_is_shown_as_conductor_shows_it(runner: ScriptRunner, script: st
     assert value(runner, script, {"x": 5}) == expected
 
 
+ORDER = {"items": [{"id": 1}, {"id": 2}], "tags": ["a", "b"], "who": {"name": "Ada", "age": 36}, "none": {}}
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("$.tags.get(1)", "b"),
+        ("[$.tags.size(), $.who.size(), $.items.get(0).size()]", [2, 2, 1]),
+        ("[$.tags.isEmpty(), $.none.isEmpty(), [].isEmpty()]", [False, True, True]),
+        ("[$.tags.contains('b'), $.items.contains({id: 2}), $.items.contains({id: 3})]", [True, True, False]),
+        ("$.tags.containsAll(['b', 'a'])", True),
+        ("[$.tags.add('c'), $.tags]", [True, ["a", "b", "c"]]),
+        ("$.tags.add(0, 'c'); $.tags", ["c", "a", "b"]),
+        ("[$.tags.addAll(['c', 'd']), $.tags]", [True, ["a", "b", "c", "d"]]),
+        ("[$.tags.set(0, 'z'), $.tags]", ["a", ["z", "b"]]),
+        ("[$.tags.remove(0), $.tags]", ["a", ["b"]]),
+        ("[$.tags.remove('b'), $.tags.remove('x'), $.tags]", [True, False, ["a"]]),
+        ("$.tags.clear(); $.who.clear(); [$.tags, $.who]", [[], {}]),
+        ("[$.tags.indexOf('b'), $.tags.subList(1, 2), $.tags.equals(['a', 'b'])]", [1, ["b"], True]),
+        ("var all = '', i = $.tags.iterator(); while (i.hasNext()) all += i.next(); all", "ab"),
+        ("[$.get('who').get('name'), $.get('gone'), $.get('size')]", ["Ada", None, None]),
+        ("[$.who.getOrDefault('name', 'x'), $.who.getOrDefault('gone', 'x')]", ["Ada", "x"]),
+        ("[$.who.put('name', 'Bo'), $.who.put('x', 1), $.who]", ["Ada", None, {"name": "Bo", "age": 36, "x": 1}]),
+        ("$.none.putIfAbsent('a', 1); $.none.putIfAbsent('a', 2); $.none", {"a": 1}),
+        ("$.none.putAll($.who); $.none.equals($.who)", True),
+        ("[$.who.containsKey('age'), $.who.containsKey('size'), $.who.containsValue(36)]", [True, False, True]),
+        ("[$.who.remove('age'), $.who.remove('gone'), $.who]", [36, None, {"name": "Ada"}]),
+        ("[$.who.keySet(), $.who.values(), $.who.keySet().contains('age')]", [["name", "age"], ["Ada", 36], True]),
+        ("$.who.entrySet().map(e => e.getKey() + '=' + e.getValue())", ["name=Ada", "age=36"]),
+        ("var all = []; $.who.forEach((key, value) => all.push(key, value)); all", ["name", "Ada", "age", 36]),
+    ],
+)
+def test_data_has_the_methods_of_java_s06(runner: ScriptRunner, script: str, expected: Any) -> None:
+    assert value(runner, script, ORDER) == expected
+
+
+def test_methods_of_java_are_not_data_s06(runner: ScriptRunner) -> None:
+    script = """
+        var seen = []; for (var key in $) seen.push(key); for (var index in $.list) seen.push(index);
+        [seen, Object.keys($), JSON.stringify($), $.size, $.get, $.list.size(), 'put' in $.own, $]
+    """
+    data = {"size": 3, "get": "x", "list": [5], "own": {"put": None, "__proto__": 4}}
+    names = list(data)
+    assert value(runner, script, data) == [
+        [*names, "0"], names, json.dumps(data, separators=(",", ":")), 3, "x", 1, True, data
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("[...$.tags.keys()]", [0, 1]),
+        ("[...$.tags.values()].concat([...$.tags.entries()])", ["a", "b", [0, "a"], [1, "b"]]),
+        ("var all = []; $.tags.forEach((one, index) => all.push(index, one)); all", [0, "a", 1, "b"]),
+        ("new Map([['a', 1]]).get('a') + new Set([1, 2]).size", 3),
+        ("Object.defineProperty({}, 'a', {value: 1, enumerable: true}) /* get */", {"a": 1}),
+        ("var p = new Proxy({b: 2}, {}); p.b + typeof ({}).get", "2undefined"),
+        ("[$ instanceof Object, $.tags instanceof Array, $.constructor === Object, $.tags.size()]", [True] * 3 + [2]),
+    ],
+)
+def test_javascript_keeps_its_meaning_beside_the_methods_of_java_s06(
+    runner: ScriptRunner, script: str, expected: Any
+) -> None:
+    assert value(runner, script, ORDER) == expected
+
+
+def test_an_index_out_of_bounds_is_an_error_s06(runner: ScriptRunner) -> None:
+    with pytest.raises(ScriptError, match="RangeError: Index 2 out of bounds for length 2"):
+        value(runner, "$.tags.get(2)", ORDER)
+
+
 @pytest.mark.parametrize(
     ("script", "said"),
     [
@@ -74,6 +146,53 @@ def test_a_failure_says_what_and_where(runner: ScriptRunner, script: str, said: 
         value(runner, script)
     assert said in str(found.value)
     assert not found.value.overran
+
+
+@pytest.mark.parametrize("characters", [512, 64 * 1024, 9 * 1024 * 1024])
+class TestLongTextsS01:
+    def test_a_long_value_comes_back_whole(self, runner: ScriptRunner, characters: int) -> None:
+        assert value(runner, f"'x'.repeat({characters})") == "x" * characters
+        assert value(runner, f"({{a: ['x'.repeat({characters}) + 'y']}})") == {"a": ["x" * characters + "y"]}
+        assert value(runner, "$", {"a": "ü" * (characters // 2)}) == {"a": "ü" * (characters // 2)}
+        assert query(runner, ".", "x" * characters) == ["x" * characters]
+        assert len(runner.pids) == 1
+
+    def test_a_long_error_comes_back_whole(self, runner: ScriptRunner, characters: int) -> None:
+        with pytest.raises(ScriptError) as found:
+            value(runner, f"throw 'x'.repeat({characters}) + 'y'")
+        assert str(found.value) == f"`{'x' * characters}y`"
+        with pytest.raises(ScriptError) as found:
+            value(runner, f"throw new Error('x'.repeat({characters}))")
+        assert str(found.value) == f"`Error: {'x' * characters}` at line 1"
+        assert not found.value.overran
+        assert len(runner.pids) == 1
+
+
+def test_a_value_above_the_limit_is_refused_by_its_size_s01(runner: ScriptRunner) -> None:
+    with pytest.raises(ScriptError, match="^the value of the script has more than 10485760 bytes$") as found:
+        value(runner, "new Array(20).fill('x'.repeat(1000000))")
+    assert not found.value.overran
+    assert value(runner, "1 + 1") == 2
+    assert len(runner.pids) == 1
+
+
+def test_a_failure_of_the_script_process_is_reported_as_what_it_is_s01(
+    runner: ScriptRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found_files = {name: path for name, path in engine_files().items() if name == "jq"}
+    monkeypatch.setattr(script_runner, "engine_files", lambda: found_files)
+    with pytest.raises(ScriptError) as found:
+        value(runner, "1")
+    assert str(found.value) == "the script process could not evaluate the script: KeyError: '_quickjs'"
+    assert not found.value.overran, "another attempt would fail as well"
+    assert query(runner, ".", 1) == [1]
+    assert len(runner.pids) == 1
+
+
+def test_a_script_that_takes_its_value_away_fails_s01(runner: ScriptRunner) -> None:
+    script = "Object.defineProperty(Object.prototype, 'toJSON', {value() {}}); ({a: 1})"
+    with pytest.raises(ScriptError, match="cannot be written as JSON"):
+        value(runner, script)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +276,6 @@ HOSTILE = {
     "a huge text": "'x'.repeat(2 ** 29)",
     "deep recursion": "(function f() { return f(); })()",
     "a deep value": "var o = {}; for (let i = 0; i < 50000; i++) { o = {o}; } o",
-    "a value that is too large": "new Array(20).fill('x'.repeat(1000000))",
     "a text that is none": "'\\ud800'",
     "a pattern that backtracks": "/^(a+)+$/.test('a'.repeat(60) + 'b')",
 }
@@ -189,6 +307,15 @@ def test_so_does_a_hostile_query(runner: ScriptRunner, script: str) -> None:
     assert query(runner, ".", 5) == [5]
 
 
+@pytest.mark.parametrize("script", ["while (true) {}", "new Array(1e9).join()"])
+def test_the_first_run_of_a_long_script_is_short_a12(runner: ScriptRunner, script: str) -> None:
+    with pytest.raises(MoreTimeNeeded):
+        runner.run_quickly(Script("javascript", script, b"{}"))
+    assert runner.run_quickly(Script("javascript", "1 + 1", b"{}")) == 2
+    with pytest.raises(ScriptError, match="bad"):
+        runner.run_quickly(Script("javascript", "throw 'bad'", b"{}"))
+
+
 def test_a_process_that_is_killed_in_the_middle_of_a_script_is_replaced(runner: ScriptRunner) -> None:
     assert value(runner, "1") == 1
     (pid,) = runner.pids
@@ -207,7 +334,7 @@ def test_a_process_that_is_killed_in_the_middle_of_a_script_is_replaced(runner: 
         before = before or used
     os.kill(pid, signal.SIGKILL)
     thread.join(60)
-    assert "has ended" in str(outcome[0])
+    assert str(outcome[0]) == "the script process ended during the script: SIGKILL"
     assert value(runner, "2") == 2
     assert runner.pids != [pid]
 

@@ -124,6 +124,23 @@ class TestTime:
         assert "was handed back by its worker until " in found.sentence
         assert "(in 30 s)" in found.sentence
 
+    def test_the_death_of_its_worker_process_a14(self, house: House) -> None:
+        """A14: while the task waits to run again, and after it has ended, the sentence names the cause."""
+        started = house.start_one(task_def={"retryCount": 1, "retryDelaySeconds": 0})
+        cause = "the worker process was killed by SIGKILL (out of memory?) while it executed this task"
+        house.report(house.poll_one(), "IN_PROGRESS", reasonForIncompletion=cause, callbackAfterSeconds=0)
+        polled(house)
+        found = why(house, started)
+        assert (found.kind, found.sentence) == ("crashed", f"work waits to run again: {cause}")
+        house.report(house.poll_one(), "FAILED", reasonForIncompletion=cause)
+        assert why(house, started).sentence == f"work waits to run again: {cause}"
+        house.clock.advance(60)
+        assert "; nobody has polled work for 60 s" in why(house, started).sentence
+        house.report(house.poll_one(), "FAILED", reasonForIncompletion=cause)
+        found = why(house, started)
+        assert found.sentence == f"work is out of retries: attempt 2 of 2 failed: {cause}"
+        assert found.remedy is not None and "out of memory?" in found.remedy
+
     def test_a_start_that_is_delayed(self, house: House) -> None:
         house.workflow_def("flow", simple("work", startDelay=90))
         found = why(house, house.start())

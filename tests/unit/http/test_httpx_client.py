@@ -11,6 +11,7 @@ from raw_server import CLOSE, RESET, SILENCE, answer
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import (
+    MAX_ERROR_BYTES,
     AnswerTooLarge,
     AsyncRESTClientObject,
     ConnectError,
@@ -88,3 +89,16 @@ async def test_its_answers_have_the_same_limit_and_need_not_be_what_they_say(ser
         await client.send(Call("GET", server.url + "/bomb"))
     with pytest.raises(MalformedAnswer):
         await client.send(Call("GET", server.url + "/broken"))
+
+
+@pytest.mark.parametrize("library", ["pyreqwest", "httpx"])
+async def test_of_a_large_error_only_the_beginning_is_read_a12(serve: Any, http_client: Any, library: str) -> None:
+    """A12: an error of 50 MB keeps its status and its first words; the next request gets its answer."""
+    answers = {"/error": answer(503, b"overloaded" + bytes(50_000_000)), "/": answer(200, "ok")}
+    server = await serve(lambda seen: answers[seen.target])
+    client = AsyncRESTClientObject(Configuration(server.url), http_client=http_client if library == "httpx" else None)
+    large = await client.send(Call("GET", server.url + "/error"))
+    assert (large.status, len(large.body)) == (503, MAX_ERROR_BYTES)
+    assert large.body.startswith(b"overloaded")
+    assert (await client.send(Call("GET", server.url + "/"))).body == b"ok"
+    await client.close()

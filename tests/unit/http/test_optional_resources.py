@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from raw_server import answer
 
+from conductor.client.ai.schedule import ScheduleInfo
 from conductor.client.authorization_client import AsyncAuthorizationClient
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.event.event_client import EventClient
@@ -27,6 +28,7 @@ from conductor.client.http.models.tag_object import TagObject
 from conductor.client.http.models.target_ref import TargetRef, TargetType
 from conductor.client.http.models.upsert_group_request import UpsertGroupRequest
 from conductor.client.http.models.upsert_user_request import UpsertUserRequest
+from conductor.client.http.models.workflow_schedule import WorkflowSchedule
 from conductor.client.http.models.workflow_state_update import WorkflowStateUpdate
 from conductor.client.http.models.workflow_test_request import TaskMock, WorkflowTestRequest
 from conductor.client.integration_client import AsyncIntegrationClient
@@ -187,6 +189,20 @@ CASES: list[tuple[Any, Any, str, str, Any]] = [
         "GET",
         "/scheduler/nextFewSchedules?cronExpression=cron&scheduleStartTime=7&scheduleEndTime=7&limit=7",
         None,
+    ),
+    (
+        AsyncSchedulerClient,
+        lambda c: c.reconcile(agent_name="wf", desired=[]),
+        "GET",
+        "/scheduler/schedules?workflowName=wf",
+        None,
+    ),
+    (
+        AsyncSchedulerClient,
+        lambda c: c.run_now(info=ScheduleInfo.of(WorkflowSchedule(name="wf-nightly", start_workflow_request=START))),
+        "POST",
+        "/workflow",
+        {"name": "wf", "input": {"a": 1}},
     ),
     (AsyncSchedulerClient, lambda c: c.requeue_all_execution_records(), "GET", "/scheduler/admin/requeue", None),
     (

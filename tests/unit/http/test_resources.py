@@ -378,6 +378,7 @@ async def test_a_call_on_the_wire(serve: Any, case: Any) -> None:
 
 def test_no_operation_is_without_a_case() -> None:
     called = {name.partition(",")[0] for name in CASES} | {"search", "close", "had_by"} | OPTIONAL
+    called.add("start_workflows")  # test_bulk_starts.py
     not_for_users = {"poll", "batch_poll", "poll_batch", "send_report", "send_reports", "log", "register_task_defs"}
     for client in (AsyncTaskClient, AsyncMetadataClient, AsyncSchemaClient, AsyncWorkflowClient):
         operations = {name for name in dir(client) if not name.startswith("_")}

@@ -10,7 +10,7 @@ import h2.connection
 import h2.events
 import pytest
 from certificates import Authority
-from raw_server import RawServer, answer
+from raw_server import RESET, RawServer, answer
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import AsyncRESTClientObject, ConnectError, TransportError
@@ -147,6 +147,15 @@ async def test_p33_a_dead_http2_connection_is_noticed_and_replaced(
         assert (await client.send(Call("GET", server.url))).body == b"two"
     assert server.connections > 1
     await client.close()
+    await server.stop()
+
+
+async def test_a_server_stops_after_its_tls_connections_have_ended_c13(authority: Authority) -> None:
+    """Python 3.11.2, which Debian 12 has, cannot abort a TLS transport that was closed twice."""
+    server = RawServer(lambda seen: RESET, authority.server_context())
+    await server.start()
+    with pytest.raises(TransportError):
+        await get(server.url, ssl_ca_cert=authority.file)
     await server.stop()
 
 

@@ -154,7 +154,7 @@ def test_the_printed_example_of_the_hierarchy():
     assert (config.domain, config.thread_count) == ("production", 50)
     assert start_line(config, "process_order", 12345) == (
         "Conductor Worker[name=process_order, pid=12345, status=active, poll_interval=1000ms, domain=production, "
-        "thread_count=50, poll_timeout=100ms, lease_extend=auto]"
+        "thread_count=50, poll_timeout=100ms, lease_extend=false]"
     )
 
 

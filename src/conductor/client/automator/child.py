@@ -132,7 +132,7 @@ async def _serve(
     answers = iter([group.drain, group.abandon])
 
     def on_terminate() -> None:
-        next(answers, lambda: os._exit(128 + signal.SIGTERM))()
+        next(answers, group.end_at_once)()
 
     def on_started() -> None:
         # Not before: what is said to workers waits until they are there.

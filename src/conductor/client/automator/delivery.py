@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import Context, copy_context
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from conductor.client.http.api.async_task_resource_api import max_body_of
-from conductor.client.http.async_rest import ConductorError, ConnectionLost, MalformedAnswer, Response
+from conductor.client.http.api.async_task_resource_api import Misread, max_body_of, read_each
+from conductor.client.http.async_rest import AnswerTooLarge, ConductorError, ConnectionLost, MalformedAnswer, Response
 from conductor.client.http.errors import UNREADABLE, not_conductor
-from conductor.wire import TERMINAL_TASK_STATUSES, VERDICT_HEADER, Verdict, shown
+from conductor.client.http.models.task import Task
+from conductor.wire import NEXT_TASK, TERMINAL_TASK_STATUSES, VERDICT_HEADER, Verdict, shown
 
 if TYPE_CHECKING:
     from conductor.client.automator.journal import Entry
     from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
-    from conductor.client.http.models.task import Task
+    from conductor.clock import Clock
 
 #: Requests with reports under way, at most: what ends meanwhile travels together in the next. A lone one never waits.
 MOST_UNDER_WAY = 2
@@ -51,6 +54,9 @@ class ReportAnswer(NamedTuple):
     nonsense: bool = False
     #: The largest body the server takes, where it says so.
     max_body: int | None = None
+    #: The task that came with the answer, and when the request was sent: its lease counts from then.
+    next_task: Task | Misread | None = None
+    sent_at: float = 0.0
 
     @property
     def judgement(self) -> Verdict | None:
@@ -83,12 +89,15 @@ class NoVerdict(ConductorError):
 class Delivery:
     """Sends encoded reports, each once; what to do with the answer is the caller's business."""
 
-    def __init__(self, api: AsyncTaskResourceApi, before: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, api: AsyncTaskResourceApi, clock: Clock, before: Callable[[], None] = lambda: None) -> None:
         self._api = api
+        self._clock = clock
         #: Called before anything is sent: what is to be on disk by then is written there.
         self._before = before
         #: Whether the server takes arrays of reports; set when it says so.
         self.batches = False
+        #: Whether a report may ask the server for the next task; set when the server says so.
+        self.brings_next = False
         #: The largest body the server takes, in bytes; None while it has not said.
         self.max_body: int | None = None
         #: What is sent next, and whether more of it may come in this tick.
@@ -98,11 +107,14 @@ class Delivery:
         self._patience: asyncio.TimerHandle | None = None
         self._under_way: set[asyncio.Task[None]] = set()
 
-    async def deliver(self, body: bytes, wanted: Callable[[], bool] | None = None) -> ReportAnswer:
+    async def deliver(
+        self, body: bytes, wanted: Callable[[], bool] | None = None, asks_next: Callable[[], bool] | None = None
+    ) -> ReportAnswer:
         """Send one report, together with those of the same tick where the server takes arrays.
 
         A report that the server would not read, for its size, is not sent. `wanted` is asked before it is sent when it
-        had to wait for others, and before it is sent again on a new connection.
+        had to wait for others, and before it is sent again on a new connection. `asks_next` is asked when it is sent:
+        whether the answer may bring another task.
         """
         if self.max_body is not None and len(body) > self.max_body:
             return ReportAnswer(_TOO_LARGE, None, "not sent", max_body=self.max_body)
@@ -114,7 +126,7 @@ class Delivery:
         if not self._ticking:
             self._ticking = True
             loop.call_soon(self._end_tick)
-        self._waiting.append(_Parcel(body, future, wanted))
+        self._waiting.append(_Parcel(body, future, wanted, asks_next, copy_context()))
         return await future
 
     async def _send_alone(self, body: bytes, wanted: Callable[[], bool] | None) -> ReportAnswer:
@@ -136,10 +148,13 @@ class Delivery:
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
+        if not self._waiting:
+            return
         waiting, self._waiting = self._waiting, []
         max_bytes = MAX_BATCH_BYTES if self.max_body is None else min(MAX_BATCH_BYTES, self.max_body)
         for batch in _batches_of(waiting, max_bytes):
-            sending = asyncio.ensure_future(self._send_batch(batch))
+            # In the context of the first report, so that the request belongs to the trace of that report.
+            sending = asyncio.get_running_loop().create_task(self._send_batch(batch), context=batch[0].context)
             self._under_way.add(sending)
             sending.add_done_callback(self._answered)
 
@@ -160,9 +175,15 @@ class Delivery:
                     parcel.answer.set_result(NOT_SENT)
         if not batch:
             return
+        asking: list[_Parcel] = []
+        others: list[_Parcel] = []
+        for parcel in batch:
+            asks = self.brings_next and parcel.asks_next is not None and parcel.asks_next()
+            (asking if asks else others).append(parcel)
+        batch = asking + others  # the server grants tasks to the first reports
         failure: Exception = ConnectionLost("the reports were not sent to their end")
         try:
-            for parcel, answer in zip(batch, await self._answers_to(batch), strict=True):
+            for parcel, answer in zip(batch, await self._answers_to(batch, len(asking)), strict=True):
                 if not parcel.answer.done():
                     parcel.answer.set_result(answer)
         except Exception as error:  # whatever it is: those who wait here hold a slot each
@@ -172,12 +193,19 @@ class Delivery:
                 if not parcel.answer.done():
                     parcel.answer.set_exception(failure)
 
-    async def _answers_to(self, batch: list[_Parcel]) -> list[ReportAnswer]:
-        if len(batch) > 1:
+    async def _answers_to(self, batch: list[_Parcel], next_tasks: int) -> list[ReportAnswer]:
+        if len(batch) > 1 or next_tasks:
             body = b"[" + b",".join([parcel.body for parcel in batch]) + b"]"
-            response = await self._api.send_reports(body, wanted=lambda: all(parcel.is_wanted() for parcel in batch))
+            send = partial(self._api.send_reports, body, wanted=lambda: all(parcel.is_wanted() for parcel in batch))
+            sent_at = self._clock.monotonic()
+            try:
+                response = await send(next_tasks=next_tasks)
+            except AnswerTooLarge:
+                if not next_tasks:
+                    raise
+                response = await send()  # the same verdicts; the tasks go back to their queue
             if response.status == 200:
-                return read_answers(response, len(batch))
+                return read_answers(response, len(batch), sent_at)
             whole = read_answer(response)
             if whole.judgement is None:
                 return [whole] * len(batch)
@@ -197,6 +225,8 @@ class _Parcel(NamedTuple):
     body: bytes
     answer: asyncio.Future[ReportAnswer]
     wanted: Callable[[], bool] | None
+    asks_next: Callable[[], bool] | None
+    context: Context
 
     def is_wanted(self) -> bool:
         """Whether its sender still has something to say about the task."""
@@ -222,13 +252,20 @@ class _AnswerBody(msgspec.Struct):
     status: int = 0
     verdict: str | None = None
     message: str | None = None
+    next_task: Task | None = msgspec.field(default=None, name=NEXT_TASK)
+
+
+class _RawAnswerBody(msgspec.Struct):
+    """The same with a task that cannot be read."""
+
+    status: int = 0
+    verdict: str | None = None
+    message: str | None = None
+    next_task: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name=NEXT_TASK)
 
 
 _one_body = msgspec.json.Decoder(_AnswerBody)
 _bodies = msgspec.json.Decoder(list[_AnswerBody])
-#: What most parts of an answer say, and what that is read as.
-_AS_MOST = _AnswerBody(200, Verdict.COMMITTED.value)
-_COMMITTED = ReportAnswer(200, Verdict.COMMITTED, "")
 _raw_bodies = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -252,36 +289,43 @@ def read_answer(response: Response) -> ReportAnswer:
     return ReportAnswer(status, verdict, _quoted(message), retry_after_s, max_body=max_body)
 
 
-def read_answers(response: Response, expected: int) -> list[ReportAnswer]:
+def read_answers(response: Response, expected: int, sent_at: float = 0.0) -> list[ReportAnswer]:
     """The answers to a batch, in its order. One without a verdict that we know is none, and spoils no other."""
     try:
-        answers = [_COMMITTED if body == _AS_MOST else _read_part(body) for body in _bodies.decode(response.body)]
+        answers = [_read_part(body, sent_at) for body in _bodies.decode(response.body)]
     except UNREADABLE:
-        answers = _read_each(response)
+        answers = _read_each(response, sent_at)
     if len(answers) != expected:
         raise MalformedAnswer(f"{expected} reports were sent and {len(answers)} were answered")
     return answers
 
 
-def _read_each(response: Response) -> list[ReportAnswer]:
+def _read_each(response: Response, sent_at: float) -> list[ReportAnswer]:
     try:
-        return [_read_raw(body) for body in _raw_bodies.decode(response.body)]
+        return [_read_raw(body, sent_at) for body in _raw_bodies.decode(response.body)]
     except UNREADABLE as error:
         raise MalformedAnswer(f"the answer to a batch of reports cannot be read: {shown(str(error))}") from None
 
 
-def _read_raw(raw: msgspec.Raw) -> ReportAnswer:
+def _read_raw(raw: msgspec.Raw, sent_at: float) -> ReportAnswer:
     try:
-        return _read_part(_one_body.decode(raw))
+        return _read_part(_one_body.decode(raw), sent_at)
+    except UNREADABLE:
+        pass
+    try:
+        body = msgspec.json.decode(raw, type=_RawAnswerBody)
+        _, misread = read_each([body.next_task])
+        answer = _read_part(_AnswerBody(body.status, body.verdict, body.message), sent_at)
+        return answer._replace(next_task=misread[0] if misread else None)
     except UNREADABLE as error:
         return ReportAnswer(200, None, f"the verdict cannot be read: {shown(str(error))}", nonsense=True)
 
 
-def _read_part(body: _AnswerBody) -> ReportAnswer:
+def _read_part(body: _AnswerBody, sent_at: float) -> ReportAnswer:
     verdict, message = _verdict_named(body.verdict), _quoted(body.message or "")
     if verdict is None:
         return ReportAnswer(body.status, None, message or f"no verdict: {_quoted(str(body.verdict))}", nonsense=True)
-    return ReportAnswer(body.status or 200, verdict, message)
+    return ReportAnswer(body.status or 200, verdict, message, next_task=body.next_task, sent_at=sent_at)
 
 
 def _verdict_named(word: str | None) -> Verdict | None:

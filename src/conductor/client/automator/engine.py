@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from conductor import tracing
-from conductor.client.automator.execute import CLEAN_UP_S, UNKNOWN_PACE_S, Executor
+from conductor.client.automator.execute import CLEAN_UP_S, Executor
 from conductor.client.automator.journal import Taken
 from conductor.client.automator.poll import Poller
+from conductor.client.automator.prefetch import Prefetched
 from conductor.client.automator.running_task import Stop
-from conductor.client.automator.task_trace import begin_trace
+from conductor.client.automator.task_trace import start_task_trace
 from conductor.client.context.task_context import TaskContext
 from conductor.client.event.task_runner_events import WorkerStarted, WorkerStopped, WorkerStopping
 from conductor.client.worker.worker import start_warnings
 from conductor.client.worker.worker_config import ResolvedConfig, start_line
 
 if TYPE_CHECKING:
+    from conductor.client.automator.delivery import ReportAnswer
     from conductor.client.automator.grant import Grant
     from conductor.client.automator.running_task import RunningTask
     from conductor.client.automator.session import Session
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: A task that was taken ahead and has no slot after this long is given back: others may have one.
-LONGEST_AHEAD_S = 1.0
 #: A registration that takes longer goes on in the background.
 REGISTRATION_S = 5.0
 #: A poll that was recalled and goes on is recalled again after this long.
@@ -52,6 +52,7 @@ class Engine:
         self._clock = session.clock
         self._journal = session.journal
         self._leases = session.leases
+        self._isolation = session.isolation
         self._reporter = session.reporter
         self._executor = Executor(worker, self.config, session)
         self._poller = Poller(self.name, self.config, session)
@@ -59,10 +60,21 @@ class Engine:
         self._tracer = tracing.tracer
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()  # a slot came free, or pause, resume, stop
+        session.isolation.on_open.append(self._changed.set)
         self._polling: asyncio.Task[list[Grant]] | None = None
+        #: Tasks that execute or are reported.
         self._in_hand: set[RunningTask] = set()
+        #: Answers to reports in this tick of the event loop that bring a task each.
+        self._arrived: list[ReportAnswer] = []
+        #: Tasks that wait for a slot; None without `prefetch`.
+        self._prefetched = Prefetched(config, session, self._changed.set) if config.prefetch else None
+        #: Of the tasks in hand, those whose function has returned; counted with `prefetch` only.
+        self._reporting = 0
         self._side: set[asyncio.Task[None]] = set()
-        self._watching: asyncio.Task[None] | None = None
+        #: Whether reports ask for the next task: `run` does, `run_once` does not.
+        self._reports_ask = False
+        #: Whether the time of the stop is over: tasks that still come are handed back, and not begun.
+        self._hands_back = False
         #: Slots held by functions that go on although they were stopped.
         self.stuck = 0
         #: Tasks that were given back unfinished at the end.
@@ -80,12 +92,15 @@ class Engine:
 
     @property
     def slots_in_use(self) -> int:
-        """Slots that are taken: by what is executed, or by what was executed and could not be reported."""
-        return min(self._unfinished(), self.config.thread_count)
+        """Slots that are taken by tasks that execute or are reported."""
+        return min(len(self._in_hand), self.config.thread_count)
 
-    def _unfinished(self) -> int:
-        """Of what is in hand, what leaves no room for another: all but those that wait for their first answer."""
-        return len([running for running in self._in_hand if not running.awaits_verdict])
+    def _free(self) -> int:
+        """Return how many more tasks the worker may hold: as many as it has free slots, unless it prefetches."""
+        free = self.config.thread_count - len(self._in_hand) - len(self._arrived)
+        if self._prefetched is not None:
+            free += self._prefetched.allowance() - self._prefetched.held
+        return free
 
     @property
     def paused(self) -> bool:
@@ -100,6 +115,7 @@ class Engine:
         if self.config.register_task_def:
             await self._register()
         self._events.emit(WorkerStarted, self.name, self.config.worker_id, self.config.thread_count)
+        self._reports_ask = True
         while not self._stopping.is_set():
             await self._turn()
 
@@ -113,20 +129,18 @@ class Engine:
     async def run_once(self) -> int:
         """One poll, its tasks carried to their verdicts. Returns how many there were."""
         grants = [] if self._paused else await self._poller.poll(self.config.thread_count)
-        await asyncio.gather(*self._take(grants))
+        await asyncio.gather(*self._accept(grants))
         return len(grants)
 
     async def _turn(self) -> None:
         """One poll, or one wait for a reason to poll."""
-        free = self._poller.room(self._unfinished(), len(self._in_hand), self._executor.pace_s)
-        if free <= 0 or self._paused:
+        free = self._free()
+        if free <= 0 or self._paused or self._isolation.closed:
             # No timer here: at capacity nothing happens until something has ended.
             self._changed.clear()
             await self._changed.wait()
             return
-        self._take(await self._poll(free))
-        if self._watching is None and self._takes_ahead():
-            self._watching = self._aside(self._watch_waiting())
+        self._accept(await self._poll(free))
         if self._poller.wait_s:
             await self._clock.wait(self._stopping, self._poller.wait_s)
 
@@ -137,52 +151,52 @@ class Engine:
         finally:
             self._polling = None
 
-    def _take(self, grants: list[Grant]) -> list[asyncio.Task[None]]:
-        """Carry what a poll has brought. It is noted on disk first: should this process die, somebody gives it back."""
+    def _accept(self, grants: list[Grant]) -> list[asyncio.Task[None]]:
+        """Start the tasks of an answer. They are in the journal first: if this process dies, another returns them."""
         if not grants:
             return []
-        config, loop = self.config, asyncio.get_running_loop()
         if self._journal is not None:
             now, now_ms = self._clock.monotonic(), self._clock.wall_ms()
-            self._journal.take([Taken.of(grant, config.worker_id, now, now_ms) for grant in grants])
-        carrying = []
+            self._journal.take([Taken.of(grant, self.config.worker_id, now, now_ms) for grant in grants])
+        if self._prefetched is None:
+            return [self._start(grant) for grant in grants]
+        self._prefetched.notice(grants)
+        started = self._fill_slots(self._prefetched)
         for grant in grants:
-            context = TaskContext(grant.task, config.worker_id, config.task_log_level)
-            running = self._leases.hold(grant, context, config)
-            self._in_hand.add(running)
-            running.carried_by = loop.create_task(self.carry(running, grant))
-            carrying.append(running.carried_by)
-        return carrying
+            if self._has_free_slot():
+                started.append(self._start(grant))
+            else:
+                self._prefetched.put(grant)
+        return started
 
-    def _takes_ahead(self) -> bool:
-        """Whether there is more to execute than there are slots."""
-        slots = self.config.thread_count
-        return len(self._in_hand) > slots and self._unfinished() > slots
+    def _has_free_slot(self) -> bool:
+        """With `prefetch`: whether fewer functions run than the worker has slots."""
+        return len(self._in_hand) - self._reporting < self.config.thread_count
 
-    async def _watch_waiting(self) -> None:
-        """Functions that were quick may hang from one moment to the next: then what waits behind them is not ours."""
-        try:
-            while self._takes_ahead():
-                await self._clock.sleep(LONGEST_AHEAD_S)
-                until = self._clock.monotonic() - LONGEST_AHEAD_S
-                waited = [running for running in self._in_hand if running.began <= until]
-                late = [running for running in waited if self._executor.take_back(running)]
-                if late:
-                    self._executor.pace_s = UNKNOWN_PACE_S
-                    text = "%d tasks of '%s' were taken ahead, found no free slot, and are handed back"
-                    logger.warning(text, len(late), self.name)
-                for running in late:
-                    running.stop(Stop.NO_SLOT, Stop.NO_SLOT.value)
-        finally:
-            self._watching = None
+    def _start(self, grant: Grant) -> asyncio.Task[None]:
+        context = TaskContext(grant.task, self.config.worker_id, self.config.task_log_level)
+        running = self._leases.hold(grant, context, self.config)
+        if self._hands_back:
+            running.stop(Stop.SHUTDOWN, Stop.SHUTDOWN.value)
+        self._in_hand.add(running)
+        running.carried_by = asyncio.get_running_loop().create_task(self.carry(running, grant))
+        return running.carried_by
+
+    def _fill_slots(self, prefetched: Prefetched) -> list[asyncio.Task[None]]:
+        """Start waiting tasks while slots are free."""
+        started = []
+        while self._has_free_slot() and (grant := prefetched.take()) is not None:
+            started.append(self._start(grant))
+        return started
 
     async def carry(self, running: RunningTask, grant: Grant) -> None:
-        """One task, from its delivery to its verdict. The slot is free when the function has really returned."""
+        """Take one task from its delivery to its verdict. Its slot is free after both verdict and function."""
+        answer: ReportAnswer | None = None
         try:
-            traceparent = _taken_out(grant.task)
+            traceparent = _pop_traceparent(grant.task)
             if self._tracer is not None:
                 waited_s = self._clock.monotonic() - grant.sent_at
-                running.trace = begin_trace(self._tracer, running.about, traceparent, waited_s)
+                running.trace = start_task_trace(self._tracer, running.about, traceparent, waited_s)
             if running.doubtful:
                 await running.certain()
             if running.stopped is not None:
@@ -190,34 +204,65 @@ class Engine:
                 return
             if grant.instead is None:
                 running.on_stop = self._stop
-                outcome = await self._executor.run(running)
+                outcome = await self._isolation.run(self._executor.run, running)
                 if running.ending is not None:
                     running.returned.set()
                     await asyncio.wait({running.ending})
             else:
                 outcome = grant.instead(running.context)
             if outcome is not None:
-                # The function has returned. A coordinator is asked for more while the report is under way.
-                running.awaits_verdict = self._session.leasing
-                self._changed.set()
-                await self._report(outcome, running)
+                if self._prefetched is None:
+                    answer = await self._report(outcome, running, self._asks_next)
+                else:
+                    answer = await self._report_beside(outcome, running, self._prefetched)
         except Exception:
             logger.exception("A task of '%s' could not be carried to its end", self.name)
         finally:
             self._leases.release(running)
             self._in_hand.discard(running)
+            if answer is not None and answer.next_task is not None:
+                self._arrive(answer)
             self._changed.set()
 
-    async def _report(self, outcome: TaskOutcome, running: RunningTask) -> None:
-        with nullcontext() if running.trace is None else running.trace.report():
-            await self._reporter.send(outcome, running)
+    async def _report(
+        self, outcome: TaskOutcome, running: RunningTask, asks_next: Callable[[], bool] | None = None
+    ) -> ReportAnswer | None:
+        with nullcontext() if running.trace is None else running.trace.start_report():
+            return await self._reporter.send(outcome, running, asks_next)
+
+    async def _report_beside(
+        self, outcome: TaskOutcome, running: RunningTask, prefetched: Prefetched
+    ) -> ReportAnswer | None:
+        """Report a task while a waiting one takes its slot."""
+        prefetched.on_finished()
+        self._reporting += 1
+        self._fill_slots(prefetched)
+        try:
+            return await self._report(outcome, running, self._asks_next)
+        finally:
+            self._reporting -= 1
+
+    def _asks_next(self) -> bool:
+        """Whether a report may bring the next task: this worker polls, and the task takes the place of the reported."""
+        polls = self._reports_ask and self._poller.may_ask_with_report and not self._isolation.closed
+        return polls and self._free() >= 0
+
+    def _arrive(self, answer: ReportAnswer) -> None:
+        """Accept the task that came with a verdict, together with others of this tick: one write of the journal."""
+        if not self._arrived:
+            asyncio.get_running_loop().call_soon(self._accept_arrived)
+        self._arrived.append(answer)
+
+    def _accept_arrived(self) -> None:
+        arrived, self._arrived = self._arrived, []
+        self._accept(self._poller.grants_of_reports(arrived))
 
     def _stop(self, running: RunningTask) -> None:
         """The work must stop. Its function may be slow to obey, or never do it: the last word is said beside it."""
         if running.on_loop and running.carried_by is not None:
             running.carried_by.cancel()
         else:
-            self._executor.take_back(running)
+            self._executor.withdraw(running)
         running.returned = asyncio.Event()
         running.ending = self._aside(self._end_beside(running))
 
@@ -267,6 +312,7 @@ class Engine:
     def pause(self) -> None:
         """Take no new tasks; those in hand go on. A poll under way on a plain server may still bring some."""
         self._paused = self._poller.quiet = True
+        self._requeue_waiting()
         self._recall()
 
     def resume(self) -> None:
@@ -280,9 +326,14 @@ class Engine:
             return
         self._stopping.set()
         self._poller.quiet = True
+        self._requeue_waiting()
         self._changed.set()
         self._events.emit(WorkerStopping, self.name, self.config.worker_id, len(self._in_hand))
         self._recall()
+
+    def _requeue_waiting(self) -> None:
+        if self._prefetched is not None:
+            self._prefetched.requeue_all()
 
     def leave_poll(self) -> bool:
         """Wait no more for a poll that only waits for work, where the server cannot be asked to end it.
@@ -307,7 +358,7 @@ class Engine:
 
     async def finish(self) -> None:
         """Wait until nothing is in hand any more of which there is something to say."""
-        while self._unsaid():
+        while self._unsaid() or self._arrived or (self._prefetched is not None and self._prefetched.held):
             self._changed.clear()
             await self._changed.wait()
 
@@ -317,6 +368,7 @@ class Engine:
 
     async def hand_back(self) -> None:
         """The time is over: give back what has not returned, and wait for the answers to that."""
+        self._hands_back = True
         for running in list(self._in_hand):
             if running.stopped is None:
                 running.stop(Stop.SHUTDOWN, Stop.SHUTDOWN.value)
@@ -324,6 +376,8 @@ class Engine:
 
     async def leave(self) -> None:
         """Break off what is still in hand, and say nothing about it: the journal knows it."""
+        if self._prefetched is not None:
+            self._prefetched.leave()
         unsaid = self._unsaid()
         carrying = [running.carried_by for running in unsaid if running.carried_by is not None]
         for running in unsaid:
@@ -341,8 +395,6 @@ class Engine:
 
     def close(self) -> None:
         """Let go of the threads, after the last task."""
-        if self._watching is not None:
-            self._watching.cancel()
         self._executor.close()
 
     def stopped(self) -> None:
@@ -350,7 +402,7 @@ class Engine:
         self._events.emit(WorkerStopped, self.name, self.config.worker_id, self.handed_back)
 
 
-def _taken_out(task: Task) -> object:
-    """The trace that a task belongs to. Where a plain server carries it in the input, no function sees it there."""
-    inside = task.input_data.pop(tracing.INPUT_KEY, None)
-    return task.traceparent or inside
+def _pop_traceparent(task: Task) -> object:
+    """Return the traceparent of a task. Remove it from the input, where a Conductor server carries it."""
+    from_input = task.input_data.pop(tracing.INPUT_KEY, None)
+    return task.traceparent or from_input

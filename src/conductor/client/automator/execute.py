@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import math
-from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from conductor.client.automator.running_task import RunningTask, Stop
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: What is taken for the pace of a worker whose tasks nobody has seen yet, in seconds, and what each further task counts
-#: for: after some fifty short ones it is known to be quick, and one that is slow is noticed at once.
-UNKNOWN_PACE_S, NEWEST_SHARE = 1.0, 0.1
 #: How long a cancelled coroutine may clean up before its task is handed back at shutdown.
 CLEAN_UP_S = 1.0
 
@@ -45,7 +41,7 @@ CLEAN_UP_S = 1.0
 class Executor:
     """Runs the tasks of one worker: an `async def` where it is carried, a `def` in a thread of its own pool.
 
-    It may be given more tasks than it has slots: they wait for one, in their order.
+    The engine never gives it more tasks than the worker has slots.
     """
 
     def __init__(self, worker: WorkerInterface, config: ResolvedConfig, session: Session) -> None:
@@ -55,16 +51,16 @@ class Executor:
         self._heard = session.events.heard
         self._clock = session.clock
         self._call = call_of(worker, strict=config.strict_schema, resources=session.resources)
+        self._poison_limit = config.poison_limit
+        self._marks = session.journal.marks if session.journal is not None else None
+        if self._marks is not None:
+            noted = self._marks.around_coroutine if calls_coroutine(worker) else self._marks.around
+            self._call = noted(self._call, config.poison_limit)
         self._pool = (
             None
             if calls_coroutine(worker)
             else ThreadPool(slots, f"worker-{name}", session.clock.monotonic, self._begin)
         )
-        #: Slots for functions that are awaited, and who waits for one; the others have their threads.
-        self._free = slots
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        #: How long a function takes, lately and on average, in seconds.
-        self.pace_s = UNKNOWN_PACE_S
 
     async def run(self, running: RunningTask) -> TaskOutcome | None:
         """Run the task's function until it has really returned. None: it was stopped meanwhile."""
@@ -72,14 +68,14 @@ class Executor:
         error: BaseException | None = None
         token = CURRENT_CONTEXT.set(context)
         if trace is not None:
-            trace.begin_execution()
+            trace.start_execution()
         try:
             if self._pool is None:
                 value, error = await self._awaited(self._call, running.task, running)
             else:
                 value, error = await self._pool.submit(self._call, running)
             if type(value) is not dict and error is None and inspect.isawaitable(value) and running.stopped is None:
-                value, error = await self._rest(value, running)
+                value, error = await self._awaited(self._rest_of(running), value, running)
         finally:
             if trace is not None:
                 trace.end_execution(error)
@@ -88,8 +84,6 @@ class Executor:
             return None
         running.on_stop = None
         took_s = running.took_s
-        if self.pace_s < math.inf:
-            self.pace_s += (took_s - self.pace_s) * NEWEST_SHARE
         context.closed = True
         if running.said is not None and running.said.under_way:
             await running.said.answered()
@@ -100,11 +94,10 @@ class Executor:
             self._events.emit(TaskExecutionCompleted, *running.about, took_s * 1000, len(outcome.output))
         return outcome
 
-    def take_back(self, running: RunningTask) -> bool:
-        """Do not begin with a task that waits for a slot, and is about to be stopped. False: it does not wait."""
+    def withdraw(self, running: RunningTask) -> None:
+        """Do not call the function of a task that is about to be stopped, if no thread has taken it yet."""
         if self._pool is not None:
-            return self._pool.take_back(running)
-        return running.on_loop and not running.has_begun
+            self._pool.withdraw(running)
 
     async def stopped(self, running: RunningTask) -> TaskOutcome | None:
         """What is to be said about a task that was stopped, whether its function goes on or not; if lost, nothing."""
@@ -118,9 +111,10 @@ class Executor:
         if running.said is not None and running.said.under_way:
             await running.said.answered()
         if running.stopped is Stop.SHUTDOWN:
-            return hand_back(running.context, reason=Stop.SHUTDOWN.value, callback_after_seconds=1)
-        if running.stopped is Stop.NO_SLOT:
-            return hand_back(running.context, reason=Stop.NO_SLOT.value, callback_after_seconds=0)
+            never_started = not running.has_begun
+            return hand_back(
+                running.context, reason=Stop.SHUTDOWN.value, callback_after_seconds=1, never_started=never_started
+            )
         outcome = outcome_of_timeout(running.stop_reason, running.context)
         running.took_s = self._clock.monotonic() - running.began
         if outcome.cause is not None:
@@ -138,24 +132,16 @@ class Executor:
         if TaskExecutionStarted in self._heard:
             self._events.emit(TaskExecutionStarted, *running.about)
 
-    async def _rest(self, value: Awaitable[Any], running: RunningTask) -> CallResult:
-        """A function that returned an awaitable: the rest of it belongs on the loop.
-
-        The thread of a `def` is free by then, so such a worker never gets more tasks than it has slots.
-        """
-        self.pace_s = math.inf
-        return await self._awaited(_same, value, running)
+    def _rest_of(self, running: RunningTask) -> Callable[[Any], Awaitable[Any]]:
+        """Return what awaits the rest of a function that has returned an awaitable."""
+        if self._marks is None:
+            return _same
+        return partial(self._marks.await_noted, task_id=running.task.task_id, poison_limit=self._poison_limit)
 
     async def _awaited(self, call: Callable[[Any], Awaitable[Any]], argument: Any, running: RunningTask) -> CallResult:
         """Await it, and never raise: SystemExit from a task would end the event loop."""
         running.on_loop = True
-        has_slot = False
         try:
-            if self._free > 0:
-                self._free -= 1
-            else:
-                await self._slot()
-            has_slot = True
             if call is self._call:
                 self._begin(running)
             return await call(argument), None
@@ -165,29 +151,7 @@ class Executor:
             return None, error
         finally:
             running.on_loop = False
-            if has_slot:
-                running.took_s = self._clock.monotonic() - running.began
-                self._leave_slot()
-
-    async def _slot(self) -> None:
-        """Wait for a slot, behind those who wait already."""
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiting)
-        try:
-            await waiting
-        except BaseException:
-            if not waiting.cancelled():  # its turn had come
-                self._leave_slot()
-            raise
-
-    def _leave_slot(self) -> None:
-        """Hand it to who has waited longest."""
-        while self._waiting:
-            waiting = self._waiting.popleft()
-            if not waiting.done():
-                waiting.set_result(None)
-                return
-        self._free += 1
+            running.took_s = self._clock.monotonic() - running.began
 
     def _is_the_end(self, error: BaseException, running: RunningTask) -> bool:
         """Whether it did not come from the function: everything on the loop is cancelled, or thrown away."""

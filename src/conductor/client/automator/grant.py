@@ -12,7 +12,7 @@ import msgspec
 from conductor.client.http.models.task import Task
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.outcome import TaskOutcome, hand_back, outcome_of_error
-from conductor.wire import MAX_POLL_COUNT, shown
+from conductor.wire import DEFAULT_RESPONSE_TIMEOUT_S, MAX_POLL_COUNT, shown
 
 if TYPE_CHECKING:
     from conductor.client.context.task_context import TaskContext
@@ -27,7 +27,16 @@ MAX_ID_CHARS = 1000
 #: The numbers of a server are 64 bits wide at most, with their sign.
 MAX_NUMBER = 2**63 - 1
 
-_numbers_of = attrgetter(*(field.name for field in msgspec.structs.fields(Task) if field.default_factory is int))
+#: Longer timeouts are cut to ten years: clocks, timers and the journal can count to that.
+MAX_TIMEOUT_S = 10 * 365 * 24 * 3600
+
+_numbers_of = attrgetter(
+    *(
+        field.name
+        for field in msgspec.structs.fields(Task)
+        if field.default_factory is int and field.name != "response_timeout_seconds"
+    )
+)
 
 
 class Grant(NamedTuple):
@@ -37,6 +46,12 @@ class Grant(NamedTuple):
     sent_at: float
     #: Makes what is reported without executing the task; None: it is executed.
     instead: Callable[[TaskContext], TaskOutcome] | None = None
+
+    @property
+    def response_timeout_s(self) -> float:
+        """Seconds that the lease lasts. A response timeout that is not positive counts as none."""
+        given_s = self.task.response_timeout_seconds
+        return float(min(given_s, MAX_TIMEOUT_S) if given_s > 0 else DEFAULT_RESPONSE_TIMEOUT_S)
 
 
 def grants_of(polled: Polled, task_type: str, count: int, sent_at: float) -> tuple[list[Grant], str]:
@@ -81,14 +96,10 @@ def _fault_of(task: Task, task_type: str) -> str | None:
 
 
 def _nonsense_in(task: Task) -> str | None:
-    """A number that no clock can count to, and no journal can write."""
+    """Return why the task cannot be noted in the journal, which holds numbers of 64 bits."""
     numbers = _numbers_of(task)
-    if min(numbers) < -MAX_NUMBER or max(numbers) > MAX_NUMBER:
-        return "one of its numbers is out of range"
-    if task.response_timeout_seconds < 0:
-        return f"its responseTimeoutSeconds is {task.response_timeout_seconds}"
-    timeout_s = (task.task_definition.timeout_seconds if task.task_definition else None) or 0
-    return None if 0 <= timeout_s <= MAX_NUMBER else "the timeoutSeconds of its definition is out of range"
+    in_range = min(numbers) >= -MAX_NUMBER and max(numbers) <= MAX_NUMBER
+    return None if in_range else "one of its numbers is out of range"
 
 
 def _is_id(text: str) -> bool:
@@ -122,4 +133,6 @@ def _failure(fault: str, context: TaskContext) -> TaskOutcome:
 
 
 def _back(context: TaskContext) -> TaskOutcome:
-    return hand_back(context, reason="the worker did not ask for so many tasks", callback_after_seconds=0)
+    return hand_back(
+        context, reason="the worker did not ask for so many tasks", callback_after_seconds=0, never_started=True
+    )

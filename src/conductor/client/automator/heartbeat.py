@@ -82,6 +82,20 @@ class Heartbeat:
             news.refused(f"{type(error).__name__}: {error}")
             return None, _body(running)
 
+    async def requeue(self, reports: list[bytes]) -> None:
+        """Send reports that return tasks to a coordinator. Raises when the server does not judge them."""
+        body = b"[" + b",".join(reports) + b"]"
+        response = await self._api.send_reports(body, timeout_s=MAX_TIMEOUT_S)
+        if response.status == 200:
+            return
+        if read_answer(response).judgement is None:
+            raise NoVerdict(read_answer(response))
+        # Refused as a whole: perhaps a Conductor server took the coordinator's place.
+        for report in reports:
+            answer = read_answer(await self._api.send_report(report, timeout_s=MAX_TIMEOUT_S))
+            if answer.judgement is None:
+                raise NoVerdict(answer)
+
     async def close(self) -> None:
         """Close the connection."""
         await self._client.close()

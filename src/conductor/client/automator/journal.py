@@ -4,7 +4,7 @@ A file belongs to one server and one process, which holds a lock on it. Records 
 the tasks of a poll are noted with one `write`, which survives the death of the process; a result takes the place of
 its task, and is struck out when its verdict is there. Results and verdicts of one tick of the event loop are one
 `write` as well. A file without an owner is adopted by the next process of the same server: it sends the results, and
-gives the tasks back.
+gives the tasks back. Beside the file are notes of the tasks whose functions are being called: see `execution_marks`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from weakref import WeakSet
 
 import msgspec
 
+from conductor.client.automator.execution_marks import SUFFIX, ExecutionMarks, MarksOfDeadProcess, read_marks
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_result_status import TaskResultStatus
+from conductor.clock import SYSTEM_CLOCK
 from conductor.machine import try_lock, writable_by_others
-from conductor.wire import DEFAULT_RESPONSE_TIMEOUT_S, TERMINAL_TASK_STATUSES
+from conductor.wire import TERMINAL_TASK_STATUSES
 
 if TYPE_CHECKING:
     from conductor.client.automator.grant import Grant
@@ -39,6 +41,8 @@ _MARK = b"\xffCWJ"
 _FRAME = struct.Struct("<4sII")  # mark, length, CRC-32 of the payload
 #: A file of this size is emptied or rewritten without what is struck out.
 _TIDY_BYTES = 8 << 20
+#: The file of a dead process is read up to this many times `journal_max_bytes`: verdicts are written beyond the limit.
+MAX_FILE_SHARE = 2
 #: Why a task is given back that a dead process had in hand.
 PROCESS_DIED = "worker process died"
 
@@ -77,40 +81,47 @@ class Taken(msgspec.Struct, frozen=True):
     #: When its lease is over, in epoch milliseconds.
     until_ms: int
     lease_id: str | None = None
+    #: Together with the workflow, what all attempts of a task have in common.
+    reference_name: str = ""
 
     @classmethod
     def of(cls, grant: Grant, worker_id: str, now: float, now_ms: int) -> Taken:
         """What is noted of a task that a poll has brought."""
         task = grant.task
-        held_s = float(task.response_timeout_seconds or DEFAULT_RESPONSE_TIMEOUT_S)
         return cls(
             task_id=task.task_id,
             workflow_instance_id=task.workflow_instance_id,
             task_type=task.task_def_name or task.task_type,
             worker_id=worker_id,
             poll_count=task.poll_count,
-            until_ms=now_ms + int((grant.sent_at + held_s - now) * 1000),
+            until_ms=now_ms + int((grant.sent_at + grant.response_timeout_s - now) * 1000),
             lease_id=task.lease_id,
+            reference_name=task.reference_task_name,
         )
 
-    def hand_back(self, now_ms: int, reason: str = PROCESS_DIED) -> Entry:
+    def hand_back(self, now_ms: int, reason: str = PROCESS_DIED, *, never_started: bool = False) -> Entry:
         """The report that gives it back. Whoever makes it makes the same one: sent twice, it counts once."""
+        return self.report(TaskResultStatus.IN_PROGRESS, reason, now_ms, never_started=never_started)
+
+    def report(self, status: TaskResultStatus, reason: str, now_ms: int, *, never_started: bool = False) -> Entry:
+        """Make the report that a process sends about a task of a dead one."""
         report_id = f"died-{self.task_id}-{self.poll_count}"
         result = TaskResult(
             task_id=self.task_id,
             workflow_instance_id=self.workflow_instance_id,
             worker_id=self.worker_id,
-            status=TaskResultStatus.IN_PROGRESS,
+            status=status,
             reason_for_incompletion=reason,
             callback_after_seconds=0,
             lease_id=self.lease_id,
             report_id=report_id,
+            never_started=never_started or None,
         )
         return Entry(
             report_id=report_id,
             task_id=self.task_id,
             task_type=self.task_type,
-            status=str(TaskResultStatus.IN_PROGRESS),
+            status=str(status),
             written_ms=now_ms,
             body=result.encode(),
             worker_id=self.worker_id,
@@ -141,6 +152,7 @@ class _ExtendedRecord(msgspec.Struct, frozen=True, tag="extended"):
 class _PutDownRecord(msgspec.Struct, frozen=True, tag="put_down"):
     task_id: str
     poll_count: int
+    lease_id: str | None = None
 
 
 _Record = _StrikeRecord | _ResultRecord | _TakenRecord | _ExtendedRecord | _PutDownRecord
@@ -166,14 +178,17 @@ class Contents:
         elif isinstance(record, _TakenRecord):
             self.in_hand.update((task.task_id, task) for task in record.tasks)
         elif isinstance(record, _PutDownRecord):
-            self.put_down(record.task_id, record.poll_count)
+            self.put_down(record.task_id, record.poll_count, record.lease_id)
         elif (task := self.in_hand.get(record.task_id)) is not None:
             self.in_hand[record.task_id] = msgspec.structs.replace(task, until_ms=record.until_ms)
 
-    def put_down(self, task_id: str, poll_count: int) -> bool:
-        """The task is not in hand any more; False: it was not, or it has been delivered again since."""
+    def put_down(self, task_id: str, poll_count: int, lease_id: str | None = None) -> bool:
+        """Remove a task. False: it is not here, or it has been delivered again since.
+
+        A delivery that was never started does not count: such deliveries are told apart by their lease ids.
+        """
         task = self.in_hand.get(task_id)
-        if task is None or task.poll_count != poll_count:
+        if task is None or task.poll_count != poll_count or lease_id not in (None, task.lease_id):
             return False
         del self.in_hand[task_id]
         return True
@@ -192,9 +207,13 @@ class Contents:
 class Journal:
     """The journal of this process for one server. Trouble with the disk costs its protection, never the work."""
 
+    #: The tasks that this process is executing; None while the file is closed, or if they cannot be noted.
+    marks: ExecutionMarks | None = None
+
     def __init__(self, directory: Path, server_url: str, *, max_bytes: int) -> None:
         self.directory = directory
-        self._server = hashlib.sha256(server_url.encode()).hexdigest()[:16]
+        #: What the names of all files of this server begin with.
+        self.server = hashlib.sha256(server_url.encode()).hexdigest()[:16]
         self._max_bytes = max_bytes
         self.path = self._new_path()
         self._file: int | None = None
@@ -207,8 +226,8 @@ class Journal:
         #: A file that could not be made smaller is left alone up to this size.
         self._tidy_after = 0
         self._broken = False
-        #: Results that were given up by their report, to be sent again in the background.
-        self.waiting: asyncio.Queue[Entry] = asyncio.Queue()
+        #: Results to send again in the background, each with the seconds to wait before the first try.
+        self.waiting: asyncio.Queue[tuple[Entry, float]] = asyncio.Queue()
 
     def open(self) -> bool:
         """Make the file and lock it. False: the directory cannot be written, which is said once, loudly."""
@@ -224,7 +243,12 @@ class Journal:
             _open_files.add(self)
         except OSError as error:
             self._break(error)
-        return self._file is not None
+            return False
+        try:
+            self.marks = ExecutionMarks(self.path.with_suffix(SUFFIX), SYSTEM_CLOCK)
+        except OSError as error:
+            logger.warning("Executing tasks are not noted, so a task that kills its process is not found: %s", error)
+        return True
 
     def put(self, entry: Entry) -> bool:
         """Keep the result, in place of its task. False: it could not be kept, and lives in memory only."""
@@ -268,11 +292,11 @@ class Journal:
         if task_id in self._contents.in_hand:
             self._append(_ExtendedRecord(task_id, until_ms))
 
-    def put_down(self, task_id: str, poll_count: int) -> None:
+    def put_down(self, task_id: str, poll_count: int, lease_id: str | None = None) -> None:
         """The task has ended without a result of ours: there is nothing to give back."""
         task = self._contents.in_hand.get(task_id)
-        if task is not None and task.poll_count == poll_count:
-            self._append(_PutDownRecord(task_id, poll_count))
+        if task is not None and task.poll_count == poll_count and lease_id in (None, task.lease_id):
+            self._append(_PutDownRecord(task_id, poll_count, lease_id))
 
     @property
     def in_hand(self) -> list[Taken]:
@@ -309,18 +333,18 @@ class Journal:
             except OSError as error:
                 self._break(error)
 
-    def wait_for_redelivery(self, entry: Entry) -> None:
-        """All attempts of a report failed: it is sent again in the background."""
-        self.waiting.put_nowait(entry)
+    def wait_for_redelivery(self, entry: Entry, wait_s: float) -> None:
+        """All attempts of a report failed: it is sent again in the background, for the first time after `wait_s`."""
+        self.waiting.put_nowait((entry, wait_s))
 
     def adopt(self) -> Iterator[AdoptedFile]:
         """The files of dead processes of the same server, each locked while it is ours."""
         try:
-            paths = sorted(self.directory.glob(f"{self._server}-*.journal"))
+            paths = sorted(self.directory.glob(f"{self.server}-*.journal"))
         except OSError:
             return
         for path in paths:
-            if path != self.path and (adopted := AdoptedFile.take(path)) is not None:
+            if path != self.path and (adopted := AdoptedFile.take(path, MAX_FILE_SHARE * self._max_bytes)) is not None:
                 yield adopted
 
     def close(self) -> None:
@@ -328,9 +352,16 @@ class Journal:
         if self._file is None:
             return
         self.flush()
+        self.blame_none()
         if not self._contents:
             self.path.unlink(missing_ok=True)
         self.let_go()
+
+    def blame_none(self) -> None:
+        """Remove the execution marks: the process ends because it was told to, not because of its tasks."""
+        if self.marks is not None:
+            self.marks.remove()
+            self.marks = None
 
     def let_go(self) -> None:
         """Close the file, and leave it as it is."""
@@ -340,7 +371,7 @@ class Journal:
             _open_files.discard(self)
 
     def _new_path(self) -> Path:
-        return self.directory / f"{self._server}-{os.getpid()}-{os.urandom(4).hex()}.journal"
+        return self.directory / f"{self.server}-{os.getpid()}-{os.urandom(4).hex()}.journal"
 
     def _append(self, *records: _Record) -> bool:
         """These records, after the verdicts that wait, with one write. False: not on disk, and that has been said."""
@@ -413,6 +444,9 @@ class Journal:
             path.unlink(missing_ok=True)
             os.close(file)
             raise
+        if self.marks is not None:
+            with contextlib.suppress(OSError):
+                self.marks.move(path.with_suffix(SUFFIX))
         self.path.unlink(missing_ok=True)
         if self._file is not None:
             os.close(self._file)
@@ -448,6 +482,8 @@ class AdoptedFile:
 
     def __init__(self, path: Path, file: int, contents: Contents) -> None:
         self.path = path
+        #: When the process last wrote to it, in epoch milliseconds.
+        self.written_ms = os.fstat(file).st_mtime_ns // 1_000_000
         self._contents = contents
         self._file: int | None = file
         _open_files.add(self)
@@ -461,6 +497,22 @@ class AdoptedFile:
     def in_hand(self) -> list[Taken]:
         """The tasks that the process had in hand when it died."""
         return list(self._contents.in_hand.values())
+
+    @property
+    def process_id(self) -> int:
+        """The id of the process that wrote it."""
+        return int(self.path.name.split("-")[1])
+
+    @property
+    def marks(self) -> MarksOfDeadProcess | None:
+        """The tasks that the process was executing when it died; None if that is not known, or was judged before."""
+        return read_marks(self.path.with_suffix(SUFFIX))
+
+    def judge(self, reports: list[Entry]) -> None:
+        """Replace tasks by these reports about them, and remove the execution marks."""
+        for entry in reports:
+            self._append(_ResultRecord(entry))
+        self.path.with_suffix(SUFFIX).unlink(missing_ok=True)
 
     def strike(self, entry: Entry) -> None:
         """Strike the result or the task out: it has its verdict, also if we die before the rest have theirs."""
@@ -479,8 +531,8 @@ class AdoptedFile:
             logger.warning("%s cannot be written (%s): what is in it may be sent again", self.path, error)
 
     @classmethod
-    def take(cls, path: Path) -> AdoptedFile | None:
-        """Lock and read it. None: it has an owner, is gone, or others may have written it."""
+    def take(cls, path: Path, max_bytes: int) -> AdoptedFile | None:
+        """Lock and read it. None: it has an owner, is gone, is too large, or others may have written it."""
         try:
             file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
@@ -488,6 +540,9 @@ class AdoptedFile:
         try:
             # Without a link it was removed between our open and our lock.
             if try_lock(file) and (found := os.fstat(file)).st_nlink > 0 and _is_ours(path, found):
+                if found.st_size > max_bytes:
+                    _set_aside(path, found.st_size, max_bytes)
+                    raise OSError(27, "File too large")
                 with open(file, "rb", closefd=False) as reader:
                     return cls(path, file, read_contents(reader.read()))
         except OSError:
@@ -497,6 +552,7 @@ class AdoptedFile:
 
     def remove(self) -> None:
         """All that was in it has its verdict."""
+        self.path.with_suffix(SUFFIX).unlink(missing_ok=True)
         self.path.unlink(missing_ok=True)
         self.let_go()
 
@@ -535,6 +591,20 @@ def _is_ours(path: Path, found: os.stat_result) -> bool:
             path,
         )
     return False
+
+
+def _set_aside(path: Path, size: int, max_bytes: int) -> None:
+    """Rename a file that no journal of this size can have written: reading it could take all memory."""
+    aside = path.with_name(f"{path.name}.too-large")
+    path.rename(aside)
+    logger.critical(
+        "The journal %s has %d bytes, more than the %d that are read: it is now %s, and results in it are not sent. "
+        "To send them, allow more with CONDUCTOR_WORKER_JOURNAL_MAX_BYTES and give the file its name back",
+        path,
+        size,
+        max_bytes,
+        aside,
+    )
 
 
 def read_contents(data: bytes) -> Contents:

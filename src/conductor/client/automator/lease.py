@@ -13,6 +13,7 @@ import logging
 import math
 import random
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING
@@ -63,6 +64,8 @@ class LeaseKeeper:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
         self._closing = False
+        #: Work that waits to be started on the thread.
+        self._requested: deque[Coroutine[object, object, None]] = deque()
 
     def hold(self, grant: Grant, context: TaskContext, config: ResolvedConfig) -> RunningTask:
         """Keep the task's lease until `release`: until its verdict, not only while its function runs."""
@@ -94,6 +97,30 @@ class LeaseKeeper:
                 pass  # it has ended already
         if self._thread is not None:
             self._thread.join(timeout=5)
+
+    def run_on_thread(self, work: Coroutine[object, object, None]) -> None:
+        """Run something on the thread of the leases, which a blocked event loop does not stop."""
+        self._requested.append(work)
+        if self._thread is None:
+            self._start()
+        elif self._loop is not None:
+            self._loop.call_soon_threadsafe(self._wake.set)
+
+    def call_on_loop(self, call: Callable[[], object]) -> None:
+        """Call something on the workers' event loop, from the thread of the leases."""
+        self._on_workers_loop(call)
+
+    async def requeue(self, reports: list[bytes], level: int = logging.WARNING) -> bool:
+        """Send reports that return tasks, on the thread of the leases. False: they must be sent again.
+
+        A failure is logged with `level`.
+        """
+        try:
+            await self._connection().requeue(reports)
+        except (ConductorError, OSError) as error:
+            logger.log(level, "Requeue failed and is repeated: tasks=%d error=%r", len(reports), str(error))
+            return False
+        return True
 
     def _start(self) -> None:
         self._workers_loop = asyncio.get_running_loop()
@@ -137,6 +164,8 @@ class LeaseKeeper:
         try:
             while not self._closing:
                 self._wake.clear()
+                while self._requested:
+                    self._go(self._requested.popleft())
                 due = self._due()
                 for running in due:
                     self._look_at(running)
@@ -145,6 +174,8 @@ class LeaseKeeper:
                     await self._clock.wait(self._wake, None if until == math.inf else until - self._clock.monotonic())
         finally:
             guarding.cancel()
+            while self._requested:
+                self._requested.popleft().close()
             for beat in self._beats:
                 beat.cancel()
             await asyncio.gather(guarding, *self._beats, return_exceptions=True)
@@ -265,9 +296,9 @@ class LeaseKeeper:
             self._on_workers_loop(lambda: self._events.publish(event))
 
     def _expire(self, running: RunningTask) -> None:
-        """Its time is over by our clock."""
+        """Stop the work: the lease has ended by our clock. A report that exists by then is left to the server."""
         reason = f"not extended for {running.response_timeout_s:g} s, its response timeout"
-        self._on_workers_loop(lambda: None if running.judged_by_server else self._on_loss(running, reason))
+        self._on_workers_loop(lambda: None if running.reported_as is not None else self._on_loss(running, reason))
         running.context.cancel(reason)  # as in `_lose`
 
     def _lose(self, running: RunningTask, reason: str) -> None:

@@ -9,29 +9,26 @@ from typing import TYPE_CHECKING
 from conductor.backoff import Backoff
 from conductor.client.automator.grant import Grant, grants_of
 from conductor.client.event.task_runner_events import PollCompleted, PollFailure, PollStarted
+from conductor.client.http.api.async_task_resource_api import Misread, Polled
 from conductor.client.http.async_rest import (
     AnswerTooLarge,
     AuthorizationException,
     ConductorError,
     MalformedAnswer,
 )
+from conductor.client.http.models.task import Task
 from conductor.wire import MAX_POLL_COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from conductor.client.automator.delivery import ReportAnswer
     from conductor.client.automator.session import Session
     from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
     from conductor.client.worker.worker_config import ResolvedConfig
 
 logger = logging.getLogger(__name__)
 
-#: Tasks in hand at most, for each that is executed: the report of one is on its way, and of one it is decided on. With
-#: two, server and worker would wait for each other in turns.
-MOST_IN_HAND = 3
-#: A worker whose tasks are short takes as many at once as it works off in this time, but not more than that many; a
-#: request for each handful would cost the server more than the tasks do.
-AHEAD_S, MOST_AHEAD = 0.005, 100
 #: The wait after the first empty poll; it doubles up to the poll interval.
 FIRST_EMPTY_WAIT_S = 0.001
 #: Refused polls (401, 403) wait at most this long.
@@ -84,28 +81,12 @@ class Poller:
         self._failed = Backoff(2.0, FAILED_CAP_S, jitter=JITTER)
         #: Tasks in one answer at most: fewer after one that was too large to be read.
         self._most = MAX_POLL_COUNT
-        #: Whether the last poll brought all that it asked for: then there is more.
-        self.more_wait = False
         #: Seconds to wait before the next poll.
         self.wait_s = 0.0
         #: Whether the poll under way is a long one that holds no task but may bring one.
         self.parked = False
         #: Set while no more tasks are wanted: the poll under way is then the last.
         self.quiet = False
-
-    def room(self, unfinished: int, in_hand: int, pace_s: float) -> int:
-        """How many tasks to ask for now, when so many are not finished, and so many in hand: what fills the slots.
-
-        A server that is slow to answer reports is not asked for ever more. A coordinator with a long queue is asked for
-        more than the slots take, if each task takes next to no time: then no sooner than half of them are done.
-        """
-        most = slots = self._config.thread_count
-        if pace_s < AHEAD_S and self.more_wait and self._session.leasing:
-            done_ahead = slots * AHEAD_S  # seconds of work in that time
-            most = max(slots, int(done_ahead / pace_s) if pace_s * MOST_AHEAD > done_ahead else MOST_AHEAD)
-            if most > slots and unfinished > most // 2:
-                return 0
-        return min(most - unfinished, MOST_IN_HAND * most - in_hand)
 
     async def poll(self, free: int) -> list[Grant]:
         """Ask for up to `free` tasks. Never raises for anything a server or a network may do."""
@@ -184,9 +165,29 @@ class Poller:
             return []
         if refused:
             logger.warning("Poll for '%s' brought %s", self._task_type, refused)
-        self.more_wait = len(grants) >= count
         self._on_answer(len(grants), took)
         return grants
+
+    @property
+    def may_ask_with_report(self) -> bool:
+        """Whether a report may ask for the next task: polls are wanted, and the last one did not fail."""
+        return not (self.quiet or self._failed.count or self._refused.count)
+
+    def grants_of_reports(self, answers: list[ReportAnswer]) -> list[Grant]:
+        """Return what the answers to reports grant: one task each."""
+        by_request: dict[float, list[ReportAnswer]] = {}
+        for answer in answers:
+            by_request.setdefault(answer.sent_at, []).append(answer)
+        granted: list[Grant] = []
+        for sent_at, some in by_request.items():
+            tasks = [answer.next_task for answer in some if isinstance(answer.next_task, Task)]
+            misread = tuple(answer.next_task for answer in some if isinstance(answer.next_task, Misread))
+            polled = Polled(tasks, frozenset(), misread=misread)
+            grants, refused = grants_of(polled, self._task_type, len(some), sent_at)
+            granted += grants
+            if refused:
+                logger.warning("Reports for '%s' brought %s", self._task_type, refused)
+        return granted
 
     def _on_answer(self, received: int, took_s: float) -> None:
         if PollCompleted in self._events.heard:

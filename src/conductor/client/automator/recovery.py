@@ -11,8 +11,9 @@ import pickle
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from conductor.client.automator.deaths import DeathRecords, judge
 from conductor.client.automator.delivery import Delivery
 from conductor.client.automator.redelivery import Redelivery
 from conductor.client.automator.session import journal_of
@@ -22,11 +23,26 @@ from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from conductor.client.automator.journal import Journal
+    from collections.abc import Callable
+
+    from conductor.client.automator.journal import AdoptedFile, Journal
     from conductor.client.configuration.configuration import Configuration
+    from conductor.client.event.task_runner_events import TaskProcessDied
     from conductor.client.worker.worker_config import ResolvedConfig
 
 logger = logging.getLogger(__name__)
+
+
+class ProcessEnd(NamedTuple):
+    """How a worker process ended."""
+
+    pid: int | None
+    #: As `multiprocessing` gives it: negative for a signal.
+    exit_status: int | None
+    #: When it was started, in epoch milliseconds: process ids come again.
+    started_ms: int
+    #: Whether the program has killed it itself: then no task is blamed.
+    was_ordered: bool = False
 
 
 class Recovery:
@@ -35,15 +51,21 @@ class Recovery:
     Without a journal nobody knows what a process had in hand, and nothing happens here.
     """
 
-    def __init__(self, configuration: Configuration, options: ResolvedConfig) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        options: ResolvedConfig,
+        on_death: Callable[[TaskProcessDied], None] | None = None,
+    ) -> None:
         self._configuration = configuration
         self._options = options
+        self._on_death = on_death or (lambda _event: None)
         self._process: subprocess.Popen[bytes] | None = None
 
-    def begin(self) -> None:
-        """A process has died: have what it left taken over. Returns at once."""
+    def begin(self, end: ProcessEnd) -> None:
+        """A process has died: judge its tasks, and have what it left taken over. Returns at once."""
         try:
-            if self._something_left():
+            if self._judge(end):
                 self._start()
         except (OSError, pickle.PicklingError, TypeError, AttributeError) as error:
             logger.warning("What a dead worker process left is not given back before the next start: %s", error)
@@ -67,10 +89,19 @@ class Recovery:
         with self._process.stdin as pipe:
             pipe.write(spec)
 
-    def _something_left(self) -> bool:
+    def _judge(self, end: ProcessEnd) -> bool:
+        """Find the tasks that the process died of: only here its exit status is known. Return whether it left any."""
         journal = journal_of(self._configuration, self._options)
         found = [] if journal is None else list(journal.adopt())
         for file in found:
+            # Another process of this program may have died, too: its own end judges it.
+            if file.process_id == end.pid and file.written_ms >= end.started_ms:
+                if end.was_ordered:
+                    file.judge([])
+                elif journal is not None:
+                    events = judge(file, DeathRecords.of(journal), SYSTEM_CLOCK.wall_ms(), end.exit_status)
+                    for event in events:
+                        self._on_death(event)
             file.let_go()
         return any(file.entries or file.in_hand for file in found)
 
@@ -86,12 +117,27 @@ def main() -> None:
         asyncio.run(_take_over(journal, configuration, options))
 
 
+def judged_files(journal: Journal) -> list[AdoptedFile]:
+    """Adopt the journals of dead processes, except those whose death the program has yet to judge.
+
+    A process may die while this one starts. Only the program knows its exit status.
+    """
+    judged = []
+    for file in journal.adopt():
+        if file.marks is None:
+            judged.append(file)
+        else:
+            file.let_go()
+    return judged
+
+
 async def _take_over(journal: Journal, configuration: Configuration, options: ResolvedConfig) -> None:
     client = AsyncApiClient(configuration)
     api = AsyncTaskResourceApi(client)
     max_age_s = options.journal_max_age_seconds
-    work = Redelivery(journal, Delivery(api), api, SyncEventDispatcher(), max_age_s=max_age_s, clock=SYSTEM_CLOCK)
+    delivery, events = Delivery(api, SYSTEM_CLOCK), SyncEventDispatcher()
+    work = Redelivery(journal, delivery, api, events, max_age_s=max_age_s, clock=SYSTEM_CLOCK)
     try:
-        await work.take_over(list(journal.adopt()))
+        await work.take_over(judged_files(journal))
     finally:
         await client.close()

@@ -8,6 +8,7 @@ import logging
 import os
 import random
 import secrets
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -67,12 +68,18 @@ class Reporter:
         """The process is ending: no more waits between attempts; what cannot be sent now is left to the journal."""
         self._hurry.set()
 
-    async def send(self, outcome: TaskOutcome, running: RunningTask) -> None:
-        """Report until a verdict, or until all attempts have failed: then the journal takes over."""
+    async def send(
+        self, outcome: TaskOutcome, running: RunningTask, asks_next: Callable[[], bool] | None = None
+    ) -> ReportAnswer | None:
+        """Report until a verdict, or until all attempts have failed: then the journal takes over.
+
+        Returns:
+            The answer with the verdict, which may bring the next task if `asks_next` said so; None without a verdict.
+        """
         if running.lost:
             if self._journal is not None:
                 self._journal.put_down(running.task.task_id, running.task.poll_count)
-            return
+            return None
         further_logs = _cut_logs(outcome.result) if running.task.lease_id is None and outcome.result.logs else []
         report = _Report(outcome, running, self._journal, self._events, self._clock)
         running.on_stop = self._strike_if_lost
@@ -82,38 +89,42 @@ class Reporter:
             report.write()
             await self._send_logs(further_logs, running)
             if running.is_over():  # meanwhile
-                report.judged(Verdict.CANCELLED, running.stop_reason)
-                return
+                report.lost()
+                return None
+        question = _NextTaskQuestion(asks_next)
         for attempt in range(1, running.config.update_attempts + 1):
             failure: Exception
             try:
-                answer = await self._delivery.deliver(running.entry.body, running.is_ours)
+                answer = await self._delivery.deliver(running.entry.body, running.is_ours, question.for_attempt())
                 verdict = answer.verdict
                 if verdict is None:
                     if answer.too_large and not (report.shrunk or running.lost):
                         report.shrink(answer)
                         answer = await self._delivery.deliver(running.entry.body, running.is_ours)
                     verdict = answer.judgement
+                if answer is NOT_SENT:
+                    report.lost()
+                    return None
                 if verdict is not None:
                     if answer.verdict is None and verdict is Verdict.COMMITTED and self._unsure(running):
                         verdict = await self._read_back(running.entry)
-                    report.judged(verdict, answer.message, inferred=answer.verdict is None or answer is NOT_SENT)
-                    return
+                    report.judged(verdict, answer.message, inferred=answer.verdict is None)
+                    return answer
                 failure = NoVerdict(answer)
             except Exception as error:  # whatever it is: what the task has done must not be lost
                 failure = error
-            running.awaits_verdict = False
             delay_s = self._delay_s(attempt, failure, running)
             report.failed(failure, attempt, delay_s)
             if attempt == 1:
                 await report.make_safe()
             last = delay_s is None or await self._clock.wait(self._hurry, delay_s)
             if running.stopped is Stop.LOST:  # meanwhile
-                report.judged(Verdict.CANCELLED, running.stop_reason)
-                return
+                report.lost()
+                return None
             if last:
                 break
         report.given_up()
+        return None
 
     def _delay_s(self, attempt: int, failure: Exception, running: RunningTask) -> float | None:
         """Seconds until the next attempt; None: there is none."""
@@ -123,7 +134,7 @@ class Reporter:
             return None
         if answer is not None and answer.retry_after_s:
             return min(answer.retry_after_s, MAX_RETRY_AFTER_S)
-        return running.config.update_retry_delay_seconds * attempt * random.uniform(1.0, 1.0 + JITTER)
+        return _wait_s(running, attempt)
 
     def _strike_if_lost(self, running: RunningTask) -> None:
         """Lost for good while an attempt is under way: should this process die now, nobody shall send it again."""
@@ -155,6 +166,32 @@ class Reporter:
                 text = "Logs of task %s could not be sent: %s %s"
                 logger.warning(text, running.task.task_id, error, running.label)
                 return
+
+
+class _NextTaskQuestion:
+    """Whether the attempts of one report ask for the next task: none does after one that did not.
+
+    The coordinator requeues the task that an earlier answer brought when the same report comes without the question. So
+    an attempt without it that is delayed on its way must not find a task that a later attempt has brought.
+    """
+
+    def __init__(self, asks_next: Callable[[], bool] | None) -> None:
+        self._asks_next = asks_next
+        self._asked = True
+
+    def for_attempt(self) -> Callable[[], bool] | None:
+        """Return what the delivery asks when it sends the next attempt; None: that attempt does not ask."""
+        asked, self._asked = self._asked, False
+        return self._ask if asked else None
+
+    def _ask(self) -> bool:
+        self._asked = self._asks_next is not None and self._asks_next()
+        return self._asked
+
+
+def _wait_s(running: RunningTask, attempt: int) -> float:
+    """Seconds to wait after a failed attempt."""
+    return running.config.update_retry_delay_seconds * attempt * random.uniform(1.0, 1.0 + JITTER)
 
 
 def _cut_logs(result: TaskResult) -> list[TaskExecLog]:
@@ -236,13 +273,23 @@ class _Report:
         else:
             text = "Task update failed after %d attempts. Task result LOST for task_id=%s %s"
             logger.critical(text, attempts, task_id, label)
-        self._events.emit(TaskUpdateFailure, *self._running.about, cause, attempts, self._result, journaled=kept)
+        self._publish_failure(cause, journaled=kept)
         if self._journal is None:
             return
         if kept:
-            self._journal.wait_for_redelivery(entry)
+            self._journal.wait_for_redelivery(entry, _wait_s(self._running, self._running.config.update_attempts))
         else:
             self._journal.put_down(task_id, entry.poll_count)
+
+    def lost(self) -> None:
+        """Discard the result: the server has taken the task away before the report got through."""
+        if self._cause is not None:
+            self._publish_failure(self._cause, journaled=False)
+        self.judged(Verdict.CANCELLED, self._running.stop_reason)
+
+    def _publish_failure(self, cause: Exception, *, journaled: bool) -> None:
+        about, attempts = self._running.about, self._failures
+        self._events.emit(TaskUpdateFailure, *about, cause, attempts, self._result, journaled=journaled)
 
     def judged(self, verdict: Verdict, message: str, *, inferred: bool = True) -> None:
         """There is a verdict: the worker's last word on the task, too."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
+import re
 import resource
 import sys
 from collections.abc import Sequence
@@ -18,6 +20,8 @@ from conductor.client.event.task_runner_events import (
     TaskRunnerEventsListener,
 )
 from conductor.machine import run_on_loop
+
+logger = logging.getLogger(__name__)
 
 
 class _Count(TaskRunnerEventsListener):
@@ -38,24 +42,38 @@ class NoWorkers(Exception):
     """There is nothing to run; the message says what to add."""
 
 
-def _without_workers(modules: Sequence[str]) -> str:
-    """What to add: the modules of the current directory that seem to have workers. They are not imported unasked."""
-    if modules:
-        return f"there are no workers in {', '.join(modules)}: decorate functions with @worker_task"
-    named = sorted(file.stem for file in Path.cwd().glob("*.py") if "@worker_task" in file.read_text(errors="replace"))
-    there = (
-        f"In this directory that could be: {' '.join(named)}" if named else "In this directory no file has @worker_task"
-    )
-    return f"there are no workers to run: name the modules that have them after the options. {there}"
+def modules_here() -> list[str]:
+    """Return the modules below the current directory that name `worker_task`, without tests and virtual environments.
+
+    A file that does not name `worker_task` is not imported: importing runs its code.
+    """
+    here = Path.cwd()
+    names = []
+    for folder, folders, files in os.walk(here):
+        folders[:] = sorted(name for name in folders if name.isidentifier() and not _is_left_out(Path(folder, name)))
+        for file in sorted(Path(folder, name) for name in files if _MODULE.fullmatch(name)):
+            if _DECORATOR.search(file.read_text(errors="replace")):
+                parts = file.relative_to(here).with_suffix("").parts
+                names.append(".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts))
+    return names
+
+
+#: Files that are imported unasked: no tests, and no `__main__.py`, which is a program.
+_MODULE = re.compile(r"(?!test_|conftest\.py|__main__\.py)[^\W\d]\w*(?<!_test)\.py")
+_DECORATOR = re.compile(r"\bworker_task\b")
+
+
+def _is_left_out(folder: Path) -> bool:
+    return folder.name in ("__pycache__", "node_modules", "tests") or (folder / "pyvenv.cfg").exists()
 
 
 async def _run(modules: Sequence[str], duration_s: float | None) -> _Count:
-    count = _Count()
-    handler = TaskHandlerAsyncIO(
-        configuration=Configuration(), import_modules=list(modules) or None, event_listeners=[count]
-    )
+    count, names = _Count(), list(modules) or modules_here()
+    logger.info("Importing workers: modules=%s", ", ".join(names) or None)
+    handler = TaskHandlerAsyncIO(configuration=Configuration(), import_modules=names or None, event_listeners=[count])
     if not handler.workers:
-        raise NoWorkers(_without_workers(modules))
+        where = ", ".join(names) or f"the Python files of {Path.cwd()}"
+        raise NoWorkers(f"there are no workers in {where}: decorate functions with @worker_task")
     async with handler:
         try:
             async with asyncio.timeout(duration_s):
@@ -72,7 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Run all decorated workers in one process for a time; the server is CONDUCTOR_SERVER_URL.",
     )
     parser.add_argument("--duration", type=float, metavar="SECONDS", help="how long to run; without it, until stopped")
-    parser.add_argument("modules", nargs="*", help="modules or packages whose workers to run")
+    parser.add_argument(
+        "modules", nargs="*", help="modules or packages whose workers to run (default: those of the current directory)"
+    )
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:

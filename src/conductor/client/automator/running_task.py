@@ -9,10 +9,10 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from conductor.client.automator.grant import MAX_TIMEOUT_S
 from conductor.client.automator.progress import News
 from conductor.client.automator.task_trace import TaskTrace
 from conductor.log_lines import TaskLabel
-from conductor.wire import DEFAULT_RESPONSE_TIMEOUT_S
 
 if TYPE_CHECKING:
     from conductor.client.automator.grant import Grant
@@ -33,7 +33,6 @@ class Stop(Enum):
     LOST = "lease lost"
     TIMED_OUT = "timed out"
     SHUTDOWN = "worker shutting down"
-    NO_SLOT = "no slot came free"
 
 
 class RunningTask:
@@ -43,7 +42,7 @@ class RunningTask:
     failed_beats = 0
     stopped: Stop | None = None
     stop_reason = ""
-    #: Its spans, where somebody traces and it is sampled.
+    #: The spans of a sampled task; None without tracing.
     trace: TaskTrace | None = None
     #: Whether the worker may no longer speak for the task.
     lost = False
@@ -51,8 +50,6 @@ class RunningTask:
     released = False
     #: The status that its report gives; None while there is none. What ended the task may then be our own report.
     reported_as: str | None = None
-    #: Whether its function has returned, and the first attempt to report it is under way.
-    awaits_verdict = False
     #: The task of the event loop that carries it, and whether its function is awaited there: then that stops it.
     carried_by: asyncio.Task[Any] | None = None
     on_loop = False
@@ -78,15 +75,14 @@ class RunningTask:
         self.config = config
         #: What every event about it begins with.
         self.about = (task.task_def_name or task.task_type, task.task_id, config.worker_id, task.workflow_instance_id)
-        self.response_timeout_s = float(task.response_timeout_seconds or DEFAULT_RESPONSE_TIMEOUT_S)
+        self.response_timeout_s = grant.response_timeout_s
         #: The poll was parked for long: the task may be ours from when it was sent, or only from this moment. A
         #: heartbeat makes that certain; nothing runs before.
         self.doubtful = now - grant.sent_at > self.response_timeout_s * DOUBT_SHARE
         self.deadline = (now if self.doubtful else grant.sent_at) + self.response_timeout_s
         self._beating = bool(config.lease_extend_enabled or task.lease_id)
         self.beat_at = now if self.doubtful else grant.sent_at + self.next_beat_s()
-        definition = task.task_definition
-        self.timeout_s = _timeout_of(definition) if definition is not None and definition.timeout_seconds else None
+        self.timeout_s = task_timeout_s(task.task_definition)
         self.timeout_at = None if self.timeout_s is None else now + self.timeout_s
         #: When its function was called; until then, when it came.
         self.began = now
@@ -94,11 +90,6 @@ class RunningTask:
     def is_over(self) -> bool:
         """Whether there is no lease to keep any more."""
         return self.released or self.lost
-
-    @property
-    def judged_by_server(self) -> bool:
-        """Whether a report was sent under a lease id: only the server knows if it counted, whatever our clock says."""
-        return self.reported_as is not None and self.task.lease_id is not None
 
     @property
     def beating(self) -> bool:
@@ -173,8 +164,9 @@ class RunningTask:
         return True
 
 
-def _timeout_of(definition: TaskDef) -> float | None:
-    """The task's own execution timeout. ALERT_ONLY asks for an alert on the server, not for an end."""
-    if not definition.timeout_seconds or definition.timeout_policy == "ALERT_ONLY":
+def task_timeout_s(definition: TaskDef | None) -> float | None:
+    """Return the execution timeout of a task. ALERT_ONLY asks for an alert on the server, not for an end."""
+    timeout_s = (definition.timeout_seconds or 0) if definition is not None else 0
+    if definition is None or timeout_s <= 0 or definition.timeout_policy == "ALERT_ONLY":
         return None
-    return float(definition.timeout_seconds)
+    return float(min(timeout_s, MAX_TIMEOUT_S))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from conductor.client.automator.delivery import Delivery
 from conductor.client.automator.heartbeat import Heartbeat
+from conductor.client.automator.isolation import Isolation
 from conductor.client.automator.journal import Journal, Taken
 from conductor.client.automator.last_poll import LastPoll
 from conductor.client.automator.lease import LeaseKeeper
@@ -22,7 +23,7 @@ from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceA
 from conductor.client.http.async_api_client import AsyncApiClient, OnRequest
 from conductor.client.http.async_rest import ConductorError
 from conductor.machine import state_directory
-from conductor.wire import FEATURE_BATCH_REPORTS, FEATURE_LEASES
+from conductor.wire import FEATURE_BATCH_REPORTS, FEATURE_LEASES, FEATURE_REPORT_AND_POLL
 
 if TYPE_CHECKING:
     from conductor.client.automator.grant import Grant
@@ -70,7 +71,8 @@ class Session:
         self.max_body: int | None = None
         self.leases = LeaseKeeper(lambda: Heartbeat(self._client(None)), events, clock)
         self.journal = journal_of(configuration, options)
-        self._delivery = Delivery(self.api, self.journal.flush) if self.journal else Delivery(self.api)
+        self.isolation = Isolation(self.journal, clock)
+        self._delivery = Delivery(self.api, clock, self.journal.flush if self.journal else lambda: None)
         self.reporter = Reporter(self.api, self._delivery, self.journal, events, clock)
         self._max_age_s = options.journal_max_age_seconds
         self._redelivery: asyncio.Task[None] | None = None
@@ -153,6 +155,7 @@ class Session:
         self.features = features
         self.max_body = self._delivery.max_body = max_body
         self._delivery.batches = FEATURE_BATCH_REPORTS in features
+        self._delivery.brings_next = FEATURE_REPORT_AND_POLL in features
         self.parking.unlimited = self.leasing = FEATURE_LEASES in features
 
     def _client(self, http_client: Any | None) -> AsyncApiClient:

@@ -21,7 +21,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from multiprocessing.util import register_after_fork
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from conductor.backoff import Backoff
 from conductor.client.automator.child import (
@@ -37,14 +37,13 @@ from conductor.client.automator.child import (
     WorkerReference,
     run_child,
 )
+from conductor.client.automator.recovery import ProcessEnd, Recovery
 from conductor.client.configuration.option import ConfigurationError
 from conductor.client.worker import registry
 from conductor.client.worker.dependencies import name_of
 from conductor.client.worker.worker import Worker
+from conductor.clock import SYSTEM_CLOCK
 from conductor.machine import try_lock
-
-if TYPE_CHECKING:
-    from conductor.client.automator.recovery import Recovery
 
 logger = logging.getLogger(__name__)
 
@@ -244,6 +243,9 @@ class WorkerProcess:
         self._rule = restarts or Restarts()
         self._backoff = Backoff(self._rule.first_s, self._rule.cap_s, jitter=0.2)
         self._started_at = 0.0
+        self._started_ms = 0
+        #: Whether this program has killed the process: then its tasks are not to blame.
+        self._was_killed = False
         #: When it is started again; None: it runs, or nobody has noticed its end yet; infinite: never.
         self.restart_at: float | None = None
         #: By when the process must have said that it begins; None: it has, or was complained about.
@@ -288,10 +290,12 @@ class WorkerProcess:
         process = self._context.Process(  # type: ignore[attr-defined]
             target=run_child, args=(self._spec, theirs), name=f"conductor-{self.name}", daemon=False
         )
+        self._started_ms = SYSTEM_CLOCK.wall_ms()
         process.start()
         theirs.close()
         self.process, self._orders = process, ours
         self._started_at = time.monotonic()
+        self._was_killed = False
         self.ready_by = self._started_at + READY_S
         self.restart_at = self.succeed_at = self.start_error = None
         self.working = False
@@ -352,8 +356,9 @@ class WorkerProcess:
         self._close()
 
     def _recover(self) -> None:
-        if self._recovery is not None:
-            self._recovery.begin()
+        if self._recovery is not None and self.process is not None:
+            end = ProcessEnd(self.process.pid, self.process.exitcode, self._started_ms, self._was_killed)
+            self._recovery.begin(end)
 
     def killed(self) -> None:
         """The program ends: what the process left, if it was killed, is given back before that."""
@@ -420,6 +425,12 @@ class WorkerProcess:
         elif what == WORN:
             logger.info("Worker process '%s' gets a successor: %s", self.name, text)
             self.succeed_at = time.monotonic()
+
+    def kill(self) -> None:
+        """End the process at once. Its tasks are given back, and none of them is blamed."""
+        if self.process is not None:
+            self._was_killed = True
+            self.process.kill()
 
     @property
     def alive(self) -> bool:
@@ -515,7 +526,7 @@ class Supervisor:
         for child in self._everybody:
             if child.alive and child.process is not None:
                 logger.error("Worker process '%s' (pid %s) does not end and is killed", child.name, child.process.pid)
-                child.process.kill()
+                child.kill()
         self._wake()
 
     def _wake(self) -> None:

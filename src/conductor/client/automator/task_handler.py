@@ -25,6 +25,7 @@ from conductor.client.automator.supervisor import (
 from conductor.client.automator.worker_group import config_of, longest_grace_s
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
+from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
 
 # Programs for conductor-python look for these here.
 from conductor.client.worker.registry import get_registered_worker_names as get_registered_worker_names
@@ -40,6 +41,7 @@ from conductor.signals import FINISHING, QUIET, borrowed, on_stop
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
 
+    from conductor.client.event.task_runner_events import TaskProcessDied
     from conductor.client.telemetry.metrics_directory import MetricsPlace
 
 logger = logging.getLogger(__name__)
@@ -126,6 +128,11 @@ class TaskHandler:
         """The worker processes that were started, in the order of `workers`."""
         return [child.process for child in self._children]
 
+    @property
+    def task_runner_processes(self) -> list[Any]:
+        """The worker processes, under conductor-python's name for `processes`."""
+        return self.processes
+
     def start_processes(self) -> None:
         """Start one process per worker, or per `process_name`, and return. No signal handler is installed."""
         if loading_main():
@@ -193,7 +200,7 @@ class TaskHandler:
             context,
             self._restarts,
             paused=[one for one, number in zip(names, numbers, strict=True) if self._configs[number].paused],
-            recovery=Recovery(self.configuration, self._configs[numbers[0]]),
+            recovery=Recovery(self.configuration, self._configs[numbers[0]], self._on_death),
         )
 
     def join_processes(self) -> None:
@@ -263,6 +270,11 @@ class TaskHandler:
             for child in self._children
             for name in child.names
         }
+
+    def _on_death(self, event: TaskProcessDied) -> None:
+        """Tell listeners and metrics, in this process: the one that the event is about is dead."""
+        listeners = self._listeners if self._hub is None else (self._hub.collector, *self._listeners)
+        SyncEventDispatcher(listeners).publish(event)
 
     @property
     def _children(self) -> list[WorkerProcess]:

@@ -60,12 +60,19 @@ class TaskHandlerAsyncIO:
         )
         self.configuration = configuration or Configuration()
         self.metrics_settings = metrics_settings
-        self.http_client = http_client
+        self._http_client = http_client
         self._listeners = tuple(event_listeners or ())
         self._options = options
         self._clock = clock
         self._group: WorkerGroup | None = None
         self._running: asyncio.Task[None] | None = None
+
+    @property
+    def http_client(self) -> Any | None:
+        """The client that all workers share: the one that was passed, or the handler's own while the workers run."""
+        if self._http_client is not None:
+            return self._http_client
+        return self._group.client if self._group else None
 
     @property
     def task_runners(self) -> list[Any]:
@@ -95,7 +102,7 @@ class TaskHandlerAsyncIO:
             options=self._options,
             listeners=self._listeners,
             metrics_settings=self.metrics_settings,
-            http_client=self.http_client,
+            http_client=self._http_client,
             clock=self._clock,
         )
         started = asyncio.Event()

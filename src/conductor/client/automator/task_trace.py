@@ -1,12 +1,11 @@
-"""The spans of one task: that it was waited for, its execution, its report; all of one trace."""
+"""The spans of one task: the poll that brought it, its execution and its report, all in one trace."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conductor.tracing import CurrentSpan
-
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from contextvars import Token
 
     from opentelemetry.context import Context
@@ -15,61 +14,62 @@ if TYPE_CHECKING:
     from conductor.tracing import Tracer
 
 
-def begin_trace(
+def start_task_trace(
     tracer: Tracer, about: tuple[str | None, ...], traceparent: object, waited_s: float
 ) -> TaskTrace | None:
-    """A task has come after it was waited for: its first span, which says whether the task is sampled.
+    """Record the span `poll …` of a task that has just arrived.
 
-    None: it is not. Then there are no other spans, and nothing else is done for it. What is current from here on, in
-    the task of the event loop that carries it, makes the function's own spans and the server's be left out with it.
-    `about` is what every event about the task begins with.
+    The sampler decides about the whole task with this span: if it drops the span, the task has no other spans. The
+    dropped span stays current in the asyncio task that carries the task, so that a sampler that follows the parent also
+    drops the spans of the function and of the coordinator.
+
+    Args:
+        tracer: Starts the spans.
+        about: Task type, task id, worker id and workflow id.
+        traceparent: The parent of the task's spans. Without a valid one the span `poll …` is the parent of the others.
+        waited_s: How long the poll took, in seconds.
+
+    Returns:
+        The trace of the task; None if the task is not sampled.
     """
-    parent = tracer.parent(traceparent) if traceparent is not None else None
-    trace_id = tracer.draw(traceparent, parent)
-    if not isinstance(trace_id, int):
+    task_type, task_id, _, workflow_id = about
+    parent = tracer.read_parent(traceparent)
+    ids = {"conductor.task.id": task_id or "", "conductor.workflow.id": workflow_id or ""}
+    poll = tracer.start_span(f"poll {task_type}", parent, ids, kind="CONSUMER", seconds_ago=waited_s)
+    if not poll.is_recording():
+        tracer.attach(poll)
         return None
-    ids = {"conductor.task.id": about[1] or "", "conductor.workflow.id": about[3] or ""}
-    polled = tracer.start(f"poll {about[0]}", parent, ids, kind="CONSUMER", ago_s=waited_s, trace_id=trace_id)
-    if not polled.is_recording():
-        tracer.attach(tracer.context_of(polled))
-        return None
-    polled.end()
-    return TaskTrace(tracer, about, ids, polled, parent)
+    poll.end()
+    return TaskTrace(tracer, about, ids, tracer.add_to_context(poll) if parent is None else parent)
 
 
 class TaskTrace:
-    """The spans of a task that is sampled: beside its poll, or below it if nobody has begun a trace."""
+    """The execution and the report of a sampled task."""
 
-    __slots__ = ("_about", "_first", "_ids", "_parent", "_span", "_token", "_tracer")
+    __slots__ = ("_about", "_execution", "_ids", "_parent", "_token", "_tracer")
 
-    def __init__(
-        self, tracer: Tracer, about: tuple[str | None, ...], ids: dict[str, str], first: Span, parent: Context | None
-    ) -> None:
+    def __init__(self, tracer: Tracer, about: tuple[str | None, ...], ids: dict[str, str], parent: Context) -> None:
         self._tracer = tracer
         self._about = about
         self._ids = ids
-        self._first = first
         self._parent = parent
 
-    def begin_execution(self) -> None:
-        """The function is about to be called: its own spans are below this one. The same task must end it."""
+    def start_execution(self) -> None:
+        """Start the span of the function and make it current. The same asyncio task must call `end_execution`."""
         task_type, _, worker_id, _ = self._about
-        about = {**self._ids, "conductor.task.type": task_type or "", "conductor.worker.id": worker_id or ""}
-        self._span: Span = self._tracer.beside(
-            self._first, f"execute {task_type}", self._parent, about, kind="CONSUMER"
+        attributes = {**self._ids, "conductor.task.type": task_type or "", "conductor.worker.id": worker_id or ""}
+        self._execution: Span = self._tracer.start_span(
+            f"execute {task_type}", self._parent, attributes, kind="CONSUMER"
         )
-        self._token: Token[Context] = self._tracer.attach(self._tracer.context_of(self._span))
+        self._token: Token[Context] = self._tracer.attach(self._execution)
 
     def end_execution(self, error: BaseException | None) -> None:
-        """The function has returned, or failed."""
+        """End the span of the function, which has returned or raised this error."""
         self._tracer.detach(self._token)
         if error is not None:
-            self._tracer.failed(self._span, error)
-        self._span.end()
+            self._tracer.record_error(self._execution, error)
+        self._execution.end()
 
-    def report(self) -> CurrentSpan:
-        """Around the report, until its verdict."""
-        name = f"report {self._about[0]}"
-        return CurrentSpan(
-            self._tracer, self._tracer.beside(self._first, name, self._parent, self._ids, kind="PRODUCER")
-        )
+    def start_report(self) -> AbstractContextManager[Span]:
+        """Start the span of the report. It ends with the block, when the verdict is there."""
+        return self._tracer.start_current_span(f"report {self._about[0]}", self._parent, self._ids, kind="PRODUCER")

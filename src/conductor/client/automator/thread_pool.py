@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 CallResult = tuple[Any, BaseException | None]
 _Call = tuple[Callable[[Any], Any], "RunningTask", contextvars.Context, "asyncio.Future[CallResult]"]
 
-#: What a call gives that was taken back.
+#: The result of a call that was withdrawn.
 _NEVER_CALLED: CallResult = (None, None)
 
 
@@ -25,8 +25,8 @@ class ThreadPool:
     """Up to `size` daemon threads, made when needed, so that a function that never returns cannot hold up an exit.
 
     No locks: the loop alone counts calls and threads; both sides may use the queues. A thread that takes a call wakes
-    the next one if there are more calls: short calls wake few threads, and long ones hold up nobody. There may be more
-    calls than threads: they are begun in their order, and a thread needs no turn of the event loop to take the next.
+    the next one if there are more calls: short calls wake few threads, and a long call delays no other. There are never
+    more calls than threads.
     """
 
     def __init__(
@@ -35,13 +35,11 @@ class ThreadPool:
         self._size = size
         self._name = name
         self._monotonic = monotonic
-        #: Told on the event loop that a task has its thread: never before that is so, and before its result is there.
+        #: Called on the event loop when a task gets its thread.
         self._on_begin = on_begin
         self._threads = 0
         self._busy = 0
         self._calls: deque[_Call] = deque()
-        #: Those of them of which nobody was told yet.
-        self._later: deque[RunningTask] = deque()
         self._results: deque[tuple[asyncio.Future[CallResult], CallResult]] = deque()
         #: True wakes a thread, False ends it.
         self._wakes: SimpleQueue[bool] = SimpleQueue()
@@ -54,10 +52,7 @@ class ThreadPool:
         self._loop = loop = asyncio.get_running_loop()
         future: asyncio.Future[CallResult] = loop.create_future()
         self._busy += 1
-        if self._busy > self._size:
-            self._later.append(running)
-        else:
-            self._on_begin(running)
+        self._on_begin(running)
         self._calls.append((function, running, contextvars.copy_context(), future))
         if self._busy > self._threads < self._size:
             self._threads += 1
@@ -66,23 +61,17 @@ class ThreadPool:
             self._wake_thread()
         return future
 
-    def take_back(self, running: RunningTask) -> bool:
-        """Do not begin with this task. False: it has begun, or it is not here; no thread can be stopped."""
+    def withdraw(self, running: RunningTask) -> None:
+        """Do not call the function of this task, unless a thread has taken it: no thread can be stopped."""
         for call in tuple(self._calls):
             if call[1] is running:
                 try:
                     self._calls.remove(call)
                 except ValueError:  # a thread was faster
-                    return False
-                if running in self._later:
-                    self._later.remove(running)
-                    self._busy -= 1
-                else:
-                    self._one_less()
+                    return
+                self._busy -= 1
                 if not call[3].done():
                     call[3].set_result(_NEVER_CALLED)
-                return True
-        return False
 
     def close(self) -> None:
         """Let idle threads end. Busy ones end with their call."""
@@ -135,12 +124,6 @@ class ThreadPool:
         self._waking_loop = False
         while self._results:
             future, result = self._results.popleft()
-            self._one_less()
+            self._busy -= 1
             if not future.done():
                 future.set_result(result)
-
-    def _one_less(self) -> None:
-        """A thread is free for another call. A result is there before its thread takes the next: none begins unseen."""
-        self._busy -= 1
-        if self._later:
-            self._on_begin(self._later.popleft())

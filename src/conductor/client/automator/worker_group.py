@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -21,8 +23,10 @@ from conductor.client.worker.worker_config import ResolvedConfig, resolve_worker
 from conductor.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
+    from conductor.client.automator.journal import Journal
     from conductor.client.configuration.configuration import Configuration
     from conductor.client.configuration.settings.metrics_settings import MetricsSettings
+    from conductor.client.http.async_api_client import AsyncApiClient
     from conductor.client.telemetry.process_telemetry import ProcessTelemetry
     from conductor.client.worker.worker_interface import WorkerInterface
 
@@ -74,13 +78,16 @@ class WorkerGroup:
         #: How long a drain waits for what is in hand.
         self.grace_s = longest_grace_s(self._configs)
         self.engines: list[Engine] = []
+        #: The client that all workers share; None before and after `run()`.
+        self.client: AsyncApiClient | None = None
         self._own_process = own_process
         self._logs = _task_logs(self._configs, own_process)
-        tracing.use_present()
+        tracing.use_program_provider()
         self._stop = asyncio.Event()
         self._retiring = asyncio.Event()
         self._abandoned = asyncio.Event()
         self._all_paused = False
+        self._journal: Journal | None = None
         #: Whether functions of tasks that were handed back, or lost, may still run in this process.
         self.left_work = False
 
@@ -90,7 +97,10 @@ class WorkerGroup:
             self._warn_of_process_options()
         with self._logs, self._metered():
             async with self._resources:
-                await self._run(started)
+                try:
+                    await self._run(started)
+                finally:
+                    self.client = None
 
     def _warn_of_process_options(self) -> None:
         given = [name for name in OF_OWN_PROCESSES if any(config[name] for config in self._configs)]
@@ -100,8 +110,16 @@ class WorkerGroup:
                 ", ".join(given),
             )
 
+    def end_at_once(self) -> None:
+        """End the process at once. The process that adopts its journal gives the tasks back and blames none of them."""
+        if self._journal is not None:
+            self._journal.blame_none()
+        os._exit(128 + signal.SIGTERM)
+
     async def _run(self, started: Callable[[], None] | None) -> None:
         async with self._session() as session:
+            self.client = session.client
+            self._journal = session.journal
             self._make_engines(session)
             for name, engine in zip(self._names, self.engines, strict=True):
                 if engine.paused or self._all_paused:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from conductor.client.event.task_runner_events import TaskExecutionStarted as TaskExecutionStarted
     from conductor.client.event.task_runner_events import TaskLeaseExtended as TaskLeaseExtended
     from conductor.client.event.task_runner_events import TaskLeaseLost as TaskLeaseLost
+    from conductor.client.event.task_runner_events import TaskProcessDied as TaskProcessDied
     from conductor.client.event.task_runner_events import TaskRunnerEvent as TaskRunnerEvent
     from conductor.client.event.task_runner_events import TaskRunnerEventsListener as TaskRunnerEventsListener
     from conductor.client.event.task_runner_events import TaskUpdateCompleted as TaskUpdateCompleted
@@ -38,6 +39,7 @@ _HOMES = {
     "TaskExecutionStarted": "task_runner_events",
     "TaskLeaseExtended": "task_runner_events",
     "TaskLeaseLost": "task_runner_events",
+    "TaskProcessDied": "task_runner_events",
     "TaskRunnerEvent": "task_runner_events",
     "TaskRunnerEventsListener": "task_runner_events",
     "TaskUpdateCompleted": "task_runner_events",

@@ -92,7 +92,10 @@ class TaskExecutionFailure:
 
 @dataclass(frozen=True, slots=True)
 class TaskUpdateFailure:
-    """All attempts to report a result failed. `journaled` says whether it waits on disk to be sent again."""
+    """No attempt to report a result got through: all failed, or the server took the task away between two attempts.
+
+    `journaled` says whether the result waits on disk to be sent again.
+    """
 
     task_type: str
     task_id: str
@@ -160,6 +163,27 @@ class TaskLeaseLost:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskProcessDied:
+    """A worker process died while it executed the task. `cause` says how: "the worker process exited with status 3".
+
+    `deaths` counts the deaths that the task alone is blamed for, `suspicions` those during which other tasks were
+    executing, too. `reported_as` is FAILED, FAILED_WITH_TERMINAL_ERROR, or IN_PROGRESS for a task that is given back.
+    The program that started the process emits the event; if it is dead too, the next process that adopts the journal.
+    """
+
+    task_type: str
+    task_id: str
+    worker_id: str
+    workflow_instance_id: str
+    cause: str
+    exit_status: int | None
+    deaths: int
+    suspicions: int
+    reported_as: str
+    timestamp: datetime = field(default_factory=_now)
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerStarted:
     """A worker is about to poll for the first time."""
 
@@ -201,6 +225,7 @@ TaskRunnerEvent = (
     | TaskUpdateCompleted
     | TaskLeaseExtended
     | TaskLeaseLost
+    | TaskProcessDied
     | WorkerStarted
     | WorkerStopping
     | WorkerStopped
@@ -245,6 +270,9 @@ class TaskRunnerEventsListener:
 
     def on_task_lease_lost(self, event: TaskLeaseLost) -> None:
         """Called when the worker has lost its authority over a task."""
+
+    def on_task_process_died(self, event: TaskProcessDied) -> None:
+        """Called when a worker process has died while it executed a task."""
 
     def on_worker_started(self, event: WorkerStarted) -> None:
         """Called before the first poll of a worker."""

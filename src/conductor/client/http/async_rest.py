@@ -65,6 +65,9 @@ USER_AGENT = f"conductor-worker/{__version__}"
 POOL_IDLE_S = 50.0
 #: Without pings, a dead HTTP/2 connection would be used again until TCP gives up, a quarter of an hour later.
 HTTP2_PING_S = 20.0
+#: The body of an answer with an error status is read up to this many bytes; its status and first words are used.
+MAX_ERROR_BYTES = 256 * 1024
+_FIRST_ERROR = 400
 
 
 class AsyncRESTClientObject:
@@ -171,13 +174,15 @@ class _Pool:
 
     async def _read(self, answer: Answer, call: Call) -> bytes:
         """The body, decompressed, up to the limit: a few kilobytes can be packed so that they become gigabytes."""
-        reader = answer.body_reader
+        reader, limit = answer.body_reader, _max_bytes(answer.status, self._max_bytes)
         chunks, size = [], 0
         while (chunk := await reader.read_chunk()) is not None:
             size += len(chunk)
-            if size > self._max_bytes:
-                raise _too_large(call, self._max_bytes)
             chunks.append(chunk.to_bytes())
+            if size > limit:
+                if answer.status < _FIRST_ERROR:
+                    raise _too_large(call, limit)
+                return b"".join(chunks)[:limit]
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def _open(self, *, fresh: bool) -> Client:
@@ -396,6 +401,11 @@ def _timeout(call: Call) -> RequestTimeout:
     return RequestTimeout(f"{_name(call)}: no answer within {call.timeout_s:g} s")
 
 
+def _max_bytes(status: int, max_answer_bytes: int) -> int:
+    """Return how much of an answer is read. An error is cut there; its status says enough."""
+    return max_answer_bytes if status < _FIRST_ERROR else min(max_answer_bytes, MAX_ERROR_BYTES)
+
+
 def _too_large(call: Call, limit_bytes: int) -> AnswerTooLarge:
     return AnswerTooLarge(
         f"{_name(call)}: the answer is larger than max_answer_bytes={limit_bytes} (CONDUCTOR_HTTP_MAX_ANSWER_BYTES)"
@@ -421,11 +431,13 @@ class _HttpxTransport:
         return Response(answer.status_code, answer.headers, content)
 
     async def _read(self, answer: Any, call: Call) -> bytes:
-        content = bytearray()
+        content, limit = bytearray(), _max_bytes(answer.status_code, self._max_bytes)
         async for chunk in answer.aiter_bytes():
             content += chunk
-            if len(content) > self._max_bytes:
-                raise _too_large(call, self._max_bytes)
+            if len(content) > limit:
+                if answer.status_code < _FIRST_ERROR:
+                    raise _too_large(call, limit)
+                return bytes(content[:limit])
         return bytes(content)
 
     def _translated(self, error: Exception, call: Call) -> Exception:

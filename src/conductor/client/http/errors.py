@@ -8,14 +8,15 @@ ConductorError
 │   ├── ConnectError            no connection: refused, unknown host, TLS
 │   ├── RequestTimeout          no answer in time
 │   └── ConnectionLost          the connection ended before the answer
-└── MalformedAnswer             an answer that is not what the API promises
-    └── AnswerTooLarge          an answer over the limit of the Configuration
+├── MalformedAnswer             an answer that is not what the API promises
+│   └── AnswerTooLarge          an answer over the limit of the Configuration
+└── BulkStartError              some of the workflows of a bulk start were not started
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -141,6 +142,21 @@ def _headers_of(answer: Any) -> Mapping[str, str]:
 
 class AnswerTooLarge(MalformedAnswer):
     """The answer is larger than `Configuration(max_answer_bytes=…)` allows, and was not read to its end."""
+
+
+class BulkStartError(ConductorError):
+    """Some workflows of `start_workflows` were not started; the others were.
+
+    Attributes:
+        results: In the order of the requests: the id of a started workflow, or the exception of one that was not. After
+            a `TransportError` it is unknown whether a workflow was started: send the same request with the same
+            `idempotency_key` again.
+    """
+
+    def __init__(self, results: Sequence[str | ConductorError]) -> None:
+        self.results = list(results)
+        errors = [result for result in self.results if not isinstance(result, str)]
+        super().__init__(f"{len(errors):,} of {len(self.results):,} workflows were not started; the first: {errors[0]}")
 
 
 class _ErrorBody(msgspec.Struct):

@@ -54,6 +54,12 @@ SLOTS_IN_USE = Metric(
 )
 STUCK_TASKS = Metric("worker_stuck_tasks", Kind.GAUGE, _TASK, "Slots held by a function that is past its timeout.")
 RESTARTS_TOTAL = Metric("worker_restarts_total", Kind.COUNTER, _TASK, "Worker processes started again after a crash.")
+PROCESS_DIED_TOTAL = Metric(
+    "task_process_died_total",
+    Kind.COUNTER,
+    ("taskType", "cause"),
+    "Tasks during whose execution a worker process died, by the way it ended. Alert on this one.",
+)
 LOOP_LAG = Metric(
     "worker_event_loop_lag_seconds", Kind.SUMMARY, _TASK, "How late the event loop of a worker's process wakes up."
 )
@@ -80,6 +86,7 @@ _METRICS: tuple[Metric, ...] = (
     SLOTS_IN_USE,
     STUCK_TASKS,
     RESTARTS_TOTAL,
+    PROCESS_DIED_TOTAL,
     LOOP_LAG,
     HTTP_REQUEST,
 )

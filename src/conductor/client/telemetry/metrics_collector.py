@@ -16,6 +16,7 @@ from conductor.client.event.task_runner_events import (
     TaskExecutionStarted,
     TaskLeaseExtended,
     TaskLeaseLost,
+    TaskProcessDied,
     TaskRunnerEventsListener,
     TaskUpdateCompleted,
     TaskUpdateFailure,
@@ -29,6 +30,7 @@ from conductor.client.telemetry.metrics import FAILED, SUCCESS
 from conductor.client.telemetry.metrics_directory import MetricsDirectory, MetricsPlace
 from conductor.client.telemetry.numbers import Number, Summary, current_minute
 from conductor.exposition import Buckets, Kind, Metric, require_prometheus
+from conductor.signals import exit_name
 
 #: So many values may a label have (error classes of one task type, addresses of the server); the rest is OTHER.
 MAX_LABEL_VALUES = 100
@@ -76,6 +78,7 @@ class MetricsCollector(TaskRunnerEventsListener):
         self._verdicts = self._counters(metrics.VERDICT_TOTAL)
         self._leases_extended = self._counters(metrics.LEASE_EXTENDED_TOTAL)
         self._leases_lost = self._counters(metrics.LEASE_LOST_TOTAL)
+        self._processes_died = self._counters(metrics.PROCESS_DIED_TOTAL)
         self._started = self._counters(metrics.EXECUTION_STARTED_TOTAL)
         self._requests = self._summaries(metrics.HTTP_REQUEST)
         self._gauges: dict[tuple[str, str], Number] = {}
@@ -129,6 +132,9 @@ class MetricsCollector(TaskRunnerEventsListener):
 
     def on_task_lease_lost(self, event: TaskLeaseLost) -> None:
         self._leases_lost[event.task_type].add()
+
+    def on_task_process_died(self, event: TaskProcessDied) -> None:
+        self._processes_died[event.task_type, exit_name(event.exit_status)].add()
 
     def on_worker_started(self, event: WorkerStarted) -> None:
         # A rate over a counter that is not there yet misses its first steps, so the ones to alert on begin at 0.

@@ -57,6 +57,11 @@ class MetricsHub:
         self._push: OtlpPush | None = None
 
     @property
+    def collector(self) -> MetricsCollector:
+        """Counts what the program itself sees of its worker processes."""
+        return self._own
+
+    @property
     def port(self) -> int | None:
         """The port that is served, if any."""
         return self._server.port if self._server else None

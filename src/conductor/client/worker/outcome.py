@@ -70,11 +70,14 @@ def outcome_of_timeout(reason: str, context: TaskContext) -> TaskOutcome:
     return outcome
 
 
-def hand_back(context: TaskContext, *, reason: str, callback_after_seconds: int) -> TaskOutcome:
-    """The worker gives the task back unfinished; the server delivers it again."""
+def hand_back(
+    context: TaskContext, *, reason: str, callback_after_seconds: int, never_started: bool = False
+) -> TaskOutcome:
+    """Return the task unfinished; the server delivers it again. A task that never started keeps its poll count."""
     result = _new_result(context, TaskResultStatus.IN_PROGRESS)
     result.reason_for_incompletion = reason
     result.callback_after_seconds = callback_after_seconds
+    result.never_started = never_started or None
     result.logs = context.logs_to_tell()
     return TaskOutcome(result, b"{}")
 

@@ -83,11 +83,13 @@ class Worker(WorkerInterface):
         *,
         poll_interval_millis: float | None = None,
         idle_poll_timeout: int | None = None,
+        prefetch: int | None = None,
         verify_reports: bool | None = None,
         update_attempts: int | None = None,
         update_retry_delay_seconds: float | None = None,
         task_log_level: str | None = None,
         log_tracebacks: bool | None = None,
+        poison_limit: int | None = None,
         process_name: str | None = None,
         task_def: TaskDef | None = None,
     ) -> None:

@@ -60,6 +60,12 @@ class WorkerOptions:
     thread_count: int = option(
         1, "Tasks in hand at once: threads of a `def`, coroutines of an `async def`.", minimum=1, maximum=10_000
     )
+    prefetch: int = option(
+        0,
+        "Tasks that the worker may hold beyond `thread_count`, waiting for a slot; on a coordinator only.",
+        minimum=0,
+        maximum=1000,
+    )
     domain: str | None = option(None, "Task domain: only tasks of this domain are polled.")
     worker_id: str = option(
         process_worker_id,
@@ -101,6 +107,12 @@ class WorkerOptions:
         None, "Log records of this level and above, made inside a task, also become the task's logs.", choices=LEVELS
     )
     log_tracebacks: bool = option(True, "The traceback of a task that fails goes to the worker's log too.")
+    poison_limit: int = option(
+        3,
+        "A task that has killed its worker process this often is not retried. 0: only its retry policy ends it.",
+        minimum=0,
+        maximum=65_535,
+    )
     process_name: str | None = option(
         None, "Workers of a TaskHandler that give the same name share one process; without one each has its own."
     )
@@ -250,12 +262,12 @@ def unknown_variables(env: Mapping[str, str], worker_names: Iterable[str]) -> li
 
 
 def start_line(config: ResolvedConfig, name: str, pid: int) -> str:
-    """The line a worker logs when it starts. `lease_extend=auto`: heartbeats go to a server that grants leases."""
+    """Return the line that a worker logs when it starts. `lease_extend=false`: heartbeats go to coordinators only."""
     domain = f"domain={config.domain}, " if config.domain else ""
     return (
         f"Conductor Worker[name={name}, pid={pid}, status={'paused' if config.paused else 'active'}, "
         f"poll_interval={config.poll_interval_millis}ms, {domain}thread_count={config.thread_count}, "
-        f"poll_timeout={config.poll_timeout}ms, lease_extend={'true' if config.lease_extend_enabled else 'auto'}]"
+        f"poll_timeout={config.poll_timeout}ms, lease_extend={'true' if config.lease_extend_enabled else 'false'}]"
     )
 
 

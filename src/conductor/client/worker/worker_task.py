@@ -34,11 +34,13 @@ def worker_task(
     *,
     poll_interval: int | None = None,
     idle_poll_timeout: int | None = None,
+    prefetch: int | None = None,
     verify_reports: bool | None = None,
     update_attempts: int | None = None,
     update_retry_delay_seconds: float | None = None,
     task_log_level: str | None = None,
     log_tracebacks: bool | None = None,
+    poison_limit: int | None = None,
     process_name: str | None = None,
 ) -> Callable[[F], F]:
     """Make a worker of a function, sync or async; a handler finds it by itself.

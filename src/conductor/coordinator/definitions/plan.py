@@ -42,6 +42,10 @@ SYSTEM_TASKS = {
 }
 #: Tasks of the flow that may have to wait there for the value of a script.
 OPERATORS_WITH_SCRIPTS = ("SWITCH", "DECISION", "DO_WHILE")
+#: All of them: tasks that may wait for a script.
+SCRIPT_OPERATORS = frozenset(
+    {*OPERATORS_WITH_SCRIPTS, *(kind for kind, lane in SYSTEM_TASKS.items() if lane == "script")}
+)
 #: In front of the lane, the domain of their queues. No list of domains can name it: its names are stripped of blanks.
 SYSTEM_DOMAIN = " system/"
 #: Evaluators of a SWITCH whose expression is a condition of ours.

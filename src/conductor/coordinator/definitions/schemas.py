@@ -30,7 +30,9 @@ from conductor.coordinator.store.transaction import Tx
 if TYPE_CHECKING:
     from conductor.coordinator.definitions.task_defs import TaskDef
 
-#: A schema that is larger than this as JSON is refused.
+#: The types that a schema can have on Conductor. Only the first can be enforced here.
+SCHEMA_TYPES = ("JSON", "AVRO", "PROTOBUF")
+#: A schema that is larger than this as JSON cannot be used.
 MAX_SCHEMA_BYTES = 256 * 1024
 #: An input nested deeper than this is refused; with a long chain of schemas, earlier: both are on the stack at once.
 MAX_INPUT_DEPTH = 200
@@ -85,19 +87,32 @@ def workflow_input_problem(tx: Tx, definition: Mapping[str, Any], given: dict[st
     return _problem(tx, str(definition.get("name")), definition.get("inputSchema"), given)
 
 
-def schema_problem(schema: Any) -> str | None:
-    """Why a definition cannot be registered with this schema (name, version, type, data); None if it can.
+def schema_form_problem(schema: Any) -> str | None:
+    """Return why a definition cannot have this schema (name, version, type, data); None if it can.
 
-    One that only names a registered schema has nothing to be looked at.
+    Whether `data` is a schema that can be used is a question of `schema_problem`.
     """
     if not isinstance(schema, dict):
         return None if schema is None else "a schema is a JSON object with name, version, type and data"
     kind = schema.get("type")
-    if kind not in (None, "JSON"):
-        return f"its type is {kind}; only JSON is supported by the coordinator"
+    if kind is not None and kind not in SCHEMA_TYPES:
+        return f"its type is '{cut(str(kind))}'; it can be {', '.join(SCHEMA_TYPES)}"
     version = schema.get("version")
     if version is not None and (type(version) is not int or not 0 <= version < 2**31):
         return "its version is not a whole number"
+    return None
+
+
+def schema_problem(schema: Any) -> str | None:
+    """Return why no input can be checked by this schema; None if it can.
+
+    A schema that only names a registered one has no data to look at.
+    """
+    wrong = schema_form_problem(schema)
+    if wrong is not None or schema is None:
+        return wrong
+    if schema.get("type") not in (None, "JSON"):
+        return f"its type is {schema['type']}; only JSON is supported by the coordinator"
     return _compiled(schema["data"]).problem if schema.get("data") else None
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from conductor.coordinator.definitions.schemas import schema_problem
+from conductor.coordinator.definitions.schemas import schema_form_problem, schema_problem
 from conductor.coordinator.errors import invalid, not_found
 from conductor.coordinator.store.transaction import Tx
 from conductor.wire import DEFAULT_RESPONSE_TIMEOUT_S
@@ -78,11 +78,17 @@ def parse_task_def(raw: Any, path: str = "taskDef", *, embedded: bool = False) -
     problems = [] if embedded else list(_timeout_problems(found, path))
     if not found.name.strip():
         problems.append((f"{path}.name", "TaskDef name cannot be null or empty"))
-    if found.enforce_schema and (wrong := schema_problem(found.input_schema)) is not None:
+    if found.enforce_schema and (wrong := schema_form_problem(found.input_schema)) is not None:
         problems.append((f"{path}.inputSchema", f"the input schema of {found.name} cannot be used: {wrong}"))
     if problems:
         raise invalid(problems)
     return found
+
+
+def task_def_warnings(task_def: TaskDef) -> list[str]:
+    """Return what tasks of this type will fail by."""
+    wrong = schema_problem(task_def.input_schema) if task_def.enforce_schema else None
+    return [] if wrong is None else [f"the input schema of {task_def.name} cannot be used, so no task can run: {wrong}"]
 
 
 def _timeout_problems(task_def: TaskDef, path: str) -> Iterator[tuple[str, str]]:
@@ -160,7 +166,9 @@ def place_of(tx: Tx, name: str, domain: str, embedded: TaskDef) -> tuple[int, in
     """The keys of a task type and of its queue for a domain, both made on first use."""
     key = "place", name, domain
     facts = tx.live.facts
-    if key not in facts or (facts[key][2] is not embedded and facts[key][2] != embedded):
+    known = facts.get(key)
+    # Nearly always it is the very same definition; to compare two takes longer than all the rest.
+    if known is None or (known[2] is not embedded and known[2] != embedded):
         type_ = type_pk(tx, name, embedded)
         tx.live.fact((*key, "made"), lambda: None)
         facts[key] = type_, queue_pk(tx, type_, domain), embedded

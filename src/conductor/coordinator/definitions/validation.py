@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from conductor.coordinator.definitions.plan import SCRIPT_EVALUATORS, TASK_TYPES, TERMINATION_STATUSES, stems, task_type
-from conductor.coordinator.definitions.schemas import schema_problem
+from conductor.coordinator.definitions.schemas import schema_form_problem, schema_problem
 from conductor.coordinator.definitions.task_defs import parse_task_def
 from conductor.coordinator.errors import ApiError
 from conductor.coordinator.language import conditions
@@ -15,30 +16,31 @@ from conductor.coordinator.language.durations import parse_duration_ms, parse_un
 from conductor.coordinator.language.engines import Language, missing_engine
 from conductor.coordinator.language.expressions import (
     TASK_ID_NAME,
-    ExpressionError,
     count_expressions,
     expressions,
-    parse_path,
     shown,
     unclosed,
 )
+from conductor.coordinator.language.paths import ExpressionError, parse_path
 from conductor.coordinator.limits import MAX_EXPRESSIONS
 
 #: Cases, branches, loops and inline sub-workflows deeper than this are refused.
 MAX_NESTING = 30
-#: Fields that Conductor or its relatives act on and we do not: refused unless empty.
-UNSUPPORTED_TASK_FIELDS = ("cacheConfig", "onStateChange", "joinStatus")
+#: Fields that only relatives of Conductor act on: kept, with a warning unless they are empty.
+IDLE_TASK_FIELDS = ("cacheConfig", "onStateChange", "joinStatus")
+IDLE_WORKFLOW_FIELDS = ("cacheConfig",)
 #: What may be said of a second start with the same idempotency key.
 IDEMPOTENCY_STRATEGIES = ("FAIL", "FAIL_ON_RUNNING", "RETURN_EXISTING")
 #: When a JOIN is looked at on Conductor. Here it is looked at as soon as a task of it ends, whatever is said.
 JOIN_MODES = ("SYNC", "ASYNC")
-UNSUPPORTED_WORKFLOW_FIELDS = ("cacheConfig",)
 #: What a limit on workflows can say, and what may become of one that is too many.
 RATE_LIMIT_FIELDS = ("rateLimitKey", "concurrentExecLimit", "policy")
 RATE_LIMIT_POLICIES = ("QUEUE", "REJECT")
 #: Types that are about other tasks. What is made at run time is none of them.
 HOLDERS = ("SWITCH", "DECISION", "FORK_JOIN", "FORK_JOIN_DYNAMIC", "JOIN", "EXCLUSIVE_JOIN", "DO_WHILE")
 _OUTPUT = "outputParameters"
+#: Conductor looks for unknown names in `${...}` only here: in the input of tasks at the top of a definition.
+_INPUT_AT_TOP = re.compile(r"tasks\[\d+\]\.inputParameters")
 #: The largest number of seconds, attempts or versions: Java's int, as in Conductor.
 MAX_COUNT = 2**31 - 1
 TIMEOUT_POLICIES = ("ALERT_ONLY", "TIME_OUT_WF")
@@ -62,7 +64,7 @@ AI_TYPES = ("LLM_", "GENERATE_")
 
 
 class Problem(NamedTuple):
-    """Why a definition is refused, and where in it."""
+    """Why a definition is refused or warned about, and where in it."""
 
     path: str
     message: str
@@ -85,11 +87,21 @@ def made_task_problem(task: Any) -> str | None:
     return None
 
 
-def validate_definition(definition: Any) -> list[Problem]:
-    """All that is wrong with a workflow definition, in the order it is written; empty if it can be registered."""
-    checker = _Checker()
+def validate_definition(definition: Any, *, nested: bool = False) -> list[Problem]:
+    """Return all that is wrong with a workflow definition, in the order it is written; empty if it can be registered.
+
+    `nested` definitions are those of sub-workflows: Conductor does not look for unknown names in their expressions.
+    """
+    checker = _Checker(nested=nested)
     checker.check_definition(definition)
     return checker.problems
+
+
+def definition_warnings(definition: Any) -> list[Problem]:
+    """Return what a workflow definition says without effect, or will fail by when it is used."""
+    checker = _Checker()
+    checker.check_definition(definition)
+    return checker.warnings
 
 
 @dataclass
@@ -111,7 +123,10 @@ class _Checker:
 
     prefix: str = ""
     depth: int = 0
+    #: Whether this is the definition of a sub-workflow.
+    nested: bool = False
     problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
     #: Reference name → whether it is inside a loop.
     refs: dict[str, bool] = field(default_factory=dict)
     #: (where, what holds expressions)
@@ -119,6 +134,9 @@ class _Checker:
 
     def problem(self, path: str, message: str) -> None:
         self.problems.append(Problem(self.prefix + path, message))
+
+    def warn(self, path: str, message: str) -> None:
+        self.warnings.append(Problem(self.prefix + path, message))
 
     # -- the workflow
 
@@ -148,14 +166,15 @@ class _Checker:
             self.check_object(name, definition.get(name))
         if not isinstance(definition.get("failureWorkflow"), str | None):
             self.problem("failureWorkflow", "failureWorkflow is the name of a workflow")
-        if definition.get("enforceSchema") is not False:
-            wrong = schema_problem(definition.get("inputSchema"))
-            if wrong is not None:
-                self.problem("inputSchema", f"the input schema cannot be used: {wrong}")
+        schema = definition.get("inputSchema") if definition.get("enforceSchema") is not False else None
+        if (wrong := schema_form_problem(schema)) is not None:
+            self.problem("inputSchema", f"the input schema cannot be used: {wrong}")
+        elif (wrong := schema_problem(schema)) is not None:
+            self.warn("inputSchema", f"the input schema cannot be used, so no workflow can start: {wrong}")
         self.check_rate_limit(definition.get("rateLimitConfig"))
-        for name in UNSUPPORTED_WORKFLOW_FIELDS:
+        for name in IDLE_WORKFLOW_FIELDS:
             if definition.get(name):
-                self.problem(name, f"{name} is not supported by the coordinator")
+                self.warn(name, f"{name} is kept and has no effect")
 
     def check_rate_limit(self, config: Any) -> None:
         path = "rateLimitConfig"
@@ -237,10 +256,11 @@ class _Checker:
         for name in ("optional", "permissive"):
             if not isinstance(task.get(name), bool | None):
                 self.problem(f"{place.path}.{name}", f"{name} is true or false, not {_kind(task[name])}")
-        self.check_object(f"{place.path}.taskDefinition", task.get("taskDefinition"))
-        for name in UNSUPPORTED_TASK_FIELDS:
+        for name in ("taskDefinition", "onStateChange"):
+            self.check_object(f"{place.path}.{name}", task.get(name))
+        for name in IDLE_TASK_FIELDS:
             if task.get(name):
-                self.problem(f"{place.path}.{name}", f"{name} of {_titled(task)} is not supported by the coordinator")
+                self.warn(f"{place.path}.{name}", f"{name} of {_titled(task)} is kept and has no effect")
 
     def check_object(self, path: str, value: Any) -> None:
         if not isinstance(value, dict | None):
@@ -370,9 +390,10 @@ class _Checker:
             self.check_inline(inline, f"{path}.workflowDefinition", place.depth + 1)
 
     def check_inline(self, definition: Any, path: str, depth: int) -> None:
-        inner = _Checker(prefix=f"{self.prefix}{path}.", depth=depth)
+        inner = _Checker(prefix=f"{self.prefix}{path}.", depth=depth, nested=True)
         inner.check_definition(definition)
         self.problems += inner.problems
+        self.warnings += inner.warnings
 
     def check_terminate(self, task: Mapping[str, Any], place: _Place) -> None:
         path = f"{place.path}.inputParameters.terminationStatus"
@@ -475,8 +496,13 @@ class _Checker:
         in_round = any(self.refs.get(base, False) for base in stems(name))
         if path.startswith(_OUTPUT):
             return  # it is null, as on Conductor: a branch that a dynamic fork makes, for instance, is known by no one
-        if name not in ("workflow", TASK_ID_NAME) and name not in self.refs and not in_round:
-            self.problem(path, f"${{{shown(text)}}} names '{shown(name)}', which is no task of this workflow")
+        if name in ("workflow", TASK_ID_NAME) or name in self.refs or in_round:
+            return
+        message = f"${{{shown(text)}}} names '{shown(name)}', which is no task of this workflow"
+        if _INPUT_AT_TOP.match(path) and not self.nested:
+            self.problem(path, message)
+        else:
+            self.warn(path, f"{message}: it is null unless a dynamic fork makes a task of that name")
 
 
 def _parameters(task: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,16 +7,19 @@ from typing import Any
 import msgspec
 
 from conductor.coordinator.definitions.plan import walk_tasks
-from conductor.coordinator.definitions.task_defs import parse_task_def
-from conductor.coordinator.definitions.validation import validate_definition
+from conductor.coordinator.definitions.task_defs import parse_task_def, task_def_warnings
+from conductor.coordinator.definitions.validation import definition_warnings, validate_definition
 from conductor.coordinator.errors import conflict, invalid, not_found
 from conductor.coordinator.limits import MAX_PROBLEMS_NAMED
 from conductor.coordinator.store.transaction import Tx
 
 
-def check_workflow_def(raw: dict[str, Any], path: str = "workflowDef") -> dict[str, Any]:
-    """The definition with its defaults; 400 names everything that is wrong or not supported."""
-    problems = validate_definition(raw)
+def check_workflow_def(raw: dict[str, Any], path: str = "workflowDef", *, nested: bool = False) -> dict[str, Any]:
+    """Return the definition with its defaults; 400 names everything that is wrong or not supported.
+
+    `nested`: it is the definition of a sub-workflow.
+    """
+    problems = validate_definition(raw, nested=nested)
     if problems:
         named = [(f"{path}.{where}" if where else path, message) for where, message in problems[:MAX_PROBLEMS_NAMED]]
         more = len(problems) - len(named)
@@ -27,6 +30,15 @@ def check_workflow_def(raw: dict[str, Any], path: str = "workflowDef") -> dict[s
             where = f"{path}.taskDefinition of {task['taskReferenceName']}"
             parse_task_def({**embedded, "name": task["name"]}, where, embedded=True)
     return with_defaults(raw)
+
+
+def workflow_def_warnings(definition: dict[str, Any]) -> list[str]:
+    """Return what a definition that can be registered says without effect, or will fail by when it is used."""
+    found = [f"{where}: {message}" for where, message in definition_warnings(definition)]
+    for task in walk_tasks(definition["tasks"]):
+        if embedded := task.get("taskDefinition"):
+            found += task_def_warnings(parse_task_def({**embedded, "name": task["name"]}, embedded=True))
+    return found
 
 
 def get_workflow_def(tx: Tx, name: str, version: int | None = None) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from conductor.coordinator.errors import bad_request, conflict, not_found
 from conductor.coordinator.store.lookup import find_workflow, get_task
-from conductor.coordinator.store.rows import TaskRow
+from conductor.coordinator.store.rows import TaskRow, WorkflowRow
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.tasks.report import Outcome, Report, ReportedStatus, report_on
 from conductor.coordinator.workflows import actions
@@ -29,10 +29,12 @@ class Consequences:
         self._executions = executions
         self._judge = judge
 
-    def carry_out(self, tx: Tx, kind: str | None, asked: dict[str, Any], about: dict[str, Any]) -> None:
+    def carry_out(
+        self, tx: Tx, kind: str | None, asked: dict[str, Any], about: dict[str, Any], publisher: WorkflowRow | None
+    ) -> None:
         """Do one thing; `about` is what a workflow or task is told of the event."""
         if kind == "start_workflow":
-            self._start(tx, asked, about)
+            self._start(tx, asked, about, publisher)
         elif kind in ("complete_task", "fail_task"):
             self._end_task(tx, asked, about, "COMPLETED" if kind == "complete_task" else "FAILED")
         elif kind == "terminate_workflow":
@@ -42,14 +44,14 @@ class Consequences:
         elif kind == "update_workflow_variables":
             self._set_variables(tx, asked)
 
-    def _start(self, tx: Tx, asked: dict[str, Any], about: dict[str, Any]) -> None:
+    def _start(self, tx: Tx, asked: dict[str, Any], about: dict[str, Any], publisher: WorkflowRow | None) -> None:
         try:
             start = msgspec.convert(asked, Start, strict=False)
         except msgspec.ValidationError as error:
             raise bad_request(f"start_workflow: {error}") from error
         check_start(start)
         start.input = {**(start.input or {}), **about}
-        self._executions.start(tx, start)
+        self._executions.start(tx, start, publisher)
 
     def _end_task(self, tx: Tx, asked: dict[str, Any], about: dict[str, Any], status: ReportedStatus) -> None:
         row = _task(tx, asked)

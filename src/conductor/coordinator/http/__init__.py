@@ -1,10 +1,9 @@
 """From bytes to a call, and back. In reading order:
 
 - `connection`: one connection: bytes become requests, answers become bytes, with limits on both.
-- `heads`: what a connection has said before, and need not be read again.
 - `app`: finds the route, reads the body, calls the handler; every mistake has its answer.
 - `origins`: which hosts and web pages may ask.
-- `room`: how much of large bodies is held at once, over all connections.
+- `memory_budget`: limits on the memory that large bodies and large answers occupy, over all connections.
 - `auth`: a key and a secret for a token, and the check of that token.
 - `routes`: the table of routes, one file for each resource.
 - `absent`: what Conductor has and this coordinator has not, refused by name.

@@ -17,8 +17,14 @@ from conductor import tracing
 from conductor.coordinator.core import Core
 from conductor.coordinator.errors import ApiError, bad_request
 from conductor.coordinator.http.absent import ABSENT, no_such_family
+from conductor.coordinator.http.memory_budget import (
+    ANSWER_BUDGET_BYTES,
+    BODY_BUDGET_BYTES,
+    UNCOUNTED_BYTES,
+    MemoryBudget,
+    Reservation,
+)
 from conductor.coordinator.http.origins import Origins, check_content_type
-from conductor.coordinator.http.room import Room, Share
 from conductor.coordinator.limits import LARGE_BODY_BYTES, MAX_BODY_BYTES, MAX_JSON_VALUES
 from conductor.coordinator.store.writer import StoreClosed, StoreError
 from conductor.wire import VERDICT_HEADER
@@ -32,6 +38,8 @@ MAX_PUBLIC_BODY_BYTES = 64 * 1024
 MAX_HEADER_BYTES = 64 * 1024
 #: A body that takes longer is cut.
 BODY_TIMEOUT_S = 30.0
+#: What a client whose request is refused for want of capacity is told to wait, in whole seconds.
+RETRY_AFTER_S = 1
 #: So much of a body is read before anybody has asked for it.
 UNASKED_BODY_BYTES = 64 * 1024
 
@@ -48,7 +56,7 @@ TEXT = b"text/plain;charset=UTF-8"
 
 
 class Answer(NamedTuple):
-    """What goes back."""
+    """Status, headers and body of an answer."""
 
     status: int = 200
     body: bytes = b""
@@ -56,6 +64,10 @@ class Answer(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
     #: the connection ends with it
     closes: bool = False
+    #: Undoes the request and returns a small answer (or raises); called if there is no memory for this one.
+    fallback: Callable[[], Awaitable[Answer]] | None = None
+    #: The bytes of the answer budget that a large body holds until it is sent.
+    reservation: Reservation | None = None
 
 
 #: 200 and nothing more: Conductor's answer of a method without a result.
@@ -78,8 +90,8 @@ class Request:
     """One request. Its body may still be coming in when it is looked at first."""
 
     __slots__ = (
-        "_arrived", "_chunks", "_on_gone", "_query", "_said_all", "admitted", "body", "body_bytes", "body_complete",
-        "core", "head", "headers", "hold", "hosts", "http_version", "keep_alive", "left", "method", "params",
+        "_arrived", "_chunks", "_on_gone", "_query", "_said_all", "body", "body_bytes", "body_complete",
+        "core", "headers", "hold", "hosts", "http_version", "keep_alive", "left", "method", "params",
         "raw_path", "raw_query", "read_on", "route",
     )  # fmt: skip
 
@@ -99,27 +111,7 @@ class Request:
         self.params: dict[str, str] = {}
         self.core: Core
         self.route: Route | None = None
-        self.admitted = False
         self._query: list[tuple[str, str]] | None = None
-        self._begin()
-
-    def again(self, body: bytes) -> Request:
-        """The same once more, with another body, which is complete. What was found out about its head is known."""
-        request = Request.__new__(Request)
-        request.method, request.headers, request.http_version = self.method, self.headers, self.http_version
-        request.raw_path, request.raw_query, request._query = self.raw_path, self.raw_query, self._query
-        request.hosts, request.keep_alive = self.hosts, self.keep_alive
-        request.read_on, request.hold = self.read_on, self.hold
-        request.params, request.core, request.route = self.params, self.core, self.route
-        request.admitted = self.admitted
-        request._begin()
-        request._chunks, request.body_bytes, request.body_complete = [body], len(body), True
-        return request
-
-    def _begin(self) -> None:
-        """Nothing has happened to it yet."""
-        #: Its head as it came, if it came in one piece: one with the same head need not be read.
-        self.head: bytes | None = None
         #: Empty until it is known that the request is to be answered.
         self.body = b""
         #: What has come of the body so far, and whether that is all.
@@ -234,7 +226,7 @@ class Request:
         return value
 
     def traceparent(self) -> str | None:
-        """The trace that it belongs to: the span of this very request, or of whoever has sent it."""
+        """Return the traceparent of this request's span; without tracing, the one that the client sent."""
         given = self.headers.get(b"traceparent")
         span = None if tracing.tracer is None else tracing.current_traceparent()
         return span or (None if given is None else given.decode("latin-1"))
@@ -356,7 +348,8 @@ class App:
         self._core = core
         self._origins = origins
         self._check_token = check_token
-        self._room = Room()
+        self.body_budget = MemoryBudget(BODY_BUDGET_BYTES, "large requests")
+        self.answer_budget = MemoryBudget(ANSWER_BUDGET_BYTES, "large answers")
         self._paths: dict[tuple[str, bytes], tuple[Route, dict[str, str]]] = {}
         self._root = _Branch()
         for path, name in ABSENT.items():
@@ -365,10 +358,10 @@ class App:
             self._root.at(route.path).methods[route.method] = route
 
     async def answer(self, request: Request) -> Answer | None:
-        """What goes back; None when nobody is there any more."""
-        began, share = time.perf_counter(), None
+        """Answer a request. Return None if its client has hung up."""
+        began, reservation = time.perf_counter(), None
         try:
-            route = self._admit(request) if request.route is None or not request.admitted else request.route
+            route = self._admit(request)
             if self._check_token is not None and not route.public:
                 self._check_token(request)
             if request.method not in ("GET", "HEAD"):
@@ -376,19 +369,16 @@ class App:
                 if request.body_complete and request.body_bytes <= min(limit, UNASKED_BODY_BYTES):
                     request.body = request.whole_body()  # as most are: it is here, and takes nobody's room
                 else:
-                    share = Share(self._room)
-                    request.body = await _read_body(request, limit, share)
-            if tracing.tracer is not None and request.method != "GET" and not route.takes:
-                answer = await _traced(tracing.tracer, route, request)
-            else:
-                answer = await route.handler(request)
+                    reservation = Reservation(self.body_budget)
+                    request.body = await _read_body(request, limit, reservation)
+            answer = await self._handle(route, request)
         except ConnectionResetError:
             return None
         except Exception as error:
             answer = _refusal(request, error)
         finally:
-            if share is not None:
-                share.end()
+            if reservation is not None:
+                reservation.end()
         # What has no route is counted together: its method and its path may be anything.
         method, uri = (request.method, request.route.path) if request.route is not None else ("", "")
         took_s = time.perf_counter() - began
@@ -397,6 +387,33 @@ class App:
             shown = request.raw_path[:200].decode("latin-1")
             logger.debug("%s %s: %d in %.1f ms", request.method, shown, answer.status, took_s * 1000)
         return answer
+
+    async def _handle(self, route: Route, request: Request) -> Answer:
+        """Call the route's handler. Reserve memory for a large answer; the connection frees it when it is sent.
+
+        Without free memory a read is discarded, and repeated as soon as its size is reserved. A request with a
+        `fallback` is undone. Every other request has had its effect, so its answer exceeds the budget.
+        """
+        answer = await _call(route, request)
+        size = len(answer.body)
+        if size <= UNCOUNTED_BYTES:
+            return answer
+        reservation = Reservation(self.answer_budget)
+        try:
+            while not reservation.try_grow(size):
+                if answer.fallback is not None:
+                    return await answer.fallback()
+                if route.takes or request.method not in ("GET", "HEAD"):
+                    reservation.grow_anyway(size)
+                    break
+                answer = DONE  # the body must not stay in memory during the wait
+                await reservation.grow(size)
+                answer = await _call(route, request)
+                size = len(answer.body)
+        except BaseException:
+            reservation.end()
+            raise
+        return answer._replace(reservation=reservation)
 
     def _admit(self, request: Request) -> Route:
         """Its route, if it is to be answered at all. Nothing of the body was looked at for this."""
@@ -414,7 +431,7 @@ class App:
                 self._origins.check_page(headers)
             if not route.text and headers.get(b"content-type") != JSON:
                 check_content_type(headers)
-        request.core, request.admitted = self._core, True
+        request.core = self._core
         return route
 
     def _found(self, method: str, raw_path: bytes) -> tuple[Route, dict[str, str]]:
@@ -473,19 +490,15 @@ def _refusal(request: Request, error: Exception) -> Answer:
     return error_answer(ApiError(500, "internal error; the server's log has the details"))
 
 
-async def _traced(tracer: tracing.Tracer, route: Route, request: Request) -> Answer:
-    """A request that changes something, as a span below that of whoever has sent it."""
-    traceparent = request.headers.get(b"traceparent", b"").decode("latin-1")
-    parent = tracer.parent(traceparent)
-    trace_id = tracer.draw(traceparent, parent)
-    if not isinstance(trace_id, int):
-        try:
-            return await route.handler(request)
-        finally:
-            tracer.detach(trace_id)
-    about = {"http.request.method": request.method, "http.route": route.path}
-    about |= {f"conductor.{name}": value for name, value in request.params.items()}
-    with tracer.span(f"{request.method} {route.path}", parent, about, kind="SERVER", trace_id=trace_id):
+async def _call(route: Route, request: Request) -> Answer:
+    """Call the route's handler, inside a span if the request changes something."""
+    tracer = tracing.tracer
+    if tracer is None or request.method == "GET" or route.takes:
+        return await route.handler(request)
+    parent = tracer.read_parent(request.headers.get(b"traceparent", b"").decode("latin-1"))
+    attributes = {"http.request.method": request.method, "http.route": route.path}
+    attributes |= {f"conductor.{name}": value for name, value in request.params.items()}
+    with tracer.start_current_span(f"{request.method} {route.path}", parent, attributes, kind="SERVER"):
         return await route.handler(request)
 
 
@@ -526,25 +539,25 @@ def _segments(raw_path: bytes) -> list[str]:
         raise bad_request("the path is not valid UTF-8") from None
 
 
-async def _read_body(request: Request, limit: int, share: Share) -> bytes:
+async def _read_body(request: Request, limit: int, reservation: Reservation) -> bytes:
     announced = int(request.headers.get(b"content-length", 0))
     if announced > limit:
         raise _too_large(limit)
-    await share.grow(announced)
+    await reservation.grow(announced)
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
-            await _whole_body(request, limit, share)
+            await _whole_body(request, limit, reservation)
     except TimeoutError:
         late = f"the request body did not arrive within {BODY_TIMEOUT_S:.0f} s"
         raise ApiError(408, late, closes=True) from None
     return request.whole_body()
 
 
-async def _whole_body(request: Request, limit: int, share: Share) -> None:
+async def _whole_body(request: Request, limit: int, reservation: Reservation) -> None:
     while True:
         if request.body_bytes > limit:
             raise _too_large(limit)
-        await share.grow(request.body_bytes)
+        await reservation.grow(request.body_bytes)
         if request.body_complete:
             return
         await request.more_body()
@@ -556,6 +569,8 @@ def _too_large(limit: int) -> ApiError:
 
 
 def error_answer(error: ApiError) -> Answer:
-    """Conductor's error body, and the verdict where there is one."""
+    """Return Conductor's error body with the headers that belong to it."""
     headers = ((VERDICT_HEADER, str(error.verdict)),) if error.verdict is not None else ()
+    if error.status == 503 and error.retryable:
+        headers = (*headers, ("Retry-After", str(RETRY_AFTER_S)))
     return Answer(error.status, msgspec.json.encode(error.body()), JSON, headers, error.closes)

@@ -16,7 +16,6 @@ import httptools
 
 from conductor.coordinator.errors import ApiError, bad_request
 from conductor.coordinator.http.app import MAX_HEADER_BYTES, Answer, App, Request, error_answer
-from conductor.coordinator.http.heads import Heads
 
 logger = logging.getLogger(__name__)
 
@@ -30,9 +29,11 @@ HEAD_TIMEOUT_S = 15.0
 #: long, and up to this many bytes.
 REST_TIMEOUT_S = 30.0
 MAX_REST_BYTES = 100 * 1024 * 1024
-#: A client that does not read its answer is cut.
+#: A client that reads nothing of its answer for this long is disconnected.
 ANSWER_TIMEOUT_S = 30.0
-#: Smaller answers fit into the socket's buffers: nobody has to wait for their reader.
+#: A client that reads a large answer more slowly than this, after `ANSWER_TIMEOUT_S`, is disconnected.
+MIN_ANSWER_BYTES_PER_S = 64 * 1024
+#: Smaller answers fit into the socket's buffers and are written in one piece.
 SMALL_ANSWER_BYTES = 64 * 1024
 
 _STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in http.HTTPStatus}
@@ -88,15 +89,16 @@ class Connection(asyncio.Protocol):
         self._headers: dict[bytes, bytes] = {}
         self._hosts = 0
         self._head_bytes = 0
-        self._heads = Heads()
-        #: Whether the parser is in the middle of a request.
-        self._in_request = False
         #: The request that was read last; its body may still be coming in.
         self._reading: Request | None = None
         #: The request that is being answered, or was and is still being sent, and those that wait for their turn.
         self._current: Request | None = None
         self._answered = False
         self._waiting: deque[Request] = deque()
+        #: Whether the client sends no more requests: it has closed its side, or sent bytes that are not HTTP.
+        self._input_ended = False
+        #: The error that is sent after the answers to the requests before it.
+        self._refusal: ApiError | None = None
         self._task: asyncio.Task[None] | None = None
         self._paused = False
         #: Nothing more is written; the rest of the request is read and thrown away.
@@ -128,16 +130,7 @@ class Connection(asyncio.Protocol):
                 request.client_left()
 
     def data_received(self, data: bytes) -> None:
-        """Read on."""
-        if not self._in_request and self._current is None:
-            known = self._heads.request(data)
-            if known is not None:
-                self._begin(known)
-                return
-        self._parse(data)
-        self._heads.said = None
-
-    def _parse(self, data: bytes) -> None:
+        """Parse the bytes that have arrived."""
         between = self._reading is None
         self._head_bytes += len(data)  # what is no part of a body: see on_body
         try:
@@ -153,13 +146,13 @@ class Connection(asyncio.Protocol):
             self._expect_head()
 
     def eof_received(self) -> bool:
-        """A client that says no more may still listen: a request that is complete gets its answer."""
-        request = self._current
-        if request is None or self._answered or not request.body_complete:
+        """Keep the connection open while complete requests wait for answers: the client may still be reading."""
+        self._drop_incomplete()
+        if self._current is None or not self._current.body_complete or (self._answered and not self._waiting):
             return False
-        request.keep_alive = False
-        # Most often it has left. Nothing may be granted to it: a parked poll is told and answers at once.
-        request.client_said_all()
+        self._input_ended = True
+        # Most often the client has left. A parked poll must not be granted a task: it is answered at once.
+        self._current.client_said_all()
         return True
 
     def pause_writing(self) -> None:
@@ -194,7 +187,6 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """A request begins."""
-        self._in_request = True
         self._url = b""
         self._headers = {}
         self._hosts = 0
@@ -243,10 +235,8 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """It is complete."""
         request, self._reading = self._reading, None
-        self._in_request = False
         self._head_bytes = 0
         if request is not None:
-            request.head = self._heads.said
             request.complete_body()
         if self._only_reads:
             self._hang_up()
@@ -258,43 +248,38 @@ class Connection(asyncio.Protocol):
     def _begin(self, request: Request) -> None:
         self._current = request
         self._deadline = None
+        if self._waiting or self._input_ended:
+            request.client_said_all()  # while nothing is read, nobody would notice that the client has left
         self._task = self._loop.create_task(self._answer(request))
 
     async def _answer(self, request: Request) -> None:
         try:
             full = len(self._connections.open) > MAX_CONNECTIONS
             answer = error_answer(_FULL) if full else await self._app.answer(request)
-            if answer is None or self._transport.is_closing():
-                self._hang_up()
-                return
-            rest = self._write(request, answer)
-            if rest:
-                await self._write_in_pieces(rest)
-            self._answered = True
-            if request.head is not None and answer.status < 400:
-                self._heads.keep(request)
-            if self._writable is not None:
-                await self._is_read()
-            if not self._transport.is_closing():
-                self._go_on_after(request)
-        # A mistake of ours: nobody waits for ever for an answer that cannot be written.
+            try:
+                if answer is None or self._transport.is_closing():
+                    self._end_input()
+                else:
+                    await self._send(request, answer)
+            finally:
+                if answer is not None and answer.reservation is not None:
+                    answer.reservation.end()
+        # An internal error: the client must not wait for an answer that cannot be written.
         except Exception:
             logger.exception("%s %s could not be answered", request.method, request.raw_path[:200])
             self._transport.abort()
 
-    def _write(self, request: Request, answer: Answer) -> bytes:
-        """Write an answer; what of it is too much to be written at once."""
-        # A client that asks before it sends a body does not send one that nobody wanted.
-        unsent = b"expect" in request.headers and not request.body_complete
-        request.keep_alive = not (answer.closes or unsent or self._connections.ending) and request.keep_alive
-        body = b"" if request.method == "HEAD" or answer.status in _NO_BODY else answer.body
-        fits = len(body) <= SMALL_ANSWER_BYTES
-        self._transport.write(_head(answer, request) + body if fits else _head(answer, request))
-        return b"" if fits else body
-
-    def _go_on_after(self, request: Request) -> None:
-        """Its answer is written and read."""
-        if not request.keep_alive:
+    async def _send(self, request: Request, answer: Answer) -> None:
+        """Write an answer, wait until the client has read most of it, then go on with the next request."""
+        rest = self._write(request, answer)
+        if rest:
+            await self._write_in_pieces(rest)
+        self._answered = True
+        if self._writable is not None:
+            await self._is_read(ANSWER_TIMEOUT_S)
+        if self._transport.is_closing():
+            return
+        if not request.keep_alive or (self._input_ended and not request.body_complete):
             self._close(request)
         elif request.body_complete:
             self._next()
@@ -302,37 +287,74 @@ class Connection(asyncio.Protocol):
             self._resume()
             self._expect_within(REST_TIMEOUT_S)
 
+    def _write(self, request: Request, answer: Answer) -> bytes:
+        """Write an answer; return the part of it that is too large to be written at once."""
+        # A client that asks before it sends a body does not send one that was refused.
+        unsent = b"expect" in request.headers and not request.body_complete
+        refused_next = self._refusal is not None and request.body_complete
+        is_last = self._connections.ending or (self._input_ended and not self._waiting and not refused_next)
+        request.keep_alive = not (answer.closes or unsent or is_last) and request.keep_alive
+        body = b"" if request.method == "HEAD" or answer.status in _NO_BODY else answer.body
+        fits = len(body) <= SMALL_ANSWER_BYTES
+        self._transport.write(_head(answer, request) + body if fits else _head(answer, request))
+        return b"" if fits else body
+
     async def _write_in_pieces(self, body: bytes) -> None:
+        ends = self._loop.time() + ANSWER_TIMEOUT_S + len(body) / MIN_ANSWER_BYTES_PER_S
         for start in range(0, len(body), SMALL_ANSWER_BYTES):
-            if not await self._is_read():
+            left_s = ends - self._loop.time()
+            if left_s <= 0:
+                self._transport.abort()
+            if not await self._is_read(min(ANSWER_TIMEOUT_S, left_s)):
                 return
             self._transport.write(body[start : start + SMALL_ANSWER_BYTES])
 
-    async def _is_read(self) -> bool:
-        """Wait until the client has read most of what was written. One that does not read is cut."""
+    async def _is_read(self, timeout_s: float) -> bool:
+        """Wait until the client has read most of what was written; disconnect one that takes too long."""
         if self._writable is not None:
             try:
-                async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                async with asyncio.timeout(timeout_s):
                     await self._writable.wait()
             except TimeoutError:
                 self._transport.abort()
         return not self._transport.is_closing()
 
     def _next(self) -> None:
-        """The request is done with: on to the next."""
+        """Go on with the next request; without one, wait for it or close."""
         self._answered, self._current = False, None
         if self._waiting:
             self._begin(self._waiting.popleft())
-            return
-        self._resume()
-        self._expect_within(KEEP_ALIVE_S)
-        if self._connections.ending:
-            self._hang_up()
+        elif self._input_ended or self._connections.ending:
+            self._end_input()
+        else:
+            self._resume()
+            self._expect_within(KEEP_ALIVE_S)
 
     def _refuse(self, error: ApiError) -> None:
-        """Answer what never became a request."""
+        """Answer bytes that are not a request, after the answers to the requests before them."""
+        self._input_ended, self._refusal = True, error
+        if self._only_reads or (self._answered and self._reading is self._current):
+            self._hang_up()  # the request whose body is broken has had its answer
+            return
+        self._pause()
+        self._drop_incomplete()
         if self._current is None:
-            answer = error_answer(error)
+            self._end_input()
+        elif not self._current.body_complete:
+            self._current.client_left()  # the rest of its body never comes; the refusal is its answer
+        else:
+            self._current.client_said_all()
+
+    def _drop_incomplete(self) -> None:
+        """Forget a waiting request whose body never becomes complete."""
+        if self._waiting and not self._waiting[-1].body_complete:
+            self._waiting.pop()
+            self._reading = None
+
+    def _end_input(self) -> None:
+        """Close after the last answer; bytes that were not a request are refused first."""
+        if self._refusal is not None and not self._transport.is_closing():
+            answer = error_answer(self._refusal)
             self._transport.write(_head(answer, None) + answer.body)
         self._hang_up()
 
@@ -427,7 +449,8 @@ def _head(answer: Answer, request: Request | None) -> bytes:
     if answer.status not in _NO_BODY:
         lines.append(b"content-length: %d\r\n" % len(answer.body))
     if answer.content_type is not None:
-        lines.append(b"content-type: %s\r\n" % answer.content_type)
+        # Without `nosniff` a browser may take text that somebody stored for a web page.
+        lines.append(b"content-type: %s\r\nx-content-type-options: nosniff\r\n" % answer.content_type)
     lines += _lines(answer.headers)
     if request is None or not request.keep_alive:
         lines.append(b"connection: close\r\n")

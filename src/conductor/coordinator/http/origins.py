@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import ipaddress
+import re
 from collections.abc import Iterable, Mapping
 
 from conductor.coordinator.errors import ApiError, bad_request
@@ -19,6 +20,8 @@ ANY = "*"
 #: No name of a host is longer than this, with its port.
 MAX_HOST_CHARS = 300
 
+#: A name or an address, IPv6 in brackets, and optionally a port.
+_AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::[0-9]*)?")
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 _OTHER_SITES = (b"cross-site", b"same-site")
 
@@ -114,9 +117,9 @@ def _bare(host: str) -> str:
 
 
 def _without_port(authority: str) -> str:
-    if authority.startswith("["):
-        return _bare(authority.partition("]")[0])
-    return _bare(authority.partition(":")[0])
+    """Return the host of a Host header as it is compared; an empty text if the header is malformed."""
+    found = _AUTHORITY.fullmatch(authority)
+    return "" if found is None else _bare(found[1])
 
 
 def _is_same(origin: bytes, host: bytes) -> bool:

@@ -76,7 +76,6 @@ def _answer(request: Request, found: _File) -> Answer:
         # Asked for again each time, and answered with 304 while it is the same: an upgrade is seen at once.
         ("Cache-Control", "no-cache"),
         ("Content-Security-Policy", CONTENT_SECURITY_POLICY),
-        ("X-Content-Type-Options", "nosniff"),
         ("Referrer-Policy", "no-referrer"),
         ("Cross-Origin-Opener-Policy", "same-origin"),
     )

@@ -1,9 +1,8 @@
 """`${...}` in definitions: parsed once, resolved against whatever a lookup of names gives.
 
-`${workflow.input.x}`, `${ref.output.y.z[0]}`, `${ref.output['a key']}`, `${ref.output.items[*].id}`,
-`${ref.output.items.length()}`, `${ref.output..id}` (every `id`, however deep). As the whole of a string it keeps the
-value's type; inside a string it is written out. `$${` is a literal `${`. An expression may be inside another one's
-path.
+`${workflow.input.x}`, `${ref.output.items[*].id}`: `paths.py` has the syntax of paths. An expression that is the whole
+string keeps the value's type; inside a string it is written out. `$${` is a literal `${`. An expression may be inside
+another one's path.
 """
 
 from __future__ import annotations
@@ -14,23 +13,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from conductor.coordinator.language.paths import ExpressionError, Step, parse_path, walk
 from conductor.coordinator.language.sizes import TooLarge, size_of
-from conductor.coordinator.limits import MAX_ELEMENTS_WALKED, MAX_EXPRESSION_CHARS, MAX_EXPRESSIONS, MAX_VALUE_BYTES
+from conductor.coordinator.limits import MAX_ELEMENTS_WALKED, MAX_EXPRESSIONS, MAX_VALUE_BYTES
 
 T = TypeVar("T")
 
-#: One step of a path: a key, an index, every element, everything inside, or the length.
-Step = str | int
 #: Gives the value of an expression's first name (`workflow`, or a task's reference name), or None. It is also told the
 #: step that follows, if there is one: no more of the value than that is looked at.
 Lookup = Callable[[str, Step | None], Any]
 #: The only name outside of the workflow: the id of the task that the input is for.
 TASK_ID_NAME = "CPEWF_TASK_ID"
-EVERY = "\0every"
-LENGTH = "\0length"
-DEEP = "\0deep"
-#: To look at everything inside of a value takes longer than `[*]`: each element counts as so many.
-DEEP_COST = 5
 #: Deeper nesting than this in what a definition or a task holds is not looked into.
 MAX_DEPTH = 200
 #: Texts up to this length are kept with what was read in them.
@@ -39,66 +32,13 @@ MAX_KEPT_CHARS = 1000
 MAX_SHOWN = 100
 
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-_NAME = re.compile(r"[^\s.\[\](){}'\"*?@,$]+")
-_INDEX = re.compile(r"\[\s*(-?\d{1,9})\s*\]")
-_QUOTED = re.compile(r"""\[\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")\s*\]""")
-_EVERY = re.compile(r"\[\s*\*\s*\]|\.\*")
 _MARK = re.compile(r"\$\$\{|\$\{|\}")
-_DEEP = re.compile(r"\.(?=\.[^\s.\[\](){}'\"*?@,$])")
-_BARE = re.compile(r"\[\s*([^\s.\[\](){}'\"*?@,$:]+)\s*\]")
-_LENGTH = re.compile(r"\.(?:length|size)\(\)")
-
 
 #: What `${workflow.secrets.X}` begins with, as steps.
 SECRETS = ("workflow", "secrets")
 
 
-class ExpressionError(ValueError):
-    """A path that is not understood; the message says where."""
-
-
-def parse_path(text: str) -> tuple[Step, ...]:
-    """The steps of what is between `${` and `}`. Raises ExpressionError."""
-    return _path_short(text) if len(text) <= MAX_KEPT_CHARS else _path_any(text)
-
-
-def _path_any(text: str) -> tuple[Step, ...]:
-    if len(text) > MAX_EXPRESSION_CHARS:
-        raise ExpressionError(f"'{shown(text)}' has more than {MAX_EXPRESSION_CHARS} characters")
-    text = text.strip()
-    first = _NAME.match(text)
-    if first is None:
-        raise ExpressionError(f"'{shown(text)}' does not start with 'workflow' or a task reference name")
-    steps: list[Step] = [first.group()]
-    position = first.end()
-    while position < len(text):
-        step, position = _step(text, position)
-        steps.append(step)
-    return tuple(steps)
-
-
-_path_short = lru_cache(maxsize=4096)(_path_any)
-
-
-def _step(text: str, at: int) -> tuple[Step, int]:
-    if found := _LENGTH.match(text, at):
-        return LENGTH, found.end()
-    if found := _EVERY.match(text, at):
-        return EVERY, found.end()
-    if found := _INDEX.match(text, at):
-        return int(found.group(1)), found.end()
-    if found := _QUOTED.match(text, at):
-        return re.sub(r"\\(.)", r"\1", found.group(1) or found.group(2) or ""), found.end()
-    if found := _BARE.match(text, at):
-        return found.group(1), found.end()
-    if found := _DEEP.match(text, at):
-        return DEEP, found.end()
-    if text[at] == "." and (found := _NAME.match(text, at + 1)):
-        return found.group(), found.end()
-    raise ExpressionError(
-        f"'{shown(text)}' is not understood from '{text[at : at + 20]}' on; "
-        "supported are names, ['quoted names'], [0], [*], ..name and .length()"
-    )
+_parse_path_short = lru_cache(maxsize=4096)(parse_path)
 
 
 class _Expression:
@@ -130,7 +70,9 @@ class _Expression:
 def _steps(text: str) -> tuple[Step, ...] | None:
     """The path; empty if there is none. None if it is not understood: registration refuses that, but not in data."""
     try:
-        return parse_path(text) if text.strip() else ()
+        if not text.strip():
+            return ()
+        return _parse_path_short(text) if len(text) <= MAX_KEPT_CHARS else parse_path(text)
     except ExpressionError:
         return None
 
@@ -264,53 +206,6 @@ def shown(value: Any) -> str:
     """A value inside a message to people: as text, cut when it is long."""
     text = as_text(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
-
-
-def walk(value: Any, steps: Sequence[Step], meter: Callable[[int], None] | None = None) -> Any:
-    """Follow the steps into a value. A step that leads nowhere gives None; after `[*]`, such elements are left out."""
-    for position, step in enumerate(steps):
-        if step == EVERY:
-            rest = steps[position + 1 :]
-            elements = _elements(value)
-            if meter is not None:
-                meter(len(elements))
-            found = (walk(item, rest, meter) for item in elements)
-            return [item for item in found if item is not None or not rest]
-        if step == DEEP:
-            rest = steps[position + 1 :]
-            found = (walk(item, rest, meter) for item in _all_inside(value, meter))
-            return [item for item in found if item is not None]
-        value = _follow(value, step)
-        if value is None:
-            return None
-    return value
-
-
-def _all_inside(value: Any, meter: Callable[[int], None] | None) -> Iterator[Any]:
-    """A value and all values inside of it, however deep, each before what it holds."""
-    left = [value]
-    while left:
-        at = left.pop()
-        yield at
-        if isinstance(at, dict | list):
-            elements = _elements(at)
-            if meter is not None:
-                meter(DEEP_COST * len(elements))
-            left += reversed(elements)
-
-
-def _elements(value: Any) -> list[Any]:
-    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
-
-
-def _follow(value: Any, step: Step) -> Any:
-    if isinstance(value, dict):
-        return len(value) if step == LENGTH else value.get(step)
-    if isinstance(value, list):
-        if step == LENGTH:
-            return len(value)
-        return value[step] if isinstance(step, int) and -len(value) <= step < len(value) else None
-    return len(value) if step == LENGTH and isinstance(value, str) else None
 
 
 def names_secrets(text: str) -> bool:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections import Counter
 
 import msgspec
 from msgspec.structs import replace
 
 from conductor.coordinator.errors import ApiError
 from conductor.coordinator.language.cron import CronError
-from conductor.coordinator.limits import RUNS_KEPT_PER_SCHEDULE
+from conductor.coordinator.limits import MAKE_UP_MS, RUNS_KEPT_PER_SCHEDULE, TURN_S
+from conductor.coordinator.metrics import MISSED_TOTAL
 from conductor.coordinator.schedules import schedules
 from conductor.coordinator.schedules.schedule import Schedule, shown_start
 from conductor.coordinator.store.transaction import Tx
@@ -20,19 +23,48 @@ from conductor.wire import MAX_REASON_CHARS
 
 logger = logging.getLogger(__name__)
 
+#: At most one line about missed due times is logged in this time.
+LOG_EVERY_MS = 60_000
+
 
 class Runs:
     """Starts the workflows of schedules."""
 
     def __init__(self, executions: Executions) -> None:
         self._executions = executions
+        self._missed_since_log = 0
+        self._next_log_ms = 0
 
     def start_due(self, tx: Tx, limit: int) -> None:
-        """Start what is due, at most so many; the rest is due still."""
+        """Start what is due, at most `limit` workflows and for about `TURN_S`; the rest is due still."""
+        ends_s, missed = time.thread_time() + TURN_S, Counter[str]()
         for name, position, due_ms in tx.rows("due schedules", tx.now_ms, limit):
-            self._run(tx, name, position, due_ms)
+            missed[name] += self._run(tx, name, position, due_ms)
+            if time.thread_time() > ends_s:
+                break
+        self._note_missed(tx, +missed)
 
-    def _run(self, tx: Tx, name: str, position: int, due_ms: int) -> None:
+    def _note_missed(self, tx: Tx, missed: Counter[str]) -> None:
+        """Count due times that are not made up for; log the first ones, and then at most one line per minute."""
+        if not missed:
+            return
+        count = missed.total()
+        tx.notes.count((MISSED_TOTAL.name,), count)
+        self._missed_since_log += count
+        if tx.now_ms < self._next_log_ms:
+            return
+        logger.warning(
+            "Scheduled times missed: count=%d schedules=%d first=%r; times that are more than %d s late are not made "
+            "up for without runCatchupScheduleInstances",
+            self._missed_since_log,
+            len(missed),
+            next(iter(missed)),
+            MAKE_UP_MS // 1000,
+        )
+        self._missed_since_log, self._next_log_ms = 0, tx.now_ms + LOG_EVERY_MS
+
+    def _run(self, tx: Tx, name: str, position: int, due_ms: int) -> int:
+        """Start the workflow of one due time, and return how many due times after it were missed."""
         schedule = schedules.load(tx, name)
         cron = schedule.crons[position]
         pk = int(tx.value("last key", "schedule_run") or 0) + 1
@@ -45,7 +77,9 @@ class Runs:
             *(pk, name, due_ms, tx.now_ms, schedule.start.name, workflow, state, reason, cron.zone, request),
         )
         tx.run("forget schedule runs", name, RUNS_KEPT_PER_SCHEDULE)
-        schedules.set_due(tx, name, position, _next(schedule, position, due_ms, tx.now_ms))
+        next_ms, missed = _next(schedule, position, due_ms, tx.now_ms)
+        schedules.set_due(tx, name, position, next_ms)
+        return missed
 
     def _start(self, tx: Tx, name: str, asked: Start) -> tuple[int | None, str | None]:
         """(the workflow, None), or (None, why it could not be started): that is a failed run, and no more."""
@@ -76,9 +110,11 @@ def _start_of(schedule: Schedule, cron: str, due_ms: int, now_ms: int, run_id: s
     return replace(start, input={**(start.input or {}), **told}, created_by=schedule.created_by)
 
 
-def _next(schedule: Schedule, position: int, due_ms: int, now_ms: int) -> int | None:
+def _next(schedule: Schedule, position: int, due_ms: int, now_ms: int) -> tuple[int | None, int]:
+    """Return the next due time, and how many before it were missed."""
     try:
-        return schedule.next_due(position, due_ms, now_ms)
+        next_ms = schedule.next_due(position, due_ms, now_ms)
+        return next_ms, schedule.count_missed(position, due_ms, next_ms, now_ms)
     except CronError as error:  # it was read when it was saved: another machine, without that zone
         logger.error("schedule %s is not due any more: %s", schedule.name, error)
-        return None
+        return None, 0

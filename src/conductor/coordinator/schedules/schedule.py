@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from conductor.coordinator.errors import bad_request
 from conductor.coordinator.language.cron import CronError, read_cron, read_zone
-from conductor.coordinator.limits import MAX_CRON_SCHEDULES
+from conductor.coordinator.limits import MAKE_UP_MS, MAX_CRON_SCHEDULES, MAX_MISSED_COUNTED
 from conductor.coordinator.workflows.effects import Start, check_start
 
 UTC_ZONE = "UTC"
@@ -79,12 +79,34 @@ class Schedule(msgspec.Struct, rename="camel", kw_only=True):
         check_start(self.start)
 
     def next_due(self, position: int, last_ms: int, now_ms: int) -> int | None:
-        """When one of its expressions is due after `last_ms`. What was missed counts only with catch-up.
+        """When one of its expressions is due after `last_ms`.
 
-        Never earlier than `last_ms`, whatever the clock says: no moment is due twice.
+        Without catch-up, due times that are more than `MAKE_UP_MS` in the past are left out. Never earlier than
+        `last_ms`, whatever the clock says: no moment is due twice.
         """
+        catches_up = self.run_catchup_schedule_instances
+        return self._first_after(position, last_ms if catches_up else max(last_ms, now_ms - MAKE_UP_MS))
+
+    def count_missed(self, position: int, last_ms: int, next_ms: int | None, now_ms: int) -> int:
+        """Return how many due times lie between two that are acted on, up to `MAX_MISSED_COUNTED`.
+
+        Args:
+            position: Which of its expressions.
+            last_ms: The due time that was acted on last.
+            next_ms: The one that is acted on next; None: there is none.
+            now_ms: A due time in the future is not missed.
+        """
+        if now_ms - last_ms <= MAKE_UP_MS:
+            return 0
+        ends_ms = now_ms + 1 if next_ms is None else min(next_ms, now_ms + 1)
+        count, at_ms = 0, self._first_after(position, last_ms)
+        while at_ms is not None and at_ms < ends_ms and count < MAX_MISSED_COUNTED:
+            count, at_ms = count + 1, self._first_after(position, at_ms)
+        return count
+
+    def _first_after(self, position: int, after_ms: int) -> int | None:
+        """The first due time after a moment, within the bounds of the schedule."""
         cron = self.crons[position]
-        after_ms = last_ms if self.run_catchup_schedule_instances else max(last_ms, now_ms)
         if self.schedule_start_time is not None:
             after_ms = max(after_ms, self.schedule_start_time - 1)
         found = read_cron(cron.cron_expression).next(after_ms, read_zone(cron.zone))

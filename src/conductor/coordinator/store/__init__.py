@@ -1,6 +1,7 @@
 """The one truth: a SQLite file. In reading order:
 
 - `writer`: one thread writes; callers share a commit, readers are beside it.
+- `commit_pacer`: which callers share a commit.
 - `file`: the file itself: taken for this process alone, checked, brought to the newest schema.
 - `backup`: a copy of the file, while it is written to.
 - `transaction`: one caller's part of a transaction.

@@ -1,4 +1,4 @@
-"""A copy of a database, taken while a coordinator writes to it."""
+"""Copy a database while a coordinator writes to it, verify the copy, and keep older ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from conductor.coordinator.store.file import APPLICATION_ID, StoreRefused
+from conductor.coordinator.store.file import APPLICATION_ID, StoreRefused, check, refusal, refuse_emptied
 from conductor.coordinator.store.sql import STATEMENTS
 from conductor.machine import try_lock
 
@@ -15,23 +15,40 @@ from conductor.machine import try_lock
 BESIDE = ("-wal", "-shm", "-journal", "-step")
 
 
-def back_up(database: Path, copy: Path, *, replace: bool = False) -> int:
-    """Copy all that is committed to a new file of our own user's, whole or not at all; its size in bytes.
+def back_up(database: Path, copy: Path, *, replace: bool = False, keep: int | None = None) -> int:
+    """Copy everything that is committed to a new file that only our own user can read.
+
+    The copy is verified before it replaces anything: SQLite's integrity check passes, and a coordinator of this
+    release can serve the file. A database that fails leaves all older copies as they are.
+
+    Args:
+        database: The file to copy. A coordinator may be serving it.
+        copy: The file to make.
+        replace: Replace a file that is there already.
+        keep: Keep this many copies. Older copies are renamed to `<copy>.1`, `<copy>.2` and so on.
+
+    Returns:
+        The size of the copy in bytes.
 
     Raises:
-        StoreRefused: There is no database, or the copy cannot be written there.
+        StoreRefused: There is no usable database, or the copy cannot be written there.
     """
+    refuse_emptied(str(database))
     if not database.is_file():
         raise StoreRefused(f"there is no database {database}; name one with --database")
-    _check_place(database, copy, replace=replace)
+    _check_place(database, copy, replace=replace or keep is not None)
     unfinished = copy.with_name(f"{copy.name}.unfinished-{os.getpid()}")
     try:
         _copy(database, unfinished)
-        if replace:
-            _remove_beside(copy)
+        _verify(database, unfinished)
+        if keep is not None:
+            _make_way(copy, keep)
+        _remove_beside(copy)
         unfinished.rename(copy)
+        if keep is not None:
+            _remove_old(copy, keep)
     except sqlite3.Error as error:
-        raise StoreRefused(f"{database} cannot be copied to {copy}: {error}") from error
+        raise _refusal(database, copy, error) from error
     except OSError as error:
         raise StoreRefused(f"cannot write {copy}: {error.strerror}; choose another file or make room") from error
     finally:
@@ -40,15 +57,51 @@ def back_up(database: Path, copy: Path, *, replace: bool = False) -> int:
     return copy.stat().st_size
 
 
+def _verify(database: Path, copy: Path) -> None:
+    with contextlib.closing(sqlite3.connect(copy)) as db:
+        check(db, str(database), completely=True)
+
+
+def _refusal(database: Path, copy: Path, error: sqlite3.Error) -> StoreRefused:
+    """Tell a fault of the database from a fault of the place for the copy."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return refusal(str(database), error)
+    return StoreRefused(f"{database} cannot be copied to {copy}: {error}; make room or choose another file")
+
+
+def _numbered(copy: Path, number: int) -> Path:
+    return copy.with_name(f"{copy.name}.{number}")
+
+
+def _make_way(copy: Path, keep: int) -> None:
+    """Rename the copies to the next higher number. No copy is removed before the new one is in place."""
+    if copy.exists():
+        for number in range(keep - 1, 0, -1):
+            if _numbered(copy, number).exists():
+                _numbered(copy, number).rename(_numbered(copy, number + 1))
+        copy.rename(_numbered(copy, 1))
+
+
+def _remove_old(copy: Path, keep: int) -> None:
+    number = keep
+    while (old := _numbered(copy, number)).exists():
+        old.unlink()
+        number += 1
+
+
 def _check_place(database: Path, copy: Path, *, replace: bool) -> None:
     if not copy.exists():
+        refuse_emptied(str(copy))
         return
     if not copy.is_file():
         raise StoreRefused(f"{copy} is not a file; choose another name")
     if copy.samefile(database):
         raise StoreRefused(f"{copy} is the database itself; choose another name")
     if not replace:
-        raise StoreRefused(f"{copy} is there already; choose another name, or replace it with --force")
+        raise StoreRefused(
+            f"{copy} is there already; choose another name, replace it with --force, or keep several with --keep"
+        )
     with copy.open("rb") as file:
         if not try_lock(file.fileno()):
             raise StoreRefused(f"{copy} is in use by a coordinator; choose another name")

@@ -337,6 +337,8 @@ class LiveSet:
         self._grown = 0
         #: Ids that were given to new tasks in this transaction, and their keys.
         self.new_tasks: dict[str, int] = {}
+        #: (workflow name, idempotency key) that no workflow has: looked up together, valid in this transaction.
+        self.unused_keys: set[tuple[str | None, str | None]] = set()
         #: Nothing is due before this time. 0: not known.
         self.nothing_due_before_ms = 0
 
@@ -452,6 +454,7 @@ class LiveSet:
         self.forget(*self._touched)
         self._touched.clear()
         self.new_tasks.clear()
+        self.unused_keys.clear()
         self.dirty.clear()
         self.loose.clear()
         self.forget_facts()
@@ -476,6 +479,7 @@ class LiveSet:
                 self._grown += live.size
         self._touched.clear()
         self.new_tasks.clear()
+        self.unused_keys.clear()
 
     def trim(self) -> None:
         """Let the least recently used go until the rest is within its bounds."""
@@ -530,4 +534,4 @@ def _size_of(data: TaskData | WorkflowData) -> int:
 
 
 def _grown(before: TaskData | WorkflowData, after: TaskData | WorkflowData) -> int:
-    return len(after.input) + len(after.output or b"") - len(before.input) - len(before.output or b"")
+    return _size_of(after) - _size_of(before)

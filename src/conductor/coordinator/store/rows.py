@@ -51,6 +51,8 @@ class TaskRow(Struct, frozen=True, gc=False):
     sub_workflow: int | None
     #: JSON: the workers that held it before its present holder, the last few
     former_workers: str | None = None
+    #: the task whose report asked for this delivery; None: a poll did
+    granted_for: int | None = None
 
     @property
     def terminal(self) -> bool:

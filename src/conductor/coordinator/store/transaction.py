@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Notes:
     """What a transaction wants known once it is committed."""
 
-    __slots__ = ("counts", "ended", "ends", "granted", "moved", "ready", "wake_at_ms")
+    __slots__ = ("counts", "ended", "ends", "granted", "moved", "polled", "ready", "terminations", "wake_at_ms")
 
     def __init__(self) -> None:
         #: (task type, domain) → how many tasks became pollable
@@ -30,17 +30,22 @@ class Notes:
         self.wake_at_ms: int | None = None
         #: workflows that moved: callers waiting for one look again
         self.moved: set[int] = set()
+        #: sub-workflows that were marked for termination, to be terminated in this transaction if there is time
+        self.terminations: list[int] = []
         #: whether a workflow has ended: retention looks again
         self.ended = False
         #: workflows that have ended, for the log: (id, name, status, reason)
         self.ends: list[tuple[str, str, str, str | None]] = []
         #: parked polls, and the tasks that were leased for them
         self.granted: list[tuple[Any, list[Any]]] = []
+        #: queues that were polled with a report: (task type, domain, worker id)
+        self.polled: list[tuple[str, str, str | None]] = []
         #: what has happened, for the metrics: (name, label values...) → how often
         self.counts: dict[tuple[str, ...], int] = {}
 
     def __bool__(self) -> bool:
-        return bool(self.ready or self.moved or self.ended or self.granted) or self.wake_at_ms is not None
+        facts = self.ready or self.moved or self.ended or self.granted or self.polled
+        return bool(facts) or self.wake_at_ms is not None
 
     def add_ready(self, task_type: str, domain: str, count: int = 1) -> None:
         """Tasks of this queue can be polled now."""
@@ -62,12 +67,14 @@ class Notes:
         for key, times in other.counts.items():
             self.counts[key] = self.counts.get(key, 0) + times
         self.moved |= other.moved
+        self.terminations += other.terminations
         if other.wake_at_ms is not None:
             self.add_wake(other.wake_at_ms)
         if other.ended:
             self.ended = True
             self.ends += other.ends
         self.granted += other.granted
+        self.polled += other.polled
 
     def of_failure(self) -> Notes:
         """What remains to be told when the transaction has failed: nobody was granted anything."""
@@ -145,6 +152,12 @@ class Tx:
     def run(self, name: str, *args: Any) -> int:
         """Execute; how many rows changed."""
         return self._write(name, args).rowcount
+
+    def run_many(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Execute a named statement once for each row of parameters."""
+        self.live.changed = True
+        self.write_changes()
+        self._db.executemany(STATEMENTS[name], rows)
 
     def define(self, name: str, *args: Any) -> int:
         """Execute a change to definitions or queues; what was remembered of them is read again. The rows changed."""

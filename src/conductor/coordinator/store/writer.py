@@ -21,13 +21,14 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from conductor import tracing
 from conductor.clock import SYSTEM_CLOCK, Clock
 from conductor.coordinator.errors import ApiError
 from conductor.coordinator.metrics import GROUP_BOUNDS, TIME_BOUNDS_S, Tally
-from conductor.coordinator.store.file import MEMORY, DatabaseFile, StoreError, StoreRefused
+from conductor.coordinator.store.commit_pacer import CommitPacer, Job
+from conductor.coordinator.store.file import MEMORY, DatabaseFile, StoreError, StoreRefused, refusal
 from conductor.coordinator.store.ids import Ids
 from conductor.coordinator.store.live import LiveSet
 from conductor.coordinator.store.sql import STATEMENTS
@@ -37,14 +38,6 @@ from conductor.exposition import Histogram
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-#: At most this many callers share one commit, so that the first never waits long for the last.
-MAX_GROUP = 500
-#: From so many callers in a commit on, those who are missing in the next one are waited for, each so long; but not when
-#: there are so many already that each pays little for the commit.
-COMPANY, ENOUGH = 4, 16
-MOMENT_S = 0.000_15
-#: A group with more work than this (see `write`) lets those go first that somebody's next work waits for.
-MUCH_WORK = 3
 #: Reads that run beside the writer at once.
 READERS = 4
 #: Of these, the long ones: a short one always finds a reader.
@@ -61,30 +54,6 @@ def is_fault_of_file(error: Exception) -> bool:
     return isinstance(error, sqlite3.Error) and not isinstance(error, refused)
 
 
-class _Job(Generic[T]):
-    """One caller: what to run, and where its answer goes."""
-
-    __slots__ = ("error", "fn", "future", "loop", "value", "work")
-
-    def __init__(self, fn: Callable[[Tx], T], loop: asyncio.AbstractEventLoop | None, work: int = 1) -> None:
-        self.fn = fn
-        #: How much there is to do, in steps of a workflow; 0: little, and a worker stands idle until it is done.
-        self.work = work
-        self.loop = loop
-        self.future: Any = loop.create_future() if loop else concurrent.futures.Future()
-        self.value: Any = None
-        self.error: BaseException | None = None
-
-    def resolve(self) -> None:
-        """Tell the caller. Its event loop's thread, or any thread for a blocking caller."""
-        if self.future.cancelled() or self.future.done():
-            return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.value)
-
-
 class Store:
     """The file, its lock and its writer thread."""
 
@@ -92,9 +61,9 @@ class Store:
         self.database = os.fspath(database)
         self._memory = self.database == MEMORY
         self._clock = clock
-        self._jobs: queue.SimpleQueue[list[_Job[Any]] | None] = queue.SimpleQueue()
+        self._pacer = CommitPacer()
         #: Callers of each event loop that have come in this turn of it, and are handed over together.
-        self._coming: dict[asyncio.AbstractEventLoop, list[_Job[Any]]] = {}
+        self._coming: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
         self._gate = threading.Lock()
         self._closed = False
         #: Called on the writer thread before a commit that makes tasks ready: parked polls get them with this commit.
@@ -107,9 +76,13 @@ class Store:
         self._db = self._file.db
         #: Random bytes that were made with the file.
         self.salt = self._file.secret
-        self.ids = Ids(self.salt)
+        self.ids = Ids(self.salt, self._file.epochs)
         self._live = LiveSet(self._file.step)
-        self._suspect(self._file.interrupted_step())
+        try:
+            self._suspect(self._file.interrupted_step())
+        except sqlite3.Error as error:
+            self._file.close()
+            raise refusal(self.database, error) from error
         self._thread = threading.Thread(target=self._write_forever, name="coordinator-writer", daemon=True)
         self._thread.start()
         #: Why the last commit failed; None since one has worked.
@@ -125,6 +98,8 @@ class Store:
         self._readers: concurrent.futures.ThreadPoolExecutor | None = None
         self._reader_dbs: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
         self._long_reads: asyncio.Semaphore | None = None
+        #: Reads that are under way, or whose result is not taken yet.
+        self._reads: asyncio.Semaphore | None = None
 
     def _suspect(self, workflow: int | None) -> None:
         """A process died in a step of this workflow: after the second time, no step of it is taken any more."""
@@ -142,34 +117,38 @@ class Store:
         to do, but goes before it in a commit of its own: so workers work while their last reports are decided on.
         """
         loop = asyncio.get_running_loop()
-        job = _Job(fn, loop, work)
+        job = Job(fn, loop, work)
         with self._gate:
             self._check_open()
             coming = self._coming.setdefault(loop, [])
             coming.append(job)
         if len(coming) == 1:  # whoever else comes in this turn of the loop shares its commit
             loop.call_soon(self._hand_over, loop)
-        if tracing.tracer is None or not tracing.tracer.has_span():
+        if tracing.tracer is None or not tracing.tracer.is_recording():
             return await job.future  # type: ignore[no-any-return]
-        with tracing.tracer.span("decide and commit"):
+        with tracing.tracer.start_current_span("decide and commit"):
             return await job.future  # type: ignore[no-any-return]
 
     def call(self, fn: Callable[[Tx], T]) -> T:
         """The same for a caller that may block."""
-        job = _Job(fn, None)
+        job = Job(fn, None)
         with self._gate:
             self._check_open()
-            self._jobs.put([job])
+            self._pacer.put([job])
         return job.future.result()  # type: ignore[no-any-return]
 
     async def read(self, fn: Callable[[Tx], T]) -> T:
         """Run a read beside the writer, on the last commit."""
-        if self._memory:
-            return await self.write(fn)
         self._check_open()
-        if self._readers is None:
-            self._readers = concurrent.futures.ThreadPoolExecutor(READERS, "coordinator-reader")
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, fn)
+        if self._reads is None:
+            self._reads = asyncio.Semaphore(READERS)
+        # A result may be large: the next read starts only when the event loop has taken this one's result.
+        async with self._reads:
+            if self._memory:
+                return await self.write(fn)
+            if self._readers is None:
+                self._readers = concurrent.futures.ThreadPoolExecutor(READERS, "coordinator-reader")
+            return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, fn)
 
     async def read_long(self, fn: Callable[[Tx], T]) -> T:
         """The same for a read that may take long: however many there are, others do not wait for them."""
@@ -185,9 +164,9 @@ class Store:
                 return
             self._closed = True
             for coming in self._coming.values():
-                self._jobs.put(coming)
+                self._pacer.put(coming)
             self._coming.clear()
-            self._jobs.put(None)
+            self._pacer.close()
         self._thread.join()
         if self._readers is not None:
             self._readers.shutdown()
@@ -205,38 +184,14 @@ class Store:
         with self._gate:
             coming = self._coming.pop(loop, None)
             if coming is not None:
-                self._jobs.put(coming)
+                self._pacer.put(coming)
 
     def _write_forever(self) -> None:
-        going, company = True, 0
-        while going:
-            group = self._jobs.get()
-            if group is None:
-                return
-            while len(group) < MAX_GROUP:
-                try:
-                    more = self._next(group, company)
-                except queue.Empty:
-                    break
-                if more is None:
-                    going = False
-                    break
-                group += more
-            company = max(len(group), company - 1)
-            for start in range(0, len(group), MAX_GROUP):
-                for part in _parts_of(group[start : start + MAX_GROUP]):
-                    self._commit(part)
+        while groups := self._pacer.next_groups():
+            for group in groups:
+                self._commit(group)
 
-    def _next(self, group: list[_Job[Any]], company: int) -> list[_Job[Any]] | None:
-        """Whoever else is waiting. Where many come again and again, they are waited for, for a moment: those whom the
-        last commit has answered come back one after the other, and the first of them would get a commit for itself."""
-        missing = company >= COMPANY and len(group) < min(company, ENOUGH)
-        if missing and all(job.work <= MUCH_WORK for job in group):
-            with contextlib.suppress(queue.Empty):
-                return self._jobs.get(timeout=MOMENT_S)
-        return self._jobs.get_nowait()
-
-    def _commit(self, group: list[_Job[Any]]) -> None:
+    def _commit(self, group: list[Job[Any]]) -> None:
         notes, began = Notes(), time.perf_counter()
         try:
             self._db.execute("BEGIN IMMEDIATE")
@@ -266,12 +221,13 @@ class Store:
             notes = notes.of_failure()
             for job in group:
                 job.error = StoreError(f"the database could not be written: {error}")
+                job.error.__cause__ = error
         self._live.trim()
         self._tell(notes, group)
 
-    def _tell(self, notes: Notes, group: list[_Job[Any]]) -> None:
+    def _tell(self, notes: Notes, group: list[Job[Any]]) -> None:
         """One wake-up per event loop, however many callers it has in the group."""
-        by_loop: dict[asyncio.AbstractEventLoop, list[_Job[Any]]] = {}
+        by_loop: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
         if notes and self.told_on is not None:
             by_loop[self.told_on] = []
         elif notes:
@@ -286,7 +242,7 @@ class Store:
             with contextlib.suppress(RuntimeError):  # that loop is closed: nobody is listening any more
                 loop.call_soon_threadsafe(self._answer, news, jobs)
 
-    def _answer(self, news: Notes | None, jobs: list[_Job[Any]]) -> None:
+    def _answer(self, news: Notes | None, jobs: list[Job[Any]]) -> None:
         """On an event loop: what is new, then the answers of those who wait there."""
         try:
             if news is not None:
@@ -295,7 +251,7 @@ class Store:
             for job in jobs:
                 job.resolve()
 
-    def _together(self, group: list[_Job[Any]], notes: Notes, now_ms: int) -> bool:
+    def _together(self, group: list[Job[Any]], notes: Notes, now_ms: int) -> bool:
         """Run all, and write what they have changed at once. False: one failed half-way, and nothing has happened.
 
         Nearly always all goes well, and nobody has to pay for being undone alone. One that is refused before it has
@@ -327,7 +283,7 @@ class Store:
             return False
         return True
 
-    def _one_by_one(self, group: list[_Job[Any]], notes: Notes, now_ms: int) -> None:
+    def _one_by_one(self, group: list[Job[Any]], notes: Notes, now_ms: int) -> None:
         """The same with a savepoint for each: what one of them did wrong is undone for it alone.
 
         Nobody is granted anything here: parked polls are rung after the commit.
@@ -341,7 +297,7 @@ class Store:
         if notes.counts:
             self.counts.add_all(notes.counts)
 
-    def _run(self, job: _Job[Any], notes: Notes, now_ms: int) -> None:
+    def _run(self, job: Job[Any], notes: Notes, now_ms: int) -> None:
         tx = self._attempt(job, now_ms)
         if job.error is not None and tx.guarded and not isinstance(job.error, ApiError):
             job.error = None
@@ -363,7 +319,7 @@ class Store:
             raise
         self._live.due_at(tx.notes.wake_at_ms)
 
-    def _attempt(self, job: _Job[Any], now_ms: int, *, careful: bool = False) -> Tx:
+    def _attempt(self, job: Job[Any], now_ms: int, *, careful: bool = False) -> Tx:
         tx = Tx(self._db, self.ids, now_ms, self._live, careful=careful)
         try:
             job.value = job.fn(tx)
@@ -393,14 +349,6 @@ class Store:
                 db.execute("COMMIT")
         finally:
             self._reader_dbs.put(db)
-
-
-def _parts_of(group: list[_Job[Any]]) -> list[list[_Job[Any]]]:
-    """What is committed together."""
-    if len(group) == 1 or sum(job.work for job in group) <= MUCH_WORK:
-        return [group]
-    parts = [job for job in group if not job.work], [job for job in group if job.work]
-    return [part for part in parts if part]
 
 
 __all__ = ["Store", "StoreClosed", "StoreError", "StoreRefused", "is_fault_of_file"]

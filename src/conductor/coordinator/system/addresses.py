@@ -1,4 +1,8 @@
-"""Where HTTP tasks may go. An address is checked after its name was resolved, and it is that address that is used."""
+"""Where HTTP tasks may go. An address is checked after its name was resolved, and the call goes to that address.
+
+Private networks (10.0.0.0/8, 100.64.0.0/10, fc00::/7 and the like) and loopback are allowed: services of one's own are
+what most HTTP tasks call. A list of hosts narrows that.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,29 @@ from collections.abc import Iterable
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-#: Where clouds keep the keys of a machine, beside link-local addresses.
-_METADATA = [ipaddress.ip_network(text) for text in ("100.100.100.200/32", "192.0.0.192/32", "fd00:ec2::/32")]
-#: Addresses of the fourth version inside of the sixth: (network, the bits that follow it).
-_EMBEDDED = [(ipaddress.IPv6Network("64:ff9b::/96"), 0), (ipaddress.IPv6Network("2002::/16"), 80)]
+#: Addresses that are not called unless they are on the list, beside link-local, multicast and unspecified ones.
+_REFUSED = [
+    ipaddress.ip_network(text)
+    for text in (
+        # Metadata and credentials of machines in clouds.
+        "100.100.100.200/32",  # Alibaba Cloud
+        "168.63.129.16/32",  # Azure
+        "192.0.0.192/32",  # Oracle Cloud
+        "fd00:42::42/128",  # Scaleway
+        "fd00:ec2::/32",  # Amazon
+        "fd20:ce::/32",  # Google Cloud
+        # "This" network: some systems connect to themselves.
+        "0.0.0.0/8",
+        # NAT64 of a local network: which bits hold the IPv4 address is known there only.
+        "64:ff9b:1::/48",
+    )
+]
+#: IPv6 networks whose addresses contain an IPv4 address, and how many bits follow it.
+_EMBEDDED = [
+    (ipaddress.IPv6Network("64:ff9b::/96"), 0),  # NAT64
+    (ipaddress.IPv6Network("::ffff:0:0:0/96"), 0),  # IPv4-translated
+    (ipaddress.IPv6Network("2002::/16"), 80),  # 6to4
+]
 
 
 class RefusedAddress(Exception):
@@ -58,7 +81,7 @@ class Addresses:
         meant = _meant(address)
         if any(meant in network and only in (None, port) for network, only in self._networks):
             return
-        if meant.is_link_local or meant.is_multicast or meant.is_unspecified or any(meant in one for one in _METADATA):
+        if meant.is_link_local or meant.is_multicast or meant.is_unspecified or any(meant in one for one in _REFUSED):
             raise RefusedAddress(
                 f"{host} is {address}: link-local, metadata and multicast addresses are not called by HTTP tasks"
             )
@@ -77,14 +100,19 @@ class Addresses:
 
 
 def _meant(address: Address) -> Address:
-    """The address that is reached: one of the fourth version may be hidden in one of the sixth."""
+    """Return the address that is reached: an IPv6 address may stand for an IPv4 address."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
+    if address.teredo is not None:
+        return address.teredo[1]
     for network, shift in _EMBEDDED:
         if address in network:
             return ipaddress.IPv4Address((int(address) >> shift) & 0xFFFFFFFF)
+    # IPv4-compatible addresses (::a.b.c.d). Those of 0.0.0.0/8 are ::1 and its unused neighbours.
+    if 2**24 <= int(address) < 2**32:
+        return ipaddress.IPv4Address(int(address))
     return address
 
 

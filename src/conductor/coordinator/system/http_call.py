@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import http.client
+import re
 import socket
 import ssl
 import zlib
@@ -23,8 +24,26 @@ from conductor.version import __version__
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 _REDIRECTS = (301, 302, 303, 307, 308)
-#: What a redirect to another place does not get to see.
-_PRIVATE_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
+#: Another origin that a redirect leads to gets these headers only: any other may be a credential.
+_PUBLIC_HEADERS = frozenset({"accept", "content-type", "user-agent"})
+#: Charset of an answer → decoder. Each takes linear time, unlike some of Python's others, such as punycode.
+_DECODERS = {
+    "utf-8": "utf-8",
+    "utf8": "utf-8",
+    "us-ascii": "ascii",
+    "ascii": "ascii",
+    "iso-8859-1": "latin-1",
+    "latin-1": "latin-1",
+    "latin1": "latin-1",
+    "windows-1252": "cp1252",
+    "cp1252": "cp1252",
+    "utf-16": "utf-16",
+    "utf-16le": "utf-16-le",
+    "utf-16be": "utf-16-be",
+}
+_CHARSET = re.compile(r";\s*charset\s*=\s*\"?([\w.:-]{1,40})", re.IGNORECASE | re.ASCII)
+#: Longest part of a Content-Type in which a charset is looked for.
+_MAX_CONTENT_TYPE_CHARS = 1000
 
 
 class HttpRequest(NamedTuple):
@@ -142,20 +161,22 @@ class HttpCall:
 
     def _read(self, response: http.client.HTTPResponse, request: HttpRequest) -> tuple[HttpAnswer, str | None]:
         location = response.getheader("Location") if response.status in _REDIRECTS else None
-        body = b"" if location else response.read(MAX_HTTP_ANSWER_BYTES + 1)
-        encoding = (response.getheader("Content-Encoding") or "").lower()
-        if len(body) <= MAX_HTTP_ANSWER_BYTES and encoding in ("gzip", "x-gzip", "deflate") and body:
-            body = _unpacked(body, encoding)
-        if len(body) > MAX_HTTP_ANSWER_BYTES:
-            raise HttpFailure(
-                f"the answer of {request.uri} has more than {MAX_HTTP_ANSWER_BYTES} bytes, which is more than an HTTP "
-                "task takes",
-                final=True,
-            )
         headers: dict[str, list[str]] = {}
+        room = MAX_HTTP_ANSWER_BYTES
         for name, value in response.getheaders():
             headers.setdefault(name, []).append(value)
-        text = body.decode(_charset(response), "replace")
+            room -= len(name) + len(value)
+        body = b"" if location or room < 0 else response.read(room + 1)
+        encoding = (response.getheader("Content-Encoding") or "").lower()
+        if len(body) <= room and encoding in ("gzip", "x-gzip", "deflate") and body:
+            body = _unpacked(body, encoding, room + 1)
+        if len(body) > room:
+            raise HttpFailure(
+                f"the answer of {request.uri} has more than {MAX_HTTP_ANSWER_BYTES} bytes with its headers, which is "
+                "more than an HTTP task takes",
+                final=True,
+            )
+        text = body.decode(_decoder(response.getheader("Content-Type") or ""), "replace")
         reason = http.client.responses.get(response.status, response.reason)
         return HttpAnswer(
             response.status, reason, headers, _parsed(body, text), request.method, request.uri, text
@@ -211,28 +232,25 @@ def _redirected(request: HttpRequest, status: int, location: str) -> HttpRequest
     uri = urljoin(request.uri, location)
     headers = dict(request.headers)
     if place_of(uri) != place_of(request.uri):
-        headers = {name: value for name, value in headers.items() if name.lower() not in _PRIVATE_HEADERS}
+        headers = {name: value for name, value in headers.items() if name.lower() in _PUBLIC_HEADERS}
     if status in (307, 308) or request.method in ("GET", "HEAD"):
         return request._replace(uri=uri, headers=headers)
     headers = {name: value for name, value in headers.items() if name.lower() != "content-type"}
     return request._replace(uri=uri, method="GET", body=None, headers=headers)
 
 
-def _unpacked(body: bytes, encoding: str) -> bytes:
-    """No more than is allowed, and one byte: what is packed may be a bomb."""
+def _unpacked(body: bytes, encoding: str, most: int) -> bytes:
+    """Return at most `most` bytes of what is packed: it may be a bomb."""
     if encoding == "deflate":
         wrapped = body[:1] and body[0] & 0x0F == 8
-        return zlib.decompressobj(15 if wrapped else -15).decompress(body, MAX_HTTP_ANSWER_BYTES + 1)
-    return zlib.decompressobj(31).decompress(body, MAX_HTTP_ANSWER_BYTES + 1)
+        return zlib.decompressobj(15 if wrapped else -15).decompress(body, most)
+    return zlib.decompressobj(31).decompress(body, most)
 
 
-def _charset(response: http.client.HTTPResponse) -> str:
-    charset = response.headers.get_content_charset() or "utf-8"
-    try:
-        b"".decode(charset)
-    except LookupError:
-        return "utf-8"
-    return charset
+def _decoder(content_type: str) -> str:
+    """Return the decoder of an answer; UTF-8 if its charset is missing or not one of `_DECODERS`."""
+    found = _CHARSET.search(content_type[:_MAX_CONTENT_TYPE_CHARS])
+    return _DECODERS.get(found[1].lower(), "utf-8") if found else "utf-8"
 
 
 def _parsed(body: bytes, text: str) -> Any:

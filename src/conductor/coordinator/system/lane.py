@@ -1,20 +1,28 @@
-"""A lane: tasks of one kind, so many at a time. A commit that makes one ready rings; in between nothing happens."""
+"""A lane: tasks of one kind, so many at a time. A commit that makes one ready rings; in between nothing happens.
+
+A lane is also where secrets stop. `Lane._do` passes everything that comes of a task which received secrets, its result
+and its traceback, through `settings/masking.py` before the result is reported and the traceback is logged.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import threading
+import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from conductor.coordinator.core import RETRY_STEP_MS, Core
 from conductor.coordinator.definitions.plan import SYSTEM_DOMAIN
 from conductor.coordinator.errors import ApiError
+from conductor.coordinator.limits import TASKS_PER_TAKE
+from conductor.coordinator.settings.masking import SecretMask
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import StoreError
 from conductor.coordinator.system.result import Result, failed
 from conductor.coordinator.tasks.report import Report
+from conductor.coordinator.tasks.task_queue import RECEIVED_SECRETS
 from conductor.wire import LEASE_ID
 
 logger = logging.getLogger(__name__)
@@ -23,16 +31,17 @@ logger = logging.getLogger(__name__)
 WORKER_ID = "coordinator"
 
 T = TypeVar("T")
-Work = Callable[[dict[str, Any]], Awaitable[None]]
+#: Does a task. None: the task was reported, or somebody else ends it.
+Work = Callable[[dict[str, Any]], Awaitable[Result | None]]
 
 
 class Lane:
     """Takes tasks while there are any and there is room for them, of each task type in its turn.
 
-    `work` does a task and reports it. A lane without room takes its tasks and reports them in one transaction each.
+    `work` does a task; the lane masks and reports its result.
     """
 
-    def __init__(self, core: Core, name: str, slots: int, work: Work) -> None:
+    def __init__(self, core: Core, name: str, slots: int, work: Work, max_bytes: int | None = None) -> None:
         self.core = core
         self.domain = SYSTEM_DOMAIN + name
         self._slots = slots
@@ -40,6 +49,9 @@ class Lane:
         self._ready: dict[str, None] = {}
         self._filling: asyncio.Task[None] | None = None
         self._in_hand: dict[asyncio.Task[None], str] = {}
+        #: Bytes of input of the tasks in hand, and from how many on no further task is taken.
+        self._bytes: dict[asyncio.Task[None], int] = {}
+        self._max_bytes = max_bytes
 
     def notice(self, task_type: str) -> None:
         """A task of this type is ready."""
@@ -55,12 +67,12 @@ class Lane:
         return in_hand
 
     def _fill_soon(self) -> None:
-        if self._filling is None and self._ready and len(self._in_hand) < self._slots:
+        if self._filling is None and self._ready and self._has_room():
             self._filling = asyncio.create_task(self._fill(), name=f"coordinator{self.domain}")
 
     async def _fill(self) -> None:
         try:
-            while self._ready and len(self._in_hand) < self._slots:
+            while self._ready and self._has_room():
                 task_type = next(iter(self._ready))
                 del self._ready[task_type]  # whatever becomes ready from here on is told again
                 if await self._take(task_type):
@@ -68,28 +80,40 @@ class Lane:
         finally:
             self._filling = None
 
+    def _has_room(self) -> bool:
+        fits = self._max_bytes is None or sum(self._bytes.values()) < self._max_bytes
+        return fits and len(self._in_hand) < self._slots
+
     async def _take(self, task_type: str) -> bool:
         """Take tasks of a type; whether there may be more."""
-        room = self._slots - len(self._in_hand)
+        room = min(TASKS_PER_TAKE, self._slots - len(self._in_hand))
         taken = await until_written(
             self.core, lambda tx: self.core.queue.poll(tx, task_type, self.domain, WORKER_ID, room)
         )
         for task in taken:
             running = asyncio.create_task(self._do(task), name=f"coordinator{self.domain}/{task['taskId']}")
             self._in_hand[running] = task["taskId"]
+            self._bytes[running] = len(bytes(task["inputData"])) if self._max_bytes is not None else 0
             running.add_done_callback(self._done)
         return len(taken) == room
 
     async def _do(self, task: dict[str, Any]) -> None:
+        mask = SecretMask(task.pop(RECEIVED_SECRETS, {}))
         try:
-            await self._work(task)
+            result = await self._work(task)
+            if result is not None:
+                await self._report(task, await _masked(result, mask))
         except Exception as error:  # a task must end, whatever went wrong with it
-            logger.exception("task %s of the coordinator's own workers failed", task["taskId"])
-            result = failed(f"the coordinator could not do this task: {type(error).__name__}: {error}")
-            await until_written(self.core, lambda tx: report_result(self.core, tx, task, result))
+            trace = mask.mask_failure("".join(traceback.format_exception(error)))
+            logger.error("System task failed unexpectedly: task_id=%s\n%s", task["taskId"], trace)
+            why = f"the coordinator could not do this task: {type(error).__name__}: {error}"
+            await self._report(task, failed(mask.mask_failure(why)))
+
+    async def _report(self, task: dict[str, Any], result: Result) -> None:
+        await until_written(self.core, lambda tx: report_result(self.core, tx, task, result))
 
     def _done(self, running: asyncio.Task[None]) -> None:
-        del self._in_hand[running]
+        del self._in_hand[running], self._bytes[running]
         self._fill_soon()
 
 
@@ -117,7 +141,17 @@ class QuickLane(Lane):
 
 
 async def _never(_: dict[str, Any]) -> None:
-    """Nothing is left to be done."""
+    """A quick lane calls no `work`."""
+
+
+async def _masked(result: Result, mask: SecretMask) -> Result:
+    """Return a result without the values of secrets. A large one takes a while, so a thread masks it."""
+
+    def masked() -> Result:
+        output = mask.mask_output(result.output, failed=result.reason is not None)
+        return result._replace(output=output, reason=result.reason and mask.mask_failure(result.reason))
+
+    return await beside(masked) if mask else result
 
 
 async def until_written(core: Core, change: Callable[[Tx], T]) -> T:

@@ -12,15 +12,132 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import re
 import resource
 import sys
 import time
 from typing import Any
 
+#: Java's methods of lists and maps, which the data of a script are in Conductor. A script that names none of them runs
+#: without: to prepare the data takes longer than to parse it.
+_JAVA_METHOD = re.compile(
+    r"\b(?:add|addAll|clear|contains|containsAll|containsKey|containsValue|entrySet|equals|forEach|get|getOrDefault"
+    r"|isEmpty|iterator|keySet|put|putAll|putIfAbsent|remove|set|size|subList|values)\b"
+)
+#: Gives data the methods of Java. Those of lists are in Array.prototype. Those of maps are in a prototype between the
+#: map and Object.prototype, which cannot have a `get`: each descriptor of a property would inherit it. Data of the same
+#: name hides a method, and nothing enumerates methods.
+_WITH_JAVA_METHODS = """
+(function () {
+  "use strict";
+  const own = Object.prototype.hasOwnProperty, isList = Array.isArray, define = Object.defineProperty;
+  const keys = Object.keys, listValues = Object.values;
+  const JavaMap = {}, Entry = {};
+  function has(map, key) { return own.call(map, key); }
+  function look(map, key) { return has(map, key) ? map[key] : null; }
+  function put(map, key, value) {
+    define(map, key, { value: value, enumerable: true, configurable: true, writable: true });
+  }
+  function equal(left, right) {
+    if (left === right) return true;
+    if (typeof left !== "object" || typeof right !== "object" || left === null || right === null) return false;
+    const names = keys(left);
+    return isList(left) === isList(right) && names.length === keys(right).length
+      && names.every(function (name) { return has(right, name) && equal(left[name], right[name]); });
+  }
+  function find(list, value) { return list.findIndex(function (one) { return equal(one, value); }); }
+  function checked(index, end, list) {
+    if (index >= 0 && index < end) return index;
+    throw new RangeError("Index " + index + " out of bounds for length " + list.length);
+  }
+  function add(target, methods) {
+    for (const name of keys(methods)) {
+      define(target, name, { value: methods[name], configurable: true, writable: true });
+    }
+  }
+  add(Array.prototype, {
+    get(index) { return this[checked(index, this.length, this)]; },
+    set(index, value) {
+      const before = this[checked(index, this.length, this)];
+      this[index] = value;
+      return before;
+    },
+    size() { return this.length; },
+    isEmpty() { return this.length === 0; },
+    contains(value) { return find(this, value) >= 0; },
+    containsAll(values) { return values.every((value) => find(this, value) >= 0); },
+    add(...given) {
+      if (given.length < 2) return this.push(given[0]) > 0;
+      this.splice(checked(given[0], this.length + 1, this), 0, given[1]);
+    },
+    addAll(values) {
+      for (const value of [...values]) this.push(value);
+      return values.length > 0;
+    },
+    remove(value) {
+      if (typeof value === "number") return this.splice(checked(value, this.length, this), 1)[0];
+      const index = find(this, value);
+      return index >= 0 && this.splice(index, 1).length > 0;
+    },
+    clear() { this.length = 0; },
+    subList(from, to) { return this.slice(checked(from, to + 1, this), checked(to, this.length + 1, this)); },
+    equals(other) { return equal(this, other); },
+    iterator() {
+      let at = 0;
+      return { hasNext: () => at < this.length, next: () => this[checked(at++, this.length, this)] };
+    },
+  });
+  add(JavaMap, {
+    get(key) { return look(this, key); },
+    getOrDefault(key, other) { return has(this, key) ? this[key] : other; },
+    put(key, value) {
+      const before = look(this, key);
+      put(this, key, value);
+      return before;
+    },
+    putIfAbsent(key, value) {
+      const before = look(this, key);
+      if (before === null) put(this, key, value);
+      return before;
+    },
+    putAll(other) { for (const key of keys(other)) put(this, key, other[key]); },
+    remove(key) {
+      const before = look(this, key);
+      delete this[key];
+      return before;
+    },
+    clear() { for (const key of keys(this)) delete this[key]; },
+    size() { return keys(this).length; },
+    isEmpty() { return keys(this).length === 0; },
+    containsKey(key) { return has(this, key); },
+    containsValue(value) { return find(listValues(this), value) >= 0; },
+    keySet() { return keys(this); },
+    values() { return listValues(this); },
+    entrySet() { return keys(this).map((key) => ({ __proto__: Entry, key: key, value: this[key] })); },
+    forEach(action) { for (const key of keys(this)) action(key, this[key]); },
+    equals(other) { return equal(this, other); },
+  });
+  add(Entry, { getKey() { return this.key; }, getValue() { return this.value; } });
+  // A copy of each map, because objects that change their prototype take several times the memory.
+  return function copy(data) {
+    if (typeof data !== "object" || data === null) return data;
+    if (isList(data)) {
+      for (let index = 0; index < data.length; index++) data[index] = copy(data[index]);
+      return data;
+    }
+    const map = { __proto__: JavaMap };
+    for (const key of keys(data)) {
+      if (key === "__proto__") put(map, key, copy(data[key]));
+      else map[key] = copy(data[key]);
+    }
+    return map;
+  };
+})()
+"""
 #: Runs a script and gives its value as JSON, as Conductor shows the values of a script. What it needs of the language
 #: is taken before any script could change it.
 _RUNNER = """
-(function () {
+(function (prepare) {
   "use strict";
   const evaluate = eval, parse = JSON.parse, stringify = JSON.stringify, isList = Array.isArray, text = String;
   const keys = Object.keys, toNumber = Number, finite = Number.isFinite, ofText = String.prototype.match;
@@ -59,11 +176,13 @@ _RUNNER = """
     for (const key of keys(value)) put(key, shown(value[key], here));
     return object;
   }
+  // Answers are made by `stringify` alone: the engine keeps a long concatenation as a rope, which Python cannot read.
+  // They have no prototype, so that no `toJSON` of the script replaces them.
   function problem(error, place) {
-    return '{"error":' + stringify("`" + text(error) + "`" + (place ? " at line " + place[1] : "")) + "}";
+    return stringify({ __proto__: null, error: "`" + text(error) + "`" + (place ? " at line " + place[1] : "") });
   }
   return function (script, data) {
-    globalThis.$ = parse(data);
+    globalThis.$ = prepare ? prepare(parse(data)) : parse(data);
     let value;
     try {
       value = evaluate(script);
@@ -71,30 +190,31 @@ _RUNNER = """
       return problem(error, error instanceof AnyError ? apply(ofText, text(error.stack), [lines]) : null);
     }
     try {
-      return '{"value":' + stringify(shown(value, null)) + "}";
+      return stringify({ __proto__: null, value: shown(value, null) });
     } catch (error) {
       return problem(error, null);
     }
   };
-})()
+})
 """
+
+_OUT_OF_MEMORY = "the script needs more memory than it may have"
 
 
 def main(arguments: list[str]) -> None:
     """Answer requests until there are no more."""
-    memory_bytes, script_memory_bytes, cpu_s, answer_bytes = (int(number) for number in arguments[:4])
-    engines = {name: _load(name, path) for name, path in (entry.split("=", 1) for entry in arguments[4:])}
+    memory_bytes, script_memory_bytes, answer_bytes = (int(number) for number in arguments[:3])
+    engines = {name: _load(name, path) for name, path in (entry.split("=", 1) for entry in arguments[3:])}
     os.environ.clear()  # `env` of jq would show it
     _confine(memory_bytes)
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
+    answers.write(b"ready\n")  # the time of a script starts here, however long this process took to start
+    answers.flush()
     while line := requests.readline():
-        request = json.loads(line)
-        # The whole process counts, so that what earlier scripts have used is added.
-        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + cpu_s + 2, resource.RLIM_INFINITY))
-        answer = _answer(engines, request, script_memory_bytes, cpu_s)
+        answer = _answer(engines, line, script_memory_bytes)
         if len(answer) > answer_bytes:
-            answer = json.dumps({"error": f"the value of the script has more than {answer_bytes} bytes"})
-        answers.write(answer.encode() + b"\n")
+            answer = _error(f"the value of the script has more than {answer_bytes} bytes")
+        answers.write(answer + b"\n")
         answers.flush()
 
 
@@ -125,41 +245,50 @@ def _confine(memory_bytes: int) -> None:
             continue
 
 
-def _answer(engines: dict[str, Any], request: dict[str, str], memory_bytes: int, cpu_s: int) -> str:
+def _answer(engines: dict[str, Any], line: bytes, memory_bytes: int) -> bytes:
     try:
+        request = json.loads(line)
+        cpu_s = request["cpu_s"]
+        # The limit counts the whole process, so the time that earlier scripts used is added.
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + cpu_s) + 2, resource.RLIM_INFINITY))
         if request["language"] == "jq":
             return _jq(engines["jq"], request["script"], request["data"])
         return _javascript(engines["_quickjs"], request["script"], request["data"], memory_bytes, cpu_s)
     except MemoryError:
-        return json.dumps({"error": "the script needs more memory than it may have"})
+        return _error(_OUT_OF_MEMORY)
+    except Exception as error:  # a defect of this program or of an engine, which the next attempt would meet again
+        return _error(f"the script process could not evaluate the script: {type(error).__name__}: {error}")
 
 
-def _javascript(quickjs: Any, script: str, data: str, memory_bytes: int, cpu_s: int) -> str:
+def _error(reason: str) -> bytes:
+    return json.dumps({"error": reason}).encode()
+
+
+def _javascript(quickjs: Any, script: str, data: str, memory_bytes: int, cpu_s: float) -> bytes:
     context = quickjs.Context()
-    runner = context.eval(_RUNNER)
+    methods = _WITH_JAVA_METHODS.strip() if _JAVA_METHOD.search(script) else "null"
+    runner = context.eval(f"{_RUNNER.strip()}({methods})")
     context.set_memory_limit(memory_bytes)
     context.set_time_limit(cpu_s)
     try:
         answer: str = runner(script, data)
     except quickjs.StackOverflow:
-        return json.dumps({"error": "`RangeError: Maximum call stack size exceeded`"})
+        return _error("`RangeError: Maximum call stack size exceeded`")
     except quickjs.JSException as error:
         said = str(error).partition("\n")[0].strip()
         if "interrupted" in said:
-            return json.dumps({"overrun": True})
-        if "out of memory" in said or said in ("", "null"):
-            return json.dumps({"error": "the script needs more memory than it may have"})
-        return json.dumps({"error": f"`{said}`"})
-    return answer
+            return json.dumps({"overrun": True}).encode()
+        return _error(_OUT_OF_MEMORY if "out of memory" in said or said in ("", "null") else f"`{said}`")
+    return answer.encode()
 
 
-def _jq(jq: Any, script: str, data: str) -> str:
+def _jq(jq: Any, script: str, data: str) -> bytes:
     try:
         values = jq.compile(script).input_text(data).text()
     except ValueError as error:
-        return json.dumps({"error": str(error).strip()})
-    # One value a line; a line feed inside of a string is written as \\n.
-    return f'{{"value":[{",".join(values.split(chr(10)) if values else ())}]}}'
+        return _error(str(error).strip())
+    # jq writes one value per line; a line feed inside a string is written as \\n.
+    return f'{{"value":[{",".join(values.split(chr(10)) if values else ())}]}}'.encode()
 
 
 if __name__ == "__main__":

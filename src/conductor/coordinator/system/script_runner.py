@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -20,12 +21,21 @@ from typing import Any, NamedTuple
 import msgspec
 
 from conductor.coordinator.language.engines import Language, engine_files, missing_engine
-from conductor.coordinator.limits import MAX_VALUE_BYTES, SCRIPT_BYTES, SCRIPT_PROCESS_BYTES, SCRIPT_S
+from conductor.coordinator.limits import (
+    MAX_VALUE_BYTES,
+    QUICK_SCRIPT_CPU_S,
+    QUICK_SCRIPT_S,
+    SCRIPT_BYTES,
+    SCRIPT_PROCESS_BYTES,
+    SCRIPT_S,
+)
 
 logger = logging.getLogger(__name__)
 
 #: The process ends a script at its limit by itself; only where it cannot is it killed, this much later.
 GRACE_S = 1.0
+#: A process that is not ready by then is replaced.
+START_S = 10.0
 OVERRUN = f"Script not evaluated within {SCRIPT_S} seconds, interrupted."
 #: Where the libraries of the interpreter are found is all that the process has to know of its surroundings.
 _KEPT_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
@@ -48,6 +58,17 @@ class ScriptError(Exception):
         self.overran = overran
 
 
+class ScriptTimeout(ScriptError):
+    """A script that took longer than its limit."""
+
+    def __init__(self) -> None:
+        super().__init__(OVERRUN, overran=True)
+
+
+class MoreTimeNeeded(Exception):
+    """A script that did not end in its first run."""
+
+
 class ScriptRunner:
     """Runs scripts, several at a time if several threads ask. Safe to use from any thread."""
 
@@ -57,14 +78,24 @@ class ScriptRunner:
         self._lock = threading.Lock()
         self._closed = False
 
+    def run_quickly(self, script: Script) -> Any:
+        """Return the value of a script that is short. Raises MoreTimeNeeded, or ScriptError."""
+        try:
+            return self._run(script, QUICK_SCRIPT_CPU_S, QUICK_SCRIPT_S)
+        except ScriptTimeout:
+            raise MoreTimeNeeded from None
+
     def run(self, script: Script) -> Any:
-        """The value of a script. Raises ScriptError. Takes no longer than the limit and a moment."""
+        """Return the value of a script. Raises ScriptError, at the latest soon after `SCRIPT_S`."""
+        return self._run(script, SCRIPT_S, SCRIPT_S + GRACE_S)
+
+    def _run(self, script: Script, cpu_s: float, limit_s: float) -> Any:
         missing = missing_engine(script.language)
         if missing is not None:
             raise ScriptError(f"a script in {script.language} {missing}")
         process = self._take()
         try:
-            answer = process.ask(script)
+            answer = process.ask(script, cpu_s, limit_s)
         except BaseException:
             self._forget(process)
             raise
@@ -120,7 +151,7 @@ class _Process:
 
     def __init__(self) -> None:
         engines = [f"{name}={path}" for name, path in engine_files().items()]
-        limits = (SCRIPT_PROCESS_BYTES, SCRIPT_BYTES, SCRIPT_S, MAX_VALUE_BYTES)
+        limits = (SCRIPT_PROCESS_BYTES, SCRIPT_BYTES, MAX_VALUE_BYTES)
         self._process = subprocess.Popen(
             # Isolated, and without the packages of this environment: it loads the engines and nothing else.
             [sys.executable, "-I", "-S", str(_PROGRAM), *map(str, limits), *engines],
@@ -136,6 +167,7 @@ class _Process:
         self._in, self._out = (pipe.fileno() for pipe in self._pipes)
         os.set_blocking(self._in, False)
         os.set_blocking(self._out, False)
+        self._ready = False
 
     @property
     def pid(self) -> int:
@@ -145,18 +177,25 @@ class _Process:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def ask(self, script: Script) -> bytes:
-        """What the process says about a script. Raises ScriptError if it does not say it in time, or dies."""
-        request = {"language": script.language, "script": script.text, "data": script.data.decode()}
-        left, answer = memoryview(msgspec.json.encode(request) + b"\n"), bytearray()
-        ends = time.monotonic() + SCRIPT_S + GRACE_S
+    def ask(self, script: Script, cpu_s: float, limit_s: float) -> bytes:
+        """Return the process's answer about a script. Raises ScriptError if there is none in time, or it dies."""
+        if not self._ready:
+            self._exchange(b"", START_S)
+            self._ready = True
+        request = {"language": script.language, "script": script.text, "data": script.data.decode(), "cpu_s": cpu_s}
+        return self._exchange(msgspec.json.encode(request) + b"\n", limit_s)
+
+    def _exchange(self, request: bytes, limit_s: float) -> bytes:
+        left, answer = memoryview(request), bytearray()
+        ends = time.monotonic() + limit_s
         poll = select.poll()
         poll.register(self._out, select.POLLIN)
-        poll.register(self._in, select.POLLOUT)
+        if left:
+            poll.register(self._in, select.POLLOUT)
         while not answer.endswith(b"\n"):
             left_s = ends - time.monotonic()
             if left_s <= 0:
-                raise ScriptError(OVERRUN, overran=True)
+                raise ScriptTimeout
             for fd, _ in poll.poll(left_s * 1000):
                 if fd == self._in:
                     left = self._write(left)
@@ -189,11 +228,11 @@ class _Process:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE_S)
         code = self._process.returncode
-        if code == -24:  # SIGXCPU: the limit of its processor time
-            return ScriptError(OVERRUN, overran=True)
-        logger.warning("a process of scripts has ended with %s in the middle of one; the next gets another", code)
-        reason = f"the process of the script has ended ({code}): it took too much memory, or was killed"
-        return ScriptError(reason, overran=True)
+        if code == -signal.SIGXCPU:
+            return ScriptTimeout()
+        how = f"exit status {code}" if code is None or code >= 0 else signal.Signals(-code).name
+        logger.warning("Script process ended during a script: %s; a new one is started for the next script", how)
+        return ScriptError(f"the script process ended during the script: {how}", overran=True)
 
     def kill(self) -> None:
         self._process.kill()
@@ -216,5 +255,6 @@ def _value(answer: bytes) -> Any:
     if isinstance(said, dict) and "value" in said:
         return said["value"]
     if isinstance(said, dict) and said.get("overrun") is True:
-        raise ScriptError(OVERRUN, overran=True)
-    raise ScriptError(str(said.get("error")) if isinstance(said, dict) else "the script has no value")
+        raise ScriptTimeout
+    reason = said.get("error") if isinstance(said, dict) else None
+    raise ScriptError(str(reason or "the value of the script cannot be written as JSON"))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from conductor.coordinator.core import Core
-from conductor.coordinator.store.lookup import find_workflow
+from conductor.coordinator.store.lookup import find_workflow, workflow_data
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.system.result import Result, failed
 from conductor.coordinator.workflows.effects import Start, check_start
@@ -24,17 +24,19 @@ def run_start_task(core: Core, tx: Tx, task: dict[str, Any]) -> Result:
     given = _decode(bytes(task["inputData"]))
     if task["taskType"] == "EVENT":
         return _publish(core, tx, task, given)
-    return _start(core, tx, given)
+    return _start(core, tx, task, given)
 
 
 def _publish(core: Core, tx: Tx, task: dict[str, Any], given: dict[str, Any]) -> Result:
     sink = given.get("sink")
+    workflow = find_workflow(tx, task["workflowInstanceId"])
+    domains = workflow_data(tx, workflow.pk).task_to_domain
     payload = {
         **given,
         "workflowType": task["workflowType"],
         "correlationId": task.get("correlationId"),
-        "taskToDomain": None,
-        "workflowVersion": find_workflow(tx, task["workflowInstanceId"]).version,
+        "taskToDomain": _decode(domains) if domains else {},
+        "workflowVersion": workflow.version,
         "workflowInstanceId": task["workflowInstanceId"],
     }
     if not isinstance(sink, str) or sink.partition(":")[0] != EVENT_SINK:
@@ -51,7 +53,7 @@ def _publish(core: Core, tx: Tx, task: dict[str, Any], given: dict[str, Any]) ->
     return Result("IN_PROGRESS" if given.get("asyncComplete") is True else "COMPLETED", payload)
 
 
-def _start(core: Core, tx: Tx, given: dict[str, Any]) -> Result:
+def _start(core: Core, tx: Tx, task: dict[str, Any], given: dict[str, Any]) -> Result:
     asked = given.get("startWorkflow")
     if asked is None:
         return failed("Missing 'startWorkflow' in input data.")
@@ -64,5 +66,5 @@ def _start(core: Core, tx: Tx, given: dict[str, Any]) -> Result:
     if not 0 <= (start.priority or 0) <= MAX_PRIORITY:
         return failed(f"startWorkflow validation failed. priority: {start.priority} is not from 0 to {MAX_PRIORITY}")
     check_start(start)
-    started = core.executions.start(tx, start)
+    started = core.executions.start(tx, start, find_workflow(tx, task["workflowInstanceId"]))
     return Result("COMPLETED", {"workflowId": tx.ids.workflow(started)})

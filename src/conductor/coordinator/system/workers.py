@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,6 +14,7 @@ from conductor.coordinator.definitions.plan import SYSTEM_DOMAIN, SYSTEM_TASKS
 from conductor.coordinator.limits import (
     HTTP_CALLS,
     MAX_HTTP_CALL_S,
+    SCRIPT_BYTES_IN_HAND,
     SCRIPT_PROCESSES,
     SCRIPTS_IN_HAND,
     STARTS_PER_TRANSACTION,
@@ -23,14 +25,16 @@ from conductor.coordinator.store.writer import StoreError
 from conductor.coordinator.system import http_task
 from conductor.coordinator.system.addresses import Addresses
 from conductor.coordinator.system.http_call import HttpCall, HttpFailure, HttpRequest
-from conductor.coordinator.system.lane import Lane, QuickLane, beside, report_of, report_result, until_written
-from conductor.coordinator.system.script_runner import Script, ScriptError, ScriptRunner
-from conductor.coordinator.system.script_task import run_script_task, script_reason
+from conductor.coordinator.system.lane import Lane, QuickLane, beside, report_of, until_written
+from conductor.coordinator.system.result import Result
+from conductor.coordinator.system.script_runner import MoreTimeNeeded, Script, ScriptError, ScriptRunner
+from conductor.coordinator.system.script_task import Run, run_script_task, script_reason
 from conductor.coordinator.system.start_task import run_start_task
 from conductor.coordinator.workflows.decision import ScriptFailed
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -44,10 +48,10 @@ class SystemWorkers:
         self._calls: set[HttpCall] = set()
         #: Where scripts run.
         self.scripts = ScriptRunner()
-        self._turns = asyncio.Semaphore(SCRIPT_PROCESSES)
+        self._first_runs, self._longer_runs = asyncio.Semaphore(SCRIPT_PROCESSES), asyncio.Semaphore(SCRIPT_PROCESSES)
         lanes = (
             Lane(core, "http", HTTP_CALLS, self._call),
-            Lane(core, "script", SCRIPTS_IN_HAND, self._run_script),
+            Lane(core, "script", SCRIPTS_IN_HAND, self._run_script, max_bytes=SCRIPT_BYTES_IN_HAND),
             QuickLane(core, "start", STARTS_PER_TRANSACTION, lambda tx, task: run_start_task(core, tx, task)),
         )
         self._lanes = {lane.domain: lane for lane in lanes}
@@ -77,17 +81,16 @@ class SystemWorkers:
 
     # -- HTTP -----------------------------------------------------------------------------------------------------
 
-    async def _call(self, task: dict[str, Any]) -> None:
+    async def _call(self, task: dict[str, Any]) -> Result:
         given = bytes(task["inputData"])
         try:
             request, async_complete = await beside(lambda: _read_request(given))
             answer = await self._answer_of(request)
-            result = http_task.answered(answer, async_complete=async_complete)
+            return http_task.answered(answer, async_complete=async_complete)
         except http_task.WrongRequest as error:
-            result = http_task.refused(error)
+            return http_task.refused(error)
         except HttpFailure as error:
-            result = http_task.unanswered(error)
-        await until_written(self._core, lambda tx: report_result(self._core, tx, task, result))
+            return http_task.unanswered(error)
 
     async def _answer_of(self, request: HttpRequest) -> Any:
         call = HttpCall(request, self._addresses)
@@ -103,14 +106,21 @@ class SystemWorkers:
 
     # -- scripts --------------------------------------------------------------------------------------------------
 
-    async def _run_script(self, task: dict[str, Any]) -> None:
+    async def _run_script(self, task: dict[str, Any]) -> Result | None:
         kind, given = task["taskType"], bytes(task["inputData"])
         if kind not in SYSTEM_TASKS:
             await self._answer(task, kind)
-            return
-        async with self._turns:
-            result = await beside(lambda: run_script_task(kind, given, self.scripts.run))
-        await until_written(self._core, lambda tx: report_result(self._core, tx, task, result))
+            return None
+        return await self._in_turn(lambda run: run_script_task(kind, given, run))
+
+    async def _in_turn(self, work: Callable[[Run], T]) -> T:
+        """Run a script shortly, and again for longer if it needs more time: long scripts wait for each other only."""
+        try:
+            async with self._first_runs:
+                return await beside(lambda: work(self.scripts.run_quickly))
+        except MoreTimeNeeded:
+            async with self._longer_runs:
+                return await beside(lambda: work(self.scripts.run))
 
     async def _answer(self, task: dict[str, Any], kind: str) -> None:
         """The script of a SWITCH or a loop: its value is not the task's result, but what the workflow goes on with."""
@@ -120,8 +130,7 @@ class SystemWorkers:
             return
         script, data = asked
         try:
-            async with self._turns:
-                value = await beside(lambda: self.scripts.run(Script("javascript", script, _encode(data))))
+            value = await self._in_turn(lambda run: run(Script("javascript", script, _encode(data))))
         except ScriptError as error:
             why = script_reason(error)
             why = f"Unable to evaluate condition {script}, exception {why}" if kind == "DO_WHILE" else why

@@ -11,7 +11,7 @@ from msgspec import Meta
 from conductor.coordinator.errors import ApiError, invalid
 from conductor.coordinator.store.rows import TaskRow
 from conductor.coordinator.store.transaction import Tx
-from conductor.wire import MAX_REASON_CHARS, Verdict
+from conductor.wire import MAX_REASON_CHARS, NEXT_TASK, Verdict
 
 ReportedStatus = Literal["IN_PROGRESS", "FAILED", "FAILED_WITH_TERMINAL_ERROR", "COMPLETED", "CANCELED"]
 
@@ -41,6 +41,8 @@ class Report(msgspec.Struct, rename="camel", kw_only=True, gc=False):
     report_id: str | None = None
     #: Its worker stopped the task because its time was over: a timeout, not a failure of the task.
     timed_out: bool | None = None
+    #: The task is returned and its function was never called: this delivery does not count.
+    never_started: bool | None = None
 
     def check(self) -> None:
         """Refuse a report that cannot be about any task."""
@@ -99,6 +101,10 @@ class Outcome(msgspec.Struct, frozen=True):
     expired: Any = None
     #: what was wrong with the report itself
     error: ApiError | None = None
+    #: whether the same report was judged before
+    is_repeated: bool = False
+    #: the task that the worker gets with this answer
+    next_task: dict[str, Any] | None = None
 
     def wire(self) -> dict[str, Any]:
         """One element of the answer to a batch of reports."""
@@ -107,7 +113,18 @@ class Outcome(msgspec.Struct, frozen=True):
             answer["message"] = self.message
         if self.lease_expires_ms is not None:
             answer["leaseExpiresAt"] = self.lease_expires_ms
+        if self.next_task is not None:
+            answer[NEXT_TASK] = self.next_task
         return answer
+
+    def as_answer_to(self, report: Report) -> Outcome:
+        """Return the outcome that the author of `report` is told.
+
+        Conductor answers a late update with 200 and no effect, and other SDKs repeat an update that is refused for up
+        to a minute. So a cancelled update without a lease id gets 200; its verdict says that it had no effect.
+        """
+        is_late_update = report.lease_id is None and self.verdict is Verdict.CANCELLED
+        return msgspec.structs.replace(self, status=200) if is_late_update else self
 
     def raise_for_verdict(self) -> None:
         """Turn what is not a success into the error answer that says so."""

@@ -7,12 +7,13 @@ Everything here runs inside a transaction and knows no HTTP. A report is judged 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from conductor.coordinator.definitions.plan import OPERATORS_WITH_SCRIPTS
+from conductor.coordinator.definitions.plan import OPERATORS_WITH_SCRIPTS, SYSTEM_DOMAIN
 from conductor.coordinator.definitions.snapshots import DefinedTask, Snapshots
 from conductor.coordinator.definitions.task_defs import TaskDef
 from conductor.coordinator.errors import not_found
@@ -36,12 +37,18 @@ OTHER_REPORT = "this lease was already reported with another report"
 #: Workers that held a task before are remembered, the last few of them.
 MAX_FORMER_WORKERS = 10
 
-#: What these are given is what they tell, so they are given no secrets.
+#: The secrets that a task received, by name: with tasks of the coordinator's own workers, which mask them in results.
+RECEIVED_SECRETS = "receivedSecrets"
+#: These task types publish their input, so secrets are not inserted.
 _KEPT_AS_GIVEN = ("EVENT", "START_WORKFLOW")
 
 _encode = msgspec.json.encode
 _decode_reports = msgspec.json.Decoder(dict[str, tuple[str, str]]).decode
 _decode_workers = msgspec.json.Decoder(list[str]).decode
+
+
+#: Leases ready tasks: (transaction, task type, domain, worker id, the tasks whose reports ask for one each).
+PollForReports = Callable[[Tx, str, str, str | None, list[int]], list[dict[str, Any]]]
 
 
 class Expired(NamedTuple):
@@ -63,8 +70,19 @@ class TaskQueue:
 
     # -- poll → leases --------------------------------------------------------------------------------------------
 
-    def poll(self, tx: Tx, task_type: str, domain: str, worker_id: str | None, count: int) -> list[dict[str, Any]]:
-        """Lease up to `count` ready tasks of a queue, the highest priority first, then the longest ready."""
+    def poll(
+        self,
+        tx: Tx,
+        task_type: str,
+        domain: str,
+        worker_id: str | None,
+        count: int,
+        granted_for: Sequence[int | None] = (),
+    ) -> list[dict[str, Any]]:
+        """Lease up to `count` ready tasks of a queue, the highest priority first, then the longest ready.
+
+        `granted_for` has the tasks whose reports ask for them.
+        """
         known = tx.fact("task type", task_type)
         queue = tx.fact("queue", known[0], domain) if known is not None else None
         if known is None or queue is None:
@@ -81,7 +99,11 @@ class TaskQueue:
             for _ in found:
                 tx.run("add rate start", type_pk, tx.now_ms)
         tx.live.load(tx, [workflow for _, workflow in found])
-        return [self._grant(tx, workflow, pk, worker_id, domain) for pk, workflow in found]
+        reported = granted_for or [None] * len(found)
+        return [
+            self._grant(tx, workflow, pk, worker_id, domain, reported[place])
+            for place, (pk, workflow) in enumerate(found)
+        ]
 
     def allowance(self, tx: Tx, task_type: int, concurrent: int, rate: int, window_ms: int) -> int:
         """How many tasks of this type may start now: its concurrency and rate limits, exactly."""
@@ -98,13 +120,15 @@ class TaskQueue:
             allowed = min(allowed, free)
         return allowed
 
-    def _grant(self, tx: Tx, workflow: int, pk: int, worker_id: str | None, domain: str) -> dict[str, Any]:
+    def _grant(
+        self, tx: Tx, workflow: int, pk: int, worker_id: str | None, domain: str, granted_for: int | None
+    ) -> dict[str, Any]:
         live = tx.live.workflow(tx, workflow)
         known = live.task(tx, pk) if live is not None else None
         if live is None or known is None:
             raise LookupError(f"task {pk} of workflow {workflow} is in a queue, and not in the database")
-        row, data, of, now_ms = known.row, known.data, live.row, tx.now_ms
-        lease_until_ms, lease_no = now_ms + row.response_timeout_ms, row.lease_no + 1
+        row, now_ms = known.row, tx.now_ms
+        lease_until_ms, lease_no = now_ms + row.response_timeout_ms, tx.ids.next_lease_no(row.lease_no)
         changes = {
             "status": "IN_PROGRESS",
             "ready_since_ms": None,
@@ -119,25 +143,42 @@ class TaskQueue:
         if row.due_at_ms is not None or row.callback_after_s or row.lease_no:
             former_workers = _with_former(row, worker_id)
             changes |= {"due_at_ms": None, "callback_after_s": 0, "former_workers": former_workers}
+        if granted_for != row.granted_for:
+            changes["granted_for"] = granted_for
         live.move(tx, known, changes)
         held = with_wake(tx, known.row)
         if held is not known.row:  # something else is due before
             live.change(tx, known, held)
-        snapshot = self._snapshots.get(tx, of.snapshot)
-        task = task_json(tx.ids, held, data, TaskOwner(of.name, snapshot, of.correlation_id, of.priority), domain)
-        if row.operator not in _KEPT_AS_GIVEN:
-            self._add_secrets(task, data, snapshot.defined(row.ref))
-        known.lease_id = task[LEASE_ID] = tx.ids.lease(pk, lease_no)
-        task[LEASE_EXPIRES_AT] = lease_until_ms
-        if of.traceparent is not None:
-            task[TRACEPARENT] = of.traceparent
-        return task
+        return self._deliver(tx, live, known, domain)
 
-    def _add_secrets(self, task: dict[str, Any], data: TaskData, defined: DefinedTask) -> None:
-        """What a worker is given and nobody is shown: it is in this answer and nowhere else."""
+    def _deliver(self, tx: Tx, live: LiveWorkflow, task: LiveTask, domain: str) -> dict[str, Any]:
+        """Return a leased task as its worker gets it."""
+        row, data, of = task.row, task.data, live.row
+        snapshot = self._snapshots.get(tx, of.snapshot)
+        answer = task_json(tx.ids, row, data, TaskOwner(of.name, snapshot, of.correlation_id, of.priority), domain)
+        if row.operator not in _KEPT_AS_GIVEN:
+            self._add_secrets(answer, data, snapshot.defined(row.ref), domain)
+        task.lease_id = answer[LEASE_ID] = tx.ids.lease(row.pk, row.lease_no)
+        answer[LEASE_EXPIRES_AT] = row.lease_until_ms
+        if of.traceparent is not None:
+            answer[TRACEPARENT] = of.traceparent
+        return answer
+
+    def _add_secrets(self, task: dict[str, Any], data: TaskData, defined: DefinedTask, domain: str) -> None:
+        """Insert the secrets that the definition names. Their values are in this answer and are not stored."""
         if defined.secret_places is not None:
-            given = filled(msgspec.json.decode(data.input), defined.secret_places, self._secrets.value)
+            received: dict[str, str] = {}
+
+            def secret(name: str) -> str | None:
+                value = self._secrets.value(name)
+                if value is not None:
+                    received[name] = value
+                return value
+
+            given = filled(msgspec.json.decode(data.input), defined.secret_places, secret)
             task["inputData"] = msgspec.Raw(msgspec.json.encode(given))
+            if domain.startswith(SYSTEM_DOMAIN):  # no client can poll these queues
+                task[RECEIVED_SECRETS] = received
         if names := defined.task_def.runtime_metadata:
             known = {name: self._secrets.value(name) for name in names}
             task["runtimeMetadata"] = {name: value for name, value in known.items() if value is not None}
@@ -241,7 +282,7 @@ class TaskQueue:
             self._free_slot(tx, row)
         timed_out = self._timed_out(tx, live, row, report, task.data.definition) if report.timed_out else None
         if report.status == "IN_PROGRESS":
-            live.change(tx, task, self._handed_back(tx, row, report), replace(task.data, **said))
+            live.change(tx, task, self._returned(tx, row, report), replace(task.data, **said))
             return Outcome(task_id, verdict)
         status = report.status or "" if timed_out is None else "TIMED_OUT"
         if timed_out is not None:
@@ -282,9 +323,12 @@ class TaskQueue:
         reason = _timeout_reason(tx, row, task_def.name)
         return Expired(row.workflow, row.pk, reason, task_def.timeout_policy == "TIME_OUT_WF")
 
-    def _handed_back(self, tx: Tx, row: TaskRow, report: Report) -> TaskRow:
+    def _returned(self, tx: Tx, row: TaskRow, report: Report) -> TaskRow:
+        """Return the row of a task that its worker returns unfinished."""
         if row.queue is None:
             return replace(row, updated_ms=tx.now_ms, worker_id=report.worker_id)
+        if report.never_started:
+            row = _undelivered(row)
         return self._queued(tx, row, report.worker_id, max(0, report.callback_after_seconds or 0))
 
     def _queued(self, tx: Tx, row: TaskRow, worker_id: str | None, delay_s: int) -> TaskRow:
@@ -320,7 +364,50 @@ class TaskQueue:
             row = None if found is None else TaskRow(*found)
             if row is not None and row.lease_until_ms is not None:
                 self._free_slot(tx, row)
-                _save(tx, self._queued(tx, row, row.worker_id, 0))
+                _save(tx, self._queued(tx, _undelivered(row), row.worker_id, 0))
+
+    # -- report and poll in one request ---------------------------------------------------------------------------
+
+    def grant_next(
+        self, tx: Tx, reports: Sequence[Report], outcomes: list[Outcome], wanted: int, poll: PollForReports
+    ) -> list[Outcome]:
+        """Grant the authors of the first `wanted` reports one task each, of the queue that their task came from.
+
+        A repeated report gets the same task again while its lease is open: the first answer was lost. If it does not
+        want a task any more, that task goes back into its queue.
+        """
+        authors: dict[tuple[int, str | None], list[int]] = {}
+        granted: dict[int, dict[str, Any] | None] = {}
+        for place, (report, outcome) in enumerate(zip(reports, outcomes, strict=True)):
+            if outcome.is_repeated:
+                granted[place] = self._granted_before(tx, report, wanted=place < wanted)
+            elif place < wanted and outcome.ended_queue is not None and report.lease_id is not None:
+                authors.setdefault((outcome.ended_queue, report.worker_id), []).append(place)
+        for (queue, worker_id), places in authors.items():
+            task_type, domain = tx.fact("queue of", queue) or ("", "")
+            reported = [tx.ids.task_pk(reports[place].task_id) or 0 for place in places]
+            granted |= zip(places, poll(tx, task_type, domain, worker_id, reported), strict=False)
+        return [
+            replace(outcome, next_task=granted[place]) if place in granted else outcome
+            for place, outcome in enumerate(outcomes)
+        ]
+
+    def _granted_before(self, tx: Tx, report: Report, *, wanted: bool) -> dict[str, Any] | None:
+        """Return the task that was granted with the lost answer to a report, or put it back into its queue."""
+        _, reported = _find(tx, report)
+        found = tx.row("granted for report", reported.row.type, reported.row.pk)
+        live = tx.live.workflow(tx, found[1]) if found is not None else None
+        task = live.task(tx, found[0]) if live is not None and found is not None else None
+        if live is None or task is None or not _holds(tx, task.row, task.row.lease_no):
+            return None
+        if not wanted:
+            self.take_back(tx, [tx.ids.task(task.row.pk)])
+            return None
+        if task.row.poll_count == 1:  # no function was called: its time begins now
+            live.change(tx, task, replace(task.row, started_ms=tx.now_ms))
+        self._extend(tx, task.row)
+        _, domain = tx.fact("queue of", task.row.queue) or ("", "")
+        return self._deliver(tx, live, task, domain)
 
     def requeue_some(self, tx: Tx, task_type: str, after: int = 0) -> list[int]:
         """Open tasks of a type become pollable now: the next ones after a key. Their keys; none: that was all."""
@@ -396,7 +483,7 @@ class TaskQueue:
 
 def with_wake(tx: Tx, row: TaskRow) -> TaskRow:
     """The row with the nearest moment at which a rule must look at it, and a timer that knows that moment."""
-    wake_at_ms = next_wake(row)
+    wake_at_ms = _next_wake(row)
     if wake_at_ms is not None:
         tx.notes.add_wake(wake_at_ms)
     return row if wake_at_ms == row.wake_at_ms else replace(row, wake_at_ms=wake_at_ms)
@@ -427,7 +514,7 @@ class _Rule(NamedTuple):
     always_retried: bool = False
 
 
-def next_wake(row: TaskRow) -> int | None:
+def _next_wake(row: TaskRow) -> int | None:
     """The nearest moment at which a rule must look at this task, or None."""
     if not (row.timeout_ms or row.poll_timeout_ms or row.total_timeout_ms) and row.due_at_ms is None:
         return row.lease_until_ms  # as most are
@@ -514,6 +601,12 @@ def _with_former(row: TaskRow, successor: str | None) -> str | None:
     return _encode([*known, row.worker_id]).decode()
 
 
+def _undelivered(row: TaskRow) -> TaskRow:
+    """Return the row as if its last delivery had not happened: no function was called for it."""
+    poll_count = max(0, row.poll_count - 1)
+    return replace(row, poll_count=poll_count, started_ms=row.started_ms if poll_count else 0)
+
+
 def _reports_of(data: TaskData) -> dict[str, tuple[str, str]]:
     return _decode_reports(data.reports) if data.reports else {}
 
@@ -534,5 +627,5 @@ def _repeated(task_id: str, report: Report, before: tuple[str, str]) -> Outcome:
     if report_id != report.key():
         return Outcome(task_id, Verdict.REJECTED, 409, OTHER_REPORT)
     if verdict == Verdict.COMMITTED:
-        return Outcome(task_id, Verdict.COMMITTED)
+        return Outcome(task_id, Verdict.COMMITTED, is_repeated=True)
     return Outcome(task_id, Verdict.CANCELLED, 409, LEASE_ENDED)

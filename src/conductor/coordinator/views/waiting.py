@@ -13,6 +13,7 @@ from conductor.coordinator.store.lookup import find_workflow, get_task, get_work
 from conductor.coordinator.store.rows import TaskRow, WorkflowRow
 from conductor.coordinator.store.transaction import Tx
 from conductor.waiting import UNPOLLED_MS, QueueFacts, TaskFacts, TurnFacts, Waiting, why_task, why_workflow
+from conductor.wire import PROCESS_DEATH
 
 #: The open tasks of a workflow that are looked at: beyond, they only say the same again.
 MAX_TASKS = 200
@@ -112,10 +113,12 @@ class Facts:
         return int(own if own is not None else defined.task_def.retry_count)
 
     def _reason(self, row: TaskRow) -> str | None:
-        """Why it ended; of an attempt that is still to come, why the one before did."""
-        of = row.pk if row.terminal else row.retried_task
-        data = None if of is None else self._tx.row("task data", of)
-        return None if data is None else data[2]
+        """Why it ended; of an attempt that is still to come, why it was given back, or why the one before ended."""
+        own = self._tx.row("task data", row.pk) if row.terminal or row.poll_count else None
+        if row.terminal or (own is not None and (own[2] or "").startswith(PROCESS_DEATH)):
+            return None if own is None else own[2]
+        before = None if row.retried_task is None else self._tx.row("task data", row.retried_task)
+        return None if before is None else before[2]
 
     def _status(self, workflow: int | None) -> str | None:
         found = None if workflow is None else self._tx.row("workflow", workflow)

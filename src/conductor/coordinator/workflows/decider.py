@@ -23,6 +23,7 @@ from conductor.coordinator.language.sizes import TooLarge, check_size, size_of
 from conductor.coordinator.limits import MAX_RESTLESS_TASKS, MAX_VALUE_BYTES
 from conductor.coordinator.workflows.decision import Decision, Draft, FailureWorkflow, ScriptAsked
 from conductor.coordinator.workflows.dynamic import FORKED_DEFINITIONS, FlowError, branch_node, dynamic_node
+from conductor.coordinator.workflows.old_rounds import remove_round
 from conductor.coordinator.workflows.operators import (
     chosen_case,
     failed,
@@ -225,26 +226,7 @@ class Decider:
             self.end("FAILED", str(error))
             return
         delay_ms = int(node.task.get("startDelay") or 0) * 1000 if delay_ms is None else delay_ms
-        task = TaskState(
-            task_id=task_id,
-            ref=before.ref if before else draft.ref_of(node) if node.loop else node.ref,
-            type=node.type,
-            name=node.name,
-            status="SCHEDULED",
-            seq=again.seq if again else draft.next_seq(),
-            iteration=draft.round_of(node.loop) if node.loop else 0,
-            input=given,
-            scheduled_ms=draft.now_ms,
-            first_scheduled_ms=previous.first_scheduled_ms if previous else draft.now_ms,
-            started_ms=draft.now_ms,
-            start_delay_ms=delay_ms,
-            own=own,
-        )
-        if again:
-            task = replace(task, retry_count=again.retry_count, retried_task_id=again.retried_task_id)
-        elif previous:
-            count, retried = previous.retry_count + 1, previous.task_id
-            task = replace(task, retry_count=count, retried_task_id=retried, reason=previous.reason)
+        task = replace(self.attempt(node, task_id, previous, again), input=given, start_delay_ms=delay_ms, own=own)
         try:
             task = failed(draft, task, problem) if problem else start_operator(draft, node, task)
         except FlowError as error:
@@ -259,6 +241,28 @@ class Decider:
         elif task.status == "COMPLETED" and (node.type in FORKS or self.case_of(node, task)):
             # What is inside comes before what stands beside it, as on Conductor.
             self.settle(self.draft.ended.pop())
+
+    def attempt(self, node: Node, task_id: str, previous: TaskState | None, again: TaskState | None) -> TaskState:
+        """The task of a node before it starts; see `start`."""
+        draft, before = self.draft, again or previous
+        task = TaskState(
+            task_id=task_id,
+            ref=before.ref if before else draft.ref_of(node) if node.loop else node.ref,
+            type=node.type,
+            name=node.name,
+            status="SCHEDULED",
+            seq=again.seq if again else draft.next_seq(),
+            iteration=draft.round_of(node.loop) if node.loop else 0,
+            scheduled_ms=draft.now_ms,
+            first_scheduled_ms=previous.first_scheduled_ms if previous else draft.now_ms,
+            started_ms=draft.now_ms,
+        )
+        if again:
+            return replace(task, retry_count=again.retry_count, retried_task_id=again.retried_task_id)
+        if previous:
+            count, retried = previous.retry_count + 1, previous.task_id
+            return replace(task, retry_count=count, retried_task_id=retried, reason=previous.reason)
+        return task
 
     def fork_out(self, node: Node, task: TaskState) -> bool:
         """Start the branches of a dynamic fork, as many as one decision may make. Whether that was all of them."""
@@ -471,8 +475,12 @@ class Decider:
             return False
         output = {**task.output, str(task.iteration): self.round_output(node)}
         keep = task.input.get("keepLastN")
-        if isinstance(keep, int) and keep > 0:
+        if type(keep) is int and keep >= 0:
             output.pop(str(task.iteration - keep), None)
+            # Before the condition: a script is asked once, and a removal may take several decisions.
+            if not remove_round(self.draft, node, task.iteration - max(keep, 1)):
+                self.draft.spent = True
+                return False
         try:
             check_size(f"the output of all rounds of {task.ref} (keepLastN limits it)", output)
             items = loop_items(self.draft, node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -104,6 +104,8 @@ class Draft:
     cost = 0
     spent = False
     spent_bytes = 0
+    #: Tasks that this decision has made, those included that it has forgotten again.
+    made = 0
     #: What expressions have brought into the input of the task that is being made.
     bytes_brought_in = 0
 
@@ -218,16 +220,17 @@ class Draft:
         return self.latest(node.ref if node.loop is None else self.ref_of(node))
 
     def value_of(self, task: TaskState, script: str, data: dict[str, Any]) -> Any:
-        """The value of a condition: at once if it is a simple one, else from the script process. Raises ScriptAsked."""
-        if conditions.understood(script):
+        """Return the value of a condition: at once if it is simple, else from a script. Raises ScriptAsked."""
+        if task.task_id in self.answers:
+            answer = self.answers.pop(task.task_id)  # a loop asks again in its next round
+            if isinstance(answer, ScriptFailed):
+                raise conditions.ConditionError(answer.reason)
+            return answer
+        try:
             return conditions.evaluate(script, data)
-        if task.task_id not in self.answers:
+        except conditions.EngineNeeded:
             self.questions[task.task_id] = script, data
-            raise ScriptAsked
-        answer = self.answers.pop(task.task_id)  # a loop asks again in its next round
-        if isinstance(answer, ScriptFailed):
-            raise conditions.ConditionError(answer.reason)
-        return answer
+            raise ScriptAsked from None
 
     # -- writing
 
@@ -239,15 +242,29 @@ class Draft:
     def add(self, task: TaskState) -> None:
         """A new task."""
         self._new[task.task_id] = task
+        self.made += 1
         if task.status in TERMINAL_TASK_STATUSES:  # the others are waited for
             self.cost += 1 + self.bytes_brought_in // RESTLESS_TASK_BYTES
         self.spent_bytes += self.bytes_brought_in
         self.bytes_brought_in = 0
-        self.spent = len(self._new) >= TASKS_PER_DECISION or self.spent_bytes >= BYTES_PER_DECISION
+        if self.made >= TASKS_PER_DECISION or self.spent_bytes >= BYTES_PER_DECISION:
+            self.spent = True
         self._latest[task.ref] = task.task_id
         if "__" in task.ref:
             self._newest.update(dict.fromkeys(stems(task.ref), task.task_id))
         self._sort(task)
+
+    def new_tasks(self) -> list[TaskState]:
+        """Return the tasks that this decision has made."""
+        return list(self._new.values())
+
+    def forget_new(self, task_ids: Iterable[str]) -> None:
+        """Forget tasks that this decision has made and whose consequences are drawn: they are never stored."""
+        for task_id in task_ids:
+            ref = self._new.pop(task_id).ref
+            for known, name in ((self._latest, ref), *((self._newest, stem) for stem in stems(ref))):
+                if known.get(name) == task_id:
+                    del known[name]
 
     def put(self, task: TaskState) -> None:
         """A task as it is from now on."""

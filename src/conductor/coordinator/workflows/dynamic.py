@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from conductor.coordinator.definitions.plan import Node, task_type
+from conductor.coordinator.definitions.plan import TASK_TYPES, Node, task_type
 from conductor.coordinator.definitions.validation import made_task_problem
 from conductor.coordinator.language.expressions import shown
 from conductor.coordinator.language.sizes import check_size
@@ -18,6 +18,8 @@ from conductor.coordinator.workflows.state import Own
 
 #: Keys of a dynamic fork's input, for branches that are all alike.
 _ALIKE = "forkTaskInputs"
+#: A task for workers that has one of these names is a task of the server, as on Conductor.
+_SERVERS_OWN = frozenset(TASK_TYPES) - {"SIMPLE", "DYNAMIC"}
 #: What a dynamic fork says of its branches in its own input.
 FORKED_TASKS, FORKED_DEFINITIONS = "forkedTasks", "forkedTaskDefs"
 
@@ -52,7 +54,7 @@ def _check_number(node: Node, branches: list[Any]) -> list[Any]:
 
 def _check(draft: Draft, node: Node, task: dict[str, Any]) -> None:
     ref = task["taskReferenceName"]
-    problem = made_task_problem(task)
+    problem = made_task_problem(_with_type(task))
     if problem is not None:
         raise FlowError(f"the task '{shown(ref)}' of the dynamic fork {node.ref} cannot be: {problem}")
     if draft.plan.base_of(ref) is not None:
@@ -142,6 +144,23 @@ def _with_input(task: dict[str, Any], given: Any) -> dict[str, Any]:
     return {**task, "inputParameters": {**(parameters if isinstance(parameters, dict) else {}), **(given or {})}}
 
 
+def _with_type(task: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a task made at run time with the type it runs as, and with a name.
+
+    A task without a type whose name is `HTTP` is an HTTP task. One without a name is called by its type.
+    """
+    kind, name = task_type(task), task.get("name")
+    if kind == "SIMPLE" and isinstance(name, str) and name in _SERVERS_OWN:
+        kind = name
+    elif name is None and kind != "SIMPLE":
+        name = kind
+    made = {**task, "name": name, "type": kind}
+    parameters = task.get("inputParameters")
+    if kind == "EVENT" and not task.get("sink") and isinstance(parameters, dict):
+        made["sink"] = parameters.get("sink")
+    return made
+
+
 def _java(value: Any) -> Any:
     """Nothing, in the words of the server that this is compared with."""
     return "null" if value is None else value
@@ -149,15 +168,19 @@ def _java(value: Any) -> Any:
 
 def branch_node(draft: Draft, fork: Node, task: Mapping[str, Any]) -> tuple[Node, Own]:
     """One branch of a dynamic fork, with the task definition of this moment."""
-    own = Own(task=_with_definition(draft, task), fork=fork.ref)
-    return draft.plan.made(own.task, task_type(task), fork), own
+    own = Own(task=_with_definition(draft, _with_type(task)), fork=fork.ref)
+    return draft.plan.made(own.task, task_type(own.task), fork), own
 
 
 # -- a DYNAMIC task
 
 
 def dynamic_node(draft: Draft, node: Node, given: Mapping[str, Any]) -> tuple[Node, Own]:
-    """What a DYNAMIC task is, now that its input is known: a task for workers. FlowError if its name is none."""
+    """Return what a DYNAMIC task is, now that its input is known: a task for workers, or one of the server.
+
+    Raises:
+        FlowError: It has no name, or the server has no such task.
+    """
     parameter = node.task.get("dynamicTaskNameParam")
     name = given.get(str(parameter))
     if name is None or not str(name).strip():
@@ -166,9 +189,15 @@ def dynamic_node(draft: Draft, node: Node, given: Mapping[str, Any]) -> tuple[No
             f"Parameter= {parameter}, input= {shown(dict(given))}"
         )
     named = {**node.task, "name": str(name)}
+    made = _with_type({**named, "type": "SIMPLE"})
+    kind = task_type(made)
+    if kind != "SIMPLE":
+        named = made
+        if problem := made_task_problem(made):
+            raise FlowError(f"the DYNAMIC task {node.ref} cannot be a {kind}: {problem}")
     fork = node.parent.ref if node.parent and node.parent.type == "FORK_JOIN_DYNAMIC" else None
     own = Own(task=_with_definition(draft, named), fork=fork)
-    return draft.plan.made(own.task, "SIMPLE", node), own
+    return draft.plan.made(own.task, kind, node), own
 
 
 def _with_definition(draft: Draft, task: Mapping[str, Any]) -> dict[str, Any]:

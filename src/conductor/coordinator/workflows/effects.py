@@ -24,9 +24,10 @@ from conductor.coordinator.store.lookup import get_task, get_workflow, remove_ta
 from conductor.coordinator.store.rows import NEW_TASK, TaskData, TaskRow, WorkflowData, WorkflowRow
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.tasks.poll_data import PollData
-from conductor.coordinator.tasks.task_queue import TaskQueue, next_wake
+from conductor.coordinator.tasks.task_queue import TaskQueue, with_wake
 from conductor.coordinator.views.workflows import whole_workflow
 from conductor.coordinator.workflows import turns
+from conductor.coordinator.workflows.chains import Chains, ends_a_wait
 from conductor.coordinator.workflows.decider import after_sub_workflow, first_variables, workflow_input
 from conductor.coordinator.workflows.decision import Decision, SubWorkflowStart
 from conductor.coordinator.workflows.operators import MAX_PRIORITY
@@ -43,6 +44,8 @@ FOREVER_MS = 2**62
 FAILED_WORKFLOW = "failedWorkflow"
 #: Where the output of a failed workflow names its failure workflow.
 FAILURE_WORKFLOW = "conductor.failure_workflow"
+#: Input of a sub-workflow whose definition came with its task, as on Conductor.
+INLINE_MARK = {"_systemMetadata": {"dynamic": True}}
 #: The token for "no domain" in a list of domains.
 NO_DOMAIN = "NO_DOMAIN"
 
@@ -86,6 +89,8 @@ class Effects:
         self._queue = queue
         self._snapshots = snapshots
         self._poll_data = poll_data
+        #: Workflows that have started each other.
+        self.chains = Chains()
 
     # -- a new workflow -------------------------------------------------------------------------------------------
 
@@ -118,6 +123,8 @@ class Effects:
             task_to_domain=_encode(task_to_domain) if task_to_domain else None,
             created_by=start.created_by,
         )
+        if row.idempotency_key is not None:
+            tx.live.unused_keys.discard((row.name, row.idempotency_key))
         live = LiveWorkflow(row, data, is_new=True)
         live.decoded = given, variables, task_to_domain
         tx.live.add(live)
@@ -142,6 +149,8 @@ class Effects:
     ) -> list[int]:
         """Make a decision true; the workflows that must be looked at because of it."""
         status = decision.workflow_status
+        if self.chains and any(map(ends_a_wait, decision.update)):
+            self.chains.leave(ancestors(tx, live.row))
         last_task, refused = self._write_tasks(tx, live, snapshot, state, decision)
         if decision.variables is not None or decision.input is not None:
             new = {"variables": decision.variables, "input": decision.input}
@@ -176,12 +185,8 @@ class Effects:
     ) -> tuple[int | None, bool]:
         """(the task that came last, whether one was refused for its input)."""
         last_task, refused = None, False
-        for task_id in decision.remove:
-            remove_task(tx, tx.ids.task_pk(task_id) or 0)
         if decision.remove:
-            live.drop([tx.ids.task_pk(task_id) or 0 for task_id in decision.remove])
-            kept = live.all(tx)  # new tasks are numbered from the last one on
-            live.change_row(tx, replace(live.row, last_task=kept[-1].row.pk if kept else None))
+            self._remove_tasks(tx, live, [tx.ids.task_pk(task_id) or 0 for task_id in decision.remove])
         for task in decision.schedule:
             definition = None if task.own is None else _encode(task.own)
             task_def = snapshot.task_def(task.ref, definition)
@@ -201,6 +206,14 @@ class Effects:
             else:
                 self._update(tx, live, known, task)
         return last_task, refused
+
+    def _remove_tasks(self, tx: Tx, live: LiveWorkflow, removed: list[int]) -> None:
+        for pk in removed:
+            remove_task(tx, pk)
+        live.drop(removed)
+        if live.row.last_task in removed:  # new tasks are numbered from the last one on
+            kept = live.all(tx)
+            live.change_row(tx, replace(live.row, last_task=kept[-1].row.pk if kept else None))
 
     def _run_again(
         self,
@@ -243,12 +256,9 @@ class Effects:
             type_ = type_pk(tx, task.name)
         columns = _new_columns(tx, live.row, task, task_def, type_, queue)
         row = replace(NEW_TASK, **columns)
-        # A system task is watched through its workflow's own wake-up.
-        wake_at_ms = next_wake(row) if queue else None
-        if wake_at_ms is not None:
-            tx.notes.add_wake(wake_at_ms)
-            columns["wake_at_ms"] = wake_at_ms
-            row = replace(row, wake_at_ms=wake_at_ms)
+        if queue:  # a system task is watched through its workflow's own wake-up
+            row = with_wake(tx, row)
+            columns["wake_at_ms"] = row.wake_at_ms
         output = _encode(task.output) if task.output else None
         data = TaskData(_encode(task.input), output, task.reason, None, definition)
         new = LiveTask(row, data, task.name, is_new=True)
@@ -346,7 +356,8 @@ class Effects:
             child = self.create(tx, asked, task.row.pk).row if found is None else found
         except ApiError as error:
             why = "; ".join(f"{path}: {message}" for path, message in error.problems) or error.message
-            self._queue.end(tx, live, task, "FAILED_WITH_TERMINAL_ERROR", why)
+            # A workflow that is not registered yet may be there at the next attempt. Nothing else changes until then.
+            self._queue.end(tx, live, task, "FAILED" if error.status == 404 else "FAILED_WITH_TERMINAL_ERROR", why)
             return live.row.pk
         output = _encode({"subWorkflowId": tx.ids.workflow(child.pk)})
         given = StoredTasks(tx, live).state_of(task).input
@@ -455,12 +466,14 @@ class Effects:
         asked.correlation_id, asked.traceparent = row.correlation_id, row.traceparent
         asked.input = {**(asked.input or {}), FAILED_WORKFLOW: msgspec.json.decode(_encode(failed))}
         try:
+            family = self.chains.family_of(ancestors(tx, row))
             started = self.create(tx, asked, None)
         except ApiError as error:
             logger.error("the failure workflow of %s cannot start: %s", row_id, error.message)
             why = f"Error workflow {asked.name} failed to start.  reason: {error.message}"
             live.change_data(tx, replace(live.data, output=_encode({**output, FAILURE_WORKFLOW: why})))
             return []
+        self.chains.add(family, started.row.pk)
         named = {**output, FAILURE_WORKFLOW: tx.ids.workflow(started.row.pk)}
         live.change_data(tx, replace(live.data, output=_encode(named)))
         return [started.row.pk]
@@ -468,7 +481,8 @@ class Effects:
     def _end_parent_task(self, tx: Tx, row: WorkflowRow, output: dict[str, Any], reason: str | None) -> list[int]:
         """Tell the task a sub-workflow was started for; its workflow must look at it."""
         parent = get_task(tx, row.parent_task)
-        if parent is None or parent.terminal:
+        # A task that runs again may wait for another sub-workflow by now, while this one was still to be terminated.
+        if parent is None or parent.terminal or parent.sub_workflow != row.pk:
             return []
         live = tx.live.workflow(tx, parent.workflow)
         task = live.task(tx, parent.pk) if live is not None else None
@@ -572,8 +586,8 @@ def _asked_of(tx: Tx, row: WorkflowRow, state: WorkflowState, start: SubWorkflow
         name=start.name,
         version=start.version,
         # One that came out of data has not been looked at by anybody yet.
-        workflow_def=None if start.definition is None else check_workflow_def(start.definition),
-        input=start.input,
+        workflow_def=None if start.definition is None else check_workflow_def(start.definition, nested=True),
+        input=start.input if start.definition is None else {**start.input, **INLINE_MARK},
         correlation_id=row.correlation_id,
         traceparent=row.traceparent,
         priority=row.priority if start.priority is None else start.priority,
@@ -585,6 +599,8 @@ def _asked_of(tx: Tx, row: WorkflowRow, state: WorkflowState, start: SubWorkflow
 
 def existing(tx: Tx, start: Start) -> WorkflowRow | None:
     """The workflow that an earlier start with the same idempotency key made; a conflict, if its strategy says so."""
+    if (start.name, start.idempotency_key) in tx.live.unused_keys:
+        return None
     found = tx.row("idempotent workflow", start.name, start.idempotency_key)
     if found is None:
         return None

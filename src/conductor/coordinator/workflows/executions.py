@@ -11,17 +11,18 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from conductor.coordinator.definitions.plan import SCRIPT_OPERATORS
 from conductor.coordinator.definitions.snapshots import Snapshot, Snapshots
 from conductor.coordinator.definitions.task_defs import get_task_def
 from conductor.coordinator.errors import ApiError
-from conductor.coordinator.limits import MAX_DEATHS, STEPS_PER_TRANSACTION, STEPS_S
+from conductor.coordinator.limits import MAX_DEATHS, STEPS_PER_TRANSACTION, STEPS_S, TURN_S
 from conductor.coordinator.store.live import LiveWorkflow
 from conductor.coordinator.store.lookup import get_task, get_workflow, remove_workflow
 from conductor.coordinator.store.rows import WorkflowRow
@@ -32,6 +33,7 @@ from conductor.coordinator.tasks.report import Report
 from conductor.coordinator.tasks.task_queue import TaskQueue
 from conductor.coordinator.workflows import actions, turns
 from conductor.coordinator.workflows.decider import decide, question
+from conductor.coordinator.workflows.decision import Decision
 from conductor.coordinator.workflows.effects import Effects, Start, ancestors, existing, workflow_wake
 from conductor.coordinator.workflows.state import WorkflowState
 from conductor.coordinator.workflows.stored_tasks import StoredTasks
@@ -63,34 +65,45 @@ class Executions:
 
     # -- starting -------------------------------------------------------------------------------------------------
 
-    def start(self, tx: Tx, start: Start) -> int:
-        """Start a workflow and take its first step; its key."""
+    def start(self, tx: Tx, start: Start, starter: WorkflowRow | None = None) -> int:
+        """Start a workflow, take its first step, and return its key. `starter`: the workflow that asked for it."""
         present = existing(tx, start) if start.idempotency_key else None
         if present is not None:
             return present.pk
+        chains = self._effects.chains
+        family = None if starter is None else chains.family_of(ancestors(tx, starter))
         pk = self._effects.create(tx, start, None).row.pk
+        if family is not None:
+            chains.add(family, pk)
         moved = self.guarded(tx, pk, self._step)
-        if moved:  # as few do at their very start
+        if moved or tx.notes.terminations:  # as few do at their very start
             self.advance(tx, moved)
         return pk
 
     # -- advancing ------------------------------------------------------------------------------------------------
 
-    def advance(self, tx: Tx, workflows: Iterable[int]) -> None:
-        """Draw the consequences of what has happened, in these workflows and in those they move."""
+    def advance(self, tx: Tx, workflows: Iterable[int], seconds: float = STEPS_S) -> None:
+        """Draw the consequences of what has happened, in these workflows and in those they move.
+
+        Sub-workflows that were marked for termination on the way are terminated. What takes more than `seconds` of
+        computing, or `STEPS_PER_TRANSACTION` steps, follows in the next transactions.
+        """
         work = deque(dict.fromkeys(workflows))
         # Time of this thread, not of the clock on the wall: a busy machine must not change what is done when.
-        most, ends_s, taken = len(work) + STEPS_PER_TRANSACTION, time.thread_time() + STEPS_S, 0
-        while work:
+        most, ends_s, taken = len(work) + STEPS_PER_TRANSACTION, time.thread_time() + seconds, 0
+        while work or tx.notes.terminations:
             if taken >= most or (taken and taken % STEPS_PER_LOOK == 0 and time.thread_time() > ends_s):
                 self._put_off(tx, work)
                 return
-            pk = work.popleft()
-            work.extend(self.guarded(tx, pk, self._step))
+            if work:
+                work.extend(self.guarded(tx, work.popleft(), self._step))
+            else:
+                work.extend(self._terminate_marked(tx, tx.notes.terminations.pop()))
             taken += 1
 
     def _put_off(self, tx: Tx, workflows: Iterable[int]) -> None:
         """These are looked at in the next transaction, so that others are served between."""
+        tx.notes.terminations.clear()  # their marks are in the store
         for pk in workflows:
             live = tx.live.workflow(tx, pk)
             if live is not None:
@@ -119,7 +132,8 @@ class Executions:
         new_id, jitter = partial(tx.live.new_task_id, tx), random.random()
         decision = decide(state, tx.now_ms, new_id, jitter=jitter, answers=answers)
         touched = self._effects.carry_out(tx, live, snapshot, state, decision)
-        return touched + (self._terminate_children(tx, pk, decision) if decision.terminate_sub_workflows else [])
+        self._mark_children(tx, pk, decision)
+        return touched
 
     # -- turns ----------------------------------------------------------------------------------------------------
 
@@ -151,6 +165,16 @@ class Executions:
         return live
 
     # -- scripts --------------------------------------------------------------------------------------------------
+
+    def waits_for_script(self, tx: Tx, pk: int) -> bool:
+        """Return whether a script of this workflow is queued or running now. Later attempts do not count."""
+        live = tx.live.workflow(tx, pk)
+        if live is None or live.row.status != "RUNNING" or not live.queued:
+            return False
+        if self._snapshots.get(tx, live.row.snapshot).plan.only_work:
+            return False
+        rows = (task.row for task in live.queued.values())
+        return any(row.operator in SCRIPT_OPERATORS and row.due_at_ms is None for row in rows)
 
     def question(self, tx: Tx, report: Report) -> tuple[str, dict[str, Any]] | None:
         """The script that a SWITCH or a loop waits for, and its `$`; None if it waits for none, and has gone on."""
@@ -226,8 +250,7 @@ class Executions:
 
     def _end_unread(self, tx: Tx, row: WorkflowRow, reason: str) -> list[int]:
         touched, children = self._effects.end_unread(tx, row, reason)
-        for child in children:
-            touched += self._terminate_child(tx, row.pk, child, f"reason: {reason}")
+        self._mark_for_termination(tx, row.pk, children, f"reason: {reason}")
         return touched
 
     def _give_up(self, tx: Tx, pk: int, error: Exception) -> list[int]:
@@ -319,7 +342,8 @@ class Executions:
         if live.row.terminal and snapshot is not None:  # over at once, on a definition that it was not yet under
             touched += turns.leave(tx, pk)
         resumed.extend(tx.ids.workflow_pk(child) or 0 for child in decision.resume_sub_workflows)
-        return touched + self._terminate_children(tx, pk, decision)
+        self._mark_children(tx, pk, decision)
+        return touched
 
     def _line_up_again(
         self, tx: Tx, live: LiveWorkflow, snapshot: Snapshot, action: actions.Action, asked: dict[str, Any]
@@ -377,7 +401,8 @@ class Executions:
         self._effects.reopen(tx, live, None)
         touched = self._effects.carry_out(tx, live, snapshot, state, decision)
         resumed.extend(tx.ids.workflow_pk(child) or 0 for child in decision.resume_sub_workflows)
-        return touched + self._terminate_children(tx, pk, decision)
+        self._mark_children(tx, pk, decision)
+        return touched
 
     def rerun(self, tx: Tx, row: WorkflowRow, *, task_id: str | None = None, **asked: Any) -> None:
         """Run a workflow again from one of its tasks, or from one of a sub-workflow's tasks."""
@@ -391,23 +416,44 @@ class Executions:
         self._effects.amend(tx, self.live_workflow(tx, row.pk), **amended)
         self.act(tx, owner.pk, actions.rerun, refused=refused, task_id=task_id, resume=True, **asked)
 
-    def _terminate_children(self, tx: Tx, pk: int, decision: Any) -> list[int]:
-        why = f"reason: {decision.reason}" if decision.reason else f"status {decision.workflow_status}"
-        touched: list[int] = []
-        for workflow_id in decision.terminate_sub_workflows:
-            touched += self._terminate_child(tx, pk, tx.ids.workflow_pk(workflow_id) or 0, why)
-        return touched
-
     def _is_child_of(self, tx: Tx, child: WorkflowRow, parent: int) -> bool:
         """Whether a workflow was started by another; one that only shares its idempotency key was not."""
         task = get_task(tx, child.parent_task)
         return task is not None and task.workflow == parent
 
-    def _terminate_child(self, tx: Tx, parent: int, pk: int, why: str) -> list[int]:
-        live = tx.live.workflow(tx, pk)
-        if live is None or live.row.terminal or not self._is_child_of(tx, live.row, parent):
+    # -- terminating sub-workflows --------------------------------------------------------------------------------
+    #
+    # A tree of sub-workflows is of any size, so it is not terminated in one transaction. The transaction that ends a
+    # workflow marks its sub-workflows in the table `termination`; `advance` terminates the first of them at once, and
+    # the timer the others, in steps of bounded size. A mark and its sub-workflow's end are committed together.
+
+    def terminate_some(self, tx: Tx, limit: int) -> None:
+        """Terminate sub-workflows that earlier transactions have marked, at most `limit`, in one turn."""
+        tx.notes.terminations += [pk for (pk,) in tx.rows("marked for termination", limit)]
+        self.advance(tx, (), TURN_S)
+
+    def _mark_children(self, tx: Tx, pk: int, decision: Decision) -> None:
+        if decision.terminate_sub_workflows:
+            why = f"reason: {decision.reason}" if decision.reason else f"status {decision.workflow_status}"
+            children = [tx.ids.workflow_pk(child) or 0 for child in decision.terminate_sub_workflows]
+            self._mark_for_termination(tx, pk, children, why)
+
+    def _mark_for_termination(self, tx: Tx, parent: int, children: Sequence[int], why: str) -> None:
+        """Mark the running ones that were started by `parent`, not those that only share an idempotency key."""
+        if children:
+            reason = f"Parent workflow has been terminated with {why}"
+            tx.run_many("mark for termination", [(reason, child, parent) for child in children])
+            tx.notes.terminations += children
+
+    def _terminate_marked(self, tx: Tx, pk: int) -> list[int]:
+        """Terminate a sub-workflow that was marked, and return the workflows that must be looked at because of it."""
+        reason = tx.value("reason of termination", pk)
+        if reason is None:  # it had ended before, or was never a child
             return []
-        reason = f"Parent workflow has been terminated with {why}"
+        tx.run("unmark for termination", pk)
+        live = tx.live.workflow(tx, pk)
+        if live is None or live.row.terminal:
+            return []
         return self.guarded(tx, pk, lambda tx, pk: self.act_on(tx, pk, actions.terminate, reason=reason))
 
 

@@ -252,7 +252,7 @@ def _inline_definition(draft: Draft, definition: Any) -> dict[str, Any] | None:
     """A definition given with the task. One that comes out of data has not been looked at by anybody yet."""
     if isinstance(definition, str):
         definition = resolve(definition, Scope(draft))
-        if problems := validate_definition(definition):
+        if problems := validate_definition(definition, nested=True):
             raise OperatorError(f"the definition of a sub-workflow is not valid: {problems[0].message}")
     return definition  # type: ignore[no-any-return] # validated, here or at registration
 

@@ -102,6 +102,9 @@ class Tasks(Protocol):
     def newest(self, ref: str) -> TaskState | None:
         """The newest attempt of a task inside a loop, whatever the round."""
 
+    def named(self, ref: str) -> Iterable[tuple[str, str]]:
+        """Return (id, reference name) of all attempts under this name, and in rounds of a loop under it."""
+
     def pending(self) -> Iterable[TaskState]:
         """All that are open, and all that have ended but are not `executed` yet; in order of `seq`."""
 
@@ -152,6 +155,10 @@ class TaskList:
     def newest(self, ref: str) -> TaskState | None:
         """See `Tasks.newest`."""
         return self._by_id.get(self._newest.get(ref, ""))
+
+    def named(self, ref: str) -> list[tuple[str, str]]:
+        """See `Tasks.named`."""
+        return [(task.task_id, task.ref) for task in self if task.ref == ref or task.ref.startswith(f"{ref}__")]
 
     def pending(self) -> list[TaskState]:
         """See `Tasks.pending`."""

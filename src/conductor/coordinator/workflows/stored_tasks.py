@@ -34,6 +34,11 @@ class StoredTasks:
         pk = rounds[0][0]
         return self.latest(ref) if pk is None else self._seen(self._live.task(self._tx, pk))
 
+    def named(self, ref: str) -> list[tuple[str, str]]:
+        """Return (id, reference name) of all attempts under this name, and in rounds of a loop under it."""
+        found = self._tx.matching("tasks of name", {"workflow": self._live.row.pk, "ref": ref})
+        return [(self._tx.ids.task(pk), name) for pk, name in found]
+
     def pending(self) -> list[TaskState]:
         """All whose consequences are not drawn yet."""
         return [self.state_of(task) for task in self._live.pending()]

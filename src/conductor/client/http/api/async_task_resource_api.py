@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -21,7 +21,7 @@ from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_summary import TaskSummary
 from conductor.client.http.models.workflow import Workflow
 from conductor.client.http.response import Response
-from conductor.wire import FEATURES_HEADER, MAX_BODY_HEADER, shown
+from conductor.wire import FEATURES_HEADER, MAX_BODY_HEADER, NEXT_QUERY, shown
 
 #: A poll may take what it asked the server to wait, and this.
 POLL_GRACE_S = 10.0
@@ -73,7 +73,10 @@ class AsyncTaskResourceApi(AsyncResourceApi):
         try:
             tasks = client.read(response, _TASKS, f"GET /tasks/poll/batch/{tasktype}")
         except MalformedAnswer as error:
-            tasks, misread = _read_each(response, error)
+            try:
+                tasks, misread = read_each(msgspec.json.decode(response.body, type=list[msgspec.Raw]))
+            except UNREADABLE:
+                raise error from None
         features = _features(response.headers.get(_FEATURES))
         return Polled(tasks, features, max_body_of(response), misread)
 
@@ -116,10 +119,20 @@ class AsyncTaskResourceApi(AsyncResourceApi):
         return await self.api_client.call("POST", "/tasks", body=body, timeout_s=timeout_s, wanted=wanted)
 
     async def send_reports(
-        self, body: bytes, *, timeout_s: float | None = None, wanted: Callable[[], bool] | None = None
+        self,
+        body: bytes,
+        *,
+        next_tasks: int = 0,
+        timeout_s: float | None = None,
+        wanted: Callable[[], bool] | None = None,
     ) -> Response:
-        """Send an encoded array of reports, where the server takes them; else as `send_report`."""
-        return await self.api_client.call("POST", "/tasks/reports", body=body, timeout_s=timeout_s, wanted=wanted)
+        """Send an encoded array of reports to a coordinator; otherwise as `send_report`.
+
+        The first `next_tasks` reports ask for one more task each, of the queue that their task came from.
+        """
+        query = {NEXT_QUERY: next_tasks} if next_tasks else None
+        path = "/tasks/reports"
+        return await self.api_client.call("POST", path, query=query, body=body, timeout_s=timeout_s, wanted=wanted)
 
     async def update_task_by_ref_name(
         self,
@@ -267,12 +280,8 @@ class _Ids(msgspec.Struct, rename="camel"):
     lease_id: Any = None
 
 
-def _read_each(response: Response, error: MalformedAnswer) -> tuple[list[Task], tuple[Misread, ...]]:
-    """Each task for itself, so that one bad apple spoils only itself; raises `error` when there is no list at all."""
-    try:
-        items = msgspec.json.decode(response.body, type=list[msgspec.Raw])
-    except UNREADABLE:
-        raise error from None
+def read_each(items: Sequence[bytes]) -> tuple[list[Task], tuple[Misread, ...]]:
+    """Read each task by itself, so that a malformed one does not affect the others."""
     tasks: list[Task] = []
     misread: list[Misread] = []
     for item in items:
@@ -283,7 +292,7 @@ def _read_each(response: Response, error: MalformedAnswer) -> tuple[list[Task], 
     return tasks, tuple(misread)
 
 
-def _ids_of(item: msgspec.Raw) -> Task:
+def _ids_of(item: bytes) -> Task:
     try:
         ids = msgspec.json.decode(item, type=_Ids)
     except UNREADABLE:

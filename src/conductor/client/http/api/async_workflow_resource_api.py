@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeVar
 from uuid import uuid4
 
 from conductor.client.http.api.async_resource_api import quoted
 from conductor.client.http.api.optional_resource_api import OptionalResourceApi
 from conductor.client.http.async_api_client import QueryValue, encode
+from conductor.client.http.bulk_starts import BulkStarts
 from conductor.client.http.models.correlation_ids_search_request import CorrelationIdsSearchRequest
 from conductor.client.http.models.rerun_workflow_request import RerunWorkflowRequest
 from conductor.client.http.models.search_result import SearchResult
@@ -31,10 +33,30 @@ WAIT_GRACE_S = 10.0
 class AsyncWorkflowResourceApi(OptionalResourceApi):
     """The endpoints of executions."""
 
+    @cached_property
+    def _bulk_starts(self) -> BulkStarts:
+        return BulkStarts(self.api_client)
+
     async def start_workflow(self, start_workflow_request: StartWorkflowRequest) -> str:
         """Start a workflow; the answer is the execution's id. Never sent twice, so never started twice."""
         body = start_workflow_request.encode()
         return await self.api_client.call_for(str, "POST", "/workflow", body=body, resend=False)
+
+    async def start_workflows(self, start_workflow_requests: Sequence[StartWorkflowRequest]) -> list[str]:
+        """Start many workflows and return the ids of the executions, in the same order.
+
+        A coordinator gets bulk requests of up to 1,000 starts, each answered after its commit. Any other server gets
+        single starts, 8 at a time.
+
+        Args:
+            start_workflow_requests: As many as you like. With an `idempotency_key` in each of them the whole call can
+                be repeated: a workflow that was started before is not started again by a coordinator.
+
+        Raises:
+            BulkStartError: Some were not started; its `results` has an id or an exception for each request.
+            ConductorError: No workflow was started: the server did not answer, or refused the whole request.
+        """
+        return await self._bulk_starts.start(start_workflow_requests)
 
     async def start_workflow_by_name(
         self,

@@ -41,6 +41,8 @@ class TaskResult(Model):
     output: dict[str, Any] | None = field(default=None, name="output, in Python only")
     #: With FAILED, for a coordinator: the worker stopped the task at its timeout, so the task's timeout policy decides.
     timed_out: bool | None = None
+    #: With IN_PROGRESS, for a coordinator: the function was not called, so this delivery does not count.
+    never_started: bool | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

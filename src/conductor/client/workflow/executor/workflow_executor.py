@@ -7,6 +7,7 @@ from typing import Any
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.api.async_resource_api import api_client_of
+from conductor.client.http.api.metadata_resource_api import MetadataResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.models.correlation_ids_search_request import CorrelationIdsSearchRequest
 from conductor.client.http.models.rerun_workflow_request import RerunWorkflowRequest
@@ -37,13 +38,14 @@ class WorkflowExecutor:
     def __init__(self, configuration: Configuration | AsyncApiClient, metrics_collector: Any | None = None) -> None:
         self.metrics_collector = metrics_collector
         api_client = api_client_of(configuration)
-        self.metadata_client = MetadataClient(api_client)
+        self.metadata_client = MetadataResourceApi(api_client)
+        self._definitions = MetadataClient(api_client)
         self.task_client = TaskClient(api_client)
         self.workflow_client = WorkflowClient(api_client)
 
     def register_workflow(self, workflow: WorkflowDef, overwrite: bool | None = None) -> object:
         """Register a definition; with `overwrite=False`, one of that name and version is an error (409)."""
-        return self.metadata_client.update_workflow_def(workflow, overwrite is not False)
+        return self._definitions.update_workflow_def(workflow, overwrite is not False)
 
     def start_workflow(self, start_workflow_request: StartWorkflowRequest) -> str:
         """Start a workflow; the answer is the execution's id."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from conductor.coordinator.http.app import Answer, Request, Route, as_json, as_text
 from conductor.version import __version__
+from conductor.wire import FEATURES_HEADER, SERVER_FEATURES
 
 
 async def health(request: Request) -> Answer:
@@ -21,8 +22,8 @@ def _health(results: list[dict[str, str]], *, healthy: bool) -> dict[str, Any]:
 
 
 async def version(_request: Request) -> Answer:
-    """GET /version: the version of this server."""
-    return as_text(__version__)
+    """GET /version: the version of this server. Its header Conductor-Features lists what a coordinator adds."""
+    return as_text(__version__, (FEATURES_HEADER, SERVER_FEATURES))
 
 
 async def docs(_request: Request) -> Answer:

@@ -7,43 +7,49 @@ from typing import Any, get_args
 
 from conductor.coordinator.errors import bad_request, not_found
 from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json, as_text
+from conductor.coordinator.http.routes.reports import verdict_headers
+from conductor.coordinator.store.lookup import find_workflow
 from conductor.coordinator.store.rows import TaskRow
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.tasks.report import ReportedStatus, report_on
+from conductor.coordinator.tasks.report import Outcome, ReportedStatus, report_on
 from conductor.coordinator.views import workflows
 from conductor.coordinator.workflows.signals import find_open_task
 
 
 async def update(request: Request) -> Answer:
     """POST /tasks/{workflowId}/{ref}/{status}: the task's id, or nothing when no open task has that name."""
-    task_id = await update_task(request, _named(request))
-    return as_text(task_id) if task_id is not None else DONE
+    outcome = await update_task(request, _named(request))
+    return as_text(outcome.task_id, *verdict_headers(outcome)) if outcome is not None else DONE
 
 
 async def update_sync(request: Request) -> Answer:
-    """POST /tasks/{workflowId}/{ref}/{status}/sync: the workflow as it is afterwards."""
-    workflow_id, ref = request.params["workflowId"], request.params["ref"]
-    if await update_task(request, _named(request)) is None:
+    """POST /tasks/{workflowId}/{ref}/{status}/sync: the workflow as it is afterwards, with the scripts that follow."""
+    workflow_id, ref, core = request.params["workflowId"], request.params["ref"], request.core
+    outcome = await update_task(request, _named(request))
+    if outcome is None:
         raise not_found(f"Found no running task {ref} of workflow {workflow_id} to update")
-    snapshots = request.core.snapshots
-    return as_json(await request.core.read(lambda tx: workflows.workflow(tx, snapshots, workflow_id, with_tasks=True)))
+    pk = await core.read(lambda tx: find_workflow(tx, workflow_id).pk)
+    await core.wait_for_scripts(pk)
+    found = await core.read(lambda tx: workflows.workflow(tx, core.snapshots, workflow_id, with_tasks=True))
+    return as_json(found, *verdict_headers(outcome))
 
 
-async def update_task(request: Request, find: Callable[[Tx], TaskRow | None]) -> str | None:
-    """Give the task that is found the status in the path and the output in the body; its id."""
+async def update_task(request: Request, find: Callable[[Tx], TaskRow | None]) -> Outcome | None:
+    """Give the task that is found the status in the path and the output in the body. None if none is found."""
     status = request.params["status"]
     if status not in get_args(ReportedStatus):
         raise bad_request(f"{status!r} is no status a task can be given; use {', '.join(get_args(ReportedStatus))}")
     output, worker_id = request.json(dict[str, Any]), request.query("workerid")
 
-    def change(tx: Tx) -> str | None:
+    def change(tx: Tx) -> Outcome | None:
         row = find(tx)
         if row is None:
             return None
         report = report_on(tx, row, status, output, worker_id)  # type: ignore[arg-type]
         (outcome,) = request.core.judge(tx, [report])
+        outcome = outcome.as_answer_to(report)
         outcome.raise_for_verdict()
-        return report.task_id
+        return outcome
 
     return await request.core.write(change)
 

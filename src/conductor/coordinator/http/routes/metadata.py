@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from typing import Any
 
 from conductor.coordinator.definitions import task_defs, workflow_defs
 from conductor.coordinator.errors import ApiError, bad_request, invalid, not_found
 from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json, whole_number
+from conductor.coordinator.limits import MAX_WARNINGS_NAMED
 from conductor.coordinator.store.transaction import Tx
+from conductor.wire import MAX_REASON_CHARS, WARNING_HEADER
+
+logger = logging.getLogger(__name__)
+
+
+def warning_headers(warnings: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Log warnings about definitions, and return them as headers of the answer."""
+    named = [" ".join(warning.split())[:MAX_REASON_CHARS] for warning in warnings[:MAX_WARNINGS_NAMED]]
+    if len(warnings) > len(named):
+        named.append(f"there are {len(warnings) - len(named)} more warnings")
+    for warning in named:
+        logger.warning("Definition accepted with a warning: %s", warning)
+    return tuple((WARNING_HEADER, _as_header_value(warning)) for warning in named)
+
+
+def _as_header_value(text: str) -> str:
+    printable = "".join(letter if letter.isprintable() else "?" for letter in text)
+    return printable.encode("ascii", "backslashreplace").decode()
+
+
+def checked_workflow_def(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return a definition with its defaults, and the warnings about it; 400 if it cannot be registered."""
+    definition = workflow_defs.check_workflow_def(raw)
+    return definition, workflow_defs.workflow_def_warnings(definition)
 
 
 async def register_task_defs(request: Request) -> Answer:
@@ -16,12 +43,13 @@ async def register_task_defs(request: Request) -> Answer:
     if not raw:
         raise invalid([("registerTaskDef.taskDefinitions", "TaskDefList cannot be empty or null")])
 
-    def parse_all() -> list[task_defs.TaskDef]:
-        return [task_defs.parse_task_def(item, f"registerTaskDef.taskDefinitions[{i}]") for i, item in enumerate(raw)]
+    def parse_all() -> tuple[list[task_defs.TaskDef], list[str]]:
+        found = [task_defs.parse_task_def(item, f"registerTaskDef.taskDefinitions[{i}]") for i, item in enumerate(raw)]
+        return found, [warning for one in found for warning in task_defs.task_def_warnings(one)]
 
-    parsed = await request.beside(parse_all)
+    parsed, warnings = await request.beside(parse_all)
     await request.core.write(lambda tx: task_defs.register_task_defs(tx, parsed))
-    return DONE
+    return DONE._replace(headers=warning_headers(warnings))
 
 
 async def update_task_def(request: Request) -> Answer:
@@ -31,8 +59,9 @@ async def update_task_def(request: Request) -> Answer:
     if named is not None and raw.setdefault("name", named) != named:
         raise bad_request(f"the path names {named!r}, the body {raw['name']!r}")
     task_def = await request.beside(lambda: task_defs.parse_task_def(raw, "updateTaskDef.taskDefinition"))
+    warnings = await request.beside(lambda: task_defs.task_def_warnings(task_def))
     await request.core.write(lambda tx: task_defs.update_task_def(tx, task_def))
-    return DONE
+    return DONE._replace(headers=warning_headers(warnings))
 
 
 async def all_task_defs(request: Request) -> Answer:
@@ -59,30 +88,31 @@ async def drop_task_def(request: Request) -> Answer:
 async def register_workflow_def(request: Request) -> Answer:
     """POST /metadata/workflow: one definition; 409 if it exists, unless ?overwrite=true."""
     raw = request.json(dict[str, Any])
-    definition = await request.beside(lambda: workflow_defs.check_workflow_def(raw))
+    definition, warnings = await request.beside(lambda: checked_workflow_def(raw))
     overwrite = request.flag("overwrite", default=False)
     await request.core.write(lambda tx: workflow_defs.put_workflow_def(tx, definition, overwrite=overwrite))
-    return DONE
+    return DONE._replace(headers=warning_headers(warnings))
 
 
 async def validate_workflow_def(request: Request) -> Answer:
     """POST /metadata/workflow/validate: 200, or what is wrong with the definition; nothing is stored."""
     raw = request.json(dict[str, Any])
-    await request.beside(lambda: workflow_defs.check_workflow_def(raw))
-    return DONE
+    _, warnings = await request.beside(lambda: checked_workflow_def(raw))
+    return DONE._replace(headers=warning_headers(warnings))
 
 
 async def update_workflow_defs(request: Request) -> Answer:
     """PUT /metadata/workflow: an array; each is created or replaced."""
     raw = request.json(list[dict[str, Any]])
-    checked = await request.beside(lambda: [workflow_defs.check_workflow_def(item) for item in raw])
+    checked = await request.beside(lambda: [checked_workflow_def(item) for item in raw])
 
     def put_all(tx: Tx) -> None:
-        for definition in checked:
+        for definition, _ in checked:
             workflow_defs.put_workflow_def(tx, definition, overwrite=True)
 
     await request.core.write(put_all)
-    return as_json({"bulkErrorResults": {}, "bulkSuccessfulResults": [item["name"] for item in checked]})
+    answer = {"bulkErrorResults": {}, "bulkSuccessfulResults": [definition["name"] for definition, _ in checked]}
+    return as_json(answer, *warning_headers([warning for _, warnings in checked for warning in warnings]))
 
 
 async def workflow_def(request: Request) -> Answer:

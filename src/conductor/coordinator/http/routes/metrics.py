@@ -73,7 +73,7 @@ class _Samples:
         by_name = {metric.name: metric for metric in table.METRICS}
         # What is alerted on is there from the beginning: a rate misses the first step of what was not.
         self._add(table.COMMIT_FAILED_TOTAL, store.failed_commits)
-        counts = {**table.by_verdict(store.counts.copy()), **core.counts.copy()}
+        counts = {(table.MISSED_TOTAL.name,): 0, **table.by_verdict(store.counts.copy()), **core.counts.copy()}
         for (name, *labels), count in sorted(counts.items()):
             self._add(by_name[name], count, *labels)
 

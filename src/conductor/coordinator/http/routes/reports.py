@@ -6,13 +6,15 @@ import contextlib
 from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 
 from conductor.coordinator.errors import ApiError, bad_request
 from conductor.coordinator.http.app import Answer, Request, Route, as_json, as_text, read_json
-from conductor.coordinator.http.routes.tasks import ANNOUNCED
+from conductor.coordinator.http.memory_budget import UNCOUNTED_BYTES
+from conductor.coordinator.http.routes.tasks import ANNOUNCED, or_requeue
 from conductor.coordinator.limits import REPORTS_PER_TRANSACTION
 from conductor.coordinator.tasks.report import Outcome, Report
-from conductor.wire import LEASE_EXPIRES_HEADER, VERDICT_HEADER, Verdict
+from conductor.wire import LEASE_EXPIRES_HEADER, NEXT_QUERY, VERDICT_HEADER, Verdict
 
 #: More reports in one request are refused.
 MAX_REPORTS = 10_000
@@ -24,8 +26,9 @@ async def update(request: Request) -> Answer:
     core = request.core
     (outcome,) = await core.write(lambda tx: core.judge(tx, [report]))
     if outcome.status >= 400:
+        outcome = outcome.as_answer_to(report)
         outcome.raise_for_verdict()
-    return as_text(report.task_id or "", *_verdict_headers(outcome))
+    return as_text(report.task_id or "", *verdict_headers(outcome))
 
 
 async def update_and_poll(request: Request) -> Answer:
@@ -33,23 +36,41 @@ async def update_and_poll(request: Request) -> Answer:
     report = _read(request)
     core = request.core
     outcome, task = await core.write(lambda tx: core.judge_and_poll(tx, report))
+    outcome = outcome.as_answer_to(report)
     outcome.raise_for_verdict()
-    headers = (*_verdict_headers(outcome), *ANNOUNCED)
-    return as_json(task, *headers) if task is not None else Answer(204, headers=headers)
+    headers = (*verdict_headers(outcome), *ANNOUNCED)
+    nothing = Answer(204, headers=headers)
+    return or_requeue(request, [task], as_json(task, *headers), nothing) if task is not None else nothing
 
 
 async def batch(request: Request) -> Answer:
-    """POST /tasks/reports: an array of reports, answered by an array of verdicts in the same order."""
+    """POST /tasks/reports: an array of reports, answered by an array of verdicts in the same order.
+
+    With `next=N` the authors of the first N reports get one more task each, of the queue that their task came from: the
+    verdicts and the leases are one transaction.
+    """
     read = _read_all(request)
     if len(read) > MAX_REPORTS:
         raise bad_request(f"at most {MAX_REPORTS} reports in one request, not {len(read)}")
+    wanted = request.integer(NEXT_QUERY, 0)
+    if not 0 <= wanted <= len(read):
+        raise bad_request(f"{NEXT_QUERY} is {wanted}; it must be between 0 and {len(read)}, the number of reports")
     reports = [report for report in read if isinstance(report, Report)]
+    wanted = sum(isinstance(report, Report) for report in read[:wanted])
     outcomes: list[Outcome] = []
     for start in range(0, len(reports), REPORTS_PER_TRANSACTION):
         some = reports[start : start + REPORTS_PER_TRANSACTION]
-        outcomes += await request.core.write(partial(request.core.judge, reports=some), work=len(some))
+        judge = partial(request.core.judge, reports=some, wanted=max(0, min(wanted - start, len(some))))
+        found = await request.core.write(judge, work=len(some))
+        outcomes += [outcome.as_answer_to(report) for outcome, report in zip(found, some, strict=True)]
     judged = iter(outcomes)
-    return as_json([(next(judged) if isinstance(one, Report) else one).wire() for one in read])
+    answered = [next(judged) if isinstance(one, Report) else one for one in read]
+    answer = as_json([outcome.wire() for outcome in answered])
+    next_tasks = [outcome.next_task for outcome in answered if outcome.next_task is not None]
+    if not next_tasks or len(answer.body) <= UNCOUNTED_BYTES:
+        return answer
+    verdicts = as_json([replace(outcome, next_task=None).wire() for outcome in answered])
+    return or_requeue(request, next_tasks, answer, verdicts)
 
 
 def _read_all(request: Request) -> list[Report] | list[Report | Outcome]:
@@ -74,7 +95,8 @@ def _read(request: Request) -> Report:
         raise
 
 
-def _verdict_headers(outcome: Outcome) -> tuple[tuple[str, str], ...]:
+def verdict_headers(outcome: Outcome) -> tuple[tuple[str, str], ...]:
+    """Return the headers that tell a verdict; none for clients that know no leases."""
     if outcome.verdict is None:
         return ()
     if outcome.lease_expires_ms is not None:
@@ -85,5 +107,5 @@ def _verdict_headers(outcome: Outcome) -> tuple[tuple[str, str], ...]:
 ROUTES = [
     Route("POST", "/api/tasks", update, body=Report),
     Route("POST", "/api/tasks/update-v2", update_and_poll, body=Report),
-    Route("POST", "/api/tasks/reports", batch, body=list[Report]),
+    Route("POST", "/api/tasks/reports", batch, body=list[Report], query={NEXT_QUERY: "integer"}),
 ]

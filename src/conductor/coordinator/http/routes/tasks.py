@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import msgspec
 
 from conductor.coordinator.core import Poll
-from conductor.coordinator.errors import bad_request, not_found
-from conductor.coordinator.http.app import DONE, NOTHING, Answer, Request, Route, as_json, as_text
+from conductor.coordinator.errors import ApiError, bad_request, not_found
+from conductor.coordinator.http.app import DONE, NOTHING, Answer, Request, Route, as_json, as_text, error_answer
+from conductor.coordinator.http.memory_budget import UNCOUNTED_BYTES
 from conductor.coordinator.limits import MAX_BODY_BYTES
 from conductor.coordinator.store.lookup import get_task
 from conductor.coordinator.store.transaction import Tx
@@ -19,12 +21,18 @@ from conductor.wire import FEATURES_HEADER, MAX_BODY_HEADER
 
 #: Every poll answer says what this server can do beyond a plain one, and how much it takes.
 ANNOUNCED = ((FEATURES_HEADER, FEATURE_LIST), (MAX_BODY_HEADER, str(MAX_BODY_BYTES)))
+#: The answer to a poll whose tasks are too large for the memory that is left for answers.
+TOO_LARGE_NOW = error_answer(
+    ApiError(503, "the coordinator has too many large answers in memory; try again in a moment", retryable=True)
+)
 
 
 async def poll_one(request: Request) -> Answer:
     """GET /tasks/poll/{type}: one task or 204, after at most 100 ms."""
     tasks = await request.core.poll(_poll(request, 1, 100), request.when_gone)
-    return as_json(tasks[0], *ANNOUNCED) if tasks else Answer(204, headers=ANNOUNCED)
+    if not tasks:
+        return Answer(204, headers=ANNOUNCED)
+    return or_requeue(request, tasks, as_json(tasks[0], *ANNOUNCED))
 
 
 async def poll_batch(request: Request) -> Answer:
@@ -33,7 +41,23 @@ async def poll_batch(request: Request) -> Answer:
     With count=0 the parked polls of the same worker are answered at once, with []: it wants no more work.
     """
     poll = _poll(request, request.integer("count", 1), request.integer("timeout", 100))
-    return as_json(await request.core.poll(poll, request.when_gone), *ANNOUNCED)
+    tasks = await request.core.poll(poll, request.when_gone)
+    return or_requeue(request, tasks, as_json(tasks, *ANNOUNCED))
+
+
+def or_requeue(
+    request: Request, tasks: list[dict[str, Any]], answer: Answer, instead: Answer = TOO_LARGE_NOW
+) -> Answer:
+    """Return an answer that delivers tasks. If there is no memory for it, they are requeued and `instead` is sent."""
+    if len(answer.body) <= UNCOUNTED_BYTES:
+        return answer
+    core, task_ids = request.core, [task["taskId"] for task in tasks]
+
+    async def requeue() -> Answer:
+        await core.write(lambda tx: core.queue.take_back(tx, task_ids))
+        return instead
+
+    return answer._replace(fallback=requeue)
 
 
 def _poll(request: Request, count: int, timeout_ms: int) -> Poll:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
+
+import msgspec
 
 from conductor.coordinator.definitions.workflow_defs import check_workflow_def
 from conductor.coordinator.errors import ApiError, bad_request, invalid, not_found
-from conductor.coordinator.http.app import Answer, Request, Route, as_json, as_text, whole_number
+from conductor.coordinator.http.app import Answer, Request, Route, as_json, as_text, read_json, whole_number
 from conductor.coordinator.http.routes.signals import RETURN_STRATEGY, return_strategy, wait_for_signal
 from conductor.coordinator.language.sizes import size_of
 from conductor.coordinator.limits import MAX_ANSWER_BYTES, MAX_CORRELATION_IDS
@@ -15,8 +18,10 @@ from conductor.coordinator.store.rows import WorkflowRow
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views import tasks as task_views
 from conductor.coordinator.views import workflows as workflow_views
+from conductor.coordinator.workflows.bulk_start import start_turn
 from conductor.coordinator.workflows.effects import Start
 from conductor.coordinator.workflows.operators import MAX_PRIORITY
+from conductor.wire import MAX_BULK_STARTS
 
 #: An execution is waited for no longer than this.
 MAX_WAIT_S = 60
@@ -25,7 +30,7 @@ _INPUT = dict[str, Any]
 
 async def start(request: Request) -> Answer:
     """POST /workflow: start by name, or with the definition in the request; the answer is the workflow's id."""
-    return await _start(request, request.json(Start))
+    return await _start_and_wait(request, request.json(Start))
 
 
 async def start_by_name(request: Request) -> Answer:
@@ -36,14 +41,72 @@ async def start_by_name(request: Request) -> Answer:
         asked.correlation_id = request.query("correlationId")
         asked.priority = request.integer("priority", 0)
     try:
-        return await _start(request, asked)
+        return await _start_and_wait(request, asked)
     except ApiError as error:
         if error.status != 404:
             raise
         raise not_found(f"No such workflow found by name: {asked.name}, version: {asked.version or 'null'}") from None
 
 
-async def _start(request: Request, asked: Start) -> Answer:
+async def start_many(request: Request) -> Answer:
+    """POST /workflow/start/bulk: start up to 1,000 workflows; the answer has an id or an error for each, in order."""
+    starts = await request.beside(lambda: _read_starts(request))
+    core, results = request.core, list[str | ApiError]()
+    async with core.bulk_starts:
+        while len(results) < len(starts):
+            rest = starts[len(results) :]
+            results += await core.write(partial(start_turn, core.executions, rest), work=len(rest))
+    return as_json([result.body() if isinstance(result, ApiError) else result for result in results])
+
+
+def _read_starts(request: Request) -> list[Start | ApiError]:
+    """Decode and check the start requests. An element that cannot be started is replaced by its error."""
+    try:
+        elements: list[Any] = request.json(list[Start])
+    except ApiError:  # not an array, or one element at least has a field of a wrong type
+        elements = request.json(list[msgspec.Raw])
+    if len(elements) > MAX_BULK_STARTS:
+        raise bad_request(f"a bulk start has at most {MAX_BULK_STARTS} start requests, not {len(elements)}")
+    traceparent = request.traceparent()
+    checked: list[Start | ApiError] = []
+    for element in elements:
+        try:
+            start = read_json(bytes(element), Start) if isinstance(element, msgspec.Raw) else element
+            _check(start)
+        except ApiError as error:
+            checked.append(error)
+            continue
+        start.traceparent = traceparent or start.traceparent
+        checked.append(start)
+    return checked
+
+
+async def _start_and_wait(request: Request, asked: Start) -> Answer:
+    """Start a workflow. If its first step needs scripts, answer after them, within `WAIT_FOR_SCRIPTS_S`."""
+    pk, workflow_id, waits = await _start(request, asked)
+    if waits:
+        await request.core.wait_for_scripts(pk)
+    return as_text(workflow_id)
+
+
+async def _start(request: Request, asked: Start) -> tuple[int, str, bool]:
+    """Start a workflow. Return its key, its id, and whether it waits for a script."""
+    if asked.workflow_def is None:
+        _check(asked)
+    else:
+        await request.beside(lambda: _check(asked))
+    asked.traceparent = request.traceparent() or asked.traceparent
+    executions = request.core.executions
+
+    def start(tx: Tx) -> tuple[int, str, bool]:
+        pk = executions.start(tx, asked)
+        return pk, tx.ids.workflow(pk), executions.waits_for_script(tx, pk)
+
+    return await request.core.write(start)
+
+
+def _check(asked: Start) -> None:
+    """Refuse what could never be started. A definition that comes with the request gets its defaults."""
     if not (asked.name or "").strip():
         raise invalid([("startWorkflow.name", "Workflow name cannot be null or empty")])
     if not 0 <= (asked.priority or 0) <= MAX_PRIORITY:
@@ -54,11 +117,7 @@ async def _start(request: Request, asked: Start) -> Answer:
     if asked.input is None:
         raise bad_request("NULL input passed when starting workflow")
     if asked.workflow_def is not None:
-        given = {"name": asked.name, **asked.workflow_def}
-        asked.workflow_def = await request.beside(lambda: check_workflow_def(given))
-    asked.traceparent = request.traceparent() or asked.traceparent
-    executions = request.core.executions
-    return as_text(await request.core.write(lambda tx: tx.ids.workflow(executions.start(tx, asked))))
+        asked.workflow_def = check_workflow_def({"name": asked.name, **asked.workflow_def})
 
 
 async def execute(request: Request) -> Answer:
@@ -68,7 +127,7 @@ async def execute(request: Request) -> Answer:
     wait_s = min(max(0, request.integer("waitForSeconds", 10)), MAX_WAIT_S)
     refs = {ref for text in request.all("waitUntilTaskRef") for ref in text.split(",") if ref}
     strategy = return_strategy(request)
-    workflow_id = (await _start(request, asked)).body.decode()
+    _, workflow_id, _ = await _start(request, asked)
     return await wait_for_signal(request, workflow_id, strategy, wait_s, request.query("requestId"), refs)
 
 
@@ -156,6 +215,7 @@ _PERIOD = {"version": "integer", "startTime": "integer", "endTime": "integer"}
 
 ROUTES = [
     Route("POST", "/api/workflow", start, body=Start),
+    Route("POST", "/api/workflow/start/bulk", start_many, body=list[Start]),
     Route("POST", "/api/workflow/{name}", start_by_name, query=_BY_NAME, body=dict[str, Any]),
     Route("POST", "/api/workflow/execute/{name}/{version}", execute, query=_WAIT, body=Start),
     Route("GET", "/api/workflow/{id}", get, query={"includeTasks": "boolean"}),

@@ -24,7 +24,7 @@ def _chunks(file: str, mark: str) -> list[tuple[str, str]]:
 
 
 #: The version of `schema.sql`.
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 #: The schema of a new file.
 SCHEMA = files(__name__).joinpath("schema.sql").read_text("utf-8")
 #: What takes a file from version n to n + 1.

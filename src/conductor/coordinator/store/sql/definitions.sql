@@ -16,6 +16,15 @@ UPDATE meta SET value = value WHERE key = 'secret'
 -- name: secret
 SELECT value FROM meta WHERE key = 'secret'
 
+-- name: last keys
+SELECT name, seq FROM sqlite_sequence
+
+-- name: add epoch
+INSERT INTO epoch (first_workflow, first_task, first_run, nonce) VALUES (?, ?, ?, ?)
+
+-- name: epochs
+SELECT number, first_workflow, first_task, first_run, nonce FROM epoch ORDER BY number
+
 -- name: task type
 SELECT pk, definition, concurrent_limit, rate_limit, rate_window_ms FROM task_type WHERE name = ?
 

@@ -18,7 +18,10 @@ DELETE FROM event_handler WHERE name = ?
 INSERT INTO event (event, payload, published_ms) VALUES (?, ?, ?)
 
 -- name: waiting events
-SELECT pk, event, payload FROM event ORDER BY pk LIMIT ?
+SELECT pk, event, payload, actions FROM event ORDER BY pk LIMIT ?
+
+-- name: keep actions of event
+UPDATE event SET actions = ? WHERE pk = ?
 
 -- name: remove event
 DELETE FROM event WHERE pk = ?

@@ -82,3 +82,18 @@ CREATE INDEX turn_line ON turn (name, key, place);
 
 -- from: 4
 SELECT 'nothing to change: an output that is also that of the last task is stored once from here on';
+
+-- from: 5
+ALTER TABLE task ADD COLUMN granted_for INTEGER;
+CREATE TABLE epoch (
+  number INTEGER PRIMARY KEY,
+  first_workflow INTEGER NOT NULL,
+  first_task INTEGER NOT NULL,
+  first_run INTEGER NOT NULL,
+  nonce BLOB NOT NULL
+);
+CREATE TABLE termination (
+  workflow INTEGER PRIMARY KEY,
+  reason TEXT NOT NULL
+);
+ALTER TABLE event ADD COLUMN actions BLOB;

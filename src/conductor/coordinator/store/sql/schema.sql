@@ -1,4 +1,4 @@
--- The whole schema, version 5. Integer keys everywhere; public ids are derived from them (ids.py).
+-- The whole schema, version 6. Integer keys everywhere; public ids are derived from them (ids.py).
 -- Hot rows (task, workflow) stay small: JSON lives in *_data. The partial indexes hold only what is
 -- unfinished, so that the cost of a task does not grow with what is done.
 
@@ -6,6 +6,15 @@ CREATE TABLE meta (
   key TEXT PRIMARY KEY,
   value BLOB NOT NULL
 ) WITHOUT ROWID;
+
+-- One row per start of a coordinator on this file; see ids.py.
+CREATE TABLE epoch (
+  number INTEGER PRIMARY KEY,
+  first_workflow INTEGER NOT NULL, -- the first keys that this start could give out
+  first_task INTEGER NOT NULL,
+  first_run INTEGER NOT NULL,
+  nonce BLOB NOT NULL
+);
 
 CREATE TABLE task_type (
   pk INTEGER PRIMARY KEY,
@@ -90,6 +99,12 @@ CREATE TABLE turn (
 );
 CREATE INDEX turn_line ON turn (name, key, place);
 
+-- Sub-workflows that are still to be terminated, because the workflow that started them has ended.
+CREATE TABLE termination (
+  workflow INTEGER PRIMARY KEY,
+  reason TEXT NOT NULL
+);
+
 CREATE TABLE workflow_data (
   pk INTEGER PRIMARY KEY,
   input BLOB NOT NULL,
@@ -136,7 +151,8 @@ CREATE TABLE task (
   due_at_ms INTEGER,                  -- becomes pollable (or, for a WAIT, complete) at
   wake_at_ms INTEGER,                 -- the nearest moment at which a rule must look at this task
   sub_workflow INTEGER,
-  former_workers TEXT              -- JSON: the workers that held it before, the last few
+  former_workers TEXT,             -- JSON: the last few workers that held it before
+  granted_for INTEGER              -- the task whose report asked for this delivery; NULL: a poll did
 );
 CREATE INDEX task_ready ON task (queue, priority DESC, ready_since_ms, pk) WHERE ready_since_ms IS NOT NULL;
 CREATE INDEX task_wake ON task (wake_at_ms) WHERE wake_at_ms IS NOT NULL;
@@ -222,5 +238,6 @@ CREATE TABLE event (
   pk INTEGER PRIMARY KEY AUTOINCREMENT,
   event TEXT NOT NULL,
   payload BLOB NOT NULL,
-  published_ms INTEGER NOT NULL
+  published_ms INTEGER NOT NULL,
+  actions BLOB                     -- JSON: the actions that are left; NULL: none was carried out yet
 );

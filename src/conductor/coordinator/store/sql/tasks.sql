@@ -22,10 +22,17 @@ SELECT t.*, d.input, d.output, d.reason, d.reports, d.definition, y.name
 FROM task t JOIN task_data d ON d.pk = t.pk JOIN task_type y ON y.pk = t.type
 WHERE t.workflow = ? ORDER BY t.seq, t.pk
 
+-- name: count tasks
+SELECT count(*) FROM task
+
 -- name: newest round
 SELECT max(pk) FROM task
 WHERE workflow = :workflow AND ref > :ref || '__' AND ref < :ref || '__:'
   AND replace(substr(ref, length(:ref) + 3), '__', '') NOT GLOB '*[^0-9]*'
+
+-- name: tasks of name
+SELECT pk, ref FROM task
+WHERE workflow = :workflow AND (ref = :ref OR (ref > :ref || '__' AND ref < :ref || '__:'))
 
 -- name: ready tasks
 SELECT pk, workflow FROM task
@@ -48,10 +55,15 @@ SELECT min(at) FROM (
   SELECT min(at_ms) FROM schedule_due WHERE NOT EXISTS (SELECT 1 FROM meta WHERE key = 'schedules paused')
   UNION ALL
   SELECT min(published_ms) FROM event
+  UNION ALL
+  SELECT CASE WHEN EXISTS (SELECT 1 FROM termination) THEN 0 END
 )
 
 -- name: in progress of type
 SELECT count(*) FROM task WHERE type = ? AND lease_until_ms IS NOT NULL
+
+-- name: granted for report
+SELECT * FROM task WHERE type = ? AND lease_until_ms IS NOT NULL AND granted_for = ?
 
 -- name: forget rate starts
 DELETE FROM rate_start WHERE type = ? AND at_ms <= ?

@@ -11,8 +11,26 @@ FROM workflow_data d JOIN workflow w ON w.pk = d.pk WHERE d.pk = ?
 -- name: snapshot of workflow
 SELECT snapshot FROM workflow WHERE pk = ?
 
+-- name: used idempotency keys
+SELECT DISTINCT idempotency_key FROM workflow
+WHERE name = ? AND idempotency_key IN (SELECT value FROM json_each(?))
+
 -- name: idempotent workflow
 SELECT * FROM workflow WHERE name = ? AND idempotency_key = ? ORDER BY pk DESC LIMIT 1
+
+-- name: mark for termination
+INSERT OR IGNORE INTO termination (workflow, reason)
+SELECT w.pk, ? FROM workflow w JOIN task t ON t.pk = w.parent_task
+WHERE w.pk = ? AND t.workflow = ? AND w.ended_ms IS NULL
+
+-- name: marked for termination
+SELECT workflow FROM termination ORDER BY workflow DESC LIMIT ?
+
+-- name: reason of termination
+SELECT reason FROM termination WHERE workflow = ?
+
+-- name: unmark for termination
+DELETE FROM termination WHERE workflow = ?
 
 -- name: due workflows
 SELECT pk FROM workflow WHERE wake_at_ms <= ? ORDER BY wake_at_ms LIMIT ?

@@ -1,0 +1,176 @@
+"""Tasks that a worker holds beyond its slots (`prefetch`), waiting for a slot.
+
+A waiting task sends no heartbeats. If no slot becomes free within `MAX_WAIT_S`, or within a third of its lease, the
+task is requeued at the coordinator, where the delivery does not count. The thread of the leases does that, so that a
+blocked event loop does not delay it. Both threads use the queue of waiting tasks under its lock: the thread that
+removes a task from the queue either starts or requeues it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from conductor.client.automator.journal import Taken
+from conductor.client.automator.running_task import task_timeout_s
+
+if TYPE_CHECKING:
+    from conductor.client.automator.grant import Grant
+    from conductor.client.automator.session import Session
+    from conductor.client.worker.worker_config import ResolvedConfig
+
+logger = logging.getLogger(__name__)
+
+#: A task that has waited this long for a slot is requeued.
+MAX_WAIT_S = 1.0
+#: A task that has waited for this share of its response timeout is requeued.
+MAX_WAIT_SHARE = 1 / 3
+#: Task types with a shorter task timeout or response timeout, in seconds, are not prefetched.
+MIN_TIMEOUT_S = 10.0
+#: A requeue that failed is repeated after this long.
+REPEAT_S = 0.5
+#: Why a task is requeued.
+NO_SLOT = "no slot of the worker became free"
+
+
+class _WaitingTask(NamedTuple):
+    grant: Grant
+    requeue_at: float
+
+
+class Prefetched:
+    """The waiting tasks of one worker. `put`, `take` and `requeue_all` run on the workers' event loop.
+
+    A worker may hold as many waiting tasks as it has finished since it last had to requeue one, up to its limit: a
+    worker whose tasks are slow soon holds none.
+    """
+
+    def __init__(self, config: ResolvedConfig, session: Session, on_requeued: Callable[[], None]) -> None:
+        self._config = config
+        self._session = session
+        self._clock = session.clock
+        self._on_requeued = on_requeued
+        self._lock = threading.Lock()
+        self._waiting: deque[_WaitingTask] = deque()
+        #: Tasks whose requeue is not answered yet, by task and lease.
+        self._requeueing: dict[tuple[str, str | None], Grant] = {}
+        self._is_watched = False
+        self._finished = 0
+        self._suitable = False
+
+    @property
+    def held(self) -> int:
+        """Tasks that wait for a slot, or whose requeue is not answered yet."""
+        with self._lock:
+            return len(self._waiting) + len(self._requeueing)
+
+    def allowance(self) -> int:
+        """Return how many tasks may wait now."""
+        if not (self._suitable and self._session.leasing):
+            return 0
+        return min(self._config.prefetch, self._finished)
+
+    def on_finished(self) -> None:
+        """Count a function that has returned."""
+        self._finished += 1
+
+    def notice(self, grants: list[Grant]) -> None:
+        """Learn from the tasks of a poll whether tasks of this type may be prefetched."""
+        self._suitable = all(_can_wait(grant) for grant in grants)
+
+    def put(self, grant: Grant) -> None:
+        """Keep a task until a slot is free for it."""
+        now, lease_s = self._clock.monotonic(), grant.response_timeout_s
+        requeue_at = min(now + MAX_WAIT_S, grant.sent_at + lease_s * MAX_WAIT_SHARE) if _can_wait(grant) else now
+        with self._lock:
+            self._waiting.append(_WaitingTask(grant, requeue_at))
+            starts, self._is_watched = not self._is_watched, True
+        if starts:
+            self._session.leases.run_on_thread(self._watch())
+
+    def take(self) -> Grant | None:
+        """Return the task that has waited longest, or None."""
+        with self._lock:
+            return self._waiting.popleft().grant if self._waiting else None
+
+    def requeue_all(self) -> None:
+        """Requeue every waiting task now: the worker takes no more work."""
+        with self._lock:
+            self._waiting = deque(waiting._replace(requeue_at=0.0) for waiting in self._waiting)
+            if not self._waiting:
+                return
+        self._session.leases.run_on_thread(self._requeue(self._take_due()))
+
+    def leave(self) -> None:
+        """Note in the journal that the tasks were never started: the process ends and could not requeue them."""
+        if self._session.journal is None:
+            return
+        with self._lock:
+            left = [*self._requeueing.values(), *(waiting.grant for waiting in self._waiting)]
+        now, now_ms = self._clock.monotonic(), self._clock.wall_ms()
+        for grant in left:
+            task = Taken.of(grant, self._config.worker_id, now, now_ms)
+            self._session.journal.put(task.hand_back(now_ms, NO_SLOT, never_started=True))
+
+    async def _watch(self) -> None:
+        """Requeue tasks that wait too long, until none waits; on the thread of the leases."""
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._is_watched = False
+                    return
+                wait_s = self._waiting[0].requeue_at - self._clock.monotonic()
+            if wait_s > 0:
+                await self._clock.sleep(wait_s)
+            else:
+                await self._requeue(self._take_due())
+
+    def _take_due(self) -> list[Grant]:
+        now, due = self._clock.monotonic(), []
+        with self._lock:
+            while self._waiting and self._waiting[0].requeue_at <= now:
+                due.append(self._waiting.popleft().grant)
+            self._requeueing |= {_key(grant): grant for grant in due}
+        return due
+
+    async def _requeue(self, grants: list[Grant]) -> None:
+        if not grants:
+            return
+        self._finished = 0
+        name = grants[0].task.task_def_name or grants[0].task.task_type
+        logger.info("Requeueing prefetched tasks: task_type=%s tasks=%d reason=%r", name, len(grants), NO_SLOT)
+        now, now_ms = self._clock.monotonic(), self._clock.wall_ms()
+        tasks = [Taken.of(grant, self._config.worker_id, now, now_ms) for grant in grants]
+        ends = max(grant.sent_at + grant.response_timeout_s for grant in grants)
+        bodies = [task.hand_back(now_ms, NO_SLOT, never_started=True).body for task in tasks]
+        level = logging.WARNING
+        try:
+            while not await self._session.leases.requeue(bodies, level) and self._clock.monotonic() < ends:
+                level = logging.DEBUG  # one line for an outage
+                await self._clock.sleep(REPEAT_S)
+        finally:
+            with self._lock:
+                for grant in grants:
+                    del self._requeueing[_key(grant)]
+            self._session.leases.call_on_loop(lambda: self._forget(tasks))
+
+    def _forget(self, tasks: list[Taken]) -> None:
+        """The server has the tasks again: remove them from the journal."""
+        if self._session.journal is not None:
+            for task in tasks:
+                self._session.journal.put_down(task.task_id, task.poll_count, task.lease_id)
+        self._on_requeued()
+
+
+def _key(grant: Grant) -> tuple[str, str | None]:
+    return grant.task.task_id, grant.task.lease_id
+
+
+def _can_wait(grant: Grant) -> bool:
+    """Whether a task may be held without a slot: it is executed, and its timeouts leave time to wait."""
+    timeout_s = task_timeout_s(grant.task.task_definition)
+    long_enough = timeout_s is None or timeout_s >= MIN_TIMEOUT_S
+    return grant.instead is None and long_enough and grant.response_timeout_s >= MIN_TIMEOUT_S

@@ -1,0 +1,76 @@
+"""Start many workflows in as few transactions as bounded work allows.
+
+One call of `start_turn` is a part of one transaction and takes about `TURN_S`; the caller continues with the elements
+that are left in another transaction, so that other callers are served in between. Elements have no savepoints of their
+own unless one of them fails halfway: rows of a kind are then written together, which makes a start in a bulk cheap.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from conductor.coordinator.errors import ApiError
+from conductor.coordinator.limits import TURN_S
+from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.workflows.effects import Start
+from conductor.coordinator.workflows.executions import Executions
+
+
+class _FailedHalfway(Exception):
+    """An element was refused after it had changed something."""
+
+
+def start_turn(executions: Executions, starts: Sequence[Start | ApiError], tx: Tx) -> list[str | ApiError]:
+    """Start the first of these workflows, as many as fit into one turn, and at least one.
+
+    Args:
+        executions: Starts a single workflow.
+        starts: Start requests; an element that is an error already is passed on.
+        tx: The transaction.
+
+    Returns:
+        The id or the error of each element that was reached, in the same order.
+    """
+    _note_unused_keys(tx, starts)
+    try:
+        with tx.savepoint():
+            return _start_each(executions, starts, tx)
+    except _FailedHalfway:
+        return _start_each(executions, starts, tx, with_savepoints=True)
+
+
+def _start_each(
+    executions: Executions, starts: Sequence[Start | ApiError], tx: Tx, *, with_savepoints: bool = False
+) -> list[str | ApiError]:
+    ends_s, results = time.thread_time() + TURN_S, list[str | ApiError]()
+    for start in starts:
+        if results and time.thread_time() > ends_s:
+            break
+        if isinstance(start, ApiError):
+            results.append(start)
+            continue
+        tx.live.changed = False
+        try:
+            with tx.savepoint() if with_savepoints else contextlib.nullcontext():
+                results.append(tx.ids.workflow(executions.start(tx, start)))
+        except ApiError as error:
+            if tx.live.changed and not with_savepoints:
+                raise _FailedHalfway from error
+            results.append(error)
+    tx.live.changed = True
+    return results
+
+
+def _note_unused_keys(tx: Tx, starts: Sequence[Start | ApiError]) -> None:
+    """Look up all idempotency keys at once: a lookup per element would end the writing of rows together."""
+    keys: dict[str | None, set[str]] = {}
+    for start in starts:
+        if isinstance(start, Start) and start.idempotency_key:
+            keys.setdefault(start.name, set()).add(start.idempotency_key)
+    for name, wanted in keys.items():
+        used = {key for (key,) in tx.rows("used idempotency keys", name, msgspec.json.encode(list(wanted)).decode())}
+        tx.live.unused_keys.update((name, key) for key in wanted - used)
