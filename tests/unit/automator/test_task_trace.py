@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import context, trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -23,6 +24,14 @@ from conductor.client.automator.task_trace import start_task_trace
 ABOUT = ("pay", "task-1", "worker-1", "flow-1")
 SAMPLED = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 UNSAMPLED = SAMPLED.removesuffix("01") + "00"
+
+
+@pytest.fixture(autouse=True)
+def _restored_span() -> Iterator[None]:
+    """Make the previous span current again. A task that is not sampled leaves its span current."""
+    token = context.attach(Context())
+    yield
+    context.detach(token)
 
 
 class Provider:
@@ -144,7 +153,6 @@ def test_a_sampler_that_ignores_the_parent_keeps_the_task(monkeypatch: pytest.Mo
 def test_the_functions_own_spans_are_dropped_with_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
     provider = Provider(monkeypatch, ParentBasedTraceIdRatio(0.0))
     trace_ids: set[str] = set()
-    outside = provider.tracer.attach(trace.INVALID_SPAN)
     for traceparent in (UNSAMPLED, None, "nonsense"):
         token = provider.tracer.attach(trace.INVALID_SPAN)
         assert start_task_trace(provider.tracer, ABOUT, traceparent, 0) is None
@@ -157,7 +165,6 @@ def test_the_functions_own_spans_are_dropped_with_the_task(monkeypatch: pytest.M
             assert f"{own.get_span_context().trace_id:032x}" == sent[3:35]
         trace_ids.add(sent[3:35])
         provider.tracer.detach(token)
-    provider.tracer.detach(outside)
     assert provider.finished() == []
     assert len(trace_ids) == 3
 
@@ -190,9 +197,7 @@ def test_an_error_whose_text_cannot_be_read_is_recorded_by_its_type(monkeypatch:
 def test_a_provider_without_the_sdk_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "get_tracer", trace.NoOpTracerProvider().get_tracer)
     tracer = tracing.Tracer()
-    token = tracer.attach(trace.INVALID_SPAN)
     assert start_task_trace(tracer, ABOUT, SAMPLED, 0) is None
-    tracer.detach(token)
 
 
 @pytest.mark.parametrize("module", [tracing, task_trace], ids=lambda module: module.__name__)
