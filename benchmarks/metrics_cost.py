@@ -15,7 +15,7 @@ from conductor.client.event.task_runner_events import (
 )
 from conductor.client.telemetry.metrics_hub import MetricsHub
 from conductor.client.telemetry.process_telemetry import ProcessTelemetry
-from conductor.wire import Verdict
+from conductor.protocol.wire import Verdict
 
 TASKS = 20_000
 ROUNDS = 5

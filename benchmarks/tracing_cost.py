@@ -31,8 +31,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased, TraceIdRati
 from benchmarks._processes import environment
 from benchmarks._server import TASK, server, simple
 from benchmarks._work import coroutine, run_worker
-from conductor import tracing
-from conductor.machine import run_on_loop
+from conductor.common.machine import run_on_loop
+from conductor.telemetry import tracing
 
 #: Queues with traces, and as many without.
 PAIRS = 20

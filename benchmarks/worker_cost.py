@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks._server import coordinator
 from benchmarks._work import coroutine, function, run_worker
-from conductor.machine import run_on_loop
+from conductor.common.machine import run_on_loop
 
 TASKS = 5000
 ROUNDS = 5

@@ -29,21 +29,21 @@ def events() -> Iterator[str]:
 
 def metrics() -> Iterator[str]:
     """Every metric, its kind and its labels."""
-    from conductor.client.telemetry.metrics import METRICS
+    from conductor.client.telemetry.worker_metrics import METRICS
 
     yield _metrics(METRICS)
 
 
 def canonical_metrics() -> Iterator[str]:
     """Those of workers, under the names of all SDKs."""
-    from conductor.client.telemetry.metrics import CANONICAL
+    from conductor.client.telemetry.worker_metrics import CANONICAL
 
     yield _metrics([one.metric for one in CANONICAL])
 
 
 def coordinator_metrics() -> Iterator[str]:
     """The same of the coordinator."""
-    from conductor.coordinator.metrics import METRICS
+    from conductor.coordinator.server_metrics import METRICS
 
     yield _metrics(METRICS)
 
@@ -115,7 +115,7 @@ def commands() -> Iterator[str]:
     """Every command and its options. (Not its help text: how that looks depends on the release of typer.)"""
     from typer.main import get_command
 
-    from conductor.cli.app import PROGRAM, app
+    from conductor.cli.main import PROGRAM, app
 
     for name, command in _commands(get_command(app)):
         arguments = " ".join(

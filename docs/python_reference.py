@@ -52,7 +52,7 @@ PAGES = {
     "workflows": ("Workflows in Python", ["conductor.client.workflow", "conductor.local"]),
     "events": ("Events", ["conductor.client.event"]),
     "telemetry": ("Metrics, health and logs", ["conductor.client.telemetry"]),
-    "coordinator": ("The coordinator", ["conductor.coordinator", "conductor.waiting"]),
+    "coordinator": ("The coordinator", ["conductor.coordinator", "conductor.protocol.why_waiting"]),
     "testing": ("The test kit", ["conductor.testing"]),
 }
 #: Packages whose `__all__` is all that is public; what is inside is how they do it.

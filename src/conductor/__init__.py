@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conductor.lazy import lazily
+from conductor.common.lazy_names import lazily
 from conductor.version import __version__ as __version__
 
 if TYPE_CHECKING:

@@ -152,4 +152,4 @@ def test_an_unknown_short_name_is_an_attribute_error() -> None:
 def test_importing_the_package_loads_nothing_of_it() -> None:
     code = "import sys, conductor; print(sorted(name for name in sys.modules if name.startswith('conductor')))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert loaded.strip() == "['conductor', 'conductor.lazy', 'conductor.version']"
+    assert loaded.strip() == "['conductor', 'conductor.common', 'conductor.common.lazy_names', 'conductor.version']"

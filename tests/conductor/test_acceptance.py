@@ -33,7 +33,7 @@ from conductor.client.event.task_runner_events import (
 from conductor.client.http.models.task_def import TaskDef
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.worker import Worker
-from conductor.wire import Verdict
+from conductor.protocol.wire import Verdict
 
 KINDS = ["def", "async def"]
 

@@ -16,7 +16,7 @@ from typing import Self
 
 import psutil
 
-from conductor.testing.watch import Watch
+from conductor.testing.wait_until import Watch
 
 #: How patient a test is with a real process on a busy machine.
 PATIENCE_S = 60.0

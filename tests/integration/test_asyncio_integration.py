@@ -29,8 +29,8 @@ from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.worker import Worker
 from conductor.client.worker.worker_interface import WorkerInterface
 from conductor.coordinator import Coordinator
-from conductor.testing.watch import Watch
-from conductor.wire import Verdict
+from conductor.protocol.wire import Verdict
+from conductor.testing.wait_until import Watch
 
 PATIENCE_S = 60.0
 

@@ -29,9 +29,9 @@ from conductor.client.http.models import TaskDef, Workflow, WorkflowDef
 from conductor.client.orkes_clients import OrkesClients
 from conductor.client.worker.worker import Worker
 from conductor.coordinator import Coordinator
+from conductor.protocol.wire import Verdict
 from conductor.testing import ConductorStub, FakeClock
 from conductor.testing.ports import free_port
-from conductor.wire import Verdict
 
 #: Time is turned by hand: no lease ends because a machine is busy.
 LEASE_S = 3600

@@ -23,13 +23,13 @@ from conductor.client.event.task_runner_events import (
     TaskUpdateCompleted,
 )
 from conductor.client.worker.worker import Worker
-from conductor.clock import SYSTEM_CLOCK, Clock
+from conductor.common.clock import SYSTEM_CLOCK, Clock
 from conductor.coordinator import Coordinator
 from conductor.coordinator.core import Core
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.workflows.effects import Start
 from conductor.testing import ConductorStub, FakeClock, Status
-from conductor.testing.watch import Watch
+from conductor.testing.wait_until import Watch
 
 PATIENCE_S = 60.0
 JOB = {"name": "job", "taskReferenceName": "job", "type": "SIMPLE"}

@@ -10,7 +10,7 @@ import pytest
 from test_system_tasks import ended, wait_until
 
 from conductor.coordinator import Coordinator
-from conductor.coordinator.workflows import chains
+from conductor.coordinator.workflows import start_chains
 
 LIMIT = 12
 STOPPED = f"{LIMIT} workflows have started each other without waiting for anything"
@@ -18,7 +18,7 @@ STOPPED = f"{LIMIT} workflows have started each other without waiting for anythi
 
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[httpx.Client]:
-    monkeypatch.setattr(chains, "MAX_CHAINED_STARTS", LIMIT)
+    monkeypatch.setattr(start_chains, "MAX_CHAINED_STARTS", LIMIT)
     with Coordinator() as found, httpx.Client(base_url=found.url, timeout=60) as client:
         yield client
 

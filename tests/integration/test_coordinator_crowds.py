@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from conductor.coordinator import Coordinator
-from conductor.coordinator.errors import ApiError
 from conductor.coordinator.http.memory_budget import MemoryBudget, Reservation
+from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.store.transaction import Tx
 
 MB = 0x100000
@@ -169,7 +169,7 @@ class TestReaders:
 
 class TestHealth:
     def test_x19_a_writer_that_hangs_is_not_healthy(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("conductor.coordinator.store.probe.ANSWER_TIMEOUT_S", 0.05)
+        monkeypatch.setattr("conductor.coordinator.store.write_probe.ANSWER_TIMEOUT_S", 0.05)
         with Coordinator(tmp_path / "a.db") as found, httpx.Client(base_url=found.url, timeout=30) as api:
             with held_up(found, "write", 1):
                 for _ in range(3):

@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductor.coordinator import Coordinator
+from conductor.protocol.wire import FEATURES_HEADER, LEASE_EXPIRES_HEADER, MAX_BODY_HEADER, VERDICT_HEADER
 from conductor.testing import FakeClock
-from conductor.wire import FEATURES_HEADER, LEASE_EXPIRES_HEADER, MAX_BODY_HEADER, VERDICT_HEADER
 
 FLOW = {"name": "flow", "tasks": [{"name": "work", "taskReferenceName": "work"}]}
 

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from conductor.coordinator import Coordinator
 from conductor.coordinator.limits import MAX_COUNTED_SERIES
-from conductor.coordinator.metrics import METRICS, OTHER, Tally
+from conductor.coordinator.server_metrics import METRICS, OTHER, Tally
 from conductor.testing import FakeClock
 
 Labels = frozenset[tuple[str, str]]

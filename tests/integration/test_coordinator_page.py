@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from conductor.coordinator import Coordinator
-from conductor.coordinator.http.page import CONTENT_SECURITY_POLICY, ENTRIES, FILES
-from conductor.coordinator.views import recent
+from conductor.coordinator.http.web_ui import CONTENT_SECURITY_POLICY, ENTRIES, FILES
+from conductor.coordinator.views import recent_workflows
 
 #: All files of the page together: a few hundred kilobytes at most.
 MAX_PAGE_BYTES = 200_000
@@ -100,7 +100,7 @@ class TestFiles:
         assert sum(len(file.body) for file in FILES.values()) < MAX_PAGE_BYTES
 
     def test_every_file_of_the_folder_is_served(self) -> None:
-        folder = files("conductor.coordinator").joinpath("page")
+        folder = files("conductor.coordinator").joinpath("web_ui")
         assert {path.name for path in folder.iterdir()} == set(FILES)
 
     @pytest.mark.parametrize("name", sorted(FILES))
@@ -206,7 +206,7 @@ class TestListOfWorkflows:
     def test_looks_at_so_many_at_once_and_goes_on_from_there(
         self, api: httpx.Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(recent, "LOOKED_AT", 2)
+        monkeypatch.setattr(recent_workflows, "LOOKED_AT", 2)
         wanted = start(api, "rare")
         for _ in range(4):
             start(api)

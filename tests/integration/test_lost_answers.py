@@ -24,8 +24,8 @@ from conductor.client.http.models import StartWorkflowRequest
 from conductor.client.orkes_clients import OrkesClients
 from conductor.client.worker.worker import Worker
 from conductor.coordinator import Coordinator
+from conductor.protocol.wire import Verdict
 from conductor.testing import FakeClock
-from conductor.wire import Verdict
 
 #: Time is turned by hand: no lease ends because a machine is busy.
 LEASE_S = 3600

@@ -21,9 +21,9 @@ from conductor.client.event.task_runner_events import TaskRunnerEventsListener, 
 from conductor.client.worker.worker import Worker
 from conductor.coordinator import Coordinator
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.tasks.report import Outcome, Report
+from conductor.coordinator.tasks.task_report import Outcome, Report
 from conductor.testing import FakeClock
-from conductor.testing.watch import Watch
+from conductor.testing.wait_until import Watch
 
 JSON = {"content-type": "application/json"}
 

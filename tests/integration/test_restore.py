@@ -17,8 +17,8 @@ from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.event.task_runner_events import TaskRunnerEventsListener, TaskUpdateCompleted
 from conductor.client.worker.worker import Worker
-from conductor.coordinator.store.backup import back_up
-from conductor.testing.watch import Watch
+from conductor.coordinator.store.online_backup import back_up
+from conductor.testing.wait_until import Watch
 
 PATIENCE_S = 60.0
 BEFORE, LOST, AFTER = range(5), range(100, 110), range(200, 210)

@@ -18,8 +18,8 @@ from far_server import FarServer
 from test_system_tasks import ended, http, start, wait_until
 
 from conductor.coordinator import Coordinator
-from conductor.coordinator.store.backup import back_up
-from conductor.coordinator.system import workers
+from conductor.coordinator.store.online_backup import back_up
+from conductor.coordinator.system import system_workers
 
 PLAIN = "Distinctive-4711-value-of-a-secret"
 #: Every encoding writes some of its characters in another way.
@@ -172,7 +172,7 @@ def test_a_call_leaks_no_secret_a04(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     if kind == "long timeout":
-        monkeypatch.setattr(workers, "MAX_HTTP_CALL_S", 0.2)
+        monkeypatch.setattr(system_workers, "MAX_HTTP_CALL_S", 0.2)
     with FarServer() as far, socket.create_server(("127.0.0.1", 0)) as silent:
         places = {"{far}": far.url, "{silent}": f"http://127.0.0.1:{silent.getsockname()[1]}"}
         text = json.dumps(CALLS[kind])
@@ -206,7 +206,7 @@ def test_a_task_that_goes_wrong_inside_the_coordinator_leaks_no_secret_a04(
     def broken(request: Any, _: Any) -> Any:
         raise RuntimeError(f"cannot call {request.uri}")
 
-    monkeypatch.setattr(workers, "HttpCall", broken)
+    monkeypatch.setattr(system_workers, "HttpCall", broken)
     workflow = start(api, http("http://127.0.0.1:1/?key=" + secret("PLAIN")))
     found = ended(api, workflow)["tasks"][0]
     assert "RuntimeError: cannot call http://127.0.0.1:1/?key=${workflow.secrets" in found["reasonForIncompletion"]

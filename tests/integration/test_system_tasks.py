@@ -19,7 +19,7 @@ from hostile.server import Server
 
 from conductor.coordinator import Coordinator
 from conductor.coordinator.limits import MAX_HTTP_ANSWER_BYTES, WAIT_FOR_SCRIPTS_S
-from conductor.coordinator.system import workers
+from conductor.coordinator.system import system_workers
 from conductor.coordinator.system.script_task import run_script_task
 from conductor.testing.fake_clock import FakeClock
 
@@ -227,7 +227,7 @@ class TestHttp:
     def test_ends_although_its_answer_never_does(
         self, api: httpx.Client, far: FarServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(workers, "MAX_HTTP_CALL_S", 1)
+        monkeypatch.setattr(system_workers, "MAX_HTTP_CALL_S", 1)
         found = one(api, http(f"{far.url}/drip", readTimeOut=60_000))
         assert (found["status"], "no whole answer" in found["reasonForIncompletion"]) == ("FAILED", True)
         assert far.released.wait(PATIENCE_S), "the connection is still there"
@@ -746,7 +746,7 @@ class TestAnswersWithScripts:
             return run(*args)
 
         run = run_script_task
-        monkeypatch.setattr(workers, "run_script_task", slow)
+        monkeypatch.setattr(system_workers, "run_script_task", slow)
         with ThreadPoolExecutor(1) as beside:
             answer = beside.submit(start, api, inline("1 + 1", "i"))
             assert running.wait(PATIENCE_S)

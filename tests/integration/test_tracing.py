@@ -25,7 +25,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio
 from opentelemetry.trace import SpanKind
 
-from conductor import tracing
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.automator.task_trace import start_task_trace
 from conductor.client.configuration.configuration import Configuration
@@ -34,6 +33,7 @@ from conductor.client.telemetry.metrics_collector import MetricsCollector
 from conductor.client.telemetry.metrics_hub import MetricsHub
 from conductor.client.worker.worker import Worker
 from conductor.coordinator import Coordinator
+from conductor.telemetry import tracing
 from conductor.testing import ConductorStub
 
 PROGRAM = Path(__file__).with_name("traced_program.py")

@@ -19,10 +19,11 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from conductor import Configuration, TaskHandler, TaskHandlerAsyncIO, tracing, worker_task
+from conductor import Configuration, TaskHandler, TaskHandlerAsyncIO, worker_task
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.orkes_clients import OrkesClients
 from conductor.coordinator import Coordinator
+from conductor.telemetry import tracing
 
 FLOW = {
     "name": "traced",

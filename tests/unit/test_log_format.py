@@ -14,7 +14,7 @@ import pytest
 from cli.program import CLI, DEADLINE_S, Program, url_in
 
 from conductor.client.telemetry.task_logs import TaskLogFilter
-from conductor.log_lines import JsonLines, TaskLabel, TextLines
+from conductor.telemetry.log_format import JsonLines, TaskLabel, TextLines
 from conductor.testing import ConductorStub
 
 FAILING = """

@@ -11,6 +11,7 @@ import pytest
 #: The packages whose docstring is a map.
 MAPPED = [
     "conductor.cli",
+    "conductor.common",
     "conductor.client.automator",
     "conductor.client.configuration",
     "conductor.client.telemetry",
@@ -30,6 +31,9 @@ MAPPED = [
     "conductor.coordinator.views",
     "conductor.coordinator.workflows",
     "conductor.demo",
+    "conductor.local",
+    "conductor.protocol",
+    "conductor.telemetry",
     "conductor.testing",
 ]
 

@@ -48,7 +48,7 @@ def test_two_builds_are_byte_identical_and_hold_what_they_should(tmp_path: Path)
     with zipfile.ZipFile(wheel) as packed:
         assert {name.split("/")[0].split("-")[0] for name in packed.namelist()} == {"conductor", "conductor_worker"}
         assert "conductor/py.typed" in packed.namelist()
-        assert any(name.startswith("conductor/coordinator/page/") for name in packed.namelist())
+        assert any(name.startswith("conductor/coordinator/web_ui/") for name in packed.namelist())
     with tarfile.open(sdist) as source:
         inside = {name.partition("/")[2] for name in source.getnames()}
     assert {"README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "pyproject.toml", "src/conductor/py.typed"} <= inside

@@ -7,12 +7,12 @@ import threading
 
 import pytest
 
-from conductor.signals import borrowed, kept, on_stop
+from conductor.common.signals import borrowed, kept, on_stop
 
 
 def test_the_first_signal_and_those_that_follow(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[bool] = []
-    monkeypatch.setattr("conductor.signals.ONE_SIGNAL_S", 0.0)
+    monkeypatch.setattr("conductor.common.signals.ONE_SIGNAL_S", 0.0)
     with on_stop(heard.append, signals=(signal.SIGUSR2,)):
         for _ in range(3):
             signal.raise_signal(signal.SIGUSR2)
@@ -22,7 +22,7 @@ def test_the_first_signal_and_those_that_follow(monkeypatch: pytest.MonkeyPatch)
 def test_two_signals_at_once_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """timeout(1) signals the program, and then its group."""
     heard: list[bool] = []
-    monkeypatch.setattr("conductor.signals.ONE_SIGNAL_S", 3600.0)
+    monkeypatch.setattr("conductor.common.signals.ONE_SIGNAL_S", 3600.0)
     with on_stop(heard.append, signals=(signal.SIGUSR2,)):
         for _ in range(2):
             signal.raise_signal(signal.SIGUSR2)
@@ -60,7 +60,7 @@ def test_blocks_may_be_nested() -> None:
 
 def test_what_came_too_early_is_kept_for_who_borrows_next(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[bool] = []
-    monkeypatch.setattr("conductor.signals.ONE_SIGNAL_S", 0.0)
+    monkeypatch.setattr("conductor.common.signals.ONE_SIGNAL_S", 0.0)
     with kept(signal.SIGUSR2):
         for _ in range(2):
             signal.raise_signal(signal.SIGUSR2)

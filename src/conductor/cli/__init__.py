@@ -1,25 +1,25 @@
 """The command line: `conductor-worker`, or `python -m conductor.cli`. In reading order:
 
 - `__main__`: what `python -m` runs.
-- `app`: all commands, and where a mistake becomes a line and an exit status.
+- `main`: all commands, and where a mistake becomes a line and an exit status.
 - `serve`, `run`, `dev`, `init`, `exec`, `workers`, `demo`, `doctor`, `top`, `tail`, `queues`, `backup`, `purge`: one
   command each.
-- `workflow`, `task`, `schedule`: one group of commands each. The first is in `executions` (look, start, wait),
-  `start_many` (one workflow per line of a file), `actions` (change their course) and `definitions` (from code to a
-  server).
-- `execution`: one workflow as a server tells of it, whichever server that is.
-- `recent`: the newest workflows of a server.
+- `workflow_group`, `task_commands`, `schedule_commands`: one group of commands each. The first is in
+  `workflow_commands` (look, start, wait), `start_many` (one workflow per line of a file), `workflow_control` (change
+  their course) and `definitions` (from code to a server).
+- `workflow_details`: one workflow as a server tells of it, whichever server that is.
+- `newest_workflows`: the newest workflows of a server.
 - `graph`: a workflow as lines of text.
-- `moments`: times as people write and read them.
-- `finding`, `checks_here`, `checks_server`, `checks_workers`: what the examination looks for, a small
+- `times`: times as people write and read them.
+- `finding`, `checks_machine`, `checks_server`, `checks_workers`: what the examination looks for, a small
   function for each fault.
 - `live_state`: one look at a server, for those who watch it.
 - `reloading`: workers that are loaded again whenever a file is saved, from the side of the command.
 - `dev_workers`, `breakpoints`: the process in which those workers run, and the debugger in it.
 - `discovery`: the workers of the modules that a command names.
-- `server`: what kind of server a URL leads to.
+- `server_kind`: what kind of server a URL leads to.
 - `queue_state`: what waits in the server's queues, and who polls them.
-- `ready`: the line that says that all workers are at work.
+- `worker_readiness`: the line that says that all workers are at work.
 - `worker_options`: the options of workers on the command line, from the one table of options.
 - `support`: what several commands need: the user's error, the server option, extras that may be missing.
 - `console`: where commands write.
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"The command line needs {error.name}: pip install 'conductor-worker[all]'\n")
         return BAD_INPUT
     try:
-        from conductor.cli.app import run_command
+        from conductor.cli.main import run_command
     except ImportError as error:
         if error.name == "fcntl":  # Windows: the error says it all
             sys.stderr.write(f"{error}\n")

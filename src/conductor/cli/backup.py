@@ -40,8 +40,8 @@ def backup(
     The copy is verified before it replaces an older one. The status is 2 if the database is damaged.
     """
     coordinator_class()  # says which extra is missing
-    from conductor.coordinator.store.backup import back_up
-    from conductor.coordinator.store.file import StoreRefused
+    from conductor.coordinator.store.database_file import StoreRefused
+    from conductor.coordinator.store.online_backup import back_up
 
     source = database or default_database()
     try:

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from conductor.cli import checks_here
+from conductor.cli import checks_machine
 from conductor.cli.finding import Finding, broken, well, worth_a_look
 from conductor.cli.queue_state import Queue, ask_queues
-from conductor.cli.server import ServerKind, ask_server, asking, why
+from conductor.cli.server_kind import ServerKind, ask_server, asking, why
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import AuthorizationException, ConductorError, NotFoundException
-from conductor.machine import is_loopback
+from conductor.common.machine import is_loopback
+from conductor.protocol.why_waiting import span
 from conductor.version import __version__
-from conductor.waiting import span
 
 #: More of one kind are counted, not listed.
 SHOWN = 10
@@ -169,7 +169,7 @@ def disk_of_coordinator(configuration: Configuration, server: dict[str, Any]) ->
     if not is_loopback(urlsplit(configuration.host).hostname or "") or not database.is_file():
         return
     free = shutil.disk_usage(database.parent).free
-    if free < checks_here.MIN_FREE_BYTES:
+    if free < checks_machine.MIN_FREE_BYTES:
         yield worth_a_look(
             "coordinator-disk-full",
             f"the disk of the coordinator's file has {free >> 20} MB left ({database})",

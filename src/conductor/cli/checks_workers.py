@@ -7,7 +7,7 @@ from typing import Any
 
 from conductor.cli.discovery import find_workers, unknown_variables_of
 from conductor.cli.finding import Finding, broken, well, worth_a_look
-from conductor.cli.server import asking, why
+from conductor.cli.server_kind import asking, why
 from conductor.cli.support import UserError
 from conductor.client.automator.json_schema_generator import generate_json_schemas
 from conductor.client.configuration.configuration import Configuration

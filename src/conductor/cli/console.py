@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from conductor.wire import shown
+from conductor.common.text import shown
 
 #: Away from a terminal nobody's window limits a line.
 PLAIN_WIDTH = 160

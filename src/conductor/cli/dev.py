@@ -21,13 +21,13 @@ from conductor.cli.console import say
 from conductor.cli.discovery import Modules, Traceback, look_in, module_named
 from conductor.cli.reloading import Reloading, saved
 from conductor.cli.serve import key_pair
-from conductor.cli.server import asking
+from conductor.cli.server_kind import asking
 from conductor.cli.support import UserError, coordinator_class
 from conductor.cli.worker_options import set_for_all_workers, with_worker_options
 from conductor.client.configuration.configuration import LOGGER_FORMAT, Configuration
 from conductor.client.http.async_rest import ConductorError
-from conductor.signals import on_stop
-from conductor.wire import shown
+from conductor.common.signals import on_stop
+from conductor.common.text import shown
 
 if TYPE_CHECKING:
     from conductor.coordinator import Coordinator
@@ -98,7 +98,7 @@ def dev(
 
 @contextmanager
 def _running(coordinator: Coordinator) -> Iterator[Coordinator]:
-    from conductor.coordinator.store.file import StoreRefused
+    from conductor.coordinator.store.database_file import StoreRefused
 
     try:
         coordinator.start()

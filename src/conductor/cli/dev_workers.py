@@ -20,9 +20,9 @@ from conductor.cli import BAD_INPUT
 from conductor.cli.breakpoints import one_at_a_time
 from conductor.cli.console import say
 from conductor.cli.discovery import find_workers, module_named
-from conductor.cli.ready import when_ready
 from conductor.cli.run import polling
 from conductor.cli.support import UserError, one_line
+from conductor.cli.worker_readiness import when_ready
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.option import ConfigurationError
@@ -31,9 +31,9 @@ from conductor.client.http.models.workflow_def import WorkflowDef
 from conductor.client.metadata_client import AsyncMetadataClient
 from conductor.client.worker.worker import Worker
 from conductor.client.workflow.conductor_workflow import ConductorWorkflow
-from conductor.machine import run_on_loop
-from conductor.signals import kept
-from conductor.wire import shown
+from conductor.common.machine import run_on_loop
+from conductor.common.signals import kept
+from conductor.common.text import shown
 
 #: What the process says on its channel, and what it is told.
 LOAD, LOADED, GO, READY, RELIEVED, QUIET = "load", "loaded", "go", "ready", "relieved", "quiet"

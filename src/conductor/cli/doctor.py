@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from conductor.cli.checks_here import check_here
+from conductor.cli.checks_machine import check_here
 from conductor.cli.checks_server import check_server
 from conductor.cli.checks_workers import check_workers
 from conductor.cli.console import quiet, say, standard_output
@@ -40,7 +40,7 @@ def doctor(
         options = resolve_worker_config("")
     except ConfigurationError as error:
         raise UserError(error) from None
-    with quiet("conductor.client.http.token"):
+    with quiet("conductor.client.http.access_token"):
         findings = [*check_here(options), *asyncio.run(_over_the_network(configuration, modules or []))]
     if as_json:
         say(json.dumps([finding.to_dict() for finding in findings]))

@@ -13,8 +13,8 @@ import typer
 from conductor.cli.console import say
 from conductor.cli.discovery import Modules, Traceback, find_workers
 from conductor.cli.support import UserError
-from conductor.client.automator.execute import Executor
-from conductor.client.automator.grant import Grant
+from conductor.client.automator.executor import Executor
+from conductor.client.automator.polled_tasks import Grant
 from conductor.client.automator.running_task import RunningTask
 from conductor.client.automator.session import Session
 from conductor.client.automator.worker_group import config_of
@@ -25,9 +25,9 @@ from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
 from conductor.client.http.models.task import Task
 from conductor.client.worker.outcome import TaskOutcome
 from conductor.client.worker.worker import Worker
-from conductor.clock import SYSTEM_CLOCK
-from conductor.machine import run_on_loop
-from conductor.wire import shown
+from conductor.common.clock import SYSTEM_CLOCK
+from conductor.common.machine import run_on_loop
+from conductor.common.text import shown
 
 #: How a task may end without being a failure.
 GOOD = ("COMPLETED", "IN_PROGRESS")

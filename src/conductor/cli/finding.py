@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from conductor.wire import shown
+from conductor.common.text import shown
 
 
 class Finding(NamedTuple):

@@ -14,9 +14,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from conductor.cli.execution import Execution, Step, base_of
-from conductor.waiting import span
-from conductor.wire import TERMINAL_TASK_STATUSES, shown
+from conductor.cli.workflow_details import Execution, Step, base_of
+from conductor.common.text import shown
+from conductor.protocol.why_waiting import span
+from conductor.protocol.wire import TERMINAL_TASK_STATUSES
 
 #: More branches than this are folded, the interesting ones first.
 SHOWN_BRANCHES = 6

@@ -9,7 +9,7 @@ from conductor.cli.queue_state import ask_queues
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import NotFoundException
-from conductor.wire import shown
+from conductor.common.text import shown
 
 #: So many leases are looked at.
 LEASES = 100

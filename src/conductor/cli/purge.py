@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 
 from conductor.cli.console import say, say_json
-from conductor.cli.executions import read_statuses
-from conductor.cli.moments import TAKES, moment, moment_of
-from conductor.cli.recent import Entry, find_ended
-from conductor.cli.server import ask_server
+from conductor.cli.newest_workflows import Entry, find_ended
+from conductor.cli.server_kind import ask_server
 from conductor.cli.support import AsJson, Url, UserError, ask, configuration_of, examples, one_line
+from conductor.cli.times import TAKES, moment, moment_of
+from conductor.cli.workflow_commands import read_statuses
 from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import ApiException, NotFoundException
-from conductor.wire import TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.wire import TERMINAL_WORKFLOW_STATUSES
 
 
 @examples(

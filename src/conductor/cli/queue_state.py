@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from conductor.cli.server import PROBE
+from conductor.cli.server_kind import PROBE
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient

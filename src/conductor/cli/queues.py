@@ -7,7 +7,7 @@ from typing import Any
 
 from conductor.cli.console import print_table, quiet, say, say_json
 from conductor.cli.queue_state import Queue, ask_queues, span
-from conductor.cli.server import why
+from conductor.cli.server_kind import why
 from conductor.cli.support import AsJson, Url, UserError, configuration_of, examples
 from conductor.client.http.async_rest import ConductorError
 
@@ -17,7 +17,7 @@ def queues(url: Url = None, as_json: AsJson = False) -> None:
     """List the queues of the server: how much waits and since when, who polled last, and which ones nobody polls."""
     configuration = configuration_of(url)
     try:
-        with quiet("conductor.client.http.token"):
+        with quiet("conductor.client.http.access_token"):
             found = asyncio.run(ask_queues(configuration))
     except ConductorError as error:
         raise UserError(f"{configuration.shown_host} cannot be asked for its queues: {why(error)}") from None

@@ -21,7 +21,7 @@ from typing import Any
 
 from conductor.cli.console import say
 from conductor.cli.dev_workers import GO, LOAD, LOADED, QUIET, READY, RELIEVED
-from conductor.wire import shown
+from conductor.common.text import shown
 
 #: Ended by themselves so soon after their start, workers would do it again: they wait for another save.
 SHORT_LIFE_S = 5.0

@@ -9,13 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from conductor import tracing
 from conductor.cli.console import quiet, say
 from conductor.cli.discovery import Modules, Traceback, find_workers
-from conductor.cli.ready import when_ready
-from conductor.cli.server import ask_server, why
+from conductor.cli.server_kind import ask_server, why
 from conductor.cli.support import LogFormat, LogLevel, Url, UserError, configuration_of, conflict, metrics_on
 from conductor.cli.worker_options import set_for_all_workers, with_worker_options
+from conductor.cli.worker_readiness import when_ready
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.option import ConfigurationError
 from conductor.client.configuration.settings.metrics_settings import MetricsPortError, MetricsSettings
@@ -24,8 +23,9 @@ from conductor.client.worker.dependencies import DependencyError
 from conductor.client.worker.resources import StartError
 from conductor.client.worker.worker import Worker, given_options
 from conductor.client.worker.worker_config import resolve_worker_config
-from conductor.machine import run_on_loop
-from conductor.signals import kept, on_stop
+from conductor.common.machine import run_on_loop
+from conductor.common.signals import kept, on_stop
+from conductor.telemetry import tracing
 
 #: The first line waits no longer for the server; the workers do.
 SERVER_WITHIN_S = 5.0
@@ -88,7 +88,7 @@ def _server(url: str | None) -> str:
             return str(await ask_server(configuration_of(url)))
 
     try:
-        with quiet("conductor.client.http.token"):
+        with quiet("conductor.client.http.access_token"):
             return run_on_loop(ask())
     except ConductorError as error:
         return f"cannot be used yet ({why(error)}); the workers go on trying"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from conductor import tracing
 from conductor.cli.console import say
 from conductor.cli.support import LogFormat, LogLevel, UserError, configuration_of, coordinator_class
-from conductor.machine import keep_what_is_loaded, state_directory
+from conductor.common.machine import keep_what_is_loaded, state_directory
+from conductor.telemetry import tracing
 
 if TYPE_CHECKING:
     from conductor.coordinator import Coordinator

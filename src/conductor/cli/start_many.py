@@ -16,7 +16,8 @@ from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowR
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import BulkStartError, ConductorError
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
-from conductor.wire import MAX_BULK_STARTS, shown
+from conductor.common.text import shown
+from conductor.protocol.wire import MAX_BULK_STARTS
 
 #: Wrong lines that the error names; of more it says how many there are.
 MAX_LINES_NAMED = 10

@@ -65,7 +65,7 @@ class UserError(Exception):
 
 def one_line(text: object) -> str:
     """The same on one line, however many the library behind it wrote, and nothing in it that drives a terminal."""
-    from conductor.wire import shown
+    from conductor.common.text import shown
 
     return shown(" ".join(str(text).split()))
 
@@ -112,7 +112,7 @@ def _cut(text: str, length: int = 100) -> str:
 def ask(url: str | None, question: Callable[[AsyncApiClient], Awaitable[T]]) -> T:
     """Ask a server something. What it refuses, or that it is not there, is a line for the user."""
     from conductor.cli.console import quiet
-    from conductor.cli.server import why
+    from conductor.cli.server_kind import why
     from conductor.client.http.async_api_client import AsyncApiClient
     from conductor.client.http.errors import ApiException, AuthorizationException, ConductorError, TransportError
 
@@ -126,7 +126,7 @@ def ask(url: str | None, question: Callable[[AsyncApiClient], Awaitable[T]]) -> 
             await api.close()
 
     try:
-        with quiet("conductor.client.http.token"):
+        with quiet("conductor.client.http.access_token"):
             return asyncio.run(asked())
     except AuthorizationException as error:
         raise UserError(
@@ -170,7 +170,7 @@ def coordinator_class() -> type[Coordinator]:
 def metrics_on(host: str, port: int, *, optional: bool = False) -> MetricsSettings:
     """Metrics over HTTP, which need the extra `metrics`."""
     from conductor.client.configuration.settings.metrics_settings import MetricsSettings
-    from conductor.exposition import MetricsUnavailable, require_prometheus
+    from conductor.telemetry.exposition import MetricsUnavailable, require_prometheus
 
     try:
         require_prometheus()

@@ -10,14 +10,15 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from conductor.cli import recent
+from conductor.cli import newest_workflows
 from conductor.cli.console import quiet, say
-from conductor.cli.server import asking, why
+from conductor.cli.server_kind import asking, why
 from conductor.cli.support import Url, UserError, configuration_of
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import ConductorError, NotFoundException
-from conductor.wire import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES, shown
+from conductor.common.text import shown
+from conductor.protocol.wire import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES
 
 #: So many of the newest workflows are asked for in a round.
 NEWEST = 100
@@ -101,7 +102,7 @@ class Tail:
         events, self._events = sorted(self._events, key=_in_order), []
         return events
 
-    async def _new(self) -> list[recent.Entry]:
+    async def _new(self) -> list[newest_workflows.Entry]:
         """Workflows that were not there in the last round, the newest first."""
         found = await self._newest(NEWEST)
         if self._first:
@@ -118,12 +119,12 @@ class Tail:
                 )
         return [entry for entry in found.entries if self._is_new(entry)]
 
-    def _is_new(self, entry: recent.Entry) -> bool:
+    def _is_new(self, entry: newest_workflows.Entry) -> bool:
         return entry.workflow_id not in self._known and entry.start_time >= self._since_ms
 
-    async def _newest(self, size: int, statuses: tuple[str, ...] = ()) -> recent.Found:
-        asked = recent.Asked(statuses=statuses, name=self._name, size=size)
-        found = await recent.find_recent(self._api, asked)
+    async def _newest(self, size: int, statuses: tuple[str, ...] = ()) -> newest_workflows.Found:
+        asked = newest_workflows.Asked(statuses=statuses, name=self._name, size=size)
+        found = await newest_workflows.find_recent(self._api, asked)
         self.plain = found.cannot_tell is not None
         return found
 
@@ -209,7 +210,7 @@ def tail(
     Until Ctrl-C. Up to 1,000 open workflows are followed, 100 of them in each look; what is left out is said.
     """
     configuration = configuration_of(url)
-    with quiet("conductor.client.http.token"):
+    with quiet("conductor.client.http.access_token"):
         try:
             asyncio.run(_tell(configuration, name, as_json, interval))
         except ConductorError as error:

@@ -22,12 +22,12 @@ from rich.text import Text
 
 from conductor.cli.console import quiet, say, standard_output
 from conductor.cli.live_state import Frame, look, queue_name
-from conductor.cli.server import asking, why
+from conductor.cli.server_kind import asking, why
 from conductor.cli.support import Url, UserError, configuration_of
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import ConductorError
-from conductor.waiting import span
-from conductor.wire import shown
+from conductor.common.text import shown
+from conductor.protocol.why_waiting import span
 
 #: What rows can be sorted by, in the order of the key `s`; those that somebody must look at come first always.
 SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -261,7 +261,7 @@ def top(
     """
     configuration = configuration_of(url)
     live = not once and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
-    with quiet("conductor.client.http.token"):
+    with quiet("conductor.client.http.access_token"):
         try:
             asyncio.run(_watch(configuration, interval) if live else _one_frame(configuration, as_json))
         except ConductorError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conductor.lazy import lazily
+from conductor.common.lazy_names import lazily
 
 if TYPE_CHECKING:
     from conductor.client.automator.task_handler import TaskHandler as TaskHandler

@@ -8,13 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conductor.clock import Clock
+from conductor.common.clock import Clock
+from conductor.coordinator.definitions.definition_snapshots import Snapshots
 from conductor.coordinator.definitions.event_handlers import publish
 from conductor.coordinator.definitions.plan import SYSTEM_DOMAIN
-from conductor.coordinator.definitions.snapshots import Snapshots
-from conductor.coordinator.errors import ApiError, bad_request
-from conductor.coordinator.events.consequences import Consequences
-from conductor.coordinator.events.handled import Handled
+from conductor.coordinator.events.event_actions import Consequences
+from conductor.coordinator.events.event_handler_loop import Handled
 from conductor.coordinator.limits import (
     EVENTS_PER_STEP,
     EXPIRED_PER_STEP,
@@ -22,7 +21,9 @@ from conductor.coordinator.limits import (
     TRIALS_AT_ONCE,
     WAIT_FOR_SCRIPTS_S,
 )
-from conductor.coordinator.metrics import (
+from conductor.coordinator.request_errors import ApiError, bad_request
+from conductor.coordinator.schedules.runs import Runs
+from conductor.coordinator.server_metrics import (
     HEARTBEATS_TOTAL,
     NO_QUEUE,
     NO_VERDICT,
@@ -31,22 +32,21 @@ from conductor.coordinator.metrics import (
     RequestTimes,
     Tally,
 )
-from conductor.coordinator.schedules.runs import Runs
 from conductor.coordinator.settings.secrets import Secrets
-from conductor.coordinator.store.probe import Probe
 from conductor.coordinator.store.retention import KEEP_ALL, Limits, Retention
 from conductor.coordinator.store.transaction import Notes, Tx
+from conductor.coordinator.store.write_probe import Probe
 from conductor.coordinator.store.writer import Store, StoreError
-from conductor.coordinator.tasks.alarm import DeadlineTimer
+from conductor.coordinator.tasks.deadline_timer import DeadlineTimer
+from conductor.coordinator.tasks.parked_polls import Waiter, Waiters
 from conductor.coordinator.tasks.poll_data import PollData
-from conductor.coordinator.tasks.report import Outcome, Report
 from conductor.coordinator.tasks.task_queue import TaskQueue
-from conductor.coordinator.tasks.waiters import Waiter, Waiters
-from conductor.coordinator.views.waiting import Polled, Polls
+from conductor.coordinator.tasks.task_report import Outcome, Report
+from conductor.coordinator.views.waiting_facts import Polled, Polls
 from conductor.coordinator.workflows.deadlines import Deadlines
 from conductor.coordinator.workflows.effects import FOREVER_MS
 from conductor.coordinator.workflows.executions import Executions
-from conductor.wire import MAX_POLL_TIMEOUT_MS
+from conductor.protocol.wire import MAX_POLL_TIMEOUT_MS
 
 logger = logging.getLogger(__name__)
 

@@ -14,21 +14,21 @@ from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, TracebackType
 from typing import Self
 
-from conductor import tracing
-from conductor.clock import SYSTEM_CLOCK, Clock
+from conductor.common.clock import SYSTEM_CLOCK, Clock
+from conductor.common.machine import run_on_loop
 from conductor.coordinator.core import Core
 from conductor.coordinator.http.app import App
 from conductor.coordinator.http.auth import Auth
 from conductor.coordinator.http.connection import Connections
 from conductor.coordinator.http.origins import Origins, is_loopback
-from conductor.coordinator.http.page import PAGE_ROUTES
 from conductor.coordinator.http.routes import ROUTES
-from conductor.coordinator.store.file import refusal
+from conductor.coordinator.http.web_ui import PAGE_ROUTES
+from conductor.coordinator.store.database_file import refusal
 from conductor.coordinator.store.retention import Limits
 from conductor.coordinator.store.writer import Store, StoreError
 from conductor.coordinator.system.addresses import Addresses
-from conductor.coordinator.system.workers import SystemWorkers
-from conductor.machine import run_on_loop
+from conductor.coordinator.system.system_workers import SystemWorkers
+from conductor.telemetry import tracing
 
 logger = logging.getLogger(__name__)
 

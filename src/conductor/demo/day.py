@@ -8,11 +8,11 @@ import threading
 from conductor.client.automator.task_handler import TaskHandler
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
-from conductor.demo import report, shop
+from conductor.common.machine import run_on_loop
+from conductor.common.signals import on_stop
+from conductor.demo import shop, summary
 from conductor.demo.customers import Day, run_day
 from conductor.demo.worker_page import WorkerPage
-from conductor.machine import run_on_loop
-from conductor.signals import on_stop
 
 
 def run(configuration: Configuration, metrics: MetricsSettings, count: int, keep: bool) -> bool:
@@ -24,9 +24,9 @@ def run(configuration: Configuration, metrics: MetricsSettings, count: int, keep
         handler.start_processes()
         page.wait_until_ready()
         day: Day = run_on_loop(run_day(configuration, count))
-        report.show(day, page.counted())
+        summary.show(day, page.counted())
         if keep:
-            report.show_where_to_look(day, server, page.url)
+            summary.show_where_to_look(day, server, page.url)
             _wait_for_the_end()
     return day.as_expected
 

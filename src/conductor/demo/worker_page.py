@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from conductor.exposition import Metric
+from conductor.telemetry.exposition import Metric
 
 #: Five processes come up in a second or two; on a busy machine it may take a while.
 READY_WITHIN_S = 60.0

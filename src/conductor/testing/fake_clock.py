@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass
 from itertools import count
 
-from conductor.clock import Clock
-from conductor.testing.watch import DEFAULT_TIMEOUT_S, Watch, call_on, resolve
+from conductor.common.clock import Clock
+from conductor.testing.wait_until import DEFAULT_TIMEOUT_S, Watch, call_on, resolve
 
 #: When every fake clock starts: a second that is easy to recognise, on both of its faces.
 START_MONOTONIC_S = 1000.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor.testing.errors import StubError
 from conductor.testing.http11 import StubAnswer
 from conductor.testing.request import Request
 from conductor.testing.router import StubRoute, body_array, body_object, json_answer
+from conductor.testing.stub_errors import StubError
 
 
 class MetadataRoutes:

@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
+from conductor.protocol.wire import EXTEND_LEASE
 from conductor.testing.http11 import RawRequest
-from conductor.wire import EXTEND_LEASE
 
 #: Routes by the names scripts use. The first whose methods and path fit is the one.
 _ROUTES = [

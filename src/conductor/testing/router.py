@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from conductor.testing.errors import StubError
 from conductor.testing.http11 import StubAnswer
 from conductor.testing.request import Request
+from conductor.testing.stub_errors import StubError
 
 #: Gets the request and what stands in place of each `*` of the path.
 Handler: TypeAlias = Callable[..., Awaitable[StubAnswer] | StubAnswer]

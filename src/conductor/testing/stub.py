@@ -12,22 +12,22 @@ from uuid import uuid4
 
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.workflow import Workflow
-from conductor.clock import SYSTEM_CLOCK, Clock
+from conductor.common.clock import SYSTEM_CLOCK, Clock
+from conductor.protocol.wire import DEFAULT_RESPONSE_TIMEOUT_S
 from conductor.testing.fake_clock import FakeClock
+from conductor.testing.fault_player import Player
+from conductor.testing.fault_script import Behaviour, Gates, RequestChoice, Script, fits
 from conductor.testing.http11 import Connection, RawRequest
 from conductor.testing.listener import Listener
 from conductor.testing.metadata_routes import MetadataRoutes
-from conductor.testing.play import Player
-from conductor.testing.queue import StubQueue
-from conductor.testing.reports import Reports
+from conductor.testing.report_rules import Reports
 from conductor.testing.request import Request
 from conductor.testing.router import Router
-from conductor.testing.script import Behaviour, Gates, RequestChoice, Script, fits
+from conductor.testing.stub_queue import StubQueue
+from conductor.testing.stub_tokens import Tokens
 from conductor.testing.task_routes import TaskRoutes
-from conductor.testing.tokens import Tokens
-from conductor.testing.watch import DEFAULT_TIMEOUT_S, Watch
+from conductor.testing.wait_until import DEFAULT_TIMEOUT_S, Watch
 from conductor.testing.workflow_routes import WorkflowRoutes
-from conductor.wire import DEFAULT_RESPONSE_TIMEOUT_S
 
 T = TypeVar("T")
 

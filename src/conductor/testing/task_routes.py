@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_exec_log import TaskExecLog
-from conductor.clock import Clock
-from conductor.testing.errors import StubError
+from conductor.common.clock import Clock
+from conductor.protocol.wire import FEATURE_BATCH_REPORTS, FEATURE_LEASES, FEATURES_HEADER, MAX_POLL_TIMEOUT_MS
 from conductor.testing.http11 import StubAnswer
-from conductor.testing.queue import QueueKey, StubQueue
-from conductor.testing.reports import Reports
+from conductor.testing.report_rules import Reports
 from conductor.testing.request import Request
 from conductor.testing.router import StubRoute, body_object, json_answer, text_answer
-from conductor.testing.watch import Watch
-from conductor.wire import FEATURE_BATCH_REPORTS, FEATURE_LEASES, FEATURES_HEADER, MAX_POLL_TIMEOUT_MS
+from conductor.testing.stub_errors import StubError
+from conductor.testing.stub_queue import QueueKey, StubQueue
+from conductor.testing.wait_until import Watch
 
 #: What a poll waits that does not say how long.
 _DEFAULT_POLL_MS = 100

@@ -7,11 +7,11 @@ from uuid import uuid4
 
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.http.models.workflow import Workflow
-from conductor.clock import Clock
-from conductor.testing.errors import StubError
+from conductor.common.clock import Clock
 from conductor.testing.http11 import StubAnswer
 from conductor.testing.request import Request
 from conductor.testing.router import StubRoute, body_object, json_answer, text_answer
+from conductor.testing.stub_errors import StubError
 
 
 class WorkflowRoutes:

@@ -16,7 +16,7 @@ from conductor.client.http.models.workflow import Workflow
 from conductor.client.task_client import TaskClient
 from conductor.client.worker.worker import Worker
 from conductor.client.workflow_client import WorkflowClient
-from conductor.local import register_and_start, story_of, workers_by_name, workers_for
+from conductor.local.workflow_runner import register_and_start, story_of, workers_by_name, workers_for
 from conductor.testing.fake_clock import FakeClock
 
 #: How many real seconds a test is patient with the workflow under test.

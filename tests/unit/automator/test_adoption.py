@@ -12,7 +12,7 @@ from conductor.client.automator.journal import Entry, Journal, Taken
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.worker.worker import Worker
-from conductor.clock import SYSTEM_CLOCK
+from conductor.common.clock import SYSTEM_CLOCK
 from conductor.testing import ConductorStub
 
 

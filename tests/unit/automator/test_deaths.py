@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from conductor.client.automator.deaths import DeathRecord, DeathRecords, describe_exit, judge, read_records
 from conductor.client.automator.execution_marks import ExecutionMarks, read_marks
 from conductor.client.automator.journal import AdoptedFile, Journal, Taken
+from conductor.client.automator.process_deaths import DeathRecord, DeathRecords, describe_exit, judge, read_records
 from conductor.client.automator.recovery import judged_files
 from conductor.client.event.task_runner_events import TaskProcessDied
 from conductor.testing import FakeClock

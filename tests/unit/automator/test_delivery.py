@@ -8,7 +8,7 @@ from conductor.client.automator.delivery import ReportAnswer, loss_of, read_answ
 from conductor.client.automator.journal import Entry
 from conductor.client.http.models.task import Task
 from conductor.client.http.response import Response
-from conductor.wire import Verdict
+from conductor.protocol.wire import Verdict
 
 COMMITTED, CANCELLED, REJECTED = Verdict.COMMITTED, Verdict.CANCELLED, Verdict.REJECTED
 

@@ -20,8 +20,8 @@ from conductor.client.http.api.async_task_resource_api import Misread
 from conductor.client.http.errors import AnswerTooLarge
 from conductor.client.http.models.task import Task
 from conductor.client.http.response import Response
+from conductor.protocol.wire import VERDICT_HEADER, Verdict
 from conductor.testing import FakeClock
-from conductor.wire import VERDICT_HEADER, Verdict
 
 #: Stands for OpenTelemetry's current span.
 report_span: ContextVar[str] = ContextVar("report_span", default="")

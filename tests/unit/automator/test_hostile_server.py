@@ -36,8 +36,8 @@ from conductor.client.metadata_client import AsyncMetadataClient
 from conductor.client.worker.worker import Worker
 from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.coordinator import Coordinator
+from conductor.protocol.wire import MAX_BODY_HEADER, Verdict
 from conductor.testing import ConductorStub, FakeClock, Judge, Malformed, Reset, Status
-from conductor.wire import MAX_BODY_HEADER, Verdict
 
 #: A lease that ends in no test, however fast its clock is turned.
 LONG_S = 10**8

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from conductor.client.automator.deaths import DeathRecord, DeathRecords
 from conductor.client.automator.execution_marks import read_marks
-from conductor.client.automator.grant import Grant
 from conductor.client.automator.isolation import ALONE_WAIT_S, Isolation
 from conductor.client.automator.journal import Journal
+from conductor.client.automator.polled_tasks import Grant
+from conductor.client.automator.process_deaths import DeathRecord, DeathRecords
 from conductor.client.automator.running_task import RunningTask, Stop
 from conductor.client.context.task_context import TaskContext
 from conductor.client.http.models.task import Task

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from conductor.client.automator import journal as module
 from conductor.client.automator.journal import Entry, Journal, Taken, read_contents, read_entries
-from conductor.machine import state_directory
+from conductor.common.machine import state_directory
 
 URL = "http://127.0.0.1:1/api"
 

@@ -23,8 +23,8 @@ from conductor.client.event.task_runner_events import (
     TaskUpdateCompleted,
 )
 from conductor.client.worker.worker import Worker
+from conductor.protocol.wire import Verdict
 from conductor.testing import ConductorStub, FakeClock, HalfOpen, Judge, Status
-from conductor.wire import Verdict
 
 #: Time is turned by hand: no machine is too slow for it.
 LEASE_S = 3600

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from automator.worker_fixture import KINDS, Events, Gate, lines, turn_loop, working
-from conductor.backoff import Backoff
-from conductor.client.automator import poll
-from conductor.client.automator.poll import Parking
+from conductor.client.automator import poller
+from conductor.client.automator.poller import Parking
 from conductor.client.automator.task_handler import TaskHandler
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.event.task_runner_events import (
@@ -25,6 +24,7 @@ from conductor.client.event.task_runner_events import (
 )
 from conductor.client.http.async_rest import AuthorizationException
 from conductor.client.worker.worker import Worker
+from conductor.common.backoff import Backoff
 from conductor.testing import ConductorStub, Delay, FakeClock, Malformed, Pass, Request, Reset, Status
 
 #: A worker that asks without waiting and never parks: every wait is its own.
@@ -384,7 +384,7 @@ class TestBackoff:
 
     @pytest.mark.parametrize("chance", [0.0, 0.5, 0.999])
     def test_jitter_only_shortens(self, chance: float) -> None:
-        backoff = Backoff(2.0, 60.0, jitter=poll.JITTER, rng=lambda: chance)
+        backoff = Backoff(2.0, 60.0, jitter=poller.JITTER, rng=lambda: chance)
         waits = [backoff.next() for _ in range(10)]
         for wait, longest in zip(waits, [2, 4, 8, 16, 32, 60, 60, 60, 60, 60], strict=True):
             assert wait == pytest.approx(longest * (1 - 0.2 * chance))

@@ -27,6 +27,7 @@ from conductor.client.event.task_runner_events import (
 )
 from conductor.client.http.models.task_result_status import TaskResultStatus
 from conductor.client.worker.worker import Worker
+from conductor.protocol.wire import Verdict
 from conductor.testing import (
     Behaviour,
     CloseAfter,
@@ -38,7 +39,6 @@ from conductor.testing import (
     Reset,
     Status,
 )
-from conductor.wire import Verdict
 
 #: What says nothing about the report: it is sent again.
 SENT_AGAIN: dict[str, Behaviour] = {

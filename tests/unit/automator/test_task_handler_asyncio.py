@@ -202,7 +202,7 @@ class TestWorkersTogether:
     async def test_a_bug_of_ours_is_loud_and_the_worker_starts_again(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        from conductor.client.automator.poll import Poller
+        from conductor.client.automator.poller import Poller
 
         clock = FakeClock()
         broken = iter([RuntimeError("a bug")])

@@ -12,8 +12,8 @@ from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.worker import Worker
+from conductor.protocol.wire import Verdict
 from conductor.testing import ConductorStub, Judge, Status
-from conductor.wire import Verdict
 
 
 async def worked(stub: ConductorStub, function: Callable[..., Any], **options: Any) -> str:
@@ -40,7 +40,7 @@ def succeed() -> None: ...
 
 def lines_about_tasks(caplog: pytest.LogCaptureFixture) -> list[str]:
     """The first line of every record from where tasks are executed and reported."""
-    modules = ("execute", "report", "lease", "redelivery", "progress")
+    modules = ("executor", "reporter", "lease", "redelivery", "progress")
     return [record.getMessage().partition("\n")[0] for record in caplog.records if record.module in modules]
 
 

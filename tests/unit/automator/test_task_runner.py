@@ -34,8 +34,8 @@ from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.worker import Worker
 from conductor.client.worker.worker_config import ConfigurationError
 from conductor.client.worker.worker_interface import WorkerInterface
+from conductor.protocol.wire import Verdict
 from conductor.testing import ConductorStub, FakeClock, Malformed, Reset, Status
-from conductor.wire import Verdict
 
 
 def greet(name: str) -> dict[str, str]:

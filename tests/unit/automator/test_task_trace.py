@@ -17,9 +17,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Decision, ParentBasedTraceIdRatio, Sampler, SamplingResult
 from opentelemetry.trace import StatusCode
 
-from conductor import tracing
 from conductor.client.automator import task_trace
 from conductor.client.automator.task_trace import start_task_trace
+from conductor.telemetry import tracing
 
 ABOUT = ("pay", "task-1", "worker-1", "flow-1")
 SAMPLED = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

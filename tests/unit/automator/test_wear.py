@@ -12,9 +12,9 @@ import pytest
 
 from automator import portable_workers, worn_workers
 from automator.worker_fixture import wait_until
+from conductor.client.automator.recycling import memory_in_use
 from conductor.client.automator.task_handler import TaskHandler
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
-from conductor.client.automator.wear import memory_in_use
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.worker.worker import Worker

@@ -13,9 +13,9 @@ from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.event.task_runner_events import EVENT_TYPES, handler_name
 from conductor.client.worker.worker import Worker
-from conductor.clock import SYSTEM_CLOCK, Clock
+from conductor.common.clock import SYSTEM_CLOCK, Clock
 from conductor.testing import ConductorStub
-from conductor.testing.watch import Watch
+from conductor.testing.wait_until import Watch
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from cli.program import DEADLINE_S
-from conductor.testing.watch import Watch
+from conductor.testing.wait_until import Watch
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>()][0B]?|\r")
 

@@ -16,10 +16,10 @@ from typing import Any
 import httpx
 import pytest
 
-from conductor.cli import checks_here, checks_server, checks_workers
-from conductor.client.automator.deaths import DeathRecord, DeathRecords
+from conductor.cli import checks_machine, checks_server, checks_workers
 from conductor.client.automator.journal import Entry, Journal
-from conductor.clock import SYSTEM_CLOCK
+from conductor.client.automator.process_deaths import DeathRecord, DeathRecords
+from conductor.common.clock import SYSTEM_CLOCK
 from conductor.coordinator import Coordinator
 from conductor.testing import ConductorStub, Status
 
@@ -72,8 +72,8 @@ def test_settings_and_home(faults: Any, conductor_stub: ConductorStub, monkeypat
     monkeypatch.setenv("CONDUCTOR_SERVER_ULR", "x")
     for name in ("CONDUCTOR_WORKER_JOURNAL_DIR", "XDG_STATE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("conductor.cli.checks_here._try_out", lambda _: None)
-    monkeypatch.setattr("conductor.cli.checks_here.results_waiting", lambda *_: ())
+    monkeypatch.setattr("conductor.cli.checks_machine._try_out", lambda _: None)
+    monkeypatch.setattr("conductor.cli.checks_machine.results_waiting", lambda *_: ())
     found = faults("--url", conductor_stub.url)
     assert "CONDUCTOR_SERVER_URL" in found["variable-sets-nothing"]["what"]
     assert "CONDUCTOR_WORKER_JOURNAL_DIR" in found["home-not-set"]["remedy"]
@@ -92,7 +92,7 @@ def test_a_journal_that_is_full_and_has_results_of_the_dead(
     directory = place / "journal"
     monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL_DIR", str(directory))
     monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL_MAX_BYTES", "65536")
-    monkeypatch.setattr(checks_here, "MIN_FREE_BYTES", 1 << 62)
+    monkeypatch.setattr(checks_machine, "MIN_FREE_BYTES", 1 << 62)
     journal = Journal(directory, conductor_stub.url, max_bytes=1 << 20)
     assert journal.open()
     assert journal.put(Entry("r1", "t1", "packed", "COMPLETED", 1, b"x" * 65_536))
@@ -142,7 +142,7 @@ def test_tasks_that_have_killed_their_process_a14(
 
 def test_metrics_that_cannot_be_kept(faults: Any, conductor_stub: Any, place: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(place / "greetings.py"))
-    monkeypatch.setattr("conductor.cli.checks_here._try_out", lambda _: None)
+    monkeypatch.setattr("conductor.cli.checks_machine._try_out", lambda _: None)
     assert "TMPDIR" in faults("--url", conductor_stub.url)["metrics-not-writable"]["remedy"]
 
 
@@ -204,7 +204,7 @@ def test_an_old_coordinator(faults: Any, coordinator: Coordinator, monkeypatch: 
 
 
 def test_a_coordinator_that_cannot_write(faults: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(checks_here, "MIN_FREE_BYTES", 1 << 62)
+    monkeypatch.setattr(checks_machine, "MIN_FREE_BYTES", 1 << 62)
     with Coordinator(tmp_path / "a.db") as running:
         assert running.core is not None
         running.core.store._db.execute("PRAGMA query_only = 1")
@@ -333,7 +333,7 @@ def test_a_schema_that_the_server_does_not_have(faults: Any, shop: Path) -> None
 
 def test_every_fault_that_has_a_name_is_tested() -> None:
     named = set()
-    for checks in (checks_here, checks_server, checks_workers):
+    for checks in (checks_machine, checks_server, checks_workers):
         text = Path(str(checks.__file__)).read_text()
         named |= set(re.findall(r'(?:worth_a_look|broken)\(\s*"([a-z-]+)"', text))
     tested = Path(__file__).read_text()

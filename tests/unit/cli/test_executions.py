@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from cli.shop import EVIL, Shop, order, simple, step
+from conductor.common.text import shown
 from conductor.coordinator import Coordinator
 from conductor.testing import ConductorStub
-from conductor.wire import shown
 
 FAILED_BECAUSE = "ConnectionError: bank.example refused"
 

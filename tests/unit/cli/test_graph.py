@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from cli.shop import simple, step
-from conductor.cli.execution import Execution, Step
 from conductor.cli.graph import MAX_DEPTH, draw
-from conductor.waiting import Waiting
+from conductor.cli.workflow_details import Execution, Step
+from conductor.protocol.why_waiting import Waiting
 
 
 def drawn(tasks: Any, *steps: Step) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from conductor.cli.app import app
+from conductor.cli.main import app
 
 #: Beside those of the groups, without one that writes JSON anyway.
 LOOKING_ALONE = {"queues", "workers", "purge"}

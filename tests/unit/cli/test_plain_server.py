@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cli.shop import Shop, order, simple, step
-from conductor.cli import execution, recent, tail, task
-from conductor.cli.server import asking
+from conductor.cli import newest_workflows, tail, task_commands, workflow_details
+from conductor.cli.server_kind import asking
 from conductor.client.configuration.configuration import Configuration
 from conductor.coordinator import Coordinator
 
@@ -33,7 +33,7 @@ def no_views(monkeypatch: pytest.MonkeyPatch) -> None:
     async def not_found(*_: object, **__: object) -> None:
         return None
 
-    for module in (execution, recent, task):
+    for module in (workflow_details, newest_workflows, task_commands):
         monkeypatch.setattr(module, "ask_view", not_found)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.shop import Shop, simple
-from conductor.cli.recent import PAGE
+from conductor.cli.newest_workflows import PAGE
 from conductor.coordinator import Coordinator
 
 Purge = Callable[..., Any]

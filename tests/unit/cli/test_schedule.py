@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from conductor.cli.app import run_command
+from conductor.cli.main import run_command
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.models.cron_schedule import CronSchedule
 from conductor.client.http.models.save_schedule_request import SaveScheduleRequest

@@ -15,8 +15,8 @@ import pytest
 
 from cli.program import CLI, DEADLINE_S
 from conductor.coordinator import Coordinator
-from conductor.coordinator.store import file
-from conductor.coordinator.store.file import StoreRefused
+from conductor.coordinator.store import database_file
+from conductor.coordinator.store.database_file import StoreRefused
 from conductor.coordinator.store.sql import SCHEMA_VERSION
 
 PAGE_BYTES = 4096
@@ -152,7 +152,7 @@ class TestA12LargeFiles:
     def test_damage_that_is_met_while_starting_a12(
         self, good: Path, tmp_path: Path, table: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(file, "CHECKED_AT_START_BYTES", 0)
+        monkeypatch.setattr(database_file, "CHECKED_AT_START_BYTES", 0)
         database = Path(shutil.copy(good, tmp_path / "a.db"))
         damage(database, root_page(database, table))
         with pytest.raises(StoreRefused, match=r"a\.db is damaged .*; restore it from a copy or choose another file"):
@@ -209,7 +209,7 @@ class TestA12DisksWithoutRoom:
             return db
 
         # The file alone, not the schema that `check` makes in memory.
-        monkeypatch.setattr(file, "_schema_names", frozenset)
+        monkeypatch.setattr(database_file, "_schema_names", frozenset)
         monkeypatch.setattr(sqlite3, "connect", connect_to_full_disk)
         try:
             Coordinator(tmp_path / "a.db").start().stop()
@@ -224,6 +224,6 @@ def test_every_fault_of_sqlite_is_a_sentence_with_the_file_and_what_to_do_a12() 
     for name in ("FULL", "IOERR", "READONLY", "CANTOPEN", "BUSY", "CORRUPT", "NOTADB", "ERROR"):
         error = sqlite3.OperationalError("as SQLite says")
         error.sqlite_errorcode = getattr(sqlite3, f"SQLITE_{name}") | (3 << 8)
-        said = str(file.refusal("a.db", error))
+        said = str(database_file.refusal("a.db", error))
         assert said.startswith("a.db ")
         assert "(as SQLite says); " in said

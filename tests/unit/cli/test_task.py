@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from cli.shop import EVIL, Shop, simple, step
-from conductor.cli import task as command
+from conductor.cli import task_commands as command
+from conductor.common.text import shown
 from conductor.coordinator import Coordinator
-from conductor.wire import shown
 
 Ask = Callable[..., Any]
 

@@ -15,8 +15,8 @@ from rich.cells import cell_len
 from cli.program import CLI, DEADLINE_S
 from cli.screen import Screen, run_in_terminal
 from cli.shop import EVIL, Shop, order
+from conductor.common.text import shown
 from conductor.coordinator import Coordinator
-from conductor.wire import shown
 
 #: What colours and weights are made of; nothing else may reach a terminal.
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")

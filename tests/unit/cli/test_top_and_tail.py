@@ -16,7 +16,7 @@ import pytest
 from cli.program import CLI, Program
 from cli.terminal import Terminal
 from conductor.cli import tail
-from conductor.cli.server import asking
+from conductor.cli.server_kind import asking
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import ConductorError
 from conductor.coordinator import Coordinator

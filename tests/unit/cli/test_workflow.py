@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conductor.cli.app import run_command
+from conductor.cli.main import run_command
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.metadata_client import MetadataClient
 from conductor.coordinator import Coordinator

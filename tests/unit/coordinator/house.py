@@ -14,8 +14,8 @@ from conductor.coordinator.definitions.workflow_defs import check_workflow_def
 from conductor.coordinator.store.lookup import find_workflow
 from conductor.coordinator.store.transaction import Notes
 from conductor.coordinator.store.writer import Store
-from conductor.coordinator.tasks.report import Outcome, Report
-from conductor.coordinator.views import tasks, workflows
+from conductor.coordinator.tasks.task_report import Outcome, Report
+from conductor.coordinator.views import task_views, workflow_views
 from conductor.coordinator.workflows.effects import Start
 from conductor.testing import FakeClock
 
@@ -78,14 +78,16 @@ class House:
         return self.start(f"one_{task}", **fields)
 
     def workflow(self, workflow_id: str) -> dict[str, Any]:
-        found = self.store.call(lambda tx: workflows.workflow(tx, self.core.snapshots, workflow_id, with_tasks=True))
+        found = self.store.call(
+            lambda tx: workflow_views.workflow(tx, self.core.snapshots, workflow_id, with_tasks=True)
+        )
         return msgspec.json.decode(msgspec.json.encode(found), type=dict[str, Any])
 
     def act(self, workflow_id: str, action: Any, **asked: Any) -> None:
         self.store.call(lambda tx: self.core.executions.act(tx, find_workflow(tx, workflow_id).pk, action, **asked))
 
     def task(self, task_id: str) -> Task:
-        found = self.store.call(lambda tx: tasks.task(tx, self.core.snapshots, task_id))
+        found = self.store.call(lambda tx: task_views.task(tx, self.core.snapshots, task_id))
         return msgspec.json.decode(msgspec.json.encode(found), type=Task)
 
     # -- what workers do

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from conductor.coordinator.errors import ApiError
 from conductor.coordinator.http import auth
 from conductor.coordinator.http.auth import Auth
+from conductor.coordinator.request_errors import ApiError
 from conductor.testing import FakeClock
 
 

@@ -11,8 +11,8 @@ from house import House, simple
 from workflow_run import fork, loop
 
 from conductor.coordinator.store.writer import StoreError
-from conductor.coordinator.workflows import actions as workflow_actions
 from conductor.coordinator.workflows import deadlines, executions
+from conductor.coordinator.workflows import workflow_actions as workflow_actions
 
 WAIT = {"name": "w", "taskReferenceName": "w", "type": "WAIT", "inputParameters": {"duration": "1 seconds"}}
 GIVEN = "${workflow.input.v}"

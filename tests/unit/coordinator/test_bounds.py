@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from conductor.coordinator.definitions.workflow_defs import check_workflow_def
-from conductor.coordinator.errors import ApiError
 from conductor.coordinator.http.app import read_json
-from conductor.coordinator.language.conditions import ConditionError, parse
+from conductor.coordinator.language.javascript_subset import ConditionError, parse
 from conductor.coordinator.limits import MAX_JSON_VALUES, MAX_POLLS_KEPT
+from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.tasks.poll_data import PollData
 
 MB = 1024 * 1024

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from house import House, simple
 
-from conductor.coordinator.errors import ApiError
+from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.workflows import bulk_start
 from conductor.coordinator.workflows.effects import Start
 

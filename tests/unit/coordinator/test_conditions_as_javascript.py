@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conductor.coordinator.language.conditions import INHERITED, ConditionError, EngineNeeded, evaluate
 from conductor.coordinator.language.expressions import as_text
+from conductor.coordinator.language.javascript_subset import INHERITED, ConditionError, EngineNeeded, evaluate
 from conductor.coordinator.system.script_runner import Script, ScriptError, ScriptRunner
 
 FAILS = "fails"

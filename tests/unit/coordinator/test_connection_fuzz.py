@@ -16,12 +16,12 @@ from typing import NamedTuple
 import httptools
 import pytest
 
-from conductor.clock import SYSTEM_CLOCK
+from conductor.common.clock import SYSTEM_CLOCK
 from conductor.coordinator.core import Core
 from conductor.coordinator.http.app import Answer, App, Request, Route, as_json
 from conductor.coordinator.http.connection import Connections
 from conductor.coordinator.http.origins import Origins
-from conductor.coordinator.store.file import MEMORY
+from conductor.coordinator.store.database_file import MEMORY
 from conductor.coordinator.store.writer import Store
 
 UPGRADE = b"Connection: Upgrade\r\nUpgrade: h2c\r\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from house import House, Task, simple
 
-from conductor.wire import Verdict
+from conductor.protocol.wire import Verdict
 
 LEASE_S = 10
 TASK_DEF = {"responseTimeoutSeconds": LEASE_S, "retryDelaySeconds": 0, "retryCount": 3}
@@ -61,7 +61,7 @@ class TestCancelled:
         assert house.report(task).verdict is Verdict.COMMITTED
 
     def test_workflow_ended(self, house: House, task: Task) -> None:
-        from conductor.coordinator.workflows import actions as workflow_actions
+        from conductor.coordinator.workflows import workflow_actions as workflow_actions
 
         house.act(task["workflowInstanceId"], workflow_actions.terminate, reason="enough")
         assert house.heartbeat(task).verdict is Verdict.CANCELLED

@@ -24,8 +24,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from conductor.coordinator.workflows import actions as workflow_actions
-from conductor.wire import TERMINAL_TASK_STATUSES, Verdict
+from conductor.coordinator.workflows import workflow_actions as workflow_actions
+from conductor.protocol.wire import TERMINAL_TASK_STATUSES, Verdict
 
 LEASE_S = 10
 TASK_DEF = {"responseTimeoutSeconds": LEASE_S, "retryDelaySeconds": 0, "retryCount": 1_000_000}

@@ -11,7 +11,7 @@ from workflow_run import Run, fork, loop, switch, task
 
 from conductor.coordinator.limits import MAX_BRANCHES, TASKS_PER_DECISION
 from conductor.coordinator.store.lookup import find_workflow
-from conductor.coordinator.workflows import actions
+from conductor.coordinator.workflows import workflow_actions
 
 LISTED = task(
     "df",
@@ -178,7 +178,7 @@ class TestDynamicFork:
         assert (again["retryCount"], again["inputData"]) == (1, first["inputData"])
         house.report(again, "FAILED")
         assert house.workflow(workflow)["status"] == "FAILED"
-        house.act(workflow, actions.retry, resume=False)
+        house.act(workflow, workflow_actions.retry, resume=False)
         assert house.poll_one()["inputData"] == first["inputData"]
 
     def test_a_rerun_of_one_branch_leaves_the_others_alone(self, house: House) -> None:
@@ -564,7 +564,7 @@ class TestKeepLastN:
             house.report(house.poll_one())
         house.report(house.poll_one(), "FAILED")
         assert house.workflow(workflow)["status"] == "FAILED"
-        house.act(workflow, actions.retry)
+        house.act(workflow, workflow_actions.retry)
         for _ in range(2):
             house.report(house.poll_one())
         found = house.workflow(workflow)

@@ -10,8 +10,8 @@ from house import House, Task
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.coordinator.store.backup import back_up
 from conductor.coordinator.store.ids import Epoch, Ids
+from conductor.coordinator.store.online_backup import back_up
 from conductor.testing import FakeClock
 
 SECRET = b"0123456789abcdef"

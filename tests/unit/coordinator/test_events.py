@@ -12,7 +12,7 @@ from workflow_run import task
 
 from conductor.coordinator.definitions import event_handlers
 from conductor.coordinator.definitions.event_handlers import EventHandler
-from conductor.coordinator.errors import ApiError
+from conductor.coordinator.request_errors import ApiError
 
 EVENT = "conductor:orders:placed"
 WAIT = task("w", "WAIT")
@@ -181,7 +181,7 @@ class TestOnce:
         add(house, starts())
         publish(house)
         with monkeypatch.context() as broken:
-            broken.setattr("conductor.coordinator.events.handled.handlers", lambda *_, **__: 1 / 0)
+            broken.setattr("conductor.coordinator.events.event_handler_loop.handlers", lambda *_, **__: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 tick(house)
         tick(house)
@@ -213,7 +213,7 @@ class TestOnce:
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The rest of them survives the process, and a handler that was changed meanwhile does not change it."""
-        monkeypatch.setattr("conductor.coordinator.events.handled.TURN_S", -1)  # one action per transaction
+        monkeypatch.setattr("conductor.coordinator.events.event_handler_loop.TURN_S", -1)  # one action per transaction
         add(house, *(starts(input={"n": n, "who": "${who}"}) for n in range(5)))
         publish(house, who="ada")
         tick(house)

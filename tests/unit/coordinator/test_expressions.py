@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.coordinator.language.conditions import ConditionError, evaluate, is_true
 from conductor.coordinator.language.durations import parse_duration_ms, parse_until_ms
 from conductor.coordinator.language.expressions import expressions, named, resolve
-from conductor.coordinator.language.paths import ExpressionError, parse_path
+from conductor.coordinator.language.javascript_subset import ConditionError, evaluate, is_true
+from conductor.coordinator.language.jsonpath import ExpressionError, parse_path
 
 DATA: dict[str, Any] = {
     "workflow": {"input": {"name": "Ada", "count": 3, "deep": {"list": [{"id": 1}, {"id": 2}, {"other": 0}]}}},

@@ -9,9 +9,9 @@ import pytest
 from house import House, simple
 from workflow_run import fork, loop
 
-from conductor.coordinator.tasks.report import Report
-from conductor.coordinator.workflows import actions as workflow_actions
+from conductor.coordinator.tasks.task_report import Report
 from conductor.coordinator.workflows import executions, stored_tasks
+from conductor.coordinator.workflows import workflow_actions as workflow_actions
 
 
 def sub(name: str, ref: str = "s", **more: Any) -> dict[str, Any]:

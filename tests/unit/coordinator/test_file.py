@@ -16,12 +16,12 @@ from house import House, simple
 from msgspec.structs import replace
 from workflow_run import task
 
-from conductor.coordinator.store.file import StoreError, StoreRefused
+from conductor.coordinator.store.database_file import StoreError, StoreRefused
 from conductor.coordinator.store.ids import Ids
 from conductor.coordinator.store.rows import NEW_TASK, TaskRow, insert_of
 from conductor.coordinator.store.sql import SCHEMA
 from conductor.coordinator.store.writer import Store
-from conductor.coordinator.workflows import actions, executions
+from conductor.coordinator.workflows import executions, workflow_actions
 
 WAIT = task("w", "WAIT", inputParameters={"duration": "1 seconds"})
 
@@ -247,7 +247,7 @@ class TestWhatAWorkflowGives:
         with House(tmp_path / "a.db") as house:
             workflow = house.start_one()
             house.report(house.poll_one(), outputData={"total": 7})
-            house.act(workflow, actions.restart)
+            house.act(workflow, workflow_actions.restart)
             assert house.workflow(workflow)["output"] == {}
             house.report(house.poll_one(), outputData={"total": 8})
             assert house.workflow(workflow)["output"] == {"total": 8}
@@ -261,7 +261,7 @@ class TestWhatAWorkflowGives:
             workflow = house.start("flow", input={"way": "work"})
             house.report(house.poll_one(), outputData={"total": 7})
         with House(tmp_path / "a.db", clock=house.clock) as later:
-            later.act(workflow, actions.restart, workflow_input={"way": "end"})
+            later.act(workflow, workflow_actions.restart, workflow_input={"way": "end"})
             found = later.workflow(workflow)
             assert (found["status"], found["output"]) == ("FAILED", {"total": 7})
 

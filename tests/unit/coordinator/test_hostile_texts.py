@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductor.coordinator.definitions.validation import validate_definition
-from conductor.coordinator.errors import ApiError
-from conductor.coordinator.language import conditions, durations, expressions
-from conductor.coordinator.language.conditions import ConditionError
+from conductor.coordinator.language import durations, expressions, javascript_subset
 from conductor.coordinator.language.durations import parse_duration_ms, parse_until_ms
-from conductor.coordinator.language.sizes import TooLarge
+from conductor.coordinator.language.javascript_subset import ConditionError
+from conductor.coordinator.language.value_sizes import TooLarge
 from conductor.coordinator.limits import MAX_EXPRESSIONS
-from conductor.coordinator.views import search
+from conductor.coordinator.request_errors import ApiError
+from conductor.coordinator.views import search_query
 
 
 class NeverUsed:
@@ -104,10 +104,10 @@ def test_x01_a_long_text_meets_no_pattern(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_x06_a_comment_that_is_not_closed_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = Counted(conditions._TOKENS)
-    monkeypatch.setattr(conditions, "_TOKENS", counted)
+    counted = Counted(javascript_subset._TOKENS)
+    monkeypatch.setattr(javascript_subset, "_TOKENS", counted)
     with pytest.raises(ConditionError, match="is not closed"):
-        conditions.parse("/* " * 21_000)
+        javascript_subset.parse("/* " * 21_000)
     assert counted.times == 1
 
 
@@ -116,18 +116,18 @@ def test_x06_a_comment_that_is_not_closed_is_found_once(monkeypatch: pytest.Monk
 )
 def test_x06_hostile_conditions_are_refused(piece: str) -> None:
     with pytest.raises(ConditionError):
-        conditions.parse(piece * (conditions.MAX_LENGTH // len(piece)))
+        javascript_subset.parse(piece * (javascript_subset.MAX_LENGTH // len(piece)))
 
 
 def test_x06_a_long_condition_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conditions, "_TOKENS", NeverUsed())
+    monkeypatch.setattr(javascript_subset, "_TOKENS", NeverUsed())
     with pytest.raises(ConditionError, match="more than 65536 characters"):
-        conditions.parse("/* " * 32_000)
+        javascript_subset.parse("/* " * 32_000)
 
 
 def test_comments_are_read_over() -> None:
-    assert conditions.evaluate("/* one */ 1 + /* two\n*/ 2 // three", {}) == 3
-    assert conditions.evaluate(f"/*{'*' * 60_000}*/ 1", {}) == 1
+    assert javascript_subset.evaluate("/* one */ 1 + /* two\n*/ 2 // three", {}) == 3
+    assert javascript_subset.evaluate(f"/*{'*' * 60_000}*/ 1", {}) == 1
 
 
 # -- expressions
@@ -182,7 +182,10 @@ def test_x13_an_expression_has_a_length() -> None:
 
 
 def values_of(query: str) -> list[tuple[str, list[Any]]]:
-    return [search._condition(None, clause, search.WORKFLOW_FIELDS) for clause in search._clauses(query)]  # type: ignore[arg-type]
+    return [
+        search_query._condition(None, clause, search_query.WORKFLOW_FIELDS)  # type: ignore[arg-type]
+        for clause in search_query._clauses(query)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -254,7 +257,7 @@ def test_x17_a_query_of_a_thousand_conditions_is_a_400() -> None:
 
 
 def test_x16_a_page_that_is_too_large_is_refused_and_says_what_to_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "MAX_PAGE_BYTES", 1000)
+    monkeypatch.setattr(search_query, "MAX_PAGE_BYTES", 1000)
     made = []
 
     def results() -> Any:
@@ -263,6 +266,6 @@ def test_x16_a_page_that_is_too_large_is_refused_and_says_what_to_ask_for(monkey
             yield {"input": "x" * 300}
 
     with pytest.raises(ApiError, match="ask for fewer at a time: size=3") as refused:
-        search._page(results())
+        search_query._page(results())
     assert (refused.value.status, len(made)) == (400, 4)
-    assert len(search._page([{"input": "x" * 5000}])) == 1
+    assert len(search_query._page([{"input": "x" * 5000}])) == 1

@@ -8,7 +8,7 @@ import pytest
 
 from conductor.coordinator.limits import MAX_HTTP_CALL_S
 from conductor.coordinator.system.http_call import HttpAnswer, HttpFailure, place_of
-from conductor.coordinator.system.http_task import WrongRequest, answered, read_request, refused
+from conductor.coordinator.system.http_task_worker import WrongRequest, answered, read_request, refused
 
 
 def asked(**fields: Any) -> dict[str, Any]:

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from workflow_run import fork, loop, task
 
 from conductor.coordinator.core import Poll
-from conductor.coordinator.store import live
+from conductor.coordinator.store import row_cache
 from conductor.coordinator.store.commit_pacer import Job
 from conductor.coordinator.store.lookup import find_workflow
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.tasks.report import Report
-from conductor.coordinator.workflows import actions
+from conductor.coordinator.tasks.task_report import Report
+from conductor.coordinator.workflows import workflow_actions
 from conductor.coordinator.workflows.effects import Start
 from conductor.testing import FakeClock
 
@@ -95,9 +95,9 @@ class Played:
             if name == "rerun_task":
                 self.rerun(workflow, index)
             elif name == "resumed":
-                self.house.act(workflow, actions.retry, resume=True)
+                self.house.act(workflow, workflow_actions.retry, resume=True)
             else:
-                self.house.act(workflow, getattr(actions, name))
+                self.house.act(workflow, getattr(workflow_actions, name))
         except Exception as error:
             return repr(error)
         return "done"
@@ -124,7 +124,7 @@ def test_the_same_rows_and_answers_with_and_without_it(
     with monkeypatch.context() as patch:
         patch.setattr(secrets, "token_bytes", lambda size: b"s" * size)
         kept = Played()
-        patch.setattr(live, "MAX_WORKFLOWS", 0)
+        patch.setattr(row_cache, "MAX_WORKFLOWS", 0)
         forgetful = Played()
     try:
         for step in schedule:
@@ -171,7 +171,7 @@ class Called(Played):
     def to_act(self, index: int, name: str) -> Callable[[Tx], Any]:
         if not self.workflows:
             return lambda _tx: None
-        workflow, action = self.workflows[index % len(self.workflows)], getattr(actions, name)
+        workflow, action = self.workflows[index % len(self.workflows)], getattr(workflow_actions, name)
         return lambda tx: self.house.core.executions.act(tx, find_workflow(tx, workflow).pk, action)
 
     def to_fail_half_way(self, name: str) -> Callable[[Tx], Any]:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from conductor.coordinator.definitions.validation import validate_definition
 from conductor.coordinator.language.expressions import named, resolve
-from conductor.coordinator.language.paths import ExpressionError, parse_path, walk
-from conductor.coordinator.language.sizes import TooLarge
+from conductor.coordinator.language.jsonpath import ExpressionError, parse_path, walk
+from conductor.coordinator.language.value_sizes import TooLarge
 from conductor.coordinator.limits import MAX_ELEMENTS_WALKED
 
 #: The document of the README of Jayway JsonPath.

@@ -8,10 +8,10 @@ import pytest
 from house import House, simple
 from workflow_run import fork, loop, switch, task
 
-from conductor.coordinator.errors import ApiError
 from conductor.coordinator.limits import MAX_SUB_WORKFLOW_DEPTH
+from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.store.lookup import find_workflow, remove_workflow
-from conductor.coordinator.workflows import actions
+from conductor.coordinator.workflows import workflow_actions
 
 
 def sub(name: str, ref: str, **more: Any) -> dict[str, Any]:
@@ -82,11 +82,11 @@ class Family:
 
 
 def retried_in_child(family: Family) -> None:
-    family.house.act(family.failed, actions.retry, resume=False)
+    family.house.act(family.failed, workflow_actions.retry, resume=False)
 
 
 def retried_in_parent(family: Family) -> None:
-    family.house.act(family.parent, actions.retry, resume=True)
+    family.house.act(family.parent, workflow_actions.retry, resume=True)
 
 
 @pytest.mark.parametrize("looped", [False, True])
@@ -114,7 +114,7 @@ def test_f01_a_retry_resumes_the_failed_child_and_the_cancelled_one_in_place(
 
 def test_a_retry_without_the_flag_starts_new_children(house: House) -> None:
     family = Family(house).fail()
-    house.act(family.parent, actions.retry, resume=False)
+    house.act(family.parent, workflow_actions.retry, resume=False)
     found = house.workflow(family.parent)["tasks"]
     assert [(one["referenceTaskName"], one["status"], one["retryCount"], one["retried"]) for one in found] == [
         ("fork", "COMPLETED", 0, False),
@@ -160,7 +160,7 @@ def test_a_cancelled_task_of_the_parent_is_put_back_in_place(house: House, how: 
     family.do("f", "FAILED")
     for cycle in (1, 2, 3):
         if how == "retry":
-            house.act(family.failed, actions.retry, resume=False)
+            house.act(family.failed, workflow_actions.retry, resume=False)
         else:
             rerun(house, family.failed, task_id=family.task(family.failed, "f")["taskId"])
         sibling = [one for one in family.tasks(family.parent) if one[0] == "sib"]
@@ -253,7 +253,7 @@ def test_a_retry_of_the_leaf_brings_every_ancestor_and_every_cancelled_branch_ba
     before = [house.workflow(one)["tasks"] for one in chain[:-1]]
     house.report(house.poll_one("leaf"), "FAILED")
     assert {house.workflow(one)["status"] for one in chain} == {"FAILED"}
-    house.act(chain[-1], actions.retry, resume=False)
+    house.act(chain[-1], workflow_actions.retry, resume=False)
     for workflow, tasks in zip(chain, before, strict=False):
         now = house.workflow(workflow)
         assert now["status"] == "RUNNING"
@@ -276,12 +276,12 @@ def test_the_deepest_family_there_is_can_be_recovered(house: House) -> None:
     house.report(house.poll_one(), "FAILED")
     house.settle()
     assert house.workflow(top)["status"] == "FAILED"
-    house.act(top, actions.retry, resume=True)
+    house.act(top, workflow_actions.retry, resume=True)
     house.settle()
     house.report(house.poll_one(), "FAILED")
     house.settle()
     leaf = house.store.call(lambda tx: tx.select("SELECT max(pk) FROM workflow", ()))[0][0]
-    house.act(house.store.call(lambda tx: tx.ids.workflow(leaf)), actions.retry, resume=False)
+    house.act(house.store.call(lambda tx: tx.ids.workflow(leaf)), workflow_actions.retry, resume=False)
     house.settle()
     house.report(house.poll_one())
     house.settle()
@@ -296,7 +296,7 @@ def test_a_child_that_has_nothing_to_go_on_from_begins_again(house: House) -> No
     top = house.start("top")
     child = house.workflow(top)["tasks"][0]["subWorkflowId"]
     assert house.workflow(top)["status"] == "FAILED"
-    house.act(top, actions.retry, resume=True)
+    house.act(top, workflow_actions.retry, resume=True)
     found = house.workflow(top)
     assert (found["status"], found["tasks"][0]["subWorkflowId"]) == ("FAILED", child)
 
@@ -304,7 +304,7 @@ def test_a_child_that_has_nothing_to_go_on_from_begins_again(house: House) -> No
 def test_a_removed_child_is_started_anew(house: House) -> None:
     family = Family(house).fail()
     house.store.call(lambda tx: remove_workflow(tx, find_workflow(tx, family.failed).pk))
-    house.act(family.parent, actions.retry, resume=True)
+    house.act(family.parent, workflow_actions.retry, resume=True)
     assert family.child("subF") != family.failed
     assert family.child("subC") == family.cancelled
     family.do("f")
@@ -317,7 +317,7 @@ def test_f11_a_wait_is_waited_for_again_under_its_id(house: House) -> None:
     workflow = house.start("flow")
     waiting = house.workflow(workflow)["tasks"][0]
     assert waiting["callbackAfterSeconds"] == 30
-    house.act(workflow, actions.terminate)
+    house.act(workflow, workflow_actions.terminate)
     house.clock.advance(100)
     rerun(house, workflow, task_id=waiting["taskId"])
     (again,) = house.workflow(workflow)["tasks"]
@@ -345,6 +345,6 @@ def test_restart_on_the_latest_definition_shows_its_version(house: House) -> Non
     workflow = house.start("flow")
     house.report(house.poll_one())
     house.workflow_def("flow", simple("other"), version=2)
-    house.act(workflow, actions.restart, latest=True)
+    house.act(workflow, workflow_actions.restart, latest=True)
     found = house.workflow(workflow)
     assert (found["workflowVersion"], [one["taskType"] for one in found["tasks"]]) == (2, ["other"])

@@ -11,7 +11,7 @@ from house import House, Task
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.coordinator.tasks.report import Outcome, Report
+from conductor.coordinator.tasks.task_report import Outcome, Report
 
 
 @pytest.fixture

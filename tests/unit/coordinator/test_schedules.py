@@ -14,13 +14,13 @@ from house import House, simple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conductor.coordinator.errors import ApiError
 from conductor.coordinator.limits import MAX_MISSED_COUNTED
-from conductor.coordinator.metrics import MISSED_TOTAL
-from conductor.coordinator.schedules import schedules
-from conductor.coordinator.schedules.schedule import Schedule, next_few
+from conductor.coordinator.request_errors import ApiError
+from conductor.coordinator.schedules import schedule_store
+from conductor.coordinator.schedules.cron_schedule import Schedule, next_few
+from conductor.coordinator.server_metrics import MISSED_TOTAL
 from conductor.coordinator.store.sql import SCHEMA_VERSION
-from conductor.coordinator.views import search
+from conductor.coordinator.views import search_query
 from conductor.testing import FakeClock
 
 #: 2027-06-01 12:00:00 UTC
@@ -54,10 +54,10 @@ class Board:
         body = {"name": name, "cronExpression": cron, "startWorkflowRequest": {"name": "report"}, **fields}
         asked = msgspec.convert(body, Schedule)
         asked.check()
-        return self.house.store.call(lambda tx: schedules.save(tx, asked))
+        return self.house.store.call(lambda tx: schedule_store.save(tx, asked))
 
     def get(self, name: str = "s") -> dict[str, Any]:
-        return self.house.store.call(lambda tx: schedules.get(tx, name))
+        return self.house.store.call(lambda tx: schedule_store.get(tx, name))
 
     def turn_to(self, at_ms: int) -> None:
         """The alarm as the core has it: it wakes up at the nearest moment it knows of, and no other time."""
@@ -85,7 +85,9 @@ class Board:
 
     def runs(self, **asked: Any) -> list[dict[str, Any]]:
         """What was started, in the order of events."""
-        found = self.house.store.call(lambda tx: search.schedule_runs(tx, search.Search(size=5000, **asked)))
+        found = self.house.store.call(
+            lambda tx: search_query.schedule_runs(tx, search_query.Search(size=5000, **asked))
+        )
         return msgspec.json.decode(msgspec.json.encode(found["results"]), type=list[dict[str, Any]])[::-1]
 
     def moments(self) -> list[float]:
@@ -149,7 +151,7 @@ class TestARun:
     def test_of_a_schedule_that_was_removed_does_not_happen(self, board: Board) -> None:
         board.save()
         board.turn(1)
-        board.house.store.call(lambda tx: schedules.remove(tx, "s"))
+        board.house.store.call(lambda tx: schedule_store.remove(tx, "s"))
         assert board.tick() is None
         board.turn(5)
         assert board.moments() == [1]
@@ -206,7 +208,7 @@ class TestTimeWithoutTheCoordinator:
         board.save()
         board.house.clock.advance(60)
         with monkeypatch.context() as broken:
-            broken.setattr(schedules, "set_due", lambda *_: 1 / 0)
+            broken.setattr(schedule_store, "set_due", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 board.tick()
         assert board.runs() == []
@@ -271,9 +273,9 @@ class TestABusyCoordinator:
         board.save(cron="* * * * * *", runCatchupScheduleInstances=True)
         self.late(board, 31)
         assert len(board.runs()) == 31
-        board.house.store.call(lambda tx: schedules.pause(tx, "s", None))
+        board.house.store.call(lambda tx: schedule_store.pause(tx, "s", None))
         self.late(board, 31)
-        board.house.store.call(lambda tx: schedules.resume(tx, "s"))
+        board.house.store.call(lambda tx: schedule_store.resume(tx, "s"))
         self.late(board, 1)
         assert (len(board.runs()), self.missed(board)) == (32, 0)
 
@@ -298,11 +300,11 @@ class TestPauses:
     def test_a_paused_schedule_starts_nothing_and_goes_on_from_now(self, board: Board) -> None:
         board.save(runCatchupScheduleInstances=True)
         board.turn(1)
-        board.house.store.call(lambda tx: schedules.pause(tx, "s", "holiday"))
+        board.house.store.call(lambda tx: schedule_store.pause(tx, "s", "holiday"))
         assert (board.get()["paused"], board.get()["pausedReason"]) == (True, "holiday")
         assert "nextRunTime" not in board.get()
         board.turn(5)
-        board.house.store.call(lambda tx: schedules.resume(tx, "s"))
+        board.house.store.call(lambda tx: schedule_store.resume(tx, "s"))
         assert "pausedReason" not in board.get()
         board.turn(1)
         assert board.moments() == [1, 7]
@@ -313,13 +315,13 @@ class TestPauses:
 
     def test_all_of_them_stay_paused_over_a_restart(self, board: Board) -> None:
         board.save(runCatchupScheduleInstances=True)
-        board.house.store.call(schedules.pause_all)
+        board.house.store.call(schedule_store.pause_all)
         board.house.restart()
         assert board.tick() is None
         board.turn(2.5)
         assert board.moments() == []
         board.house.notes.clear()
-        board.house.store.call(schedules.resume_all)
+        board.house.store.call(schedule_store.resume_all)
         assert board.house.notes[0].wake_at_ms == NOON_MS + MINUTE_MS
         board.turn_to(board.now_ms)
         assert board.moments() == [1, 2]
@@ -327,7 +329,7 @@ class TestPauses:
     def test_what_is_not_paused_cannot_be_resumed(self, board: Board) -> None:
         board.save()
         with pytest.raises(ApiError, match="is not paused"):
-            board.house.store.call(lambda tx: schedules.resume(tx, "s"))
+            board.house.store.call(lambda tx: schedule_store.resume(tx, "s"))
 
 
 class TestBounds:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from conductor.coordinator.definitions import schemas
-from conductor.coordinator.definitions.schemas import (
+from conductor.coordinator.definitions import json_schemas
+from conductor.coordinator.definitions.json_schemas import (
     input_problem,
     schema_problem,
     workflow_input_problem,
@@ -230,7 +230,9 @@ class TestX02:
         ],
     )
     def test_x02_an_input_that_is_too_much_for_its_schema(self, schema: Any, item: Any, count: int) -> None:
-        assert f"would take more than {schemas.MAX_WORK} steps" in str(problem(under(schema), {"a": [item] * count}))
+        assert f"would take more than {json_schemas.MAX_WORK} steps" in str(
+            problem(under(schema), {"a": [item] * count})
+        )
         assert "steps" not in str(problem(under(schema), {"a": [item]}))
 
     def test_x02_patterns_that_look_ahead_are_tried_up_to_a_limit(self) -> None:
@@ -297,14 +299,14 @@ class TestX02:
 
 
 def test_compiled_schemas_are_kept_up_to_a_number_and_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = schemas._Kept()
-    monkeypatch.setattr(schemas, "_KEPT", kept)
-    for n in range(schemas.MAX_KEPT + 10):
+    kept = json_schemas._Kept()
+    monkeypatch.setattr(json_schemas, "_KEPT", kept)
+    for n in range(json_schemas.MAX_KEPT + 10):
         refused({"const": n})
-    assert len(kept._by_body) == schemas.MAX_KEPT
+    assert len(kept._by_body) == json_schemas.MAX_KEPT
     for n in range(60):
         refused({"const": n, "description": "x" * 200_000})
-    assert kept._bytes <= schemas.MAX_KEPT_BYTES
+    assert kept._bytes <= json_schemas.MAX_KEPT_BYTES
     assert kept._bytes == sum(map(len, kept._by_body))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from conductor.coordinator.language.engines import engine_files
+from conductor.coordinator.language.script_engines import engine_files
 from conductor.coordinator.system import script_runner
 from conductor.coordinator.system.script_runner import MoreTimeNeeded, Script, ScriptError, ScriptRunner
 

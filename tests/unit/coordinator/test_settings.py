@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from house import House, simple
 
-from conductor.coordinator.errors import ApiError
+from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.settings.cipher import CipherError
 from conductor.coordinator.settings.environment import environment
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from conductor.coordinator.errors import ApiError, not_found
-from conductor.coordinator.store import live
-from conductor.coordinator.store.file import APPLICATION_ID
+from conductor.coordinator.request_errors import ApiError, not_found
+from conductor.coordinator.store import row_cache
+from conductor.coordinator.store.database_file import APPLICATION_ID
 from conductor.coordinator.store.ids import Ids
 from conductor.coordinator.store.sql import SCHEMA, SCHEMA_VERSION, STATEMENTS
 from conductor.coordinator.store.transaction import Tx
@@ -363,7 +363,7 @@ def test_a_database_without_a_name_is_refused() -> None:
         Store("")
 
 
-@pytest.mark.parametrize("statement", [live._PENDING.format("?"), STATEMENTS["open tasks of workflow"]])
+@pytest.mark.parametrize("statement", [row_cache._PENDING.format("?"), STATEMENTS["open tasks of workflow"]])
 def test_what_a_decision_reads_does_not_grow_with_what_is_done(statement: str) -> None:
     with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(SCHEMA)

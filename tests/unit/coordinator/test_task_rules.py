@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from house import House, simple
 
-from conductor.coordinator.workflows import actions as workflow_actions
+from conductor.coordinator.workflows import workflow_actions as workflow_actions
 
 
 def attempts(house: House, workflow: str) -> list[str]:
@@ -402,7 +402,7 @@ class TestIdempotentStart:
         assert house.start_one(idempotency_key="order-1") == first
 
     def test_fail_says_that_it_exists(self, house: House) -> None:
-        from conductor.coordinator.errors import ApiError
+        from conductor.coordinator.request_errors import ApiError
 
         house.start_one(idempotency_key="order-1")
         with pytest.raises(ApiError, match="order-1") as caught:

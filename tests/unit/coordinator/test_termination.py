@@ -9,7 +9,7 @@ import pytest
 from house import House, simple
 
 from conductor.coordinator.store.lookup import find_workflow
-from conductor.coordinator.workflows import actions, executions
+from conductor.coordinator.workflows import executions, workflow_actions
 
 #: Sub-workflows of each workflow, on two levels.
 WIDTH = 6
@@ -54,7 +54,7 @@ def marks(house: House) -> int:
 
 
 def test_a_small_tree_ends_with_its_root_a09(house: House, root: str) -> None:
-    house.act(root, actions.terminate, reason="enough")
+    house.act(root, workflow_actions.terminate, reason="enough")
     assert (by_status(house), marks(house)) == ({"TERMINATED": ALL}, 0)
     child = house.workflow(root)["tasks"][1]["subWorkflowId"]
     assert house.workflow(child)["reasonForIncompletion"] == "Parent workflow has been terminated with reason: enough"
@@ -63,13 +63,13 @@ def test_a_small_tree_ends_with_its_root_a09(house: House, root: str) -> None:
 @pytest.mark.usefixtures("short_steps")
 class TestALargeTree:
     def test_ends_in_several_transactions_and_others_are_served_between_a09(self, house: House, root: str) -> None:
-        house.act(root, actions.terminate, reason="enough")
+        house.act(root, workflow_actions.terminate, reason="enough")
         assert house.workflow(root)["status"] == "TERMINATED"
         running = [by_status(house)["RUNNING"]]
         while running[-1]:
             again = house.tick()
             other = house.start("leaf")
-            house.act(other, actions.terminate)
+            house.act(other, workflow_actions.terminate)
             running.append(by_status(house).get("RUNNING", 0))
             assert again == (0 if running[-1] else None)
         assert all(0 < before - after <= 4 for before, after in zip(running, running[1:], strict=False))
@@ -77,14 +77,14 @@ class TestALargeTree:
         assert house.poll(count=100) == []
 
     def test_goes_on_ending_after_a_restart_a09(self, house: House, root: str) -> None:
-        house.act(root, actions.terminate, reason="enough")
+        house.act(root, workflow_actions.terminate, reason="enough")
         assert by_status(house)["RUNNING"] > 0
         house.restart()
         house.settle()
         assert (by_status(house), marks(house)) == ({"TERMINATED": ALL}, 0)
 
     def test_goes_on_ending_when_its_root_is_removed_a09(self, house: House, root: str) -> None:
-        house.act(root, actions.terminate, reason="enough")
+        house.act(root, workflow_actions.terminate, reason="enough")
         house.store.call(lambda tx: house.core.executions.remove(tx, find_workflow(tx, root)))
         house.settle()
         assert by_status(house) == {"TERMINATED": ALL - 1}
@@ -100,15 +100,15 @@ class TestALargeTree:
         assert by_status(house) == {"FAILED": 3, "TERMINATED": ALL - 3, "RUNNING": 1}
 
     def test_of_a_root_that_runs_again_does_not_touch_the_new_sub_workflows_a09(self, house: House, root: str) -> None:
-        house.act(root, actions.terminate, reason="enough")
-        house.act(root, actions.retry)
+        house.act(root, workflow_actions.terminate, reason="enough")
+        house.act(root, workflow_actions.retry)
         house.settle()
         assert house.workflow(root)["status"] == "RUNNING"
         assert by_status(house) == {"TERMINATED": ALL - 1, "RUNNING": ALL}
 
     def test_that_is_restarted_is_not_told_of_the_old_sub_workflows_a09(self, house: House, root: str) -> None:
-        house.act(root, actions.terminate, reason="enough")
-        house.act(root, actions.restart)
+        house.act(root, workflow_actions.terminate, reason="enough")
+        house.act(root, workflow_actions.restart)
         house.settle()
         assert house.workflow(root)["status"] == "RUNNING"
         assert by_status(house) == {"TERMINATED": ALL - 1, "RUNNING": ALL}
@@ -122,7 +122,7 @@ def test_a_workflow_that_only_shares_an_idempotency_key_is_left_alone_a09(house:
     )
     other = house.start("leaf", idempotency_key="shared")
     root = house.start("root")
-    house.act(root, actions.terminate)
+    house.act(root, workflow_actions.terminate)
     assert (house.workflow(root)["status"], house.workflow(other)["status"]) == ("TERMINATED", "RUNNING")
     assert marks(house) == 0
 

@@ -10,11 +10,11 @@ from house import House, simple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conductor.coordinator.errors import ApiError
+from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.store.lookup import find_workflow
-from conductor.coordinator.views.waiting import Polls, why_workflow_waits
-from conductor.coordinator.workflows import actions
-from conductor.waiting import Waiting
+from conductor.coordinator.views.waiting_facts import Polls, why_workflow_waits
+from conductor.coordinator.workflows import workflow_actions
+from conductor.protocol.why_waiting import Waiting
 
 KEY = "${workflow.input.customer}"
 
@@ -93,25 +93,25 @@ class TestTurns:
     def test_a_paused_one_is_passed_and_waits_on_when_it_is_resumed(self, house: House) -> None:
         limit(house, 1)
         first, second, third, fourth = (start(house) for _ in range(4))
-        house.act(second, actions.pause)
+        house.act(second, workflow_actions.pause)
         assert house.workflow(second)["status"] == "PAUSED"
         assert end_next(house) == first
-        house.act(second, actions.resume)
+        house.act(second, workflow_actions.resume)
         assert house.workflow(second)["tasks"] == []
         assert [end_next(house) for _ in range(3)] == [third, second, fourth]
 
     def test_a_paused_one_that_runs_keeps_its_turn(self, house: House) -> None:
         limit(house, 1)
         first, second = start(house), start(house)
-        house.act(first, actions.pause)
+        house.act(first, workflow_actions.pause)
         assert house.workflow(second)["rateLimited"] is True
 
     def test_one_that_waits_can_be_terminated_and_run_again_from_the_end_of_the_line(self, house: House) -> None:
         limit(house, 1)
         first, second, third = (start(house) for _ in range(3))
-        house.act(second, actions.terminate)
+        house.act(second, workflow_actions.terminate)
         assert house.workflow(second)["status"] == "TERMINATED"
-        house.act(second, actions.restart)
+        house.act(second, workflow_actions.restart)
         assert (house.workflow(second)["status"], house.workflow(second)["tasks"]) == ("RUNNING", [])
         assert [end_next(house) for _ in range(3)] == [first, third, second]
 
@@ -121,7 +121,7 @@ class TestTurns:
         house.report(house.poll_one("before"), output={"kept": 1})
         assert end_next(house, "FAILED") == first
         second = start(house)
-        house.act(first, actions.retry, resume=False)
+        house.act(first, workflow_actions.retry, resume=False)
         waiting = house.workflow(first)
         assert (waiting["status"], waiting["rateLimited"]) == ("RUNNING", True)
         assert [one["status"] for one in waiting["tasks"]] == ["COMPLETED", "FAILED"]
@@ -137,13 +137,13 @@ class TestTurns:
         assert end_next(house) == end_next_of
         start(house)
         with pytest.raises(ApiError, match="no retryable tasks"):
-            house.act(end_next_of, actions.retry, resume=False)
+            house.act(end_next_of, workflow_actions.retry, resume=False)
 
     def test_tasks_cannot_be_skipped_before_it_has_begun(self, house: House) -> None:
         limit(house, 1)
         start(house)
         with pytest.raises(ApiError, match="waits for its turn"):
-            house.act(start(house), actions.skip_task, ref="work")
+            house.act(start(house), workflow_actions.skip_task, ref="work")
 
     def test_its_timeout_goes_on_while_it_waits(self, house: House) -> None:
         house.task_def("work", retryCount=0)
@@ -153,7 +153,7 @@ class TestTurns:
         start(house)
         house.advance(30)
         held = start(house)
-        house.act(held, actions.pause)
+        house.act(held, workflow_actions.pause)
         house.advance(61)
         assert house.workflow(held)["status"] == "TIMED_OUT"
 
@@ -193,10 +193,10 @@ class TestTurns:
         end_next(house, "FAILED")
         start(house)
         with pytest.raises(ApiError, match="as many of flow as may run at once do so already"):
-            house.act(child, actions.retry, resume=False)
+            house.act(child, workflow_actions.retry, resume=False)
         assert [house.workflow(one)["status"] for one in (parent, child)] == ["FAILED", "FAILED"]
         end_next(house)
-        house.act(child, actions.retry, resume=False)
+        house.act(child, workflow_actions.retry, resume=False)
         end_next(house)
         assert house.workflow(parent)["status"] == "COMPLETED"
 
@@ -268,20 +268,20 @@ class Machine:
             self.house.report(self.tasks.pop(workflow), status)
             self.model.go(workflow, after)
         elif what == "terminate" and state in ("RUNNING", "PAUSED"):
-            self.house.act(workflow, actions.terminate)
+            self.house.act(workflow, workflow_actions.terminate)
             self.model.go(workflow, "TERMINATED")
         elif what == "pause" and state == "RUNNING":
-            self.house.act(workflow, actions.pause)
+            self.house.act(workflow, workflow_actions.pause)
             self.model.state[workflow] = "PAUSED"
         elif what == "resume" and state == "PAUSED":
-            self.house.act(workflow, actions.resume)
+            self.house.act(workflow, workflow_actions.resume)
             self.model.state[workflow] = "RUNNING"
             self.model.settle()
         elif what == "retry" and state in ("FAILED", "TERMINATED"):
-            self.house.act(workflow, actions.retry, resume=False)
+            self.house.act(workflow, workflow_actions.retry, resume=False)
             self.model.come(workflow)
         elif what == "restart" and state in ("COMPLETED", "FAILED", "TERMINATED"):
-            self.house.act(workflow, actions.restart)
+            self.house.act(workflow, workflow_actions.restart)
             self.model.come(workflow)
         elif what == "remove":
             self.house.store.call(lambda tx: self.house.core.executions.remove(tx, find_workflow(tx, workflow)))

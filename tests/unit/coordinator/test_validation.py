@@ -10,9 +10,9 @@ from workflow_run import fork, loop, switch, task
 
 from conductor.coordinator.definitions.plan import TASK_TYPES, Plan
 from conductor.coordinator.definitions.validation import MAX_NESTING, definition_warnings, validate_definition
-from conductor.coordinator.errors import ApiError
-from conductor.coordinator.language import engines
+from conductor.coordinator.language import script_engines
 from conductor.coordinator.language.durations import parse_until_ms
+from conductor.coordinator.request_errors import ApiError
 
 
 def problems(*tasks: Any, **fields: Any) -> list[tuple[str, str]]:
@@ -66,7 +66,7 @@ def test_so_is_what_only_relatives_of_conductor_have(kind: str) -> None:
 def test_what_needs_a_package_that_is_not_there_is_refused_with_the_command(
     kind: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines, "engine_files", dict)
+    monkeypatch.setattr(script_engines, "engine_files", dict)
     given = {"expression": "f()", "queryExpression": ".", "scriptExpression": "return 1"}
     fields = (
         {"evaluatorType": "javascript", "expression": "f()", "decisionCases": {"a": []}} if kind == "SWITCH" else {}

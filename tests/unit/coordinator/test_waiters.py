@@ -12,7 +12,7 @@ from house import House, simple
 
 from conductor.coordinator.core import Poll
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.tasks.waiters import Waiter, Waiters
+from conductor.coordinator.tasks.parked_polls import Waiter, Waiters
 from conductor.testing import FakeClock
 
 KEY = ("work", "")

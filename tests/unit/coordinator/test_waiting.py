@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from house import House, simple
 
-from conductor import waiting
-from conductor.coordinator.errors import ApiError
-from conductor.coordinator.views.waiting import why_task_waits, why_workflow_waits
-from conductor.coordinator.workflows import actions
-from conductor.waiting import QueueFacts, TaskFacts, Waiting, span
+from conductor.coordinator.request_errors import ApiError
+from conductor.coordinator.views.waiting_facts import why_task_waits, why_workflow_waits
+from conductor.coordinator.workflows import workflow_actions
+from conductor.protocol import why_waiting
+from conductor.protocol.why_waiting import QueueFacts, TaskFacts, Waiting, span
 
 
 def why(house: House, workflow_id: str) -> Waiting:
@@ -245,8 +245,8 @@ class TestWhatTheServerDoesItself:
     def test_waits_for_the_server(self, known: dict[str, Any], said: str) -> None:
         queue = QueueFacts(name="HTTP", domain=" system/http", of_server=True, ready=1)
         task = TaskFacts(ref="call", type="HTTP", status="SCHEDULED", queue=queue, **known)
-        assert waiting.why_task(task, 0).sentence == said
-        assert waiting.queue_problem(queue, 0) is None
+        assert why_waiting.why_task(task, 0).sentence == said
+        assert why_waiting.queue_problem(queue, 0) is None
 
 
 class TestEnds:
@@ -254,7 +254,7 @@ class TestEnds:
         house.workflow_def("flow", simple("work"), simple("next"))
         started = house.start()
         house.poll_one()
-        house.act(started, actions.pause)
+        house.act(started, workflow_actions.pause)
         found = why(house, started)
         assert found.kind == "paused"
         assert found.sentence == "paused: nothing more is scheduled; 1 task in workers' hands will be finished"
@@ -267,7 +267,7 @@ class TestEnds:
         )
         started = house.start()
         taken = house.poll_one()
-        house.act(started, actions.pause)
+        house.act(started, workflow_actions.pause)
         house.report(taken)
         assert why_task(house, a_task(house, started, "both")["taskId"]).sentence == "is held: its workflow is paused"
 
@@ -287,7 +287,7 @@ class TestEnds:
         for _ in range(2):
             house.report(house.poll_one(), "FAILED", reasonForIncompletion="refused")
             house.tick()
-        house.act(started, actions.retry)
+        house.act(started, workflow_actions.retry)
         house.report(house.poll_one(), "FAILED", reasonForIncompletion="refused")
         assert why(house, started).sentence == "work is out of retries: attempt 3 failed: refused"
 
@@ -312,7 +312,7 @@ class TestEnds:
 
     def test_terminated(self, house: House) -> None:
         started = house.start_one()
-        house.act(started, actions.terminate, reason="called off")
+        house.act(started, workflow_actions.terminate, reason="called off")
         assert why(house, started).sentence == "was terminated: called off"
 
     def test_completed(self, house: House) -> None:

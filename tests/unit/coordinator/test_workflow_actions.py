@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from workflow_run import Run, fork, loop, sequences, switch, task
 
 from conductor.coordinator.definitions.plan import Plan
-from conductor.coordinator.workflows.actions import (
+from conductor.coordinator.workflows.workflow_actions import (
     ActionRefused,
     pause,
     rerun,

@@ -19,14 +19,14 @@ import pytest
 from cli.program import CLI, DEADLINE_S, Program, url_in
 from typer.main import get_command
 
-from conductor.cli.app import app
+from conductor.cli.main import app
 from conductor.client.configuration.connection_options import CONNECTION_OPTIONS
 from conductor.client.configuration.near_misses import OF_METRICS, OF_THE_COORDINATOR
 from conductor.client.configuration.option import global_variables, worker_variables
 from conductor.client.event.task_runner_events import EVENT_TYPES
-from conductor.client.telemetry.metrics import CANONICAL, METRICS
+from conductor.client.telemetry.worker_metrics import CANONICAL, METRICS
 from conductor.client.worker.worker_config import OPTIONS
-from conductor.coordinator.metrics import METRICS as COORDINATOR_METRICS
+from conductor.coordinator.server_metrics import METRICS as COORDINATOR_METRICS
 from docs.pages import PAGES, ROOT, Block, anchors, blocks, code_words, links, name_of, program, prose_of
 
 PYTHON = blocks("python")

@@ -127,10 +127,11 @@ def queries() -> set[str]:
 
 
 @pytest.mark.skipif(
-    importlib.util.find_spec("conductor.coordinator.metrics") is None, reason="the coordinator has no metrics here"
+    importlib.util.find_spec("conductor.coordinator.server_metrics") is None,
+    reason="the coordinator has no metrics here",
 )
 def test_autoscaling_asks_for_metrics_that_exist() -> None:
-    table: Any = importlib.import_module("conductor.coordinator.metrics")
+    table: Any = importlib.import_module("conductor.coordinator.server_metrics")
     assert queries() <= {metric.name for metric in table.METRICS}
 
 

@@ -22,8 +22,8 @@ from conductor.client.event.task_runner_events import (
 from conductor.client.telemetry.health import Health, HealthLimits, WorkerHealth, WorkerState
 from conductor.client.telemetry.metrics_directory import MetricsDirectory
 from conductor.client.telemetry.process_telemetry import BEAT_S, ProcessTelemetry
+from conductor.protocol.wire import Verdict
 from conductor.testing import FakeClock
-from conductor.wire import Verdict
 
 from .conftest import Child
 

@@ -15,7 +15,7 @@ from conductor.client.telemetry.metric_file import (
     Record,
     read_records,
 )
-from conductor.client.telemetry.numbers import WINDOW_S, WINDOWS
+from conductor.client.telemetry.metric_values import WINDOW_S, WINDOWS
 
 
 def records(file: MetricFile) -> dict[tuple[str, ...], Record]:

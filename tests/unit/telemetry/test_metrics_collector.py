@@ -29,10 +29,10 @@ from conductor.client.event.task_runner_events import (
     WorkerStarted,
 )
 from conductor.client.http.models.task_result import TaskResult
-from conductor.client.telemetry import metrics
+from conductor.client.telemetry import worker_metrics
 from conductor.client.telemetry.metrics_collector import MAX_LABEL_VALUES, OTHER, MetricsCollector
-from conductor.exposition import MetricsUnavailable
-from conductor.wire import Verdict
+from conductor.protocol.wire import Verdict
+from conductor.telemetry.exposition import MetricsUnavailable
 
 from .conftest import samples_of, value
 
@@ -103,7 +103,7 @@ def test_every_name_of_the_design(collector: MetricsCollector, dispatcher: SyncE
 
 def test_what_there_is_beyond(collector: MetricsCollector, dispatcher: SyncEventDispatcher) -> None:
     publish_one_of_each(dispatcher)
-    collector.set_gauge(metrics.SLOTS_IN_USE, "greet", 3)
+    collector.set_gauge(worker_metrics.SLOTS_IN_USE, "greet", 3)
     text = collector.render()
     assert value(text, "task_poll_empty_total", taskType="greet") == 1
     assert value(text, "task_poll_error_total", taskType="greet", exception="ConnectionError") == 1
@@ -124,7 +124,7 @@ def test_what_to_alert_on_begins_at_zero(collector: MetricsCollector, dispatcher
 
 def test_types_and_labels_are_as_declared(collector: MetricsCollector, dispatcher: SyncEventDispatcher) -> None:
     publish_one_of_each(dispatcher)
-    declared = {metric.name.removesuffix("_total"): metric for metric in metrics.METRICS}
+    declared = {metric.name.removesuffix("_total"): metric for metric in worker_metrics.METRICS}
     families = list(text_string_to_metric_families(collector.render().decode()))
     assert len(families) > 10
     for family in families:
@@ -182,7 +182,7 @@ def test_quantiles_within_five_percent_of_the_exact_ones(collector: MetricsColle
         collector.on_task_execution_completed(TaskExecutionCompleted(*IDS, duration_ms, 100))
     text = collector.render()
     cuts = statistics.quantiles(durations_ms, n=100, method="inclusive")
-    for quantile in metrics.QUANTILES:
+    for quantile in worker_metrics.QUANTILES:
         exact_s = cuts[round(quantile * 100) - 1] / 1000
         shown = value(text, "task_execute_time_seconds", taskType="greet", quantile=str(quantile))
         assert shown == pytest.approx(exact_s, rel=0.05)
@@ -232,7 +232,7 @@ def test_series_are_bounded_even_when_classes_are_not(collector: MetricsCollecto
 
 def test_a_gauge_must_be_one(collector: MetricsCollector) -> None:
     with pytest.raises(ValueError, match="task_poll_total is a counter"):
-        collector.set_gauge(metrics.POLL_TOTAL, "greet", 1)
+        collector.set_gauge(worker_metrics.POLL_TOTAL, "greet", 1)
 
 
 def test_a_collector_handed_to_another_process_counts_for_the_same_whole(collector: MetricsCollector) -> None:

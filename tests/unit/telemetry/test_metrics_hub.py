@@ -16,10 +16,10 @@ import pytest
 from conductor.client.configuration.settings.metrics_settings import MetricsPortError, MetricsSettings
 from conductor.client.event.task_runner_events import PollCompleted, PollStarted
 from conductor.client.telemetry import metrics_hub
-from conductor.client.telemetry.metrics import QUANTILES
 from conductor.client.telemetry.metrics_collector import MetricsCollector
 from conductor.client.telemetry.metrics_hub import MetricsHub, MetricsWriter
-from conductor.exposition import MetricsUnavailable
+from conductor.client.telemetry.worker_metrics import QUANTILES
+from conductor.telemetry.exposition import MetricsUnavailable
 
 from .conftest import Child, samples_of, value
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.client.telemetry.metrics import QUANTILES
-from conductor.client.telemetry.numbers import BUCKETS, LARGEST, SMALLEST, bucket_of, merge, quantiles, value_of
+from conductor.client.telemetry.metric_values import BUCKETS, LARGEST, SMALLEST, bucket_of, merge, quantiles, value_of
+from conductor.client.telemetry.worker_metrics import QUANTILES
 
 
 @given(st.floats(min_value=SMALLEST * 1.001, max_value=LARGEST))

@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from conductor.client.http.models import Task
+from conductor.protocol.wire import Verdict
 from conductor.testing import (
     CloseAfter,
     ConductorStub,
@@ -31,7 +32,6 @@ from conductor.testing import (
     Reset,
     Status,
 )
-from conductor.wire import Verdict
 
 
 @pytest.fixture
@@ -682,5 +682,5 @@ import conductor.testing.pytest_plugin
 print(json.dumps(sorted(name for name in set(sys.modules) - pytests)))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    package = {"conductor", "conductor.lazy", "conductor.version", "conductor.testing"}
+    package = {"conductor", "conductor.common", "conductor.common.lazy_names", "conductor.version", "conductor.testing"}
     assert set(json.loads(done.stdout)) - package == {"conductor.testing.pytest_plugin"}

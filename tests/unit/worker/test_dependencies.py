@@ -17,7 +17,7 @@ from conductor.client.worker.resources import Resources
 from conductor.client.worker.signature import read_signature
 from conductor.client.worker.worker import call_of
 from conductor.client.workflow.authoring import workflow
-from conductor.client.workflow.errors import WorkflowError
+from conductor.client.workflow.authoring_errors import WorkflowError
 
 #: What happened, in order.
 happened: list[str] = []

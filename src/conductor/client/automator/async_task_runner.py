@@ -10,7 +10,7 @@ from conductor.client.automator.worker_group import WorkerGroup
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.worker.worker_interface import WorkerInterface
-from conductor.clock import SYSTEM_CLOCK, Clock
+from conductor.common.clock import SYSTEM_CLOCK, Clock
 
 logger = logging.getLogger(__name__)
 

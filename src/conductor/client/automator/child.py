@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from conductor import tracing
-from conductor.client.automator.wear import Wear, set_limits
+from conductor.client.automator.recycling import Wear, set_limits
 from conductor.client.automator.worker_group import WorkerGroup, config_of
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.worker import registry
 from conductor.client.worker.resources import StartError
 from conductor.client.worker.worker_interface import WorkerInterface
-from conductor.machine import keep_what_is_loaded, run_on_loop
+from conductor.common.machine import keep_what_is_loaded, run_on_loop
+from conductor.telemetry import tracing
 
 if TYPE_CHECKING:
     from conductor.client.telemetry.metrics_directory import MetricsPlace

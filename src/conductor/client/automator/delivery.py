@@ -14,12 +14,13 @@ from conductor.client.http.api.async_task_resource_api import Misread, max_body_
 from conductor.client.http.async_rest import AnswerTooLarge, ConductorError, ConnectionLost, MalformedAnswer, Response
 from conductor.client.http.errors import UNREADABLE, not_conductor
 from conductor.client.http.models.task import Task
-from conductor.wire import NEXT_TASK, TERMINAL_TASK_STATUSES, VERDICT_HEADER, Verdict, shown
+from conductor.common.text import shown
+from conductor.protocol.wire import NEXT_TASK, TERMINAL_TASK_STATUSES, VERDICT_HEADER, Verdict
 
 if TYPE_CHECKING:
     from conductor.client.automator.journal import Entry
     from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
-    from conductor.clock import Clock
+    from conductor.common.clock import Clock
 
 #: Requests with reports under way, at most: what ends meanwhile travels together in the next. A lone one never waits.
 MOST_UNDER_WAY = 2

@@ -9,10 +9,9 @@ from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from conductor import tracing
-from conductor.client.automator.execute import CLEAN_UP_S, Executor
+from conductor.client.automator.executor import CLEAN_UP_S, Executor
 from conductor.client.automator.journal import Taken
-from conductor.client.automator.poll import Poller
+from conductor.client.automator.poller import Poller
 from conductor.client.automator.prefetch import Prefetched
 from conductor.client.automator.running_task import Stop
 from conductor.client.automator.task_trace import start_task_trace
@@ -20,10 +19,11 @@ from conductor.client.context.task_context import TaskContext
 from conductor.client.event.task_runner_events import WorkerStarted, WorkerStopped, WorkerStopping
 from conductor.client.worker.worker import start_warnings
 from conductor.client.worker.worker_config import ResolvedConfig, start_line
+from conductor.telemetry import tracing
 
 if TYPE_CHECKING:
     from conductor.client.automator.delivery import ReportAnswer
-    from conductor.client.automator.grant import Grant
+    from conductor.client.automator.polled_tasks import Grant
     from conductor.client.automator.running_task import RunningTask
     from conductor.client.automator.session import Session
     from conductor.client.http.models.task import Task

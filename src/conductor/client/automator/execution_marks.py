@@ -21,8 +21,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from conductor.clock import Clock
-from conductor.machine import writable_by_others
+from conductor.common.clock import Clock
+from conductor.common.machine import writable_by_others
 
 logger = logging.getLogger(__name__)
 

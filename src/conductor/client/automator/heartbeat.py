@@ -11,7 +11,7 @@ from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceA
 from conductor.client.http.async_rest import ConductorError, ConnectError, NotFoundException
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_result_status import TaskResultStatus
-from conductor.wire import Verdict
+from conductor.protocol.wire import Verdict
 
 if TYPE_CHECKING:
     from conductor.client.automator.progress import Said

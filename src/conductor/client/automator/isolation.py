@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from conductor.client.automator.deaths import DeathRecord, DeathRecords
+from conductor.client.automator.process_deaths import DeathRecord, DeathRecords
 from conductor.client.worker.outcome import hand_back
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from conductor.client.automator.running_task import RunningTask
     from conductor.client.http.models.task import Task
     from conductor.client.worker.outcome import TaskOutcome
-    from conductor.clock import Clock
+    from conductor.common.clock import Clock
 
 #: A suspect waits this long for the functions that are running; then it begins beside those that still run.
 ALONE_WAIT_S = 10.0

@@ -27,12 +27,12 @@ import msgspec
 from conductor.client.automator.execution_marks import SUFFIX, ExecutionMarks, MarksOfDeadProcess, read_marks
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_result_status import TaskResultStatus
-from conductor.clock import SYSTEM_CLOCK
-from conductor.machine import try_lock, writable_by_others
-from conductor.wire import TERMINAL_TASK_STATUSES
+from conductor.common.clock import SYSTEM_CLOCK
+from conductor.common.machine import try_lock, writable_by_others
+from conductor.protocol.wire import TERMINAL_TASK_STATUSES
 
 if TYPE_CHECKING:
-    from conductor.client.automator.grant import Grant
+    from conductor.client.automator.polled_tasks import Grant
 
 logger = logging.getLogger(__name__)
 

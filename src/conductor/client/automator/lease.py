@@ -18,19 +18,19 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING
 
-from conductor.client.automator.loop_guard import LoopGuard
+from conductor.client.automator.blocked_loop import LoopGuard
 from conductor.client.automator.progress import NEWS_S, Said
 from conductor.client.automator.running_task import RunningTask, Stop
 from conductor.client.event.task_runner_events import TaskLeaseExtended, TaskLeaseLost
 from conductor.client.http.async_rest import ConductorError
 
 if TYPE_CHECKING:
-    from conductor.client.automator.grant import Grant
     from conductor.client.automator.heartbeat import Heartbeat
+    from conductor.client.automator.polled_tasks import Grant
     from conductor.client.context.task_context import TaskContext
     from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
     from conductor.client.worker.worker_config import ResolvedConfig
-    from conductor.clock import Clock
+    from conductor.common.clock import Clock
 
 logger = logging.getLogger(__name__)
 

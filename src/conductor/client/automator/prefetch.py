@@ -18,7 +18,7 @@ from conductor.client.automator.journal import Taken
 from conductor.client.automator.running_task import task_timeout_s
 
 if TYPE_CHECKING:
-    from conductor.client.automator.grant import Grant
+    from conductor.client.automator.polled_tasks import Grant
     from conductor.client.automator.session import Session
     from conductor.client.worker.worker_config import ResolvedConfig
 

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, NamedTuple
 
 from conductor.client.worker.output import encode_output
-from conductor.log_lines import TaskLabel
+from conductor.telemetry.log_format import TaskLabel
 
 if TYPE_CHECKING:
     from conductor.client.context.task_context import TaskContext

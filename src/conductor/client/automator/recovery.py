@@ -13,14 +13,14 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from conductor.client.automator.deaths import DeathRecords, judge
 from conductor.client.automator.delivery import Delivery
+from conductor.client.automator.process_deaths import DeathRecords, judge
 from conductor.client.automator.redelivery import Redelivery
 from conductor.client.automator.session import journal_of
 from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
 from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
-from conductor.clock import SYSTEM_CLOCK
+from conductor.common.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable

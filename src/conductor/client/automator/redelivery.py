@@ -10,21 +10,21 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
-from conductor.backoff import Backoff
-from conductor.client.automator.deaths import DeathRecords, judge
 from conductor.client.automator.delivery import NoVerdict, verdict_on
 from conductor.client.automator.journal import AdoptedFile, Entry, Journal
-from conductor.client.automator.report import too_large
+from conductor.client.automator.process_deaths import DeathRecords, judge
+from conductor.client.automator.reporter import too_large
 from conductor.client.event.task_runner_events import TaskUpdateCompleted
 from conductor.client.http.async_rest import NotFoundException
-from conductor.log_lines import TaskLabel
-from conductor.wire import Verdict
+from conductor.common.backoff import Backoff
+from conductor.protocol.wire import Verdict
+from conductor.telemetry.log_format import TaskLabel
 
 if TYPE_CHECKING:
     from conductor.client.automator.delivery import Delivery
     from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
     from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
-    from conductor.clock import Clock
+    from conductor.common.clock import Clock
 
 logger = logging.getLogger(__name__)
 

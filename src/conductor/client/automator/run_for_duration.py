@@ -19,7 +19,7 @@ from conductor.client.event.task_runner_events import (
     TaskExecutionFailure,
     TaskRunnerEventsListener,
 )
-from conductor.machine import run_on_loop
+from conductor.common.machine import run_on_loop
 
 logger = logging.getLogger(__name__)
 

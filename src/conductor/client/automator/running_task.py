@@ -9,14 +9,14 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from conductor.client.automator.grant import MAX_TIMEOUT_S
+from conductor.client.automator.polled_tasks import MAX_TIMEOUT_S
 from conductor.client.automator.progress import News
 from conductor.client.automator.task_trace import TaskTrace
-from conductor.log_lines import TaskLabel
+from conductor.telemetry.log_format import TaskLabel
 
 if TYPE_CHECKING:
-    from conductor.client.automator.grant import Grant
     from conductor.client.automator.journal import Entry
+    from conductor.client.automator.polled_tasks import Grant
     from conductor.client.context.task_context import TaskContext
     from conductor.client.http.models.task_def import TaskDef
     from conductor.client.worker.worker_config import ResolvedConfig

@@ -8,31 +8,31 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conductor.client.automator.abandoned_poll import LastPoll
 from conductor.client.automator.delivery import Delivery
 from conductor.client.automator.heartbeat import Heartbeat
 from conductor.client.automator.isolation import Isolation
 from conductor.client.automator.journal import Journal, Taken
-from conductor.client.automator.last_poll import LastPoll
 from conductor.client.automator.lease import LeaseKeeper
-from conductor.client.automator.poll import Parking
+from conductor.client.automator.poller import Parking
 from conductor.client.automator.redelivery import Redelivery
-from conductor.client.automator.report import Reporter
+from conductor.client.automator.reporter import Reporter
 from conductor.client.automator.running_task import Stop
 from conductor.client.event.task_runner_events import TaskLeaseExtended
 from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient, OnRequest
 from conductor.client.http.async_rest import ConductorError
-from conductor.machine import state_directory
-from conductor.wire import FEATURE_BATCH_REPORTS, FEATURE_LEASES, FEATURE_REPORT_AND_POLL
+from conductor.common.machine import state_directory
+from conductor.protocol.wire import FEATURE_BATCH_REPORTS, FEATURE_LEASES, FEATURE_REPORT_AND_POLL
 
 if TYPE_CHECKING:
-    from conductor.client.automator.grant import Grant
+    from conductor.client.automator.polled_tasks import Grant
     from conductor.client.configuration.configuration import Configuration
     from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
     from conductor.client.http.models.task import Task
     from conductor.client.worker.resources import Resources
     from conductor.client.worker.worker_config import ResolvedConfig
-    from conductor.clock import Clock
+    from conductor.common.clock import Clock
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,6 @@ from multiprocessing.util import register_after_fork
 from pathlib import Path
 from typing import Any
 
-from conductor.backoff import Backoff
 from conductor.client.automator.child import (
     CANNOT_START,
     DRAIN,
@@ -42,8 +41,9 @@ from conductor.client.configuration.option import ConfigurationError
 from conductor.client.worker import registry
 from conductor.client.worker.dependencies import name_of
 from conductor.client.worker.worker import Worker
-from conductor.clock import SYSTEM_CLOCK
-from conductor.machine import try_lock
+from conductor.common.backoff import Backoff
+from conductor.common.clock import SYSTEM_CLOCK
+from conductor.common.machine import try_lock
 
 logger = logging.getLogger(__name__)
 

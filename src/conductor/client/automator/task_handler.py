@@ -36,7 +36,7 @@ from conductor.client.worker.resources import Resources, StartError
 from conductor.client.worker.worker import call_of, calls_coroutine
 from conductor.client.worker.worker_choice import NO_WORKERS, WorkerLike, choose_workers, no_such_worker, worker_names
 from conductor.client.worker.worker_interface import WorkerInterface
-from conductor.signals import FINISHING, QUIET, borrowed, on_stop
+from conductor.common.signals import FINISHING, QUIET, borrowed, on_stop
 
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext

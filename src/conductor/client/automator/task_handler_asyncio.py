@@ -18,8 +18,8 @@ from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.worker.worker_choice import NO_WORKERS, WorkerLike, choose_workers
 from conductor.client.worker.worker_interface import WorkerInterface
-from conductor.clock import SYSTEM_CLOCK, Clock
-from conductor.signals import FINISHING, QUIET, borrowed, on_stop, overheard
+from conductor.common.clock import SYSTEM_CLOCK, Clock
+from conductor.common.signals import FINISHING, QUIET, borrowed, on_stop, overheard
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from conductor.client.automator.worker_group import WorkerGroup
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.worker.worker_interface import WorkerInterface
-from conductor.clock import SYSTEM_CLOCK, Clock
-from conductor.machine import run_on_loop
+from conductor.common.clock import SYSTEM_CLOCK, Clock
+from conductor.common.machine import run_on_loop
 
 
 class TaskRunner:

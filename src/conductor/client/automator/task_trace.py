@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
-    from conductor.tracing import Tracer
+    from conductor.telemetry.tracing import Tracer
 
 
 def start_task_trace(

@@ -10,8 +10,6 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from conductor import tracing
-from conductor.backoff import Backoff
 from conductor.client.automator.engine import Engine
 from conductor.client.automator.session import Session
 from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
@@ -20,7 +18,9 @@ from conductor.client.worker.resources import Resources
 from conductor.client.worker.worker import function_of, given_options
 from conductor.client.worker.worker_choice import no_such_worker
 from conductor.client.worker.worker_config import ResolvedConfig, resolve_worker_config
-from conductor.clock import SYSTEM_CLOCK, Clock
+from conductor.common.backoff import Backoff
+from conductor.common.clock import SYSTEM_CLOCK, Clock
+from conductor.telemetry import tracing
 
 if TYPE_CHECKING:
     from conductor.client.automator.journal import Journal

@@ -11,7 +11,7 @@ from typing import Any
 from conductor.client.configuration.connection_options import CONNECTION_OPTIONS
 from conductor.client.configuration.option import without_password
 from conductor.client.configuration.settings.authentication_settings import AuthenticationSettings
-from conductor.log_lines import TEXT_FORMAT, set_up_logging
+from conductor.telemetry.log_format import TEXT_FORMAT, set_up_logging
 
 API_PATH = "/api"
 LOGGER_FORMAT = TEXT_FORMAT

@@ -6,8 +6,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from conductor.client.configuration.option import LEVELS, Option
-from conductor.log_lines import FORMATS
-from conductor.tracing import AUTO, check_setting
+from conductor.telemetry.log_format import FORMATS
+from conductor.telemetry.tracing import AUTO, check_setting
 
 
 def url(text: str) -> str:

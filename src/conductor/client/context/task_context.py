@@ -18,7 +18,8 @@ from typing import Any
 
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_exec_log import TaskExecLog
-from conductor.wire import MAX_CALLBACK_S, printable
+from conductor.common.text import printable
+from conductor.protocol.wire import MAX_CALLBACK_S
 
 _current: ContextVar[TaskContext | None] = ContextVar("conductor_task_context", default=None)
 _waiting_lock = threading.Lock()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from conductor.client.http.models.task_result import TaskResult
-    from conductor.wire import Verdict
+    from conductor.protocol.wire import Verdict
 
 
 _now = partial(datetime.now, UTC)

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from conductor.client.configuration.configuration import Configuration
+from conductor.client.http.access_token import token_keeper
 from conductor.client.http.async_rest import AsyncRESTClientObject
 from conductor.client.http.call import Call
 from conductor.client.http.errors import (
@@ -23,10 +24,10 @@ from conductor.client.http.errors import (
 )
 from conductor.client.http.models.model import plain_text
 from conductor.client.http.response import Response
-from conductor.client.http.token import token_keeper
-from conductor.clock import SYSTEM_CLOCK, Clock
-from conductor.tracing import TRACEPARENT, current_traceparent
-from conductor.wire import AUTH_HEADER, shown
+from conductor.common.clock import SYSTEM_CLOCK, Clock
+from conductor.common.text import shown
+from conductor.protocol.wire import AUTH_HEADER
+from conductor.telemetry.tracing import TRACEPARENT, current_traceparent
 
 T = TypeVar("T")
 

@@ -35,7 +35,7 @@ from conductor.client.http.errors import (
     TransportError,
 )
 from conductor.client.http.response import UNREADABLE_VALUE, Response
-from conductor.machine import is_loopback
+from conductor.common.machine import is_loopback
 from conductor.version import __version__
 
 if TYPE_CHECKING:

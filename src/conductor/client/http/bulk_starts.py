@@ -16,7 +16,7 @@ from conductor.client.http.async_api_client import AsyncApiClient, encode
 from conductor.client.http.errors import ApiException, AuthorizationException, BulkStartError, ConductorError
 from conductor.client.http.models.start_workflow_request import IdempotencyStrategy, StartWorkflowRequest
 from conductor.client.http.response import Response
-from conductor.wire import FEATURE_BULK_STARTS, FEATURES_HEADER, MAX_BULK_STARTS
+from conductor.protocol.wire import FEATURE_BULK_STARTS, FEATURES_HEADER, MAX_BULK_STARTS
 
 #: Bytes of one bulk request. A coordinator takes 10 MB; a smaller request is answered sooner.
 MAX_REQUEST_BYTES = 4 * 1024 * 1024

@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from conductor.client.http.response import Response
-from conductor.wire import shown
+from conductor.common.text import shown
 
 #: What reading a body may raise, whoever wrote it: no JSON, not UTF-8, wrong types, too deep, numbers out of range.
 UNREADABLE = (ValueError, RecursionError, OverflowError)

@@ -29,7 +29,7 @@ from conductor.client.event.task_runner_events import (
 )
 from conductor.client.telemetry.metric_file import MetricFile, Payload, Record
 from conductor.client.telemetry.metrics_directory import MetricsDirectory
-from conductor.clock import SYSTEM_CLOCK, Clock
+from conductor.common.clock import SYSTEM_CLOCK, Clock
 
 #: Status codes with which a server says that it does not want us.
 REFUSALS = frozenset({401, 403})

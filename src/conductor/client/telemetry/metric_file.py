@@ -31,7 +31,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from conductor.client.telemetry.numbers import (
+from conductor.client.telemetry.metric_values import (
     HISTOGRAM_BYTES,
     SKETCH_BYTES,
     TEXT_BYTES,
@@ -43,8 +43,8 @@ from conductor.client.telemetry.numbers import (
     text_in,
     windows_in,
 )
-from conductor.exposition import DEFAULT_BUCKETS, Buckets
-from conductor.machine import try_lock, unlock
+from conductor.common.machine import try_lock, unlock
+from conductor.telemetry.exposition import DEFAULT_BUCKETS, Buckets
 
 logger = logging.getLogger(__name__)
 

@@ -23,14 +23,14 @@ from conductor.client.event.task_runner_events import (
     TaskUpdateRetried,
     WorkerStarted,
 )
-from conductor.client.telemetry import metrics
-from conductor.client.telemetry.exposition import render
+from conductor.client.telemetry import worker_metrics
 from conductor.client.telemetry.metric_file import MetricFile
-from conductor.client.telemetry.metrics import FAILED, SUCCESS
+from conductor.client.telemetry.metric_values import Number, Summary, current_minute
 from conductor.client.telemetry.metrics_directory import MetricsDirectory, MetricsPlace
-from conductor.client.telemetry.numbers import Number, Summary, current_minute
-from conductor.exposition import Buckets, Kind, Metric, require_prometheus
-from conductor.signals import exit_name
+from conductor.client.telemetry.prometheus_totals import render
+from conductor.client.telemetry.worker_metrics import FAILED, SUCCESS
+from conductor.common.signals import exit_name
+from conductor.telemetry.exposition import Buckets, Kind, Metric, require_prometheus
 
 #: So many values may a label have (error classes of one task type, addresses of the server); the rest is OTHER.
 MAX_LABEL_VALUES = 100
@@ -63,24 +63,24 @@ class MetricsCollector(TaskRunnerEventsListener):
             place = self._directory.place
         self._place = place
         self.file: MetricFile = place.new_file(now)
-        self._polls = self._counters(metrics.POLL_TOTAL)
-        self._empty_polls = self._counters(metrics.POLL_EMPTY_TOTAL)
-        self._poll_errors = self._counters(metrics.POLL_ERROR_TOTAL)
-        self._poll_time = self._summaries(metrics.POLL_TIME)
-        self._received = self._counters(metrics.RECEIVED_TOTAL)
-        self._success_time = self._summaries(metrics.EXECUTE_TIME, SUCCESS)
-        self._failure_time = self._summaries(metrics.EXECUTE_TIME, FAILED)
-        self._execute_errors = self._counters(metrics.EXECUTE_ERROR_TOTAL)
-        self._result_size = self._summaries(metrics.RESULT_SIZE)
-        self._update_time = self._summaries(metrics.UPDATE_TIME)
-        self._update_errors = self._counters(metrics.UPDATE_ERROR_TOTAL)
-        self._update_failed = self._counters(metrics.UPDATE_FAILED_TOTAL)
-        self._verdicts = self._counters(metrics.VERDICT_TOTAL)
-        self._leases_extended = self._counters(metrics.LEASE_EXTENDED_TOTAL)
-        self._leases_lost = self._counters(metrics.LEASE_LOST_TOTAL)
-        self._processes_died = self._counters(metrics.PROCESS_DIED_TOTAL)
-        self._started = self._counters(metrics.EXECUTION_STARTED_TOTAL)
-        self._requests = self._summaries(metrics.HTTP_REQUEST)
+        self._polls = self._counters(worker_metrics.POLL_TOTAL)
+        self._empty_polls = self._counters(worker_metrics.POLL_EMPTY_TOTAL)
+        self._poll_errors = self._counters(worker_metrics.POLL_ERROR_TOTAL)
+        self._poll_time = self._summaries(worker_metrics.POLL_TIME)
+        self._received = self._counters(worker_metrics.RECEIVED_TOTAL)
+        self._success_time = self._summaries(worker_metrics.EXECUTE_TIME, SUCCESS)
+        self._failure_time = self._summaries(worker_metrics.EXECUTE_TIME, FAILED)
+        self._execute_errors = self._counters(worker_metrics.EXECUTE_ERROR_TOTAL)
+        self._result_size = self._summaries(worker_metrics.RESULT_SIZE)
+        self._update_time = self._summaries(worker_metrics.UPDATE_TIME)
+        self._update_errors = self._counters(worker_metrics.UPDATE_ERROR_TOTAL)
+        self._update_failed = self._counters(worker_metrics.UPDATE_FAILED_TOTAL)
+        self._verdicts = self._counters(worker_metrics.VERDICT_TOTAL)
+        self._leases_extended = self._counters(worker_metrics.LEASE_EXTENDED_TOTAL)
+        self._leases_lost = self._counters(worker_metrics.LEASE_LOST_TOTAL)
+        self._processes_died = self._counters(worker_metrics.PROCESS_DIED_TOTAL)
+        self._started = self._counters(worker_metrics.EXECUTION_STARTED_TOTAL)
+        self._requests = self._summaries(worker_metrics.HTTP_REQUEST)
         self._gauges: dict[tuple[str, str], Number] = {}
 
     @classmethod
@@ -140,7 +140,7 @@ class MetricsCollector(TaskRunnerEventsListener):
         # A rate over a counter that is not there yet misses its first steps, so the ones to alert on begin at 0.
         self._update_failed[event.task_type].add(0)
         self._leases_lost[event.task_type].add(0)
-        self.set_gauge(metrics.SLOTS, event.task_type, event.thread_count)
+        self.set_gauge(worker_metrics.SLOTS, event.task_type, event.thread_count)
 
     def on_request(self, method: str, uri: str, status: int | str, seconds: float) -> None:
         """Count one request to the server. `uri` is the template of the path: never one with an id in it."""
@@ -187,7 +187,7 @@ class MetricsCollector(TaskRunnerEventsListener):
         self.on_request(method, metric_uri or uri, status, time_spent)
 
     def set_gauge(self, metric: Metric, task_type: str, value: float) -> None:
-        """Say how things stand now: `set_gauge(metrics.SLOTS_IN_USE, "my_task", 3)`."""
+        """Say how things stand now: `set_gauge(worker_metrics.SLOTS_IN_USE, "my_task", 3)`."""
         gauge = self._gauges.get((metric.name, task_type))
         if gauge is None:
             if metric.kind is not Kind.GAUGE:

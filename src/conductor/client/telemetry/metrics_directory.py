@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conductor.client.telemetry.metric_file import Key, MetricFile, Payload, Record, read_records
-from conductor.client.telemetry.numbers import WINDOWS, Spread, current_minute, merge
-from conductor.exposition import DEFAULT_BUCKETS, Buckets
-from conductor.machine import try_lock
+from conductor.client.telemetry.metric_values import WINDOWS, Spread, current_minute, merge
+from conductor.common.machine import try_lock
+from conductor.telemetry.exposition import DEFAULT_BUCKETS, Buckets
 
 
 @dataclass(frozen=True, slots=True)

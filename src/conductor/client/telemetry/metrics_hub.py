@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conductor.client.configuration.settings.metrics_settings import MetricsPortError, MetricsSettings
-from conductor.client.telemetry import metrics
-from conductor.client.telemetry.exposition import families, render
+from conductor.client.telemetry import worker_metrics
 from conductor.client.telemetry.health import Health, HealthLimits
+from conductor.client.telemetry.metric_values import current_minute
 from conductor.client.telemetry.metrics_collector import MetricsCollector
 from conductor.client.telemetry.metrics_directory import MetricsDirectory, MetricsPlace
 from conductor.client.telemetry.metrics_server import MetricsServer
-from conductor.client.telemetry.numbers import current_minute
-from conductor.clock import SYSTEM_CLOCK, Clock
-from conductor.exposition import Buckets, Metric, Sample, require_prometheus
+from conductor.client.telemetry.prometheus_totals import families, render
+from conductor.common.clock import SYSTEM_CLOCK, Clock
+from conductor.telemetry.exposition import Buckets, Metric, Sample, require_prometheus
 
 if TYPE_CHECKING:
     from conductor.client.telemetry.otlp_push import OtlpPush
@@ -117,7 +117,9 @@ class MetricsHub:
     def process_started(self, worker: str) -> None:
         """A process for this worker was started, or started again."""
         again = self.health.process_started(worker)
-        self._own.file.counter(metrics.RESTARTS_TOTAL.name, worker).add(int(again))  # it begins at 0, to be alerted on
+        self._own.file.counter(worker_metrics.RESTARTS_TOTAL.name, worker).add(
+            int(again)
+        )  # it begins at 0, to be alerted on
 
     def process_exited(self, worker: str, exit_code: int | None) -> None:
         """A worker's process ended without having been told to. What it had counted is kept, its file removed."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from conductor.exposition import Kind, Metric, MetricsUnavailable, Sample
+from conductor.telemetry.exposition import Kind, Metric, MetricsUnavailable, Sample
 
 if TYPE_CHECKING:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from conductor.client.event.task_runner_events import TaskRunnerEventsListener
-from conductor.client.telemetry import metrics
+from conductor.client.telemetry import worker_metrics
 from conductor.client.telemetry.health import HealthListener
 from conductor.client.telemetry.metrics_collector import MetricsCollector
 from conductor.client.telemetry.metrics_directory import MetricsPlace
-from conductor.clock import SYSTEM_CLOCK, Clock
+from conductor.common.clock import SYSTEM_CLOCK, Clock
 
 #: How often a loop says that it turns.
 BEAT_S = 1.0
@@ -30,11 +30,11 @@ class ProcessTelemetry:
 
     def slots_in_use(self, task_type: str, count: int) -> None:
         """How many tasks the worker has in hand."""
-        self.collector.set_gauge(metrics.SLOTS_IN_USE, task_type, count)
+        self.collector.set_gauge(worker_metrics.SLOTS_IN_USE, task_type, count)
 
     def stuck(self, task_type: str, count: int) -> None:
         """How many slots are held by a function that is past its timeout."""
-        self.collector.set_gauge(metrics.STUCK_TASKS, task_type, count)
+        self.collector.set_gauge(worker_metrics.STUCK_TASKS, task_type, count)
         self.health.stuck(task_type, count)
 
     def paused(self, task_type: str, paused: bool) -> None:
@@ -43,7 +43,7 @@ class ProcessTelemetry:
 
     async def pulse(self) -> None:
         """Note once a second that the event loop turns, and how late it was. Runs until it is cancelled."""
-        lag = self.collector.file.summary(metrics.LOOP_LAG.name, (self._worker or "",))
+        lag = self.collector.file.summary(worker_metrics.LOOP_LAG.name, (self._worker or "",))
         while True:
             self.health.beat()
             asleep_at = self._clock.monotonic()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from types import TracebackType
 
 from conductor.client.context.task_context import TaskContext, current_context
-from conductor.log_lines import NO_TASK, TaskLabel
+from conductor.telemetry.log_format import NO_TASK, TaskLabel
 
 #: A task's records beyond this many stay out of its logs on the server; the last line says so.
 MAX_TASK_LOGS = 1000

@@ -16,7 +16,8 @@ from conductor.client.http.models.task_result_status import TaskResultStatus
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.output import OutputError, encode_output, to_output
 from conductor.client.worker.signature import InputError, missing_inputs_of
-from conductor.wire import MAX_CALLBACK_S, MAX_REASON_CHARS, printable
+from conductor.common.text import printable
+from conductor.protocol.wire import MAX_CALLBACK_S, MAX_REASON_CHARS
 
 #: Frames of our own are left out of the tracebacks that people read.
 _OWN_CODE = str(Path(__file__).parents[2])

@@ -21,7 +21,7 @@ from conductor.client.configuration.option import (
     option,
     variables_of,
 )
-from conductor.wire import MAX_POLL_TIMEOUT_MS
+from conductor.protocol.wire import MAX_POLL_TIMEOUT_MS
 
 __all__ = [
     "OPTIONS",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conductor.lazy import lazily
+from conductor.common.lazy_names import lazily
 
 if TYPE_CHECKING:
     from conductor.client.workflow.authoring import add as add
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from conductor.client.workflow.authoring import terminate as terminate
     from conductor.client.workflow.authoring import wait as wait
     from conductor.client.workflow.authoring import workflow as workflow
+    from conductor.client.workflow.authoring_errors import WorkflowError as WorkflowError
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow as ConductorWorkflow
-    from conductor.client.workflow.errors import WorkflowError as WorkflowError
 
 #: Name to the module that has it.
 _HOMES = {
     "ConductorWorkflow": "conductor_workflow",
-    "WorkflowError": "errors",
+    "WorkflowError": "authoring_errors",
     "add": "authoring",
     "fork": "authoring",
     "loop": "authoring",

@@ -20,13 +20,13 @@ from datetime import datetime, timedelta
 from typing import Any, ParamSpec, TypeVar, overload
 
 from conductor.client.worker.worker_interface import plain_function
+from conductor.client.workflow.authoring_errors import WorkflowError, nearest
 from conductor.client.workflow.block import Block, innermost, opened
 from conductor.client.workflow.called_step import step_of_call
 from conductor.client.workflow.conductor_workflow import ConductorWorkflow
 from conductor.client.workflow.contract import as_json
-from conductor.client.workflow.declared import Declared, shape_of_inputs
-from conductor.client.workflow.errors import WorkflowError, nearest
 from conductor.client.workflow.executor.workflow_executor import WorkflowExecutor
+from conductor.client.workflow.input_types import Declared, shape_of_inputs
 from conductor.client.workflow.reference import Reference, plain
 from conductor.client.workflow.task.do_while_task import DoWhileTask, get_for_loop_condition
 from conductor.client.workflow.task.fork_task import ForkTask

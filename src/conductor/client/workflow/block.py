@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from conductor.client.workflow.errors import WorkflowError
+from conductor.client.workflow.authoring_errors import WorkflowError
 from conductor.client.workflow.reference import open_blocks
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from conductor.client.workflow.errors import WorkflowError, nearest
+from conductor.client.workflow.authoring_errors import WorkflowError, nearest
 from conductor.client.workflow.reference import plain
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from conductor.client.http.models.start_workflow_request import IdempotencyStrat
 from conductor.client.http.models.workflow_def import WorkflowDef
 from conductor.client.http.models.workflow_run import WorkflowRun
 from conductor.client.http.models.workflow_task import WorkflowTask
+from conductor.client.workflow.authoring_errors import WorkflowError
 from conductor.client.workflow.block import Block
 from conductor.client.workflow.built import check_built
 from conductor.client.workflow.called_step import CheckedStep
-from conductor.client.workflow.declared import Declared
-from conductor.client.workflow.errors import WorkflowError
 from conductor.client.workflow.executor.workflow_executor import WorkflowExecutor
+from conductor.client.workflow.input_types import Declared
 from conductor.client.workflow.reference import makes_step, open_blocks, plain, reference
 from conductor.client.workflow.shape import Shape
 from conductor.client.workflow.task.fork_task import ForkTask
@@ -366,7 +366,7 @@ class ConductorWorkflow:
 
     def problems(self) -> list[str]:
         """All that is wrong with it, as far as it can be told without a server; needs the `server` extra."""
-        from conductor.local import problems_of_definition
+        from conductor.local.workflow_runner import problems_of_definition
 
         found = [problem for step in self.steps() if isinstance(step, CheckedStep) for problem in step.problems()]
         return found + problems_of_definition(self.to_workflow_def().to_dict())
@@ -387,7 +387,7 @@ class ConductorWorkflow:
         `WorkflowFailed`, at the first failure unless a worker's `task_def` has retries; one that takes longer than
         `timeout_s`, a TimeoutError. Nothing is left behind. For notebooks, scripts and tests; needs the `server` extra.
         """
-        from conductor.local import run_here
+        from conductor.local.workflow_runner import run_here
 
         output = run_here(self, workflow_input, workers=workers, timeout_s=timeout_s)
         return output if self._gives is None else self._gives.read(output)

@@ -13,7 +13,7 @@ from conductor.client.http.models.model import plain_text
 from conductor.client.worker.conversion.node import InputError
 from conductor.client.worker.parameters import parameters_of
 from conductor.client.worker.signature import read_signature
-from conductor.client.workflow.errors import WorkflowError, nearest
+from conductor.client.workflow.authoring_errors import WorkflowError, nearest
 from conductor.client.workflow.reference import Reference, holds_reference, reference
 from conductor.client.workflow.shape import Shape
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from conductor.client.workflow.errors import UnknownOutput, nearest
+from conductor.client.workflow.authoring_errors import UnknownOutput, nearest
 
 #: The parts of a path: names between dots, and numbers in brackets.
 _PART = re.compile(r"[^.\[\]]+|\[\d+\]|\['[^']*'\]")

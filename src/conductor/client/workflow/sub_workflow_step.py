@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from conductor.client.workflow.authoring_errors import WorkflowError
 from conductor.client.workflow.called_step import CheckedStep
 from conductor.client.workflow.contract import Contract, Parameter
-from conductor.client.workflow.errors import WorkflowError
 from conductor.client.workflow.reference import Reference, open_blocks
 from conductor.client.workflow.shape import Shape
 from conductor.client.workflow.task.sub_workflow_task import InlineSubWorkflowTask

@@ -3,9 +3,9 @@
 - `task_defs`: task definitions: their fields and bounds, and where they are kept.
 - `workflow_defs`: workflow definitions, the same.
 - `validation`: what may be registered as a workflow; everything else is refused by name.
-- `schemas`: JSON schemas: those that are kept under a name, and the check of an input against one.
-- `schema_work`: what a schema means, and how much work it can make.
+- `json_schemas`: JSON schemas: those that are kept under a name, and the check of an input against one.
+- `schema_cost`: what a schema means, and how much work it can make.
 - `event_handlers`: what is done when an event is published, and the events that wait for it.
 - `plan`: a workflow definition as a graph, read once.
-- `snapshots`: a definition as it was when a workflow started, with the task definitions of that moment.
+- `definition_snapshots`: a definition as it was when a workflow started, with the task definitions of that moment.
 """

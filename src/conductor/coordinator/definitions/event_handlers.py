@@ -7,9 +7,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import field
 
-from conductor.coordinator.errors import ApiError, bad_request, conflict, invalid, not_found
-from conductor.coordinator.language.conditions import ConditionError, parse
+from conductor.coordinator.language.javascript_subset import ConditionError, parse
 from conductor.coordinator.limits import MAX_HANDLER_ACTIONS
+from conductor.coordinator.request_errors import ApiError, bad_request, conflict, invalid, not_found
 from conductor.coordinator.store.transaction import Tx
 
 #: What internal events begin with: conductor:<workflow>:<event>.

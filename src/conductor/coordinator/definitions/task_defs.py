@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from conductor.coordinator.definitions.schemas import schema_form_problem, schema_problem
-from conductor.coordinator.errors import invalid, not_found
+from conductor.coordinator.definitions.json_schemas import schema_form_problem, schema_problem
+from conductor.coordinator.request_errors import invalid, not_found
 from conductor.coordinator.store.transaction import Tx
-from conductor.wire import DEFAULT_RESPONSE_TIMEOUT_S
+from conductor.protocol.wire import DEFAULT_RESPONSE_TIMEOUT_S
 
 #: Java's int: what Conductor's definitions are made of.
 MAX_INT = 2**31 - 1

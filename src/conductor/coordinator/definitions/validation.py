@@ -7,13 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from conductor.coordinator.definitions.json_schemas import schema_form_problem, schema_problem
 from conductor.coordinator.definitions.plan import SCRIPT_EVALUATORS, TASK_TYPES, TERMINATION_STATUSES, stems, task_type
-from conductor.coordinator.definitions.schemas import schema_form_problem, schema_problem
 from conductor.coordinator.definitions.task_defs import parse_task_def
-from conductor.coordinator.errors import ApiError
-from conductor.coordinator.language import conditions
+from conductor.coordinator.language import javascript_subset
 from conductor.coordinator.language.durations import parse_duration_ms, parse_until_ms
-from conductor.coordinator.language.engines import Language, missing_engine
 from conductor.coordinator.language.expressions import (
     TASK_ID_NAME,
     count_expressions,
@@ -21,8 +19,10 @@ from conductor.coordinator.language.expressions import (
     shown,
     unclosed,
 )
-from conductor.coordinator.language.paths import ExpressionError, parse_path
+from conductor.coordinator.language.jsonpath import ExpressionError, parse_path
+from conductor.coordinator.language.script_engines import Language, missing_engine
 from conductor.coordinator.limits import MAX_EXPRESSIONS
+from conductor.coordinator.request_errors import ApiError
 
 #: Cases, branches, loops and inline sub-workflows deeper than this are refused.
 MAX_NESTING = 30
@@ -315,8 +315,8 @@ class _Checker:
 
     def check_condition(self, path: str, text: Any) -> None:
         try:
-            conditions.parse(text if isinstance(text, str) else repr(text))
-        except conditions.ConditionError as error:
+            javascript_subset.parse(text if isinstance(text, str) else repr(text))
+        except javascript_subset.ConditionError as error:
             missing = missing_engine("javascript")
             if missing is not None or not isinstance(text, str):
                 self.problem(path, f"{error}; all of JavaScript {missing or 'is written as a text'}")

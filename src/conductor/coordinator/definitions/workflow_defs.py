@@ -9,8 +9,8 @@ import msgspec
 from conductor.coordinator.definitions.plan import walk_tasks
 from conductor.coordinator.definitions.task_defs import parse_task_def, task_def_warnings
 from conductor.coordinator.definitions.validation import definition_warnings, validate_definition
-from conductor.coordinator.errors import conflict, invalid, not_found
 from conductor.coordinator.limits import MAX_PROBLEMS_NAMED
+from conductor.coordinator.request_errors import conflict, invalid, not_found
 from conductor.coordinator.store.transaction import Tx
 
 

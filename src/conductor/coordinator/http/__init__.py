@@ -6,8 +6,8 @@
 - `memory_budget`: limits on the memory that large bodies and large answers occupy, over all connections.
 - `auth`: a key and a secret for a token, and the check of that token.
 - `routes`: the table of routes, one file for each resource.
-- `absent`: what Conductor has and this coordinator has not, refused by name.
+- `unsupported_routes`: what Conductor has and this coordinator has not, refused by name.
 - `answers`: what each route answers with.
-- `page`: the files of the page, which is a client like any other.
+- `web_ui`: the files of the page, which is a client like any other.
 - `api_docs`: the OpenAPI document, drawn from that table.
 """

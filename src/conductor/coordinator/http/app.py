@@ -13,10 +13,7 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from conductor import tracing
 from conductor.coordinator.core import Core
-from conductor.coordinator.errors import ApiError, bad_request
-from conductor.coordinator.http.absent import ABSENT, no_such_family
 from conductor.coordinator.http.memory_budget import (
     ANSWER_BUDGET_BYTES,
     BODY_BUDGET_BYTES,
@@ -25,9 +22,12 @@ from conductor.coordinator.http.memory_budget import (
     Reservation,
 )
 from conductor.coordinator.http.origins import Origins, check_content_type
+from conductor.coordinator.http.unsupported_routes import ABSENT, no_such_family
 from conductor.coordinator.limits import LARGE_BODY_BYTES, MAX_BODY_BYTES, MAX_JSON_VALUES
+from conductor.coordinator.request_errors import ApiError, bad_request
 from conductor.coordinator.store.writer import StoreClosed, StoreError
-from conductor.wire import VERDICT_HEADER
+from conductor.protocol.wire import VERDICT_HEADER
+from conductor.telemetry import tracing
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

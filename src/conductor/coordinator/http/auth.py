@@ -10,10 +10,10 @@ from hashlib import blake2b
 
 import msgspec
 
-from conductor.clock import Clock
-from conductor.coordinator.errors import ApiError
+from conductor.common.clock import Clock
 from conductor.coordinator.http.app import Answer, Request, Route, as_json
-from conductor.wire import AUTH_HEADER
+from conductor.coordinator.request_errors import ApiError
+from conductor.protocol.wire import AUTH_HEADER
 
 #: How long a token is good; clients renew it before.
 TOKEN_LIFETIME_S = 3600

@@ -14,8 +14,8 @@ from typing import cast
 
 import httptools
 
-from conductor.coordinator.errors import ApiError, bad_request
 from conductor.coordinator.http.app import MAX_HEADER_BYTES, Answer, App, Request, error_answer
+from conductor.coordinator.request_errors import ApiError, bad_request
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from conductor.coordinator.errors import ApiError
+from conductor.coordinator.request_errors import ApiError
 
 #: Bytes of request bodies in memory at once.
 BODY_BUDGET_BYTES = 64 * 1024 * 1024

@@ -13,7 +13,7 @@ import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 
-from conductor.coordinator.errors import ApiError, bad_request
+from conductor.coordinator.request_errors import ApiError, bad_request
 
 #: In the list of hosts: any.
 ANY = "*"

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from conductor.coordinator.language.paths import ExpressionError, Step, parse_path, walk
-from conductor.coordinator.language.sizes import TooLarge, size_of
+from conductor.coordinator.language.jsonpath import ExpressionError, Step, parse_path, walk
+from conductor.coordinator.language.value_sizes import TooLarge, size_of
 from conductor.coordinator.limits import MAX_ELEMENTS_WALKED, MAX_EXPRESSIONS, MAX_VALUE_BYTES
 
 T = TypeVar("T")

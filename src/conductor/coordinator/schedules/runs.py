@@ -9,17 +9,17 @@ from collections import Counter
 import msgspec
 from msgspec.structs import replace
 
-from conductor.coordinator.errors import ApiError
 from conductor.coordinator.language.cron import CronError
 from conductor.coordinator.limits import MAKE_UP_MS, RUNS_KEPT_PER_SCHEDULE, TURN_S
-from conductor.coordinator.metrics import MISSED_TOTAL
-from conductor.coordinator.schedules import schedules
-from conductor.coordinator.schedules.schedule import Schedule, shown_start
+from conductor.coordinator.request_errors import ApiError
+from conductor.coordinator.schedules import schedule_store
+from conductor.coordinator.schedules.cron_schedule import Schedule, shown_start
+from conductor.coordinator.server_metrics import MISSED_TOTAL
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import is_fault_of_file
 from conductor.coordinator.workflows.effects import Start
 from conductor.coordinator.workflows.executions import Executions
-from conductor.wire import MAX_REASON_CHARS
+from conductor.protocol.wire import MAX_REASON_CHARS
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Runs:
 
     def _run(self, tx: Tx, name: str, position: int, due_ms: int) -> int:
         """Start the workflow of one due time, and return how many due times after it were missed."""
-        schedule = schedules.load(tx, name)
+        schedule = schedule_store.load(tx, name)
         cron = schedule.crons[position]
         pk = int(tx.value("last key", "schedule_run") or 0) + 1
         asked = _start_of(schedule, f"{cron.cron_expression} {cron.zone}", due_ms, tx.now_ms, tx.ids.run(pk))
@@ -78,7 +78,7 @@ class Runs:
         )
         tx.run("forget schedule runs", name, RUNS_KEPT_PER_SCHEDULE)
         next_ms, missed = _next(schedule, position, due_ms, tx.now_ms)
-        schedules.set_due(tx, name, position, next_ms)
+        schedule_store.set_due(tx, name, position, next_ms)
         return missed
 
     def _start(self, tx: Tx, name: str, asked: Start) -> tuple[int | None, str | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 
-from conductor.coordinator.store.file import StoreRefused
+from conductor.coordinator.store.database_file import StoreRefused
 
 #: A passphrase; anything that is hard to guess.
 KEY_VARIABLE = "CONDUCTOR_SECRETS_KEY"

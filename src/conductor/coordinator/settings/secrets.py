@@ -11,8 +11,8 @@ import os
 import re
 from collections.abc import Mapping
 
-from conductor.coordinator.errors import bad_request
 from conductor.coordinator.limits import MAX_SECRET_BYTES, MAX_SECRETS
+from conductor.coordinator.request_errors import bad_request
 from conductor.coordinator.settings.cipher import KEY_VARIABLE, Cipher
 from conductor.coordinator.store.transaction import Tx
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conductor.coordinator.errors import not_found
+from conductor.coordinator.request_errors import not_found
 from conductor.coordinator.store.rows import TaskRow, WorkflowData, WorkflowRow
 from conductor.coordinator.store.transaction import Tx
 

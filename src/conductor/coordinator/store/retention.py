@@ -6,7 +6,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from conductor.clock import Clock
+from conductor.common.clock import Clock
 from conductor.coordinator.store.lookup import remove_workflow
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import Store, StoreError

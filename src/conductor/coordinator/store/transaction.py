@@ -15,7 +15,7 @@ from conductor.coordinator.store.sql import STATEMENTS
 
 if TYPE_CHECKING:
     from conductor.coordinator.store.ids import Ids
-    from conductor.coordinator.store.live import LiveSet
+    from conductor.coordinator.store.row_cache import LiveSet
 
 
 class Notes:

@@ -23,17 +23,17 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from conductor import tracing
-from conductor.clock import SYSTEM_CLOCK, Clock
-from conductor.coordinator.errors import ApiError
-from conductor.coordinator.metrics import GROUP_BOUNDS, TIME_BOUNDS_S, Tally
+from conductor.common.clock import SYSTEM_CLOCK, Clock
+from conductor.coordinator.request_errors import ApiError
+from conductor.coordinator.server_metrics import GROUP_BOUNDS, TIME_BOUNDS_S, Tally
 from conductor.coordinator.store.commit_pacer import CommitPacer, Job
-from conductor.coordinator.store.file import MEMORY, DatabaseFile, StoreError, StoreRefused, refusal
+from conductor.coordinator.store.database_file import MEMORY, DatabaseFile, StoreError, StoreRefused, refusal
 from conductor.coordinator.store.ids import Ids
-from conductor.coordinator.store.live import LiveSet
+from conductor.coordinator.store.row_cache import LiveSet
 from conductor.coordinator.store.sql import STATEMENTS
 from conductor.coordinator.store.transaction import Notes, Tx
-from conductor.exposition import Histogram
+from conductor.telemetry import tracing
+from conductor.telemetry.exposition import Histogram
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from conductor.coordinator.language.engines import Language, engine_files, missing_engine
+from conductor.coordinator.language.script_engines import Language, engine_files, missing_engine
 from conductor.coordinator.limits import (
     MAX_VALUE_BYTES,
     QUICK_SCRIPT_CPU_S,

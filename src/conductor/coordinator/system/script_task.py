@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from conductor.coordinator.definitions.plan import SCRIPT_EVALUATORS
-from conductor.coordinator.system.result import Result, failed
 from conductor.coordinator.system.script_runner import Script, ScriptError
+from conductor.coordinator.system.system_task_result import Result, failed
 
 #: Runs a script; raises ScriptError.
 Run = Callable[[Script], Any]

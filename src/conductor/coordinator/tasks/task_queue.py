@@ -13,21 +13,21 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from conductor.coordinator.definitions.definition_snapshots import DefinedTask, Snapshots
 from conductor.coordinator.definitions.plan import OPERATORS_WITH_SCRIPTS, SYSTEM_DOMAIN
-from conductor.coordinator.definitions.snapshots import DefinedTask, Snapshots
 from conductor.coordinator.definitions.task_defs import TaskDef
-from conductor.coordinator.errors import not_found
 from conductor.coordinator.limits import REQUEUED_PER_TRANSACTION
-from conductor.coordinator.metrics import GRANTED_TOTAL, NO_QUEUE, NO_VERDICT, REPORTS_TOTAL, TASKS_ENDED_TOTAL
+from conductor.coordinator.request_errors import not_found
+from conductor.coordinator.server_metrics import GRANTED_TOTAL, NO_QUEUE, NO_VERDICT, REPORTS_TOTAL, TASKS_ENDED_TOTAL
 from conductor.coordinator.settings.placeholders import filled
 from conductor.coordinator.settings.secrets import Secrets
-from conductor.coordinator.store.live import LiveTask, LiveWorkflow
+from conductor.coordinator.store.row_cache import LiveTask, LiveWorkflow
 from conductor.coordinator.store.rows import TaskData, TaskRow
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.tasks.report import Outcome, Report
-from conductor.coordinator.views.tasks import TaskOwner, task_json
-from conductor.tracing import TRACEPARENT
-from conductor.wire import LEASE_EXPIRES_AT, LEASE_ID, Verdict
+from conductor.coordinator.tasks.task_report import Outcome, Report
+from conductor.coordinator.views.task_views import TaskOwner, task_json
+from conductor.protocol.wire import LEASE_EXPIRES_AT, LEASE_ID, Verdict
+from conductor.telemetry.tracing import TRACEPARENT
 
 logger = logging.getLogger(__name__)
 

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from conductor.coordinator.definitions.snapshots import Snapshots
+from conductor.coordinator.definitions.definition_snapshots import Snapshots
 from conductor.coordinator.store.lookup import find_workflow
 from conductor.coordinator.store.rows import TASK_WIDTH, TaskRow, WorkflowRow
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.views.waiting import MAX_TASKS as MAX_SENTENCES
-from conductor.coordinator.views.waiting import Facts, Polls, why
-from conductor.coordinator.views.workflows import whole_workflow
-from conductor.waiting import Waiting, why_task
+from conductor.coordinator.views.waiting_facts import MAX_TASKS as MAX_SENTENCES
+from conductor.coordinator.views.waiting_facts import Facts, Polls, why
+from conductor.coordinator.views.workflow_views import whole_workflow
+from conductor.protocol.why_waiting import Waiting, why_task
 
 #: More attempts than this are not sent at once.
 MAX_TASKS = 5000

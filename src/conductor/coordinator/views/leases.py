@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from conductor.coordinator.errors import bad_request
+from conductor.coordinator.request_errors import bad_request
 from conductor.coordinator.store.transaction import Tx
 
 MAX_SIZE = 200

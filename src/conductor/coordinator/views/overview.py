@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec import Struct
 
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.views.load import queues
-from conductor.coordinator.views.waiting import Polls
-from conductor.waiting import Waiting
+from conductor.coordinator.views.queue_load import queues
+from conductor.coordinator.views.waiting_facts import Polls
+from conductor.protocol.why_waiting import Waiting
 
 #: How far back "lately" reaches, and how many that ended in that time are looked at.
 LATELY_MS = 3_600_000

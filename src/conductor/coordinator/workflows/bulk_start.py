@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from conductor.coordinator.errors import ApiError
 from conductor.coordinator.limits import TURN_S
+from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.workflows.effects import Start
 from conductor.coordinator.workflows.executions import Executions

@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from conductor.coordinator.definitions.snapshots import Snapshots
+from conductor.coordinator.definitions.definition_snapshots import Snapshots
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.tasks.task_queue import Expired, TaskQueue
-from conductor.coordinator.workflows import actions
+from conductor.coordinator.workflows import workflow_actions
 from conductor.coordinator.workflows.effects import timeout_at
 from conductor.coordinator.workflows.executions import Executions
 
@@ -63,7 +63,9 @@ class Deadlines:
         if self._executions.live_workflow(tx, expired.workflow).row.terminal:
             return [expired.workflow]
         task_id = tx.ids.task(expired.task) if expired.task else None
-        return self._executions.act_on(tx, expired.workflow, actions.time_out, reason=expired.reason, task_id=task_id)
+        return self._executions.act_on(
+            tx, expired.workflow, workflow_actions.time_out, reason=expired.reason, task_id=task_id
+        )
 
     def _expire_workflow(self, tx: Tx, pk: int) -> list[int]:
         row = self._executions.live_workflow(tx, pk).row

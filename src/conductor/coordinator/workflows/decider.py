@@ -17,13 +17,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from conductor.coordinator.definitions.plan import FORKS, SYSTEM_TASKS, Node, task_type
-from conductor.coordinator.language import conditions
+from conductor.coordinator.language import javascript_subset
 from conductor.coordinator.language.expressions import resolve
-from conductor.coordinator.language.sizes import TooLarge, check_size, size_of
+from conductor.coordinator.language.value_sizes import TooLarge, check_size, size_of
 from conductor.coordinator.limits import MAX_RESTLESS_TASKS, MAX_VALUE_BYTES
 from conductor.coordinator.workflows.decision import Decision, Draft, FailureWorkflow, ScriptAsked
-from conductor.coordinator.workflows.dynamic import FORKED_DEFINITIONS, FlowError, branch_node, dynamic_node
-from conductor.coordinator.workflows.old_rounds import remove_round
+from conductor.coordinator.workflows.dynamic_tasks import FORKED_DEFINITIONS, FlowError, branch_node, dynamic_node
+from conductor.coordinator.workflows.loop_retention import remove_round
 from conductor.coordinator.workflows.operators import (
     chosen_case,
     failed,
@@ -42,7 +42,7 @@ from conductor.coordinator.workflows.state import (
     TaskState,
     WorkflowState,
 )
-from conductor.wire import TERMINAL_TASK_STATUSES
+from conductor.protocol.wire import TERMINAL_TASK_STATUSES
 
 #: What a SUB_WORKFLOW task becomes when its workflow ends.
 _TASK_STATUS_AFTER = {"COMPLETED": "COMPLETED", "FAILED": "FAILED", "TERMINATED": "CANCELED", "TIMED_OUT": "TIMED_OUT"}
@@ -489,7 +489,7 @@ class Decider:
         except ScriptAsked:
             self.draft.put(replace(task, queued=True))
             return False
-        except (conditions.ConditionError, TooLarge) as error:
+        except (javascript_subset.ConditionError, TooLarge) as error:
             kept = task.output if isinstance(error, TooLarge) else output
             self.draft.end(task, "FAILED_WITH_TERMINAL_ERROR", output=kept, reason=str(error))
             return True
@@ -519,7 +519,7 @@ class Decider:
         for inner in self.plan.inside[node.ref]:
             if newest := self.draft.newest(inner.ref):
                 data[inner.ref] = newest.output
-        return conditions.is_true(self.draft.value_of(task, str(node.task.get("loopCondition")), data))
+        return javascript_subset.is_true(self.draft.value_of(task, str(node.task.get("loopCondition")), data))
 
     # -- the end
 

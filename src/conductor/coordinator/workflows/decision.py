@@ -11,10 +11,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from conductor.coordinator.definitions.plan import Node, stems
-from conductor.coordinator.language import conditions
+from conductor.coordinator.language import javascript_subset
 from conductor.coordinator.limits import BYTES_PER_DECISION, RESTLESS_TASK_BYTES, TASKS_PER_DECISION
 from conductor.coordinator.workflows.state import TaskState, WorkflowState
-from conductor.wire import TERMINAL_TASK_STATUSES
+from conductor.protocol.wire import TERMINAL_TASK_STATUSES
 
 
 class SubWorkflowStart(Struct, frozen=True, kw_only=True):
@@ -224,11 +224,11 @@ class Draft:
         if task.task_id in self.answers:
             answer = self.answers.pop(task.task_id)  # a loop asks again in its next round
             if isinstance(answer, ScriptFailed):
-                raise conditions.ConditionError(answer.reason)
+                raise javascript_subset.ConditionError(answer.reason)
             return answer
         try:
-            return conditions.evaluate(script, data)
-        except conditions.EngineNeeded:
+            return javascript_subset.evaluate(script, data)
+        except javascript_subset.EngineNeeded:
             self.questions[task.task_id] = script, data
             raise ScriptAsked from None
 

@@ -10,31 +10,31 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
+from conductor.coordinator.definitions.definition_snapshots import Snapshot, Snapshots
 from conductor.coordinator.definitions.event_handlers import publish
+from conductor.coordinator.definitions.json_schemas import input_problem, workflow_input_problem
 from conductor.coordinator.definitions.plan import OPERATORS_WITH_SCRIPTS, SYSTEM_TASKS, system_domain
-from conductor.coordinator.definitions.schemas import input_problem, workflow_input_problem
-from conductor.coordinator.definitions.snapshots import Snapshot, Snapshots
 from conductor.coordinator.definitions.task_defs import TaskDef, place_of, type_pk
 from conductor.coordinator.definitions.workflow_defs import check_workflow_def
-from conductor.coordinator.errors import ApiError, bad_request, conflict, not_found
 from conductor.coordinator.limits import MAX_SUB_WORKFLOW_DEPTH, MAX_VALUE_BYTES
-from conductor.coordinator.metrics import ENDED_TOTAL, STARTED_TOTAL
-from conductor.coordinator.store.live import LiveTask, LiveWorkflow
+from conductor.coordinator.request_errors import ApiError, bad_request, conflict, not_found
+from conductor.coordinator.server_metrics import ENDED_TOTAL, STARTED_TOTAL
 from conductor.coordinator.store.lookup import get_task, get_workflow, remove_task, workflow_data
+from conductor.coordinator.store.row_cache import LiveTask, LiveWorkflow
 from conductor.coordinator.store.rows import NEW_TASK, TaskData, TaskRow, WorkflowData, WorkflowRow
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.tasks.poll_data import PollData
 from conductor.coordinator.tasks.task_queue import TaskQueue, with_wake
-from conductor.coordinator.views.workflows import whole_workflow
-from conductor.coordinator.workflows import turns
-from conductor.coordinator.workflows.chains import Chains, ends_a_wait
+from conductor.coordinator.views.workflow_views import whole_workflow
+from conductor.coordinator.workflows import workflow_rate_limits
 from conductor.coordinator.workflows.decider import after_sub_workflow, first_variables, workflow_input
 from conductor.coordinator.workflows.decision import Decision, SubWorkflowStart
 from conductor.coordinator.workflows.operators import MAX_PRIORITY
+from conductor.coordinator.workflows.start_chains import Chains, ends_a_wait
 from conductor.coordinator.workflows.state import TaskState, WorkflowState
 from conductor.coordinator.workflows.stored_tasks import StoredTasks
-from conductor.tracing import is_traceparent
-from conductor.wire import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.wire import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES
+from conductor.telemetry.tracing import is_traceparent
 
 logger = logging.getLogger(__name__)
 
@@ -129,9 +129,9 @@ class Effects:
         live.decoded = given, variables, task_to_domain
         tx.live.add(live)
         tx.notes.count((STARTED_TOTAL.name, row.name))
-        limit = turns.limit_of(definition, row, given) if definition.get("rateLimitConfig") else None
+        limit = workflow_rate_limits.limit_of(definition, row, given) if definition.get("rateLimitConfig") else None
         if limit is not None:
-            turns.line_up(tx, row, limit)
+            workflow_rate_limits.line_up(tx, row, limit)
         return live
 
     def _freeze(self, tx: Tx, start: Start) -> Snapshot:
@@ -412,7 +412,7 @@ class Effects:
         _note_end(tx, live.row, status, decision.reason)
         if definition.get("workflowStatusListenerEnabled"):
             self._announce_end(tx, live.row)
-        touched = turns.leave(tx, live.row.pk) if definition.get("rateLimitConfig") else []
+        touched = workflow_rate_limits.leave(tx, live.row.pk) if definition.get("rateLimitConfig") else []
         if decision.failure_workflow is not None:
             failure = decision.failure_workflow
             asked = Start(name=failure.name, version=failure.version, input=failure.input)
@@ -532,7 +532,7 @@ class Effects:
         tx.live.forget(row.pk)
         tx.notes.moved.add(row.pk)
         _note_end(tx, row, "FAILED", reason)
-        touched = turns.leave(tx, row.pk)
+        touched = workflow_rate_limits.leave(tx, row.pk)
         parent = get_task(tx, row.parent_task)
         if parent is None or parent.terminal:
             return touched, children

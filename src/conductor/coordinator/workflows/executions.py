@@ -18,26 +18,26 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from conductor.coordinator.definitions.definition_snapshots import Snapshot, Snapshots
 from conductor.coordinator.definitions.plan import SCRIPT_OPERATORS
-from conductor.coordinator.definitions.snapshots import Snapshot, Snapshots
 from conductor.coordinator.definitions.task_defs import get_task_def
-from conductor.coordinator.errors import ApiError
 from conductor.coordinator.limits import MAX_DEATHS, STEPS_PER_TRANSACTION, STEPS_S, TURN_S
-from conductor.coordinator.store.live import LiveWorkflow
+from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.store.lookup import get_task, get_workflow, remove_workflow
+from conductor.coordinator.store.row_cache import LiveWorkflow
 from conductor.coordinator.store.rows import WorkflowRow
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import is_fault_of_file
 from conductor.coordinator.tasks.poll_data import PollData
-from conductor.coordinator.tasks.report import Report
 from conductor.coordinator.tasks.task_queue import TaskQueue
-from conductor.coordinator.workflows import actions, turns
+from conductor.coordinator.tasks.task_report import Report
+from conductor.coordinator.workflows import workflow_actions, workflow_rate_limits
 from conductor.coordinator.workflows.decider import decide, question
 from conductor.coordinator.workflows.decision import Decision
 from conductor.coordinator.workflows.effects import Effects, Start, ancestors, existing, workflow_wake
 from conductor.coordinator.workflows.state import WorkflowState
 from conductor.coordinator.workflows.stored_tasks import StoredTasks
-from conductor.wire import MAX_REASON_CHARS, TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.wire import MAX_REASON_CHARS, TERMINAL_WORKFLOW_STATUSES
 
 logger = logging.getLogger(__name__)
 
@@ -45,8 +45,8 @@ NO_STEP = bytes(8)
 #: After so many steps the time is looked at: that takes as long as a part of a step.
 STEPS_PER_LOOK = 4
 #: Actions by which a workflow that had ended runs again, by their names.
-REOPENING: dict[str, actions.Action] = {
-    action.__name__: action for action in (actions.retry, actions.restart, actions.rerun)
+REOPENING: dict[str, workflow_actions.Action] = {
+    action.__name__: action for action in (workflow_actions.retry, workflow_actions.restart, workflow_actions.rerun)
 }
 
 #: What is done to one workflow in a transaction; the others that must be looked at because of it.
@@ -119,11 +119,11 @@ class Executions:
             return []
         snapshot = self._snapshots.get(tx, live.row.snapshot)
         if snapshot.definition.get("rateLimitConfig") and live.row.status == "RUNNING":
-            turn = turns.take(tx, live.row, snapshot.definition)
+            turn = workflow_rate_limits.take(tx, live.row, snapshot.definition)
             if turn.waits:
                 return self._hold(tx, live, snapshot)
             if turn.begins:
-                return [*self._begin(tx, live, turn.asked), *turns.next_of(tx, pk)]
+                return [*self._begin(tx, live, turn.asked), *workflow_rate_limits.next_of(tx, pk)]
         return self._decide(tx, live, snapshot, answers)
 
     def _decide(self, tx: Tx, live: LiveWorkflow, snapshot: Snapshot, answers: dict[str, Any] | None) -> list[int]:
@@ -143,9 +143,9 @@ class Executions:
         if wake_at_ms is not None:
             tx.notes.add_wake(wake_at_ms)
         live.change_row(tx, replace(live.row, wake_at_ms=wake_at_ms))
-        return [pk for pk in turns.next_of(tx, live.row.pk) if pk != live.row.pk]
+        return [pk for pk in workflow_rate_limits.next_of(tx, live.row.pk) if pk != live.row.pk]
 
-    def _begin(self, tx: Tx, live: LiveWorkflow, asked: turns.Asked | None) -> list[int]:
+    def _begin(self, tx: Tx, live: LiveWorkflow, asked: workflow_rate_limits.Asked | None) -> list[int]:
         """It is this workflow's turn: its first step, or what was asked of it when it had ended."""
         if asked is None:
             return self._decide(tx, live, self._snapshots.get(tx, live.row.snapshot), None)
@@ -153,7 +153,7 @@ class Executions:
 
     def remove(self, tx: Tx, row: WorkflowRow) -> None:
         """Forget a workflow, whether it has ended or not."""
-        following = [] if row.terminal else turns.leave(tx, row.pk)
+        following = [] if row.terminal else workflow_rate_limits.leave(tx, row.pk)
         remove_workflow(tx, row.pk)
         self.advance(tx, following)
 
@@ -226,7 +226,7 @@ class Executions:
         try:
             with tx.savepoint():
                 return step(tx, pk)
-        except (actions.ActionRefused, ApiError):
+        except (workflow_actions.ActionRefused, ApiError):
             raise
         except Exception as error:
             if is_fault_of_file(error):
@@ -262,7 +262,7 @@ class Executions:
         reason = f"the coordinator could not go on with this workflow: {_described(error)}"
         try:
             with tx.savepoint():
-                return self.act_on(tx, pk, actions.fail, reason=reason)
+                return self.act_on(tx, pk, workflow_actions.fail, reason=reason)
         except Exception as again:
             if is_fault_of_file(again):
                 raise
@@ -272,7 +272,14 @@ class Executions:
     # -- acting on a whole workflow -------------------------------------------------------------------------------
 
     def act(
-        self, tx: Tx, pk: int, action: actions.Action, *, latest: bool = False, refused: int = 409, **asked: Any
+        self,
+        tx: Tx,
+        pk: int,
+        action: workflow_actions.Action,
+        *,
+        latest: bool = False,
+        refused: int = 409,
+        **asked: Any,
     ) -> None:
         """Do something to a whole workflow. `latest`: on the newest definition; `refused`: a refusal's status."""
         snapshot = None
@@ -281,7 +288,7 @@ class Executions:
             asked["plan"] = None if snapshot is None else snapshot.plan
         try:
             touched = self.guarded(tx, pk, lambda tx, pk: self.act_on(tx, pk, action, snapshot, **asked))
-        except actions.ActionRefused as reason:
+        except workflow_actions.ActionRefused as reason:
             raise ApiError(refused, str(reason)) from reason
         self.advance(tx, touched)
 
@@ -289,7 +296,7 @@ class Executions:
         self,
         tx: Tx,
         pk: int,
-        action: actions.Action,
+        action: workflow_actions.Action,
         snapshot: Snapshot | None = None,
         had_ended: str | None = None,
         **asked: Any,
@@ -309,7 +316,7 @@ class Executions:
         self,
         tx: Tx,
         pk: int,
-        action: actions.Action,
+        action: workflow_actions.Action,
         snapshot: Snapshot | None,
         resumed: deque[int],
         asked: dict[str, Any],
@@ -321,8 +328,8 @@ class Executions:
         state = load_state(tx, live, present).with_tasks(StoredTasks(tx, live).all())
         if had_ended is not None:
             state = replace(state, status=had_ended)
-        instead = actions.WAITING.get(action)
-        if instead is not None and present.definition.get("rateLimitConfig") and turns.waits(tx, pk):
+        instead = workflow_actions.WAITING.get(action)
+        if instead is not None and present.definition.get("rateLimitConfig") and workflow_rate_limits.waits(tx, pk):
             return [pk, *self._effects.carry_out(tx, live, present, state, instead(state))]
         options = asked
         if "resume" in asked:
@@ -340,22 +347,26 @@ class Executions:
             touched += self._reopen_parents(tx, live.row, resumed)
         touched += self._effects.carry_out(tx, live, snapshot or present, state, decision)
         if live.row.terminal and snapshot is not None:  # over at once, on a definition that it was not yet under
-            touched += turns.leave(tx, pk)
+            touched += workflow_rate_limits.leave(tx, pk)
         resumed.extend(tx.ids.workflow_pk(child) or 0 for child in decision.resume_sub_workflows)
         self._mark_children(tx, pk, decision)
         return touched
 
     def _line_up_again(
-        self, tx: Tx, live: LiveWorkflow, snapshot: Snapshot, action: actions.Action, asked: dict[str, Any]
+        self, tx: Tx, live: LiveWorkflow, snapshot: Snapshot, action: workflow_actions.Action, asked: dict[str, Any]
     ) -> bool:
         """Whether a workflow that is to run again has to wait for its turn; then it is in its line."""
         given = asked.get("workflow_input")
-        limit = turns.limit_of(snapshot.definition, live.row, _decode(live.data.input) if given is None else given)
+        limit = workflow_rate_limits.limit_of(
+            snapshot.definition, live.row, _decode(live.data.input) if given is None else given
+        )
         if limit is None:
             return False
         options = {name: value for name, value in asked.items() if name != "plan"}
-        turns.line_up(tx, live.row, limit, turns.Asked(action.__name__, live.row.status, options))
-        return turns.take(tx, live.row, snapshot.definition).waits
+        workflow_rate_limits.line_up(
+            tx, live.row, limit, workflow_rate_limits.Asked(action.__name__, live.row.status, options)
+        )
+        return workflow_rate_limits.take(tx, live.row, snapshot.definition).waits
 
     def _resumable(self, tx: Tx, pk: int, state: WorkflowState) -> frozenset[str]:
         """The sub-workflows that have ended, and not well: they can go on where they stopped."""
@@ -370,9 +381,9 @@ class Executions:
         if not self.live_workflow(tx, pk).row.terminal:
             return []
         try:
-            return self._act_once(tx, pk, actions.retry, None, resumed, {"resume": True})
-        except actions.ActionRefused:
-            return self._act_once(tx, pk, actions.restart, None, resumed, {})
+            return self._act_once(tx, pk, workflow_actions.retry, None, resumed, {"resume": True})
+        except workflow_actions.ActionRefused:
+            return self._act_once(tx, pk, workflow_actions.restart, None, resumed, {})
 
     def _reopen_parents(self, tx: Tx, row: WorkflowRow, resumed: deque[int]) -> list[int]:
         """The workflows that failed because this one did run again with it."""
@@ -392,9 +403,11 @@ class Executions:
         snapshot = self._snapshots.get(tx, live.row.snapshot)
         state = load_state(tx, live, snapshot).with_tasks(StoredTasks(tx, live).all())
         new_id = partial(tx.live.new_task_id, tx)
-        decision = actions.reopen(state, tx.now_ms, new_id, task_id=task_id, resume=self._resumable(tx, pk, state))
-        if self._line_up_again(tx, live, snapshot, actions.retry, {}):
-            raise actions.ActionRefused(
+        decision = workflow_actions.reopen(
+            state, tx.now_ms, new_id, task_id=task_id, resume=self._resumable(tx, pk, state)
+        )
+        if self._line_up_again(tx, live, snapshot, workflow_actions.retry, {}):
+            raise workflow_actions.ActionRefused(
                 f"Workflow {state.workflow_id} would go on with it, and as many of {live.row.name} as may run at once "
                 "do so already (rateLimitConfig); try again when one of them has ended"
             )
@@ -410,11 +423,11 @@ class Executions:
         owner = get_workflow(tx, task.workflow) if task is not None else row
         refused = 400 if row.terminal else 409
         if owner.pk == row.pk or not row.terminal or row.pk not in (one.pk for one in ancestors(tx, owner)):
-            self.act(tx, row.pk, actions.rerun, refused=refused, task_id=task_id, resume=True, **asked)
+            self.act(tx, row.pk, workflow_actions.rerun, refused=refused, task_id=task_id, resume=True, **asked)
             return
         amended = {name: asked.pop(name, None) for name in ("workflow_input", "correlation_id")}
         self._effects.amend(tx, self.live_workflow(tx, row.pk), **amended)
-        self.act(tx, owner.pk, actions.rerun, refused=refused, task_id=task_id, resume=True, **asked)
+        self.act(tx, owner.pk, workflow_actions.rerun, refused=refused, task_id=task_id, resume=True, **asked)
 
     def _is_child_of(self, tx: Tx, child: WorkflowRow, parent: int) -> bool:
         """Whether a workflow was started by another; one that only shares its idempotency key was not."""
@@ -454,7 +467,7 @@ class Executions:
         live = tx.live.workflow(tx, pk)
         if live is None or live.row.terminal:
             return []
-        return self.guarded(tx, pk, lambda tx, pk: self.act_on(tx, pk, actions.terminate, reason=reason))
+        return self.guarded(tx, pk, lambda tx, pk: self.act_on(tx, pk, workflow_actions.terminate, reason=reason))
 
 
 def _described(error: Exception) -> str:

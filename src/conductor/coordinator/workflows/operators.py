@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from conductor.coordinator.definitions.plan import DEFAULT_CASE, SCRIPT_EVALUATORS, TERMINATION_STATUSES, Node
 from conductor.coordinator.definitions.validation import MAX_COUNT, validate_definition
-from conductor.coordinator.language import conditions
+from conductor.coordinator.language import javascript_subset
 from conductor.coordinator.language.durations import parse_duration_ms, parse_until_ms
 from conductor.coordinator.language.expressions import as_text, resolve, shown
-from conductor.coordinator.language.sizes import TooLarge, check_size
+from conductor.coordinator.language.value_sizes import TooLarge, check_size
 from conductor.coordinator.workflows.decision import Draft, ScriptAsked, SubWorkflowStart
-from conductor.coordinator.workflows.dynamic import FORKED_DEFINITIONS, FORKED_TASKS, FlowError, branches
+from conductor.coordinator.workflows.dynamic_tasks import FORKED_DEFINITIONS, FORKED_TASKS, FlowError, branches
 from conductor.coordinator.workflows.scope import Scope
 from conductor.coordinator.workflows.state import TaskState
 
@@ -38,7 +38,7 @@ def start_operator(draft: Draft, node: Node, task: TaskState) -> TaskState:
         return OPERATORS[node.type](draft, node, task)
     except ScriptAsked:
         return replace(task, status="IN_PROGRESS", queued=True)
-    except conditions.ConditionError as error:
+    except javascript_subset.ConditionError as error:
         return replace(failed(draft, task, str(error)), status="FAILED")
     except (OperatorError, TooLarge) as error:
         return failed(draft, task, str(error))

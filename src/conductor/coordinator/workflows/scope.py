@@ -7,7 +7,7 @@ from typing import Any
 
 from conductor.coordinator.definitions.plan import Node
 from conductor.coordinator.language.expressions import TASK_ID_NAME, resolve_and_measure, secret_placeholder
-from conductor.coordinator.language.paths import Step
+from conductor.coordinator.language.jsonpath import Step
 from conductor.coordinator.settings.environment import environment
 from conductor.coordinator.workflows.decision import Draft
 from conductor.coordinator.workflows.state import TaskState, WorkflowState

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from conductor.coordinator.store.ids import Ids
-from conductor.coordinator.store.live import LiveTask, LiveWorkflow
+from conductor.coordinator.store.row_cache import LiveTask, LiveWorkflow
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.workflows.state import Own, TaskState
 

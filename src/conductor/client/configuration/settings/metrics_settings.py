@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from conductor.exposition import TIME_BOUNDS_S
+from conductor.telemetry.exposition import TIME_BOUNDS_S
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,8 @@ from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_summary import TaskSummary
 from conductor.client.http.models.workflow import Workflow
 from conductor.client.http.response import Response
-from conductor.wire import FEATURES_HEADER, MAX_BODY_HEADER, NEXT_QUERY, shown
+from conductor.common.text import shown
+from conductor.protocol.wire import FEATURES_HEADER, MAX_BODY_HEADER, NEXT_QUERY
 
 #: A poll may take what it asked the server to wait, and this.
 POLL_GRACE_S = 10.0

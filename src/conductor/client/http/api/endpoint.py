@@ -16,7 +16,7 @@ from conductor.client.http.api.optional_resource_api import OptionalResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import UNREADABLE, MalformedAnswer
 from conductor.client.http.sync_face import SyncClient, blocking
-from conductor.wire import shown
+from conductor.common.text import shown
 
 _KINDS = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
 

@@ -7,7 +7,7 @@
 - `events`: event handlers.
 - `search`: searches. `metadata`: definitions. `schemas`: JSON schemas. `admin`: health, version, documentation.
 - `metrics`: what Prometheus reads.
-- `trials`: workflows with made-up outputs. `upkeep`: what operators of Conductor ask for.
+- `dry_runs`: workflows with made-up outputs. `maintenance`: what operators of Conductor ask for.
 - `views`: what people look at, on the page and in the terminal.
 """
 
@@ -17,7 +17,9 @@ from conductor.coordinator.http.app import Route
 from conductor.coordinator.http.routes import (
     admin,
     by_reference,
+    dry_runs,
     events,
+    maintenance,
     metadata,
     metrics,
     reports,
@@ -27,8 +29,6 @@ from conductor.coordinator.http.routes import (
     settings,
     signals,
     tasks,
-    trials,
-    upkeep,
     views,
     workflow_actions,
     workflows,
@@ -46,8 +46,8 @@ _RESOURCES = (
     schedules,
     events,
     settings,
-    trials,
-    upkeep,
+    dry_runs,
+    maintenance,
     search,
     views,
     metrics,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from conductor.coordinator.http.app import Answer, Request, Route, as_json, as_text
+from conductor.protocol.wire import FEATURES_HEADER, SERVER_FEATURES
 from conductor.version import __version__
-from conductor.wire import FEATURES_HEADER, SERVER_FEATURES
 
 
 async def health(request: Request) -> Answer:

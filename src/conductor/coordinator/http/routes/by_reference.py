@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, get_args
 
-from conductor.coordinator.errors import bad_request, not_found
 from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json, as_text
 from conductor.coordinator.http.routes.reports import verdict_headers
+from conductor.coordinator.request_errors import bad_request, not_found
 from conductor.coordinator.store.lookup import find_workflow
 from conductor.coordinator.store.rows import TaskRow
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.tasks.report import Outcome, ReportedStatus, report_on
-from conductor.coordinator.views import workflows
-from conductor.coordinator.workflows.signals import find_open_task
+from conductor.coordinator.tasks.task_report import Outcome, ReportedStatus, report_on
+from conductor.coordinator.views import workflow_views
+from conductor.coordinator.workflows.workflow_signals import find_open_task
 
 
 async def update(request: Request) -> Answer:
@@ -30,7 +30,7 @@ async def update_sync(request: Request) -> Answer:
         raise not_found(f"Found no running task {ref} of workflow {workflow_id} to update")
     pk = await core.read(lambda tx: find_workflow(tx, workflow_id).pk)
     await core.wait_for_scripts(pk)
-    found = await core.read(lambda tx: workflows.workflow(tx, core.snapshots, workflow_id, with_tasks=True))
+    found = await core.read(lambda tx: workflow_views.workflow(tx, core.snapshots, workflow_id, with_tasks=True))
     return as_json(found, *verdict_headers(outcome))
 
 

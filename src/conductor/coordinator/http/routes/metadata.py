@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from conductor.coordinator.definitions import task_defs, workflow_defs
-from conductor.coordinator.errors import ApiError, bad_request, invalid, not_found
 from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json, whole_number
 from conductor.coordinator.limits import MAX_WARNINGS_NAMED
+from conductor.coordinator.request_errors import ApiError, bad_request, invalid, not_found
 from conductor.coordinator.store.transaction import Tx
-from conductor.wire import MAX_REASON_CHARS, WARNING_HEADER
+from conductor.protocol.wire import MAX_REASON_CHARS, WARNING_HEADER
 
 logger = logging.getLogger(__name__)
 

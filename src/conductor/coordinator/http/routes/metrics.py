@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from conductor.coordinator import metrics as table
+from conductor.coordinator import server_metrics as table
 from conductor.coordinator.core import Core
 from conductor.coordinator.http.app import Answer, Request, Route
 from conductor.coordinator.limits import MAX_COUNTED_SERIES
-from conductor.coordinator.store.file import MEMORY
+from conductor.coordinator.store.database_file import MEMORY
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.views.load import Queue, queues
-from conductor.exposition import Histogram, Metric, Sample, histogram_samples, scrape
+from conductor.coordinator.views.queue_load import Queue, queues
+from conductor.telemetry.exposition import Histogram, Metric, Sample, histogram_samples, scrape
 from conductor.version import __version__
 
 

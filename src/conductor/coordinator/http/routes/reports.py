@@ -8,13 +8,13 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from conductor.coordinator.errors import ApiError, bad_request
 from conductor.coordinator.http.app import Answer, Request, Route, as_json, as_text, read_json
 from conductor.coordinator.http.memory_budget import UNCOUNTED_BYTES
 from conductor.coordinator.http.routes.tasks import ANNOUNCED, or_requeue
 from conductor.coordinator.limits import REPORTS_PER_TRANSACTION
-from conductor.coordinator.tasks.report import Outcome, Report
-from conductor.wire import LEASE_EXPIRES_HEADER, NEXT_QUERY, VERDICT_HEADER, Verdict
+from conductor.coordinator.request_errors import ApiError, bad_request
+from conductor.coordinator.tasks.task_report import Outcome, Report
+from conductor.protocol.wire import LEASE_EXPIRES_HEADER, NEXT_QUERY, VERDICT_HEADER, Verdict
 
 #: More reports in one request are refused.
 MAX_REPORTS = 10_000

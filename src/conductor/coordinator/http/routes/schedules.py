@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor.coordinator.errors import ApiError, bad_request, invalid
 from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json
 from conductor.coordinator.http.routes.search import ASKED, asked_for
-from conductor.coordinator.schedules import schedules
-from conductor.coordinator.schedules.schedule import Schedule, next_few
+from conductor.coordinator.request_errors import ApiError, bad_request, invalid
+from conductor.coordinator.schedules import schedule_store
+from conductor.coordinator.schedules.cron_schedule import Schedule, next_few
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.views import search
+from conductor.coordinator.views import search_query
 
 #: So many of the next moments are told, as Conductor does.
 MAX_NEXT = 5
@@ -22,12 +22,12 @@ async def save(request: Request) -> Answer:
     """POST /scheduler/schedules: create or replace a schedule; 400 says what is wrong with its cron expression."""
     asked = request.json(Schedule)
     await request.beside(asked.check)
-    return as_json(await request.core.write(lambda tx: schedules.save(tx, asked)))
+    return as_json(await request.core.write(lambda tx: schedule_store.save(tx, asked)))
 
 
 async def get(request: Request) -> Answer:
     """GET /scheduler/schedules/{name}: a schedule, with its next due moment."""
-    return as_json(await request.core.read(lambda tx: schedules.get(tx, request.params["name"])))
+    return as_json(await request.core.read(lambda tx: schedule_store.get(tx, request.params["name"])))
 
 
 async def everything(request: Request) -> Answer:
@@ -35,7 +35,7 @@ async def everything(request: Request) -> Answer:
     workflow = request.query("workflowName")
 
     def find(tx: Tx) -> list[dict[str, Any]]:
-        return [schedules.get(tx, name) for name in schedules.matching(tx, workflow=workflow)]
+        return [schedule_store.get(tx, name) for name in schedule_store.matching(tx, workflow=workflow)]
 
     return as_json(await request.core.read(find))
 
@@ -43,8 +43,8 @@ async def everything(request: Request) -> Answer:
 async def find(request: Request) -> Answer:
     """GET /scheduler/schedules/search: by workflow, by a part of their name, paused or not; a page of them."""
     start, size = max(0, request.integer("start", 0)), request.integer("size", 100)
-    if not 0 <= size <= search.MAX_SIZE:
-        raise bad_request(f"size is from 0 to {search.MAX_SIZE}, not {size}")
+    if not 0 <= size <= search_query.MAX_SIZE:
+        raise bad_request(f"size is from 0 to {search_query.MAX_SIZE}, not {size}")
     text = request.query("freeText")
     asked: dict[str, Any] = {
         "workflow": request.query("workflowName"),
@@ -55,10 +55,13 @@ async def find(request: Request) -> Answer:
     backwards = _backwards(request.query("sort"))
 
     def find(tx: Tx) -> dict[str, Any]:
-        names = schedules.matching(tx, **asked)
+        names = schedule_store.matching(tx, **asked)
         if backwards:
             names.reverse()
-        return {"totalHits": len(names), "results": [schedules.get(tx, name) for name in names[start : start + size]]}
+        return {
+            "totalHits": len(names),
+            "results": [schedule_store.get(tx, name) for name in names[start : start + size]],
+        }
 
     return as_json(await request.core.read(find))
 
@@ -72,31 +75,31 @@ def _backwards(sort: str | None) -> bool:
 
 async def remove(request: Request) -> Answer:
     """DELETE /scheduler/schedules/{name}: forget it; what it has started stays. 200 also if there is none."""
-    await request.core.write(lambda tx: schedules.remove(tx, request.params["name"]))
+    await request.core.write(lambda tx: schedule_store.remove(tx, request.params["name"]))
     return DONE
 
 
 async def pause(request: Request) -> Answer:
     """PUT /scheduler/schedules/{name}/pause?reason=: start nothing by it."""
     reason = request.query("reason")
-    await request.core.write(lambda tx: schedules.pause(tx, request.params["name"], reason))
+    await request.core.write(lambda tx: schedule_store.pause(tx, request.params["name"], reason))
     return DONE
 
 
 async def resume(request: Request) -> Answer:
     """PUT /scheduler/schedules/{name}/resume: go on with the first moment from now; 404 if it is not paused."""
-    await request.core.write(lambda tx: schedules.resume(tx, request.params["name"]))
+    await request.core.write(lambda tx: schedule_store.resume(tx, request.params["name"]))
     return DONE
 
 
 async def pause_many(request: Request) -> Answer:
     """PUT /scheduler/bulk/pause: each schedule in the body's array; which failed, and why, is in the answer."""
-    return await _many(request, "pauseSchedules", lambda tx, name: schedules.pause(tx, name, None))
+    return await _many(request, "pauseSchedules", lambda tx, name: schedule_store.pause(tx, name, None))
 
 
 async def resume_many(request: Request) -> Answer:
     """PUT /scheduler/bulk/resume: each schedule in the body's array; which failed, and why, is in the answer."""
-    return await _many(request, "resumeSchedules", schedules.resume)
+    return await _many(request, "resumeSchedules", schedule_store.resume)
 
 
 async def _many(request: Request, method: str, change: Any) -> Answer:
@@ -122,13 +125,13 @@ async def _many(request: Request, method: str, change: Any) -> Answer:
 
 async def pause_all(request: Request) -> Answer:
     """GET /scheduler/admin/pause: start nothing by any schedule, also after a restart."""
-    await request.core.write(schedules.pause_all)
+    await request.core.write(schedule_store.pause_all)
     return as_json({"status": "done"})
 
 
 async def resume_all(request: Request) -> Answer:
     """GET /scheduler/admin/resume: go on after that."""
-    await request.core.write(schedules.resume_all)
+    await request.core.write(schedule_store.resume_all)
     return as_json({"status": "done"})
 
 
@@ -148,7 +151,7 @@ async def next_moments(request: Request) -> Answer:
 async def runs(request: Request) -> Answer:
     """GET /scheduler/search/executions: what schedules have started or could not start; a page of it."""
     asked = asked_for(request)
-    return as_json(await request.core.read_long(lambda tx: search.schedule_runs(tx, asked)))
+    return as_json(await request.core.read_long(lambda tx: search_query.schedule_runs(tx, asked)))
 
 
 _NAMES = list[str]

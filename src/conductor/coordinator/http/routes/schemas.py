@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from conductor.coordinator.definitions import schemas
-from conductor.coordinator.errors import invalid, not_found
+from conductor.coordinator.definitions import json_schemas
 from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json, read_json, whole_number
+from conductor.coordinator.request_errors import invalid, not_found
 from conductor.coordinator.store.transaction import Tx
 
 
@@ -29,7 +29,7 @@ async def register(request: Request) -> Answer:
 
     def put_all(tx: Tx) -> None:
         for schema, key in zip(found, named, strict=True):
-            schemas.put_schema(tx, key.name, key.version, schema)
+            json_schemas.put_schema(tx, key.name, key.version, schema)
 
     await request.core.write(put_all)
     return DONE
@@ -39,7 +39,7 @@ def _check(found: list[dict[str, Any]], named: list[Named]) -> None:
     problems = [
         (f"schema.{key.name}", f"schema {key.name} cannot be used: {wrong}")
         for schema, key in zip(found, named, strict=True)
-        if schema.get("type") in (None, "JSON") and (wrong := schemas.schema_problem(schema)) is not None
+        if schema.get("type") in (None, "JSON") and (wrong := json_schemas.schema_problem(schema)) is not None
     ]
     if problems:
         raise invalid(problems)
@@ -47,13 +47,13 @@ def _check(found: list[dict[str, Any]], named: list[Named]) -> None:
 
 async def everything(request: Request) -> Answer:
     """GET /schema: all of them."""
-    return as_json(await request.core.read(schemas.all_schemas))
+    return as_json(await request.core.read(json_schemas.all_schemas))
 
 
 async def get(request: Request) -> Answer:
     """GET /schema/{name}[/{version}]: that version, or the latest."""
     name, version = _asked(request)
-    found = await request.core.read(lambda tx: schemas.get_schema(tx, name, version))
+    found = await request.core.read(lambda tx: json_schemas.get_schema(tx, name, version))
     if found is None:
         raise not_found(f"No such schema: {name}" + ("" if version is None else f" version {version}"))
     return as_json(found)
@@ -62,7 +62,7 @@ async def get(request: Request) -> Answer:
 async def drop(request: Request) -> Answer:
     """DELETE /schema/{name}[/{version}]: that version, or all of them."""
     name, version = _asked(request)
-    if not await request.core.write(lambda tx: schemas.drop_schema(tx, name, version)):
+    if not await request.core.write(lambda tx: json_schemas.drop_schema(tx, name, version)):
         raise not_found(f"No such schema: {name}")
     return DONE
 

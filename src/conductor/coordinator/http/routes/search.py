@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from conductor.coordinator.http.app import Answer, Request, Route, as_json
-from conductor.coordinator.views import search
+from conductor.coordinator.views import search_query
 
 
-def asked_for(request: Request) -> search.Search:
+def asked_for(request: Request) -> search_query.Search:
     """What a search asks for, from the query of its request."""
-    return search.Search(
+    return search_query.Search(
         start=request.integer("start", 0),
         size=request.integer("size", 100),
         sort=request.query("sort"),
@@ -20,37 +20,37 @@ def asked_for(request: Request) -> search.Search:
 async def workflows(request: Request) -> Answer:
     """GET /workflow/search: workflow summaries by query, free text, sort and page."""
     asked = asked_for(request)
-    return as_json(await request.core.read_long(lambda tx: search.workflows(tx, asked)))
+    return as_json(await request.core.read_long(lambda tx: search_query.workflows(tx, asked)))
 
 
 async def whole_workflows(request: Request) -> Answer:
     """GET /workflow/search-v2: the same, with whole workflows."""
     asked, snapshots = asked_for(request), request.core.snapshots
-    return as_json(await request.core.read_long(lambda tx: search.whole_workflows(tx, snapshots, asked)))
+    return as_json(await request.core.read_long(lambda tx: search_query.whole_workflows(tx, snapshots, asked)))
 
 
 async def workflows_by_tasks(request: Request) -> Answer:
     """GET /workflow/search-by-tasks: summaries of the workflows that have such tasks."""
     asked = asked_for(request)
-    return as_json(await request.core.read_long(lambda tx: search.workflows_by_tasks(tx, asked)))
+    return as_json(await request.core.read_long(lambda tx: search_query.workflows_by_tasks(tx, asked)))
 
 
 async def whole_workflows_by_tasks(request: Request) -> Answer:
     """GET /workflow/search-by-tasks-v2: the same, with whole workflows."""
     asked, snapshots = asked_for(request), request.core.snapshots
-    return as_json(await request.core.read_long(lambda tx: search.whole_workflows_by_tasks(tx, snapshots, asked)))
+    return as_json(await request.core.read_long(lambda tx: search_query.whole_workflows_by_tasks(tx, snapshots, asked)))
 
 
 async def tasks(request: Request) -> Answer:
     """GET /tasks/search: task summaries by query, free text, sort and page."""
     asked, snapshots = asked_for(request), request.core.snapshots
-    return as_json(await request.core.read_long(lambda tx: search.tasks(tx, snapshots, asked)))
+    return as_json(await request.core.read_long(lambda tx: search_query.tasks(tx, snapshots, asked)))
 
 
 async def whole_tasks(request: Request) -> Answer:
     """GET /tasks/search-v2: the same, with whole tasks."""
     asked, snapshots = asked_for(request), request.core.snapshots
-    return as_json(await request.core.read_long(lambda tx: search.whole_tasks(tx, snapshots, asked)))
+    return as_json(await request.core.read_long(lambda tx: search_query.whole_tasks(tx, snapshots, asked)))
 
 
 ASKED = {"start": "integer", "size": "integer", "sort": "string", "freeText": "string", "query": "string"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from conductor.coordinator.errors import ApiError, bad_request
 from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json, as_text
+from conductor.coordinator.request_errors import ApiError, bad_request
 from conductor.coordinator.settings.environment import environment
 
 

@@ -7,15 +7,15 @@ from collections.abc import Set as AbstractSet
 from typing import Any, get_args
 from uuid import uuid4
 
-from conductor.coordinator.errors import bad_request, not_found
 from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json
 from conductor.coordinator.http.routes.by_reference import update_task
+from conductor.coordinator.request_errors import bad_request, not_found
 from conductor.coordinator.store.lookup import find_workflow
 from conductor.coordinator.store.rows import TaskRow
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.views.tasks import has_ended
-from conductor.coordinator.workflows import signals
-from conductor.coordinator.workflows.signals import ReturnStrategy
+from conductor.coordinator.views.task_views import has_ended
+from conductor.coordinator.workflows import workflow_signals
+from conductor.coordinator.workflows.workflow_signals import ReturnStrategy
 
 #: A signalled workflow is waited for no longer than this.
 MAX_WAIT_MS = 60_000
@@ -40,7 +40,7 @@ def _signalled(request: Request) -> Callable[[Tx], TaskRow | None]:
     workflow_id = request.params["workflowId"]
 
     def find(tx: Tx) -> TaskRow | None:
-        return next(signals.open_waits(tx, find_workflow(tx, workflow_id).pk), None)
+        return next(workflow_signals.open_waits(tx, find_workflow(tx, workflow_id).pk), None)
 
     return find
 
@@ -68,10 +68,10 @@ async def wait_for_signal(
 
     def look(tx: Tx) -> set[int]:
         over = find_workflow(tx, workflow_id).terminal or any(has_ended(tx, pk, ref) for ref in refs)
-        return set() if over or signals.blocking(tx, pk) else set(signals.family(tx, pk))
+        return set() if over or workflow_signals.blocking(tx, pk) else set(workflow_signals.family(tx, pk))
 
     in_time = await core.wait_for(pk, look, wait_s)
-    found = await core.read(lambda tx: signals.response(tx, core.snapshots, workflow_id, strategy))
+    found = await core.read(lambda tx: workflow_signals.response(tx, core.snapshots, workflow_id, strategy))
     return as_json(found | {"requestId": request_id, "signalTimeout": not in_time})
 
 

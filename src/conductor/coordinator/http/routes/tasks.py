@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 
 from conductor.coordinator.core import Poll
-from conductor.coordinator.errors import ApiError, bad_request, not_found
 from conductor.coordinator.http.app import DONE, NOTHING, Answer, Request, Route, as_json, as_text, error_answer
 from conductor.coordinator.http.memory_budget import UNCOUNTED_BYTES
 from conductor.coordinator.limits import MAX_BODY_BYTES
+from conductor.coordinator.request_errors import ApiError, bad_request, not_found
 from conductor.coordinator.store.lookup import get_task
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.views import queues
-from conductor.coordinator.views import tasks as task_views
-from conductor.wire import FEATURES as FEATURE_LIST
-from conductor.wire import FEATURES_HEADER, MAX_BODY_HEADER
+from conductor.coordinator.views import queue_sizes as sizes
+from conductor.coordinator.views import task_views
+from conductor.protocol.wire import FEATURES as FEATURE_LIST
+from conductor.protocol.wire import FEATURES_HEADER, MAX_BODY_HEADER
 
 #: Every poll answer says what this server can do beyond a plain one, and how much it takes.
 ANNOUNCED = ((FEATURES_HEADER, FEATURE_LIST), (MAX_BODY_HEADER, str(MAX_BODY_BYTES)))
@@ -108,7 +108,7 @@ async def logs(request: Request) -> Answer:
 async def queue_size(request: Request) -> Answer:
     """GET /tasks/queue/size?taskType=&domain=: how many wait to be polled."""
     task_type, domain = request.required("taskType"), request.query("domain") or ""
-    return as_json(await request.core.read(lambda tx: queues.queue_size(tx, task_type, domain)))
+    return as_json(await request.core.read(lambda tx: sizes.queue_size(tx, task_type, domain)))
 
 
 async def queue_sizes(request: Request) -> Answer:
@@ -116,17 +116,17 @@ async def queue_sizes(request: Request) -> Answer:
     names = request.all("taskType")
     if not names:
         raise bad_request("query parameter 'taskType' is required")
-    return as_json(await request.core.read(lambda tx: {name: queues.queue_size(tx, name, "") for name in names}))
+    return as_json(await request.core.read(lambda tx: {name: sizes.queue_size(tx, name, "") for name in names}))
 
 
 async def all_queues(request: Request) -> Answer:
     """GET /tasks/queue/all: every queue and how many wait in it."""
-    return as_json(await request.core.read(queues.all_queues))
+    return as_json(await request.core.read(sizes.all_queues))
 
 
 async def all_queues_verbose(request: Request) -> Answer:
     """GET /tasks/queue/all/verbose: the same, in the nesting of a plain server."""
-    return as_json(await request.core.read(queues.all_queues_verbose))
+    return as_json(await request.core.read(sizes.all_queues_verbose))
 
 
 async def poll_data(request: Request) -> Answer:

@@ -7,8 +7,8 @@ import sys
 
 from conductor.coordinator.http.app import Answer, Request, Route, as_json
 from conductor.coordinator.http.routes.metrics import file_bytes
-from conductor.coordinator.metrics import by_queue
-from conductor.coordinator.views import execution, leases, load, overview, recent, waiting
+from conductor.coordinator.server_metrics import by_queue
+from conductor.coordinator.views import execution, leases, overview, queue_load, recent_workflows, waiting_facts
 from conductor.version import __version__
 
 
@@ -24,14 +24,18 @@ async def see_overview(request: Request) -> Answer:
 async def see_workflows(request: Request) -> Answer:
     """GET /view/workflows?status=&name=&text=&before=&size=50: newest first, each open one with why it waits."""
     core, polls = request.core, request.core.polls()
-    asked = recent.Asked(
+    asked = recent_workflows.Asked(
         statuses=[status for text in request.all("status") for status in text.split(",") if status],
         name=request.query("name"),
         text=request.query("text"),
         before=request.query("before"),
         size=request.integer("size", 50),
     )
-    return as_json(await core.read_long(lambda tx: recent.recent(tx, waiting.Facts(tx, core.snapshots, polls), asked)))
+    return as_json(
+        await core.read_long(
+            lambda tx: recent_workflows.recent(tx, waiting_facts.Facts(tx, core.snapshots, polls), asked)
+        )
+    )
 
 
 async def see_workflow(request: Request) -> Answer:
@@ -48,20 +52,20 @@ async def see_workflow(request: Request) -> Answer:
 async def why_workflow(request: Request) -> Answer:
     """GET /view/workflow/{id}/waiting: why it waits, in one sentence."""
     core, polls, workflow_id = request.core, request.core.polls(), request.params["id"]
-    return as_json(await core.read(lambda tx: waiting.why_workflow_waits(tx, core.snapshots, polls, workflow_id)))
+    return as_json(await core.read(lambda tx: waiting_facts.why_workflow_waits(tx, core.snapshots, polls, workflow_id)))
 
 
 async def why_task(request: Request) -> Answer:
     """GET /view/task/{id}/waiting: why it waits, in one sentence."""
     core, polls, task_id = request.core, request.core.polls(), request.params["id"]
-    return as_json(await core.read(lambda tx: waiting.why_task_waits(tx, core.snapshots, polls, task_id)))
+    return as_json(await core.read(lambda tx: waiting_facts.why_task_waits(tx, core.snapshots, polls, task_id)))
 
 
 async def see_queues(request: Request) -> Answer:
     """GET /view/queues: depth, age, who polls, in hand, rates, p50 and p95, verdicts, and what is wrong."""
     core, polls = request.core, request.core.polls()
     verdicts = by_queue(core.store.counts.copy())
-    found = await core.read(lambda tx: (tx.now_ms, load.queues(tx, polls, with_stats=True, verdicts=verdicts)))
+    found = await core.read(lambda tx: (tx.now_ms, queue_load.queues(tx, polls, with_stats=True, verdicts=verdicts)))
     return as_json({"nowMs": found[0], "queues": found[1]})
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 
-from conductor.coordinator.errors import ApiError, bad_request, invalid
 from conductor.coordinator.http.app import DONE, NOTHING, Answer, Request, Route, as_json, as_text
-from conductor.coordinator.language.sizes import size_of
+from conductor.coordinator.language.value_sizes import size_of
 from conductor.coordinator.limits import MAX_ANSWER_BYTES, TURN_S
+from conductor.coordinator.request_errors import ApiError, bad_request, invalid
 from conductor.coordinator.store.lookup import find_workflow, remove_workflow
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.views.workflows import workflow
-from conductor.coordinator.workflows import actions
+from conductor.coordinator.views.workflow_views import workflow
+from conductor.coordinator.workflows import workflow_actions
 
 #: More in one bulk request are refused.
 MAX_BULK = 1000
@@ -42,29 +42,29 @@ class Skip(msgspec.Struct, rename="camel"):
     task_output: dict[str, Any] | None = None
 
 
-def _act(request: Request, action: actions.Action, **options: Any) -> Change:
+def _act(request: Request, action: workflow_actions.Action, **options: Any) -> Change:
     executions = request.core.executions
     return lambda tx, workflow_id: executions.act(tx, find_workflow(tx, workflow_id).pk, action, **options)
 
 
 def _terminate(request: Request) -> Change:
     """Running tasks are cancelled; `reason` is kept with it."""
-    return _act(request, actions.terminate, reason=request.query("reason"))
+    return _act(request, workflow_actions.terminate, reason=request.query("reason"))
 
 
 def _pause(request: Request) -> Change:
     """No new task is scheduled; those in a worker's hand go on."""
-    return _act(request, actions.pause)
+    return _act(request, workflow_actions.pause)
 
 
 def _resume(request: Request) -> Change:
     """A paused workflow goes on."""
-    return _act(request, actions.resume, refused=400)  # a client's mistake, where the real server says 500
+    return _act(request, workflow_actions.resume, refused=400)  # a client's mistake, where the real server says 500
 
 
 def _retry(request: Request) -> Change:
     """A failed workflow goes on from its failed tasks; with `resumeSubworkflowTasks` inside of its sub-workflows."""
-    retried = _act(request, actions.retry, resume=request.flag("resumeSubworkflowTasks", default=False))
+    retried = _act(request, workflow_actions.retry, resume=request.flag("resumeSubworkflowTasks", default=False))
 
     def retry(tx: Tx, workflow_id: str) -> None:
         row = find_workflow(tx, workflow_id)
@@ -77,7 +77,7 @@ def _retry(request: Request) -> Change:
 
 def _restart(request: Request) -> Change:
     """An ended workflow begins again with its input, with `useLatestDefinitions` on the newest definition."""
-    return _act(request, actions.restart, latest=request.flag("useLatestDefinitions", default=False))
+    return _act(request, workflow_actions.restart, latest=request.flag("useLatestDefinitions", default=False))
 
 
 def _remove(request: Request) -> Change:
@@ -203,7 +203,7 @@ async def skip(request: Request) -> Answer:
         "task_input": asked.task_input,
         "task_output": asked.task_output,
     }
-    change = _act(request, actions.skip_task, refused=400, **options)
+    change = _act(request, workflow_actions.skip_task, refused=400, **options)
     await request.core.write(lambda tx: change(tx, request.params["id"]))
     return DONE
 

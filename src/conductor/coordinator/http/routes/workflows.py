@@ -8,20 +8,20 @@ from typing import Any
 import msgspec
 
 from conductor.coordinator.definitions.workflow_defs import check_workflow_def
-from conductor.coordinator.errors import ApiError, bad_request, invalid, not_found
 from conductor.coordinator.http.app import Answer, Request, Route, as_json, as_text, read_json, whole_number
 from conductor.coordinator.http.routes.signals import RETURN_STRATEGY, return_strategy, wait_for_signal
-from conductor.coordinator.language.sizes import size_of
+from conductor.coordinator.language.value_sizes import size_of
 from conductor.coordinator.limits import MAX_ANSWER_BYTES, MAX_CORRELATION_IDS
+from conductor.coordinator.request_errors import ApiError, bad_request, invalid, not_found
 from conductor.coordinator.store.lookup import find_workflow
 from conductor.coordinator.store.rows import WorkflowRow
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.views import tasks as task_views
-from conductor.coordinator.views import workflows as workflow_views
+from conductor.coordinator.views import task_views as task_views
+from conductor.coordinator.views import workflow_views as workflow_views
 from conductor.coordinator.workflows.bulk_start import start_turn
 from conductor.coordinator.workflows.effects import Start
 from conductor.coordinator.workflows.operators import MAX_PRIORITY
-from conductor.wire import MAX_BULK_STARTS
+from conductor.protocol.wire import MAX_BULK_STARTS
 
 #: An execution is waited for no longer than this.
 MAX_WAIT_S = 60

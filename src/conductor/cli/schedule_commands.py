@@ -1,0 +1,190 @@
+"""`conductor-worker schedule`: workflows that a server starts by the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from conductor.cli.console import print_table, say, say_json
+from conductor.cli.support import AsJson, Url, UserError, add_command, configuration_of, examples, json_object
+from conductor.cli.times import moment
+from conductor.client.http.errors import ApiException, ConductorError
+from conductor.client.http.models.save_schedule_request import SaveScheduleRequest
+from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
+from conductor.client.http.models.workflow_schedule import WorkflowSchedule
+from conductor.client.scheduler_client import SchedulerClient
+from conductor.common.text import shown
+
+schedule = typer.Typer(
+    name="schedule",
+    help="Workflows that a server starts by the clock.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule.", show_default=False)]
+#: Past runs that `show` tells.
+RUNS_SHOWN = 5
+
+
+@examples("schedule list", "schedule list --workflow order_flow --json")
+def list_(
+    workflow: Annotated[
+        str | None, typer.Option("--workflow", help="Only those that start this workflow.", show_default=False)
+    ] = None,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the schedules: what they start, when, and what is due next."""
+    with _scheduler(url) as scheduler:
+        found = scheduler.get_all_schedules(workflow)
+    if as_json:
+        say_json([one.to_dict() for one in found])
+    elif found:
+        _print(found)
+    else:
+        say("There are no schedules.")
+
+
+@examples("schedule show nightly")
+def show(name: Name, url: Url = None, as_json: AsJson = False) -> None:
+    """Show one schedule and its last runs."""
+    with _scheduler(url) as scheduler:
+        found = scheduler.get_schedule(name)
+        runs = scheduler.search_schedule_executions(size=RUNS_SHOWN, query=f"scheduleName IN ({name})").results
+    if as_json:
+        say_json({**found.to_dict(), "runs": [run.to_dict() for run in runs or []]})
+        return
+    _print([found])
+    for run in runs or []:
+        outcome = run.workflow_id or run.reason or ""
+        say(shown(f"{moment(run.scheduled_time)}  {run.state}  {outcome}"))
+
+
+@examples(
+    "schedule add nightly clean_up '0 0 3 * * *' --zone Europe/Berlin",
+    "schedule add nightly clean_up '0 0 3 * * *' --input @what.json --paused",
+)
+def add(
+    name: Name,
+    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow to start.", show_default=False)],
+    cron: Annotated[
+        str,
+        typer.Argument(
+            metavar="CRON",
+            help="Six fields: second minute hour day-of-month month day-of-week, such as '0 30 9 * * MON-FRI'.",
+            show_default=False,
+        ),
+    ],
+    zone: Annotated[str, typer.Option("--zone", help="The time zone of the clock, such as Europe/Berlin.")] = "UTC",
+    version: Annotated[
+        int | None, typer.Option("--version", help="The workflow's version; the latest without it.", show_default=False)
+    ] = None,
+    given: Annotated[
+        str, typer.Option("--input", help="The workflow's input: a JSON object, @file, or @- for the standard input.")
+    ] = "{}",
+    catch_up: Annotated[bool, typer.Option("--catch-up", help="Make up for moments that were missed.")] = False,
+    paused: Annotated[bool, typer.Option("--paused", help="Start nothing until it is resumed.")] = False,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add a schedule, or replace the one of that name."""
+    asked = SaveScheduleRequest(
+        name=name,
+        cron_expression=cron,
+        zone_id=zone,
+        run_catchup_schedule_instances=catch_up,
+        paused=paused,
+        start_workflow_request=StartWorkflowRequest(
+            name=workflow, version=version, input=json_object(given, "--input")
+        ),
+    )
+    with _scheduler(url) as scheduler:
+        scheduler.save_schedule(asked)
+        found = scheduler.get_schedule(name)
+    _told(found, f"{name}: saved{_due(found)}", as_json=as_json)
+
+
+@examples("schedule pause nightly --reason 'the disk is full'")
+def pause(
+    name: Name,
+    reason: Annotated[
+        str | None, typer.Option("--reason", help="Why, for whoever looks at it.", show_default=False)
+    ] = None,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start nothing by a schedule until it is resumed."""
+    with _scheduler(url) as scheduler:
+        scheduler.pause_schedule(name, reason)
+        found = scheduler.get_schedule(name)
+    _told(found, f"{name}: paused", as_json=as_json)
+
+
+@examples("schedule resume nightly")
+def resume(name: Name, url: Url = None, as_json: AsJson = False) -> None:
+    """Go on with a paused schedule, from now."""
+    with _scheduler(url) as scheduler:
+        scheduler.resume_schedule(name)
+        found = scheduler.get_schedule(name)
+    _told(found, f"{name}: resumed{_due(found)}", as_json=as_json)
+
+
+@examples("schedule remove nightly")
+def remove(name: Name, url: Url = None, as_json: AsJson = False) -> None:
+    """Remove a schedule; what it has started stays."""
+    with _scheduler(url) as scheduler:
+        found = scheduler.get_schedule(name)
+        scheduler.delete_schedule(name)
+    _told(found, f"{name}: removed", as_json=as_json)
+
+
+@contextmanager
+def _scheduler(url: str | None) -> Iterator[SchedulerClient]:
+    """The schedules of a server; what it refuses is a line for the user."""
+    try:
+        with SchedulerClient(configuration_of(url)) as scheduler:
+            yield scheduler
+    except ApiException as error:
+        raise UserError(error.reason or error) from None
+    except ConductorError as error:
+        raise UserError(error) from None
+
+
+def _told(found: WorkflowSchedule, line: str, *, as_json: bool) -> None:
+    if as_json:
+        say_json(found.to_dict())
+    else:
+        say(shown(line))
+
+
+def _due(found: WorkflowSchedule) -> str:
+    return f", due at {moment(found.next_run_time)}" if found.next_run_time else ""
+
+
+def _print(found: list[WorkflowSchedule]) -> None:
+    heads = ["schedule", "workflow", "cron", "zone", "next", ""]
+    print_table(heads, (row for one in found for row in _rows(one)))
+
+
+def _rows(one: WorkflowSchedule) -> Iterator[list[str]]:
+    workflow = one.start_workflow_request.name if one.start_workflow_request else ""
+    paused = f"PAUSED {one.paused_reason or ''}".strip() if one.paused else ""
+    for number, (cron, zone) in enumerate(_crons(one)):
+        if number == 0:
+            yield [one.name or "", workflow, cron, zone, moment(one.next_run_time), paused]
+        else:
+            yield ["", "", cron, zone, "", ""]
+
+
+def _crons(schedule: WorkflowSchedule) -> list[tuple[str, str]]:
+    """Its expressions and their zones: the list if there is one, else the single one."""
+    listed = [(cron.cron_expression or "", cron.zone_id or "") for cron in schedule.cron_schedules or []]
+    return listed or [(schedule.cron_expression or "", schedule.zone_id or "")]
+
+
+for command in (list_, show, add, pause, resume, remove):
+    add_command(schedule, command)

@@ -1,0 +1,240 @@
+"""`conductor-worker task`: one task, its log, and ending it by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from conductor.cli.console import say, say_json, sentence, standard_output
+from conductor.cli.graph import Line, print_block, sign
+from conductor.cli.support import AsJson, Url, UserError, add_command, ask, examples, json_object
+from conductor.cli.times import moment
+from conductor.cli.workflow_details import ask_view, kind_of, plain, read_execution
+from conductor.client.http.api.async_resource_api import quoted
+from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
+from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowResourceApi
+from conductor.client.http.async_api_client import AsyncApiClient
+from conductor.client.http.errors import ApiException
+from conductor.client.http.models.task import Task
+from conductor.client.http.models.task_exec_log import TaskExecLog
+from conductor.client.http.models.task_result_status import TaskResultStatus
+from conductor.common.text import shown
+from conductor.protocol.why_waiting import Waiting, span
+from conductor.protocol.wire import TERMINAL_TASK_STATUSES
+
+#: Between two looks at a log that is followed.
+LOOK_S = 1.0
+
+task = typer.Typer(
+    name="task",
+    help="One task: what it got and returned, its log, and ending it by hand.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+TaskName = Annotated[
+    str,
+    typer.Argument(
+        metavar="TASK", help="A task's id, or WORKFLOW_ID:REFERENCE_NAME (its newest attempt).", show_default=False
+    ),
+]
+
+
+Output = Annotated[
+    str,
+    typer.Option("--output", metavar="JSON", help="Its output: a JSON object, @file, or @- for the standard input."),
+]
+
+
+@examples("task show 0b5ad2a4-5d0c-4f0e-9f3a-9c3f9a1d2b11", "task show $WORKFLOW_ID:charge --json | jq .inputData")
+def show(name: TaskName, url: Url = None, as_json: AsJson = False) -> None:
+    """Show a task: how it stands and why it waits, input, output, who has it, when."""
+
+    async def look(api: AsyncApiClient) -> tuple[Task, Waiting | None]:
+        found = await _find(api, name)
+        return found, await _why(api, found)
+
+    found, waiting = ask(url, look)
+    if as_json:
+        say_json({**found.to_dict(), "waiting": None if waiting is None else plain(waiting)})
+        return
+    console = standard_output()
+    print_block(console, [*_heading(found, waiting)])
+    for title, value in (("input", found.input_data), ("output", found.output_data)):
+        say(f"{title}: {'none' if not value else ''}".rstrip())
+        for line in json.dumps(value, indent=2, ensure_ascii=False).splitlines() if value else ():
+            say(f"  {shown(line)}")
+
+
+def _heading(found: Task, waiting: Waiting | None) -> list[Line]:
+    mark, style = sign(found.status)
+    kind = kind_of(found)
+    title = Text.assemble(
+        (f"{mark} {found.status}", style),
+        (f"  {shown(found.reference_task_name)}", "bold"),
+        f"  {shown(found.task_def_name if kind == 'SIMPLE' else kind)}",
+        f"  attempt {found.retry_count + 1}",
+    )
+    if found.start_time and found.end_time:
+        title.append(f"  took {span(found.end_time - found.start_time)}")
+    facts = [f"id {found.task_id}", f"workflow {found.workflow_instance_id}"]
+    for label, value in (
+        ("scheduled", moment(found.scheduled_time)),
+        ("started", moment(found.start_time)),
+        ("ended", moment(found.end_time)),
+        ("worker", found.worker_id),
+        ("domain", found.domain),
+        ("sub-workflow", found.sub_workflow_id),
+    ):
+        if value:
+            facts.append(f"{label} {value}")
+    lines = [Line("", "", title), Line("  ", "  ", Text(shown(", ".join(facts))))]
+    if waiting is not None:
+        remedy = f" {waiting.remedy}" if waiting.remedy else ""
+        lines.append(Line("  ", "  ", Text(sentence(waiting.sentence) + shown(remedy))))
+    elif found.reason_for_incompletion:
+        lines.append(Line("  ", "  ", Text(sentence(found.reason_for_incompletion))))
+    return lines
+
+
+async def _find(api: AsyncApiClient, name: str) -> Task:
+    """The task of that id, or of that workflow and reference name."""
+    workflow_id, colon, ref = name.partition(":")
+    if not colon:
+        return await AsyncTaskResourceApi(api).get_task(name)
+    workflow = await AsyncWorkflowResourceApi(api).get_workflow(workflow_id)
+    found = workflow.task(ref) or next(
+        (one for one in reversed(workflow.tasks) if one.reference_task_name.startswith(f"{ref}__")), None
+    )
+    if found is None:
+        there = ", ".join(dict.fromkeys(one.reference_task_name for one in workflow.tasks[:20])) or "none yet"
+        raise UserError(f"workflow {workflow_id} has no task {ref!r}; it has {there}")
+    return found
+
+
+async def _why(api: AsyncApiClient, found: Task) -> Waiting | None:
+    """Why it waits or how it ended, of a coordinator; of a plain server what can be derived."""
+    said: Waiting | None = await ask_view(api, f"/view/task/{quoted(found.task_id)}/waiting", Waiting)
+    if said is not None or found.status in TERMINAL_TASK_STATUSES:
+        return said
+    execution = await read_execution(api, found.workflow_instance_id)
+    return next((one.waiting for one in execution.tasks if one.task_id == found.task_id), None)
+
+
+@examples("task logs 0b5ad2a4-5d0c-4f0e-9f3a-9c3f9a1d2b11", "task logs $WORKFLOW_ID:charge --follow")
+def logs(
+    name: TaskName,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task has ended.")] = False,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the log of a task. With --follow and --json, each line is a JSON object of its own."""
+
+    async def read(api: AsyncApiClient) -> None:
+        found = await _find(api, name)
+        tasks = AsyncTaskResourceApi(api)
+        told = 0
+        while True:
+            # Asked before the lines are read: none of them comes after its end.
+            is_over = not follow or (await tasks.get_task(found.task_id)).status in TERMINAL_TASK_STATUSES
+            lines = await _lines(tasks, found.task_id)
+            if as_json and not follow:
+                say_json([line.to_dict() for line in lines])
+                return
+            for line in lines[told:]:
+                _say_line(line, as_json=as_json)
+            told = max(told, len(lines))
+            if is_over:
+                break
+            await asyncio.sleep(LOOK_S)
+        if not told and not as_json:
+            typer.echo("The task has no log.", err=True)
+
+    ask(url, read)
+
+
+async def _lines(tasks: AsyncTaskResourceApi, task_id: str) -> list[TaskExecLog]:
+    """Oldest first; a plain server answers in no order, and 404 or nothing when there are none."""
+    try:
+        found = await tasks.get_task_logs(task_id)
+    except ApiException as error:
+        if error.status == 404:
+            return []
+        raise
+    return sorted(found, key=lambda line: line.created_time)
+
+
+def _say_line(line: TaskExecLog, *, as_json: bool) -> None:
+    if as_json:
+        say_json(line.to_dict())
+        return
+    for number, text in enumerate(line.log.splitlines() or [""]):
+        say(f"{moment(line.created_time) if number == 0 else '':20}  {shown(text)}")
+
+
+@examples(
+    """task complete $WORKFLOW_ID:approve --output '{"approved": true}'""",
+    "task complete 0b5ad2a4-5d0c-4f0e-9f3a-9c3f9a1d2b11 --output @answer.json",
+)
+def complete(
+    name: TaskName,
+    output: Output = "{}",
+    url: Url = None,
+    as_json: AsJson = False,
+) -> int:
+    """Complete an open task by hand, such as a WAIT or HUMAN one; status 1 if it has ended already."""
+    return _end(name, TaskResultStatus.COMPLETED, json_object(output, "--output"), None, url, as_json=as_json)
+
+
+@examples("task fail $WORKFLOW_ID:approve --reason 'not this one' --terminal")
+def fail(
+    name: TaskName,
+    reason: Annotated[str, typer.Option(help="Why, for whoever looks at it later.", show_default=False)],
+    terminal: Annotated[bool, typer.Option("--terminal", help="For good: no retries.")] = False,
+    output: Output = "{}",
+    url: Url = None,
+    as_json: AsJson = False,
+) -> int:
+    """Fail an open task by hand; it is retried as its definition says. Status 1 if it has ended already."""
+    status = TaskResultStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskResultStatus.FAILED
+    return _end(name, status, json_object(output, "--output"), reason, url, as_json=as_json)
+
+
+def _end(
+    name: str,
+    status: TaskResultStatus,
+    output: dict[str, Any],
+    reason: str | None,
+    url: str | None,
+    *,
+    as_json: bool,
+) -> int:
+    async def report(api: AsyncApiClient) -> tuple[Task, str | None]:
+        found = await _find(api, name)
+        if found.status in TERMINAL_TASK_STATUSES:  # a plain server would answer as if it had been done
+            return found, f"has ended already: {found.status}"
+        result = found.to_task_result(status)
+        result.output_data, result.reason_for_incompletion = output, reason
+        try:
+            await AsyncTaskResourceApi(api).update_task(result)
+        except ApiException as error:
+            if error.status != 409:
+                raise
+            return found, f"was not changed: {error.reason or error}"
+        return found, None
+
+    found, problem = ask(url, report)
+    if as_json:
+        said = {"taskId": found.task_id, "workflowId": found.workflow_instance_id, "ref": found.reference_task_name}
+        say_json({**said, "status": found.status if problem else status.value, "done": not problem, "error": problem})
+    else:
+        say(shown(f"{found.reference_task_name} ({found.task_id}): {problem or status.value}"))
+    return 1 if problem else 0
+
+
+for command in (show, logs, complete, fail):
+    add_command(task, command)

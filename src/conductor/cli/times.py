@@ -1,0 +1,48 @@
+"""Times as people write and read them on the command line."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime
+
+from conductor.cli.support import UserError
+from conductor.protocol.why_waiting import span
+
+_UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_LENGTH = re.compile(r"(\d{1,9})\s*([a-z]+)", re.IGNORECASE)
+#: What an option that takes a time says about it.
+TAKES = "30s, 15m, 2h, 7d, 4w ago, or a date or time such as 2026-11-17 or 2026-11-17T03:00 (UTC unless it says)"
+
+
+def now_ms() -> int:
+    """Epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+def moment_of(text: str, option: str) -> int:
+    """The moment that somebody means, in epoch milliseconds: so long ago, or a date or time."""
+    length = _LENGTH.fullmatch(text.strip())
+    if length and length[2].lower() in _UNITS_S:
+        return now_ms() - int(length[1]) * _UNITS_S[length[2].lower()] * 1000
+    try:
+        at = datetime.fromisoformat(text.strip())
+        return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise UserError(f"{option}: {text!r} is no time; give {TAKES}") from None
+
+
+def moment(at_ms: int | None) -> str:
+    """In UTC, to the second; nothing for none."""
+    if not at_ms:
+        return ""
+    try:
+        at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(at_ms)
+    return at.isoformat(sep=" ", timespec="seconds").replace("+00:00", "Z")
+
+
+def ago(at_ms: int | None, now: int) -> str:
+    """How long ago; nothing for never."""
+    return f"{span(now - at_ms)} ago" if at_ms else ""

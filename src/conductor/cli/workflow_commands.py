@@ -1,0 +1,295 @@
+"""`conductor-worker workflow list`, `show`, `start` and `wait`: looking at workflows on a server, and starting them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from conductor.cli.console import cut, in_columns, print_table, say, say_json, sentence, standard_output
+from conductor.cli.graph import Line, draw, print_block, sign
+from conductor.cli.newest_workflows import Asked, Entry, Found, find_recent
+from conductor.cli.start_many import read_requests, start_many
+from conductor.cli.support import AsJson, Url, UserError, ask, examples, json_object
+from conductor.cli.times import TAKES, ago, moment, moment_of, now_ms
+from conductor.cli.workflow_details import Execution, plain, read_execution
+from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowResourceApi
+from conductor.client.http.async_api_client import AsyncApiClient
+from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
+from conductor.client.http.models.workflow import Workflow
+from conductor.common.text import shown
+from conductor.protocol.why_waiting import span
+from conductor.protocol.wire import TERMINAL_WORKFLOW_STATUSES
+
+STATUSES = ("RUNNING", "PAUSED", *sorted(TERMINAL_WORKFLOW_STATUSES))
+#: Between two looks at a workflow that is waited for: short at first, for most end soon.
+FIRST_LOOK_S = 0.1
+LONGEST_LOOK_S = 2.0
+
+#: A terminal of this width has room for correlation ids.
+WIDE = 110
+HEADS = ["status", "workflow", "id", "started", "took", "correlation id", "why"]
+NAME, CORRELATION_ID, WHY = 1, 5, 6
+#: A name or correlation id is not cut to less.
+MIN_COLUMN = 8
+
+WorkflowId = Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.", show_default=False)]
+WorkflowIds = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of workflows.", show_default=False)]
+Timeout = Annotated[
+    float | None,
+    typer.Option("--timeout", min=0, help="Wait at most this many seconds; status 1 then.", show_default=False),
+]
+
+
+@examples(
+    "workflow list --status FAILED --since 2h",
+    "workflow list --name order_flow --status RUNNING,PAUSED --size 100",
+    "workflow list --json --status FAILED | jq -r '.[].workflowId' | xargs conductor-worker workflow retry",
+)
+def list_(
+    status: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"Only those: {', '.join(STATUSES)}; several with commas.", show_default=False, metavar="STATUS"
+        ),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Only of this workflow.", show_default=False)] = None,
+    correlation_id: Annotated[str | None, typer.Option(help="Only with this one.", show_default=False)] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(help="An id, or a part of a name or correlation id; what a plain server's index finds there."),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help=f"Only those that started since: {TAKES}.", show_default=False)
+    ] = None,
+    size: Annotated[int, typer.Option(min=1, max=100_000, help="How many at most, the newest first.")] = 20,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the newest workflows of a server, with why each one waits or how it failed."""
+    asked = Asked(
+        statuses=read_statuses(status or []),
+        name=name,
+        correlation_id=correlation_id,
+        text=text,
+        since_ms=None if since is None else moment_of(since, "--since"),
+        size=size,
+    )
+    found = ask(url, lambda api: find_recent(api, asked))
+    if as_json:
+        say_json(plain(found.entries))
+    elif found.entries:
+        _print_list(found)
+    else:
+        say("There are no such workflows." if asked != Asked(size=size) else "There are no workflows.")
+
+
+def read_statuses(given: Sequence[str], allowed: Collection[str] = STATUSES) -> tuple[str, ...]:
+    """The statuses that somebody has named, in any case and with commas between them."""
+    names = tuple(name.strip().upper() for one in given for name in one.split(",") if name.strip())
+    for name in names:
+        if name not in allowed:
+            raise UserError(f"--status: {name!r} is not one of {', '.join(sorted(allowed))}")
+    return names
+
+
+def _print_list(found: Found) -> None:
+    console, now = standard_output(), now_ms()
+    rows = [_row(entry, now) for entry in found.entries]
+    if console.is_terminal:
+        _print_rows(console, rows)
+    else:
+        print_table(HEADS, rows)
+    if found.more:
+        of = f" of {found.total:,}" if found.total else ""
+        console.print(Text(f"The newest {len(found.entries):,}{of}: --size shows more.", style="dim"), soft_wrap=True)
+    if found.cannot_tell:
+        console.print(Text(sentence(found.cannot_tell), style="dim"), soft_wrap=True)
+
+
+def _row(entry: Entry, now: int) -> list[str]:
+    took = span(entry.end_time - entry.start_time) if entry.end_time and entry.start_time else ""
+    status = f"{sign(entry.status)[0]} {entry.status}"
+    name, started = f"{entry.name} v{entry.version}", ago(entry.start_time, now)
+    return [
+        shown(cell) for cell in (status, name, entry.workflow_id, started, took, entry.correlation_id or "", entry.why)
+    ]
+
+
+def _print_rows(console: Console, rows: list[list[str]]) -> None:
+    """In a terminal, why stands below. Ids are there to be copied: if something must be cut, it is the name."""
+    end = CORRELATION_ID + 1 if console.width >= WIDE else CORRELATION_ID
+    table = [HEADS[:end], *(row[:end] for row in rows)]
+    for at in (CORRELATION_ID, NAME):
+        over = max(map(cell_len, in_columns(table))) - console.width
+        if over > 0 and at < end:
+            widest = max(cell_len(row[at]) for row in table)
+            table = [[*row[:at], cut(row[at], max(MIN_COLUMN, widest - over)), *row[at + 1 :]] for row in table]
+    head, *lines = in_columns(table)
+    console.print(Text(head, style="dim"), soft_wrap=True)
+    for line, row in zip(lines, rows, strict=True):
+        say(line)
+        if row[WHY]:
+            print_block(console, [Line("    ", "    ", Text(row[WHY], style="dim"))])
+
+
+@examples(
+    "workflow show 0b5ad2a4-5d0c-4f0e-9f3a-9c3f9a1d2b11",
+    "workflow show 0b5ad2a4-5d0c-4f0e-9f3a-9c3f9a1d2b11 --json | jq .waiting",
+)
+def show(workflow_id: WorkflowId, url: Url = None, as_json: AsJson = False) -> None:
+    """Draw the graph of a workflow with the state of each task, and say why it waits or how it ended."""
+    found = ask(url, lambda api: read_execution(api, workflow_id))
+    if as_json:
+        say_json(plain(found))
+        return
+    console = standard_output()
+    print_block(console, _heading(found))
+    say("")
+    print_block(console, draw(found))
+    if found.more_tasks:
+        say(f"There are more tasks than these {len(found.tasks):,}: the counts are of those.")
+    for line in found.cannot_tell:
+        print_block(console, [Line("", "", Text(sentence(line), style="dim"))])
+
+
+def _heading(found: Execution) -> list[Line]:
+    workflow = found.workflow
+    status = str(workflow.get("status"))
+    mark, style = sign(status)
+    began, ended = workflow.get("createTime") or workflow.get("startTime"), workflow.get("endTime")
+    title = Text.assemble(
+        (f"{mark} {status}", style),
+        ("  " + shown(str(workflow.get("workflowName") or workflow.get("workflowType") or "?")), "bold"),
+        f"  version {workflow.get('workflowVersion') or workflow.get('version') or '?'}",
+    )
+    if began:
+        title.append(f"  {'took' if ended else 'for'} {span((ended or found.now_ms) - began)}")
+    facts = [f"id {workflow.get('workflowId')}", f"started {moment(began)}"]
+    for label, name in (("correlation id", "correlationId"), ("parent", "parentWorkflowId")):
+        if workflow.get(name):
+            facts.append(f"{label} {workflow[name]}")
+    said = Text(sentence(found.waiting.sentence), style="bold red" if found.waiting.urgent else "")
+    if found.waiting.remedy:
+        said.append(f" {shown(found.waiting.remedy)}", "not bold")
+    return [Line("", "", title), Line("  ", "  ", Text(shown(", ".join(facts)))), Line("  ", "  ", said)]
+
+
+@examples(
+    """workflow start order_flow --input '{"orderId": 7}' --correlation-id order-7""",
+    "workflow start order_flow --version 3 --input @order.json --wait",
+    "workflow start order_flow --input-file orders.jsonl --idempotency-field orderId",
+)
+def start(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The workflow to start.", show_default=False)],
+    given: Annotated[
+        str,
+        typer.Option("--input", metavar="JSON", help="Its input: a JSON object, @file, or @- for the standard input."),
+    ] = "{}",
+    input_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Start one workflow per line of this file; each line is an input, a JSON object. - is the standard "
+            "input.",
+            show_default=False,
+        ),
+    ] = None,
+    idempotency_field: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD",
+            help="With --input-file: the field of each input whose value is the idempotency key. The command can then "
+            "be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", help="The version; the latest without it.", show_default=False)
+    ] = None,
+    correlation_id: Annotated[
+        str | None, typer.Option(help="A name of your own, to find it by.", show_default=False)
+    ] = None,
+    wait_: Annotated[bool, typer.Option("--wait", help="Wait for its end; status 1 if that is not COMPLETED.")] = False,
+    timeout: Timeout = None,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> int:
+    """Start a workflow and print its id; with --input-file one workflow per line, and the ids in the same order."""
+    if input_file is not None:
+        if given != "{}" or wait_ or timeout is not None:
+            raise UserError("--input-file goes without --input, --wait and --timeout")
+        requests = read_requests(input_file, name, version, correlation_id, idempotency_field)
+        return start_many(requests, url, as_json=as_json)
+    if idempotency_field is not None:
+        raise UserError("--idempotency-field is for --input-file")
+    asked = StartWorkflowRequest(
+        name=name, version=version, correlation_id=correlation_id, input=json_object(given, "--input")
+    )
+    if timeout is not None and not wait_:
+        raise UserError("--timeout is for --wait")
+    workflow_id = ask(url, lambda api: AsyncWorkflowResourceApi(api).start_workflow(asked))
+    if wait_:
+        if not as_json:
+            say(shown(workflow_id))
+        return wait([workflow_id], timeout, url, as_json)
+    if as_json:
+        say_json({"workflowId": workflow_id})
+    else:
+        say(shown(workflow_id))
+    return 0
+
+
+@examples(
+    "workflow wait 0b5ad2a4-5d0c-4f0e-9f3a-9c3f9a1d2b11 --timeout 60",
+    "workflow wait $A $B && echo both completed",
+)
+def wait(workflow_ids: WorkflowIds, timeout: Timeout = None, url: Url = None, as_json: AsJson = False) -> int:
+    """Wait for the end of workflows; the exit status is 1 unless each one is COMPLETED in time."""
+
+    async def wait_for_all(api: AsyncApiClient) -> list[Workflow]:
+        workflows = AsyncWorkflowResourceApi(api)
+        try:
+            async with asyncio.timeout(timeout):
+                async with asyncio.TaskGroup() as group:
+                    for workflow_id in dict.fromkeys(workflow_ids):
+                        group.create_task(_until_its_end(workflows, workflow_id, as_json=as_json))
+        except TimeoutError:
+            pass
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from None
+        return [await workflows.get_workflow(one, include_tasks=False) for one in dict.fromkeys(workflow_ids)]
+
+    ended = ask(url, wait_for_all)
+    if as_json:
+        say_json([_outcome(workflow) for workflow in ended])
+    else:
+        for workflow in ended:
+            if not workflow.is_terminal:
+                say(f"{shown(workflow.workflow_id)}: {workflow.status} after {timeout:g} s")
+    return 0 if all(workflow.is_successful() for workflow in ended) else 1
+
+
+async def _until_its_end(workflows: AsyncWorkflowResourceApi, workflow_id: str, *, as_json: bool) -> None:
+    look_s = FIRST_LOOK_S
+    while not (await workflows.get_workflow_status(workflow_id)).is_terminal:
+        await asyncio.sleep(look_s)
+        look_s = min(look_s * 1.5, LONGEST_LOOK_S)
+    if not as_json:
+        found = await workflows.get_workflow(workflow_id, include_tasks=False)
+        reason = f": {' '.join(found.reason_for_incompletion.split())}" if found.reason_for_incompletion else ""
+        say(shown(f"{workflow_id}: {found.status}{reason}"))
+
+
+def _outcome(workflow: Workflow) -> dict[str, Any]:
+    return {
+        "workflowId": workflow.workflow_id,
+        "status": workflow.status,
+        "reasonForIncompletion": workflow.reason_for_incompletion,
+        "output": workflow.output,
+    }

@@ -1,0 +1,142 @@
+"""`conductor-worker workflow pause`, `resume`, `retry`, `rerun`, `restart` and `terminate`: changing their course."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+import typer
+
+from conductor.cli import BAD_INPUT
+from conductor.cli.console import say, say_json
+from conductor.cli.support import AsJson, Url, UserError, ask, examples, one_line
+from conductor.cli.workflow_commands import WorkflowIds
+from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowResourceApi
+from conductor.client.http.async_api_client import AsyncApiClient
+from conductor.client.http.errors import ApiException, AuthorizationException, NotFoundException
+from conductor.client.http.models.rerun_workflow_request import RerunWorkflowRequest
+
+#: What one workflow answered: its id, and what was wrong, if anything was.
+Action = Callable[[AsyncWorkflowResourceApi, str], Awaitable[object]]
+
+
+@examples("workflow pause 0b5ad2a4-5d0c-4f0e-9f3a-9c3f9a1d2b11")
+def pause(workflow_ids: WorkflowIds, url: Url = None, as_json: AsJson = False) -> int:
+    """Schedule no further tasks of workflows; those in workers' hands are finished."""
+    return _each(workflow_ids, "paused", lambda api, one: api.pause_workflow(one), url, as_json=as_json)
+
+
+@examples("workflow resume 0b5ad2a4-5d0c-4f0e-9f3a-9c3f9a1d2b11")
+def resume(workflow_ids: WorkflowIds, url: Url = None, as_json: AsJson = False) -> int:
+    """Go on with paused workflows."""
+    return _each(workflow_ids, "resumed", lambda api, one: api.resume_workflow(one), url, as_json=as_json)
+
+
+@examples(
+    "workflow retry $ID --resume-subworkflows",
+    "workflow list --json --status FAILED --since 1h | jq -r '.[].workflowId' | xargs conductor-worker workflow retry",
+)
+def retry(
+    workflow_ids: WorkflowIds,
+    resume_subworkflows: Annotated[
+        bool, typer.Option("--resume-subworkflows", help="Go on inside of failed sub-workflows.")
+    ] = False,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> int:
+    """Go on with failed workflows from their failed tasks."""
+    return _each(
+        workflow_ids, "retried", lambda api, one: api.retry_workflow(one, resume_subworkflows), url, as_json=as_json
+    )
+
+
+@examples("workflow rerun $ID --from-task charge", "workflow rerun $ID")
+def rerun(
+    workflow_ids: WorkflowIds,
+    from_task: Annotated[
+        str | None,
+        typer.Option(help="From this task: a reference name or a task's id. From the start without.", metavar="REF"),
+    ] = None,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> int:
+    """Run ended workflows again from one of their tasks, or from the start."""
+
+    async def run_again(api: AsyncWorkflowResourceApi, workflow_id: str) -> None:
+        task_id = None if from_task is None else await _task_id(api, workflow_id, from_task)
+        asked = RerunWorkflowRequest(re_run_from_workflow_id=workflow_id, re_run_from_task_id=task_id)
+        await api.rerun_workflow(workflow_id, asked)
+
+    return _each(workflow_ids, "runs again", run_again, url, as_json=as_json)
+
+
+async def _task_id(api: AsyncWorkflowResourceApi, workflow_id: str, named: str) -> str:
+    """The task of that reference name, the newest attempt; anything else is an id, maybe of a sub-workflow's task."""
+    found = (await api.get_workflow(workflow_id)).task(named)
+    return found.task_id if found is not None else named
+
+
+@examples("workflow restart $ID --use-latest")
+def restart(
+    workflow_ids: WorkflowIds,
+    use_latest: Annotated[bool, typer.Option("--use-latest", help="On the newest definition.")] = False,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> int:
+    """Begin ended workflows again, with the same input."""
+    return _each(
+        workflow_ids, "restarted", lambda api, one: api.restart_workflow(one, use_latest), url, as_json=as_json
+    )
+
+
+@examples("workflow terminate $ID --reason 'ordered twice'")
+def terminate(
+    workflow_ids: WorkflowIds,
+    reason: Annotated[str | None, typer.Option(help="Why, for whoever looks at it later.", show_default=False)] = None,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> int:
+    """End workflows; their open tasks are cancelled."""
+    return _each(workflow_ids, "terminated", lambda api, one: api.terminate_workflow(one, reason), url, as_json=as_json)
+
+
+def _each(workflow_ids: list[str], done: str, action: Action, url: str | None, *, as_json: bool) -> int:
+    """Do it to each, and say what became of it: status 1 if a server has refused one, 2 if one is unknown."""
+    told: list[dict[str, object]] = []
+    status = 0
+
+    async def do_all(api: AsyncApiClient) -> None:
+        nonlocal status
+        workflows = AsyncWorkflowResourceApi(api)
+        for workflow_id in dict.fromkeys(workflow_ids):
+            problem: str | None = None
+            try:
+                await action(workflows, workflow_id)
+            except AuthorizationException:
+                raise
+            except ApiException as error:
+                problem = one_line(error.reason or error)
+                is_known = not isinstance(error, NotFoundException) or await _is_known(workflows, workflow_id)
+                status = max(status, 1 if is_known else BAD_INPUT)
+            told.append({"workflowId": workflow_id, "done": problem is None, "error": problem})
+            if not as_json:
+                say(f"{one_line(workflow_id)}: {problem or done}")
+
+    try:
+        ask(url, do_all)
+    except UserError as error:
+        if told and as_json:
+            say_json(told)
+        raise UserError(f"{error} ({len(told)} of {len(workflow_ids)} were answered before)") from None
+    if as_json:
+        say_json(told)
+    return status
+
+
+async def _is_known(workflows: AsyncWorkflowResourceApi, workflow_id: str) -> bool:
+    """Whether there is such a workflow: 404 is also how Conductor says that it is in no state for this."""
+    try:
+        await workflows.get_workflow_status(workflow_id)
+    except ApiException:
+        return False
+    return True

@@ -1,0 +1,47 @@
+"""Types that a workflow says its input and output have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from conductor.client.worker.conversion import InputError, NoSchemaError, read_annotation
+from conductor.client.worker.conversion.node import Node, SchemaWriter
+from conductor.client.workflow.authoring_errors import WorkflowError
+from conductor.client.workflow.shape import Shape
+
+
+class Declared:
+    """A type, how a value of it looks as JSON, and how JSON becomes one."""
+
+    def __init__(self, annotation: Any) -> None:
+        self.annotation = annotation
+        self._node: Node = read_annotation(annotation)
+        self.shape = _shape_of(self._node)
+
+    def read(self, value: Any) -> Any:
+        """The value that JSON stands for."""
+        try:
+            return self._node.lenient(value)
+        except InputError as error:
+            raise WorkflowError(f"the output is no {self._node.name}: {error}") from None
+
+
+def shape_of_inputs(inputs: Any) -> Shape | None:
+    """The shape that a type has, or a dict of names to types."""
+    if not isinstance(inputs, Mapping):
+        return Declared(inputs).shape
+    parts = {name: Declared(annotation) for name, annotation in inputs.items()}
+    definitions = {k: v for part in parts.values() if part.shape for k, v in part.shape.definitions.items()}
+    properties = {name: part.shape.schema if part.shape else {} for name, part in parts.items()}
+    required = [name for name, part in parts.items() if not part._node.nullable]
+    return Shape({"type": "object", "properties": properties, "required": required}, definitions)
+
+
+def _shape_of(node: Node) -> Shape | None:
+    writer = SchemaWriter(strict=False)
+    try:
+        schema = writer.write(node)
+    except NoSchemaError:
+        return None
+    return Shape(schema, writer.definitions)

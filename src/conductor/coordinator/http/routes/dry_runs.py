@@ -1,0 +1,21 @@
+"""Workflows with made-up outputs."""
+
+from __future__ import annotations
+
+import asyncio
+
+from conductor.coordinator import dry_run
+from conductor.coordinator.http.app import JSON, Answer, Request, Route
+
+
+async def run(request: Request) -> Answer:
+    """POST /workflow/test: run a workflow in memory with made-up outputs of its tasks; the workflow as it is then."""
+    asked = request.json(dry_run.Trial)
+    await request.beside(asked.check)
+    known = await request.core.read(dry_run.definitions)
+    async with request.core.trials:
+        body = await asyncio.to_thread(dry_run.run, asked, known, request.core.clock.wall_ms())
+    return Answer(200, body, JSON)
+
+
+ROUTES = [Route("POST", "/api/workflow/test", run, body=dry_run.Trial)]

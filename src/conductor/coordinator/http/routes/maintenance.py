@@ -1,0 +1,99 @@
+"""What operators of Conductor ask for: configuration, pending tasks, another look at a workflow, event queues."""
+
+from __future__ import annotations
+
+import platform
+import sqlite3
+from typing import Any
+
+from conductor.coordinator import limits
+from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json, as_text
+from conductor.coordinator.http.routes.by_reference import update_task
+from conductor.coordinator.request_errors import not_found
+from conductor.coordinator.store.lookup import find_workflow, get_task
+from conductor.coordinator.store.rows import TaskRow
+from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.views import task_views
+from conductor.coordinator.workflows.workflow_signals import find_open_task
+from conductor.version import __version__
+
+#: Tasks in one answer.
+MAX_TASKS = 1000
+
+
+async def config(request: Request) -> Answer:
+    """GET /admin/config: versions, and the limits that are not to be exceeded."""
+    bounds = {name: value for name, value in vars(limits).items() if name.isupper()}
+    versions = {"version": __version__, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
+    return as_json({**versions, "platform": platform.platform(), "database": request.core.store.database, **bounds})
+
+
+async def pending_tasks(request: Request) -> Answer:
+    """GET /admin/task/{type}?start=0&count=100: the tasks of a type that are scheduled or in progress."""
+    start, count = max(0, request.integer("start", 0)), min(max(0, request.integer("count", 100)), MAX_TASKS)
+    name, snapshots = request.params["type"], request.core.snapshots
+
+    def find(tx: Tx) -> list[dict[str, Any]]:
+        keys = tx.rows("pending tasks of type", name, count, start)
+        return [task_views.task(tx, snapshots, tx.ids.task(pk)) for (pk,) in keys]
+
+    return as_json(await request.core.read_long(find))
+
+
+async def look_again(request: Request) -> Answer:
+    """POST /admin/sweep/requeue/{workflowId}: look whether there is something to schedule; it happens by itself."""
+    workflow_id = request.params["workflowId"]
+    executions = request.core.executions
+    await request.core.write(lambda tx: executions.advance(tx, [find_workflow(tx, workflow_id).pk]))
+    return as_text(f"true.{workflow_id}")
+
+
+async def repair(request: Request) -> Answer:
+    """POST /admin/consistency/verifyAndRepair/{workflowId}: false, for nothing is kept twice that could differ."""
+    workflow_id = request.params["workflowId"]
+    await request.core.read(lambda tx: find_workflow(tx, workflow_id))
+    return as_text("false")
+
+
+async def event_queues(_request: Request) -> Answer:
+    """GET /queue/: the queues of other systems; there are none here."""
+    return as_json({})
+
+
+async def update_by_name(request: Request) -> Answer:
+    """POST /queue/update/{workflowId}/{ref}/{status}: end an open task; the body is its output."""
+    workflow_id, ref = request.params["workflowId"], request.params["ref"]
+    return await _update(request, lambda tx: find_open_task(tx, workflow_id, ref), ref)
+
+
+async def update_by_id(request: Request) -> Answer:
+    """POST /queue/update/{workflowId}/task/{taskId}/{status}: end a task; the body is its output."""
+    task_id, workflow_id = request.params["taskId"], request.params["workflowId"]
+
+    def find(tx: Tx) -> TaskRow | None:
+        found = get_task(tx, tx.ids.task_pk(task_id))
+        return found if found is not None and tx.ids.workflow(found.workflow) == workflow_id else None
+
+    return await _update(request, find, task_id)
+
+
+async def _update(request: Request, find: Any, named: str) -> Answer:
+    if await update_task(request, find) is None:
+        raise not_found(f"there is no open task {named} of workflow {request.params['workflowId']} to update")
+    return DONE
+
+
+_OUTPUT = dict[str, Any]
+_PAGE = {"start": "integer", "count": "integer"}
+
+ROUTES = [
+    Route("GET", "/api/admin/config", config),
+    Route("GET", "/api/admin/task/{type}", pending_tasks, query=_PAGE),
+    Route("GET", "/api/admin/queues", event_queues, query={"verbose": "boolean"}),
+    Route("POST", "/api/admin/sweep/requeue/{workflowId}", look_again),
+    Route("POST", "/api/admin/consistency/verifyAndRepair/{workflowId}", repair),
+    Route("GET", "/api/queue/", event_queues),
+    Route("GET", "/api/queue/size", event_queues),
+    Route("POST", "/api/queue/update/{workflowId}/{ref}/{status}", update_by_name, body=_OUTPUT),
+    Route("POST", "/api/queue/update/{workflowId}/task/{taskId}/{status}", update_by_id, body=_OUTPUT),
+]

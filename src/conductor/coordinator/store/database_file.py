@@ -1,0 +1,269 @@
+"""The database file: taken for this process alone, checked before it is touched, brought to the newest schema.
+
+Beside it lies a file of eight bytes, `<database>-step`: the workflow that is being decided on at this moment. It is no
+part of the truth. But when the process dies in the middle of a step, the next one finds there which workflow that was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import mmap
+import os
+import secrets
+import sqlite3
+import stat
+from collections.abc import MutableSequence
+from functools import cache
+from pathlib import Path
+
+from conductor.common.machine import try_lock
+from conductor.coordinator.store.ids import Epoch
+from conductor.coordinator.store.sql import MIGRATIONS, SCHEMA, SCHEMA_VERSION, STATEMENTS
+
+logger = logging.getLogger(__name__)
+
+#: "cndw": how SQLite and `file` recognise our databases.
+APPLICATION_ID = 0x636E6477
+#: A larger file is not read through at start; SQLite still notices damage where it meets it.
+CHECKED_AT_START_BYTES = 64 * 1024 * 1024
+MEMORY = ":memory:"
+#: Errors of a disk or a quota without room.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_NO_STEP = bytes(8)
+
+
+class StoreError(Exception):
+    """The database could not do what was asked."""
+
+
+class StoreRefused(StoreError):
+    """This file cannot be used; the message says why and what to do."""
+
+
+class DatabaseFile:
+    """One database, opened for writing."""
+
+    def __init__(self, database: str) -> None:
+        if not database:
+            raise StoreRefused("the database has no name; give a file, or ':memory:' to keep nothing")
+        self.database = database
+        #: The workflow of the step under way, as eight bytes; see `begin_step`.
+        self.step: MutableSequence[int] | mmap.mmap = bytearray(8)
+        self._lock: int | None = None
+        try:
+            if database != MEMORY:
+                # SQLite's own locks end when any handle of the file is closed: this one stays open as long as the file.
+                self._lock = _take(database)
+                self.step = _step_file(database)
+            has_log = Path(f"{database}-wal").exists()
+            self.db = _open(database)
+            self.secret = _secret(self.db)
+            #: Every start of a coordinator on this file, this one included; see `ids.py`.
+            self.epochs = _begin_epoch(self.db)
+            _begin_use(self.db, database, has_log=has_log)
+        except sqlite3.Error as error:
+            self.db.close()
+            self._release()
+            raise refusal(database, error) from error
+        except BaseException:
+            self._release()
+            raise
+
+    def interrupted_step(self) -> int | None:
+        """The workflow that was being decided on when the last process died, if it died in a step. Asked once."""
+        pk = int.from_bytes(bytes(self.step[:8]), "little")
+        self.step[:8] = _NO_STEP
+        return pk or None
+
+    def reader(self) -> sqlite3.Connection:
+        """One more connection, which cannot write."""
+        db = sqlite3.connect(self.database, isolation_level=None, check_same_thread=False)
+        db.execute("PRAGMA query_only = 1")
+        return db
+
+    def close(self) -> None:
+        """Close the file, and let others have it."""
+        with contextlib.suppress(sqlite3.Error):  # a full disk, for instance
+            self.db.execute(STATEMENTS["end use"])
+        self.db.close()
+        self._release()
+
+    def _release(self) -> None:
+        if isinstance(self.step, mmap.mmap):
+            self.step.close()
+            self.step = bytearray(8)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _take(database: str) -> int:
+    """Make the file if it is not there, for our own user alone, and take it for this process."""
+    refuse_emptied(database)
+    try:
+        file = os.open(database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        todo = "make room" if error.errno in NO_ROOM else "choose a file that can be written"
+        raise StoreRefused(f"cannot open {database}: {error.strerror}; {todo}") from error
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise StoreRefused(f"{database} is not a file; choose another name")
+    # The lock is on the file itself: another name for it, a link of either kind, is no way around.
+    if not try_lock(file):
+        os.close(file)
+        raise StoreRefused(f"{database} is in use by another coordinator; stop that one first or choose another file")
+    if os.fstat(file).st_mode & 0o077:
+        logger.warning(
+            "%s can be read by other users; its inputs, outputs and secrets are theirs too (chmod 600)", database
+        )
+    return file
+
+
+def refuse_emptied(database: str) -> None:
+    """Refuse an empty or missing database beside a log. Opening it would make SQLite delete the log.
+
+    Raises:
+        StoreRefused: The log holds commits, and the database that they belong to is gone.
+    """
+    log = Path(f"{database}-wal")
+    with contextlib.suppress(OSError):  # no log
+        size = log.stat().st_size
+        if size and (not Path(database).exists() or Path(database).stat().st_size == 0):
+            raise StoreRefused(
+                f"{database} is empty or missing, but {log} holds {size} bytes of commits: "
+                "restore the database from a copy, or move the -wal file away to start with an empty one"
+            )
+
+
+def refusal(database: str, error: sqlite3.Error) -> StoreRefused:
+    """Return the error for a file that SQLite cannot open, read or write: what is wrong, and what to do."""
+    # The low byte is the primary code; an error of Python's sqlite3 module itself has none.
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return StoreRefused(f"{database} cannot be written ({error}); make room on its disk")
+    if code == sqlite3.SQLITE_IOERR:
+        return StoreRefused(f"{database} cannot be written ({error}); check that its disk has room and works")
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+        return StoreRefused(f"{database} cannot be written ({error}); choose a file and directory that can be written")
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreRefused(f"{database} is in use by another program ({error}); stop that one first")
+    if code == sqlite3.SQLITE_CORRUPT:
+        return StoreRefused(f"{database} is damaged ({error}); restore it from a copy or choose another file")
+    return StoreRefused(f"{database} is not a usable database ({error}); restore it from a copy or choose another file")
+
+
+def _begin_use(db: sqlite3.Connection, database: str, *, has_log: bool) -> None:
+    """Note in the file itself that it is in use. A plain copy of it says so too, and lacks what is in the -wal file."""
+    if db.execute(STATEMENTS["in use"]).fetchone() is not None and not has_log:
+        logger.warning(
+            "%s was copied while it was in use, without its -wal file: what was written last is missing; "
+            "copy with 'conductor-worker backup'",
+            database,
+        )
+    db.execute(STATEMENTS["begin use"])
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _step_file(database: str) -> mmap.mmap:
+    path = f"{database}-step"
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if os.fstat(file).st_size != len(_NO_STEP):
+                os.ftruncate(file, 0)
+                os.write(file, _NO_STEP)
+            return mmap.mmap(file, len(_NO_STEP))
+        finally:
+            os.close(file)
+    except OSError as error:
+        todo = "make room" if error.errno in NO_ROOM else "choose a directory that can be written"
+        raise StoreRefused(f"cannot write {path}: {error.strerror}; {todo}") from error
+
+
+def _open(database: str) -> sqlite3.Connection:
+    try:
+        db = sqlite3.connect(database, isolation_level=None, check_same_thread=False, cached_statements=256)
+    except sqlite3.Error as error:
+        raise refusal(database, error) from error
+    try:
+        check(db, database)
+        _prepare(db)
+    except sqlite3.Error as error:
+        db.close()
+        raise refusal(database, error) from error
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def check(db: sqlite3.Connection, database: str, *, completely: bool = False) -> None:
+    """Refuse a file that a coordinator cannot serve, before a byte of it changes.
+
+    Args:
+        db: A connection to the file.
+        database: The name of the file in messages.
+        completely: Read the whole file, and compare its indexes with its tables. Otherwise a file larger than
+            `CHECKED_AT_START_BYTES` is not read.
+
+    Raises:
+        StoreRefused: The file is of another program or of a newer release, or it is damaged.
+    """
+    application = db.execute("PRAGMA application_id").fetchone()[0]
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    tables = {name for (name,) in db.execute("SELECT name FROM sqlite_schema")}
+    if application != APPLICATION_ID and (tables or application or version):
+        raise StoreRefused(f"{database} is a database of another program; choose another file")
+    if version > SCHEMA_VERSION:
+        raise StoreRefused(
+            f"{database} was written by a newer release (schema {version}, this one knows {SCHEMA_VERSION}); upgrade"
+        )
+    found = "ok"
+    if completely:
+        found = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    elif tables and db.execute("PRAGMA page_count").fetchone()[0] * 4096 <= CHECKED_AT_START_BYTES:
+        found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if found == "ok" and version == SCHEMA_VERSION and (missing := _schema_names() - tables):
+        found = f"it has no {', '.join(sorted(missing))}"
+    if found != "ok":
+        where = " ".join(found.split())
+        raise StoreRefused(f"{database} is damaged ({where}); restore it from a copy or choose another file")
+
+
+@cache
+def _schema_names() -> frozenset[str]:
+    """Return the names of all tables and indexes of the current schema."""
+    with contextlib.closing(sqlite3.connect(MEMORY)) as db:
+        db.executescript(SCHEMA)
+        return frozenset(name for (name,) in db.execute("SELECT name FROM sqlite_schema"))
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute("PRAGMA temp_store = MEMORY")
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    script = SCHEMA if version == 0 else "".join(MIGRATIONS[n] for n in range(version, SCHEMA_VERSION))
+    if not script:
+        return
+    # One transaction: a crash in the middle leaves the old version, not half of the new one.
+    db.executescript(
+        f"BEGIN IMMEDIATE; {script} PRAGMA application_id = {APPLICATION_ID}; "
+        f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT"
+    )
+
+
+def _secret(db: sqlite3.Connection) -> bytes:
+    """What seals this file's ids; made with the file."""
+    db.execute(STATEMENTS["keep secret"], (secrets.token_bytes(16),))
+    return bytes(db.execute(STATEMENTS["secret"]).fetchone()[0])
+
+
+def _begin_epoch(db: sqlite3.Connection) -> list[Epoch]:
+    """Record this start, before any id is given out, and return every epoch of the file."""
+    last_keys = dict(db.execute(STATEMENTS["last keys"]).fetchall())
+    first_keys = [last_keys.get(table, 0) + 1 for table in ("workflow", "task", "schedule_run")]
+    db.execute(STATEMENTS["add epoch"], (*first_keys, secrets.token_bytes(16)))
+    return [Epoch(*row) for row in db.execute(STATEMENTS["epochs"])]

@@ -1,0 +1,136 @@
+"""Copy a database while a coordinator writes to it, verify the copy, and keep older ones."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+
+from conductor.common.machine import try_lock
+from conductor.coordinator.store.database_file import APPLICATION_ID, StoreRefused, check, refusal, refuse_emptied
+from conductor.coordinator.store.sql import STATEMENTS
+
+#: Files that SQLite and the coordinator keep beside a database.
+BESIDE = ("-wal", "-shm", "-journal", "-step")
+
+
+def back_up(database: Path, copy: Path, *, replace: bool = False, keep: int | None = None) -> int:
+    """Copy everything that is committed to a new file that only our own user can read.
+
+    The copy is verified before it replaces anything: SQLite's integrity check passes, and a coordinator of this
+    release can serve the file. A database that fails leaves all older copies as they are.
+
+    Args:
+        database: The file to copy. A coordinator may be serving it.
+        copy: The file to make.
+        replace: Replace a file that is there already.
+        keep: Keep this many copies. Older copies are renamed to `<copy>.1`, `<copy>.2` and so on.
+
+    Returns:
+        The size of the copy in bytes.
+
+    Raises:
+        StoreRefused: There is no usable database, or the copy cannot be written there.
+    """
+    refuse_emptied(str(database))
+    if not database.is_file():
+        raise StoreRefused(f"there is no database {database}; name one with --database")
+    _check_place(database, copy, replace=replace or keep is not None)
+    unfinished = copy.with_name(f"{copy.name}.unfinished-{os.getpid()}")
+    try:
+        _copy(database, unfinished)
+        _verify(database, unfinished)
+        if keep is not None:
+            _make_way(copy, keep)
+        _remove_beside(copy)
+        unfinished.rename(copy)
+        if keep is not None:
+            _remove_old(copy, keep)
+    except sqlite3.Error as error:
+        raise _refusal(database, copy, error) from error
+    except OSError as error:
+        raise StoreRefused(f"cannot write {copy}: {error.strerror}; choose another file or make room") from error
+    finally:
+        _remove_beside(unfinished)
+        unfinished.unlink(missing_ok=True)
+    return copy.stat().st_size
+
+
+def _verify(database: Path, copy: Path) -> None:
+    with contextlib.closing(sqlite3.connect(copy)) as db:
+        check(db, str(database), completely=True)
+
+
+def _refusal(database: Path, copy: Path, error: sqlite3.Error) -> StoreRefused:
+    """Tell a fault of the database from a fault of the place for the copy."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return refusal(str(database), error)
+    return StoreRefused(f"{database} cannot be copied to {copy}: {error}; make room or choose another file")
+
+
+def _numbered(copy: Path, number: int) -> Path:
+    return copy.with_name(f"{copy.name}.{number}")
+
+
+def _make_way(copy: Path, keep: int) -> None:
+    """Rename the copies to the next higher number. No copy is removed before the new one is in place."""
+    if copy.exists():
+        for number in range(keep - 1, 0, -1):
+            if _numbered(copy, number).exists():
+                _numbered(copy, number).rename(_numbered(copy, number + 1))
+        copy.rename(_numbered(copy, 1))
+
+
+def _remove_old(copy: Path, keep: int) -> None:
+    number = keep
+    while (old := _numbered(copy, number)).exists():
+        old.unlink()
+        number += 1
+
+
+def _check_place(database: Path, copy: Path, *, replace: bool) -> None:
+    if not copy.exists():
+        refuse_emptied(str(copy))
+        return
+    if not copy.is_file():
+        raise StoreRefused(f"{copy} is not a file; choose another name")
+    if copy.samefile(database):
+        raise StoreRefused(f"{copy} is the database itself; choose another name")
+    if not replace:
+        raise StoreRefused(
+            f"{copy} is there already; choose another name, replace it with --force, or keep several with --keep"
+        )
+    with copy.open("rb") as file:
+        if not try_lock(file.fileno()):
+            raise StoreRefused(f"{copy} is in use by a coordinator; choose another name")
+
+
+def _copy(database: Path, copy: Path) -> None:
+    os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    with contextlib.closing(_source(database)) as source, contextlib.closing(sqlite3.connect(copy)) as target:
+        if source.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+            raise StoreRefused(f"{database} is no database of a coordinator; name one with --database")
+        # All pages in one read, which does not keep the coordinator from writing. In several it would begin again after
+        # each commit, and under load never end.
+        source.backup(target)
+        target.execute("PRAGMA journal_mode = DELETE").fetchall()  # one file, with nothing beside it
+        target.execute(STATEMENTS["end use"])
+        target.commit()
+    with copy.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _source(database: Path) -> sqlite3.Connection:
+    """The database for reading. A log beside it stays where it is: who was killed finds it at the next start."""
+    has_log = Path(f"{database}-wal").exists()
+    mode = "ro" if has_log else "rw"  # without a log, SQLite makes one to read; that takes the right to write
+    db = sqlite3.connect(f"{database.absolute().as_uri()}?mode={mode}", uri=True, timeout=60)
+    db.execute("PRAGMA query_only = 1")
+    return db
+
+
+def _remove_beside(file: Path) -> None:
+    for suffix in BESIDE:
+        Path(f"{file}{suffix}").unlink(missing_ok=True)

@@ -1,0 +1,134 @@
+"""What a worker says about a task, read from the wire, and what it is told."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from conductor.coordinator.request_errors import ApiError, invalid
+from conductor.coordinator.store.rows import TaskRow
+from conductor.coordinator.store.transaction import Tx
+from conductor.protocol.wire import MAX_REASON_CHARS, NEXT_TASK, Verdict
+
+ReportedStatus = Literal["IN_PROGRESS", "FAILED", "FAILED_WITH_TERMINAL_ERROR", "COMPLETED", "CANCELED"]
+
+
+class LogLine(msgspec.Struct, rename="camel"):
+    """One log entry of a report; some clients call the text `message`."""
+
+    log: str | None = None
+    message: str | None = None
+    created_time: Annotated[int, Meta(ge=0, lt=2**53)] | None = None
+
+
+class Report(msgspec.Struct, rename="camel", kw_only=True, gc=False):
+    """Conductor's TaskResult plus the lease and report ids of our own workers."""
+
+    task_id: str | None = None
+    workflow_instance_id: str | None = None
+    worker_id: str | None = None
+    status: ReportedStatus | None = None
+    output_data: dict[str, Any] | None = None
+    reason_for_incompletion: str | None = None
+    callback_after_seconds: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
+    logs: list[LogLine] | None = None
+    extend_lease: bool | None = None
+    sub_workflow_id: str | None = None
+    lease_id: str | None = None
+    report_id: str | None = None
+    #: Its worker stopped the task because its time was over: a timeout, not a failure of the task.
+    timed_out: bool | None = None
+    #: The task is returned and its function was never called: this delivery does not count.
+    never_started: bool | None = None
+
+    def check(self) -> None:
+        """Refuse a report that cannot be about any task."""
+        problems = []
+        if not (self.workflow_instance_id or "").strip():
+            problems.append(("updateTask.workflowInstanceId", "Workflow Id cannot be null or empty"))
+        if not (self.task_id or "").strip():
+            problems.append(("updateTask.taskId", "Task ID cannot be null or empty"))
+        if problems:
+            error = invalid(problems)
+            error.verdict = Verdict.REJECTED
+            raise error
+
+    def key(self) -> str:
+        """What makes this report the same report again: its id, or its content when it has none."""
+        if self.report_id:
+            return self.report_id
+        said = (self.status, self.output_data, self.reason_for_incompletion, self.callback_after_seconds)
+        return "content:" + blake2b(msgspec.json.encode(said), digest_size=12).hexdigest()
+
+    @property
+    def reason(self) -> str | None:
+        """The failure reason, as long as Conductor keeps it."""
+        text = self.reason_for_incompletion
+        return None if text is None else text[:MAX_REASON_CHARS]
+
+
+def report_on(
+    tx: Tx, row: TaskRow, status: ReportedStatus, output: dict[str, Any], worker_id: str | None = None
+) -> Report:
+    """What somebody who is not its worker says about a task: what is said is added to the output it has."""
+    stored = tx.row("task data", row.pk)
+    return Report(
+        task_id=tx.ids.task(row.pk),
+        workflow_instance_id=tx.ids.workflow(row.workflow),
+        worker_id=worker_id or row.worker_id,
+        status=status,
+        output_data={**msgspec.json.decode(stored[1] or b"{}"), **output} if stored else output,
+    )
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """The answer to a report or heartbeat."""
+
+    task_id: str
+    #: None for clients that know no leases
+    verdict: Verdict | None
+    status: int = 200
+    message: str | None = None
+    lease_expires_ms: int | None = None
+    #: the workflow that must be looked at now
+    workflow: int | None = None
+    #: the task's (type, domain) when it is over: where update-v2 takes the next one from
+    ended_queue: int | None = None
+    #: a timeout that its worker noticed
+    expired: Any = None
+    #: what was wrong with the report itself
+    error: ApiError | None = None
+    #: whether the same report was judged before
+    is_repeated: bool = False
+    #: the task that the worker gets with this answer
+    next_task: dict[str, Any] | None = None
+
+    def wire(self) -> dict[str, Any]:
+        """One element of the answer to a batch of reports."""
+        answer: dict[str, Any] = {"taskId": self.task_id, "verdict": self.verdict, "status": self.status}
+        if self.message is not None:
+            answer["message"] = self.message
+        if self.lease_expires_ms is not None:
+            answer["leaseExpiresAt"] = self.lease_expires_ms
+        if self.next_task is not None:
+            answer[NEXT_TASK] = self.next_task
+        return answer
+
+    def as_answer_to(self, report: Report) -> Outcome:
+        """Return the outcome that the author of `report` is told.
+
+        Conductor answers a late update with 200 and no effect, and other SDKs repeat an update that is refused for up
+        to a minute. So a cancelled update without a lease id gets 200; its verdict says that it had no effect.
+        """
+        is_late_update = report.lease_id is None and self.verdict is Verdict.CANCELLED
+        return msgspec.structs.replace(self, status=200) if is_late_update else self
+
+    def raise_for_verdict(self) -> None:
+        """Turn what is not a success into the error answer that says so."""
+        if self.error is not None:
+            raise self.error
+        if self.status >= 400:
+            raise ApiError(self.status, self.message or "", verdict=self.verdict)

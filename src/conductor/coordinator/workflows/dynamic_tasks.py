@@ -1,0 +1,206 @@
+"""Tasks that no definition has: the branches of a FORK_JOIN_DYNAMIC, and what a DYNAMIC task turns out to be.
+
+Such a task carries the definition that was made for it (`state.Own`): it is retried, shown and joined like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from conductor.coordinator.definitions.plan import TASK_TYPES, Node, task_type
+from conductor.coordinator.definitions.validation import made_task_problem
+from conductor.coordinator.language.expressions import shown
+from conductor.coordinator.language.value_sizes import check_size
+from conductor.coordinator.limits import MAX_BRANCHES
+from conductor.coordinator.workflows.decision import Draft
+from conductor.coordinator.workflows.state import Own
+
+#: Keys of a dynamic fork's input, for branches that are all alike.
+_ALIKE = "forkTaskInputs"
+#: A task for workers that has one of these names is a task of the server, as on Conductor.
+_SERVERS_OWN = frozenset(TASK_TYPES) - {"SIMPLE", "DYNAMIC"}
+#: What a dynamic fork says of its branches in its own input.
+FORKED_TASKS, FORKED_DEFINITIONS = "forkedTasks", "forkedTaskDefs"
+
+
+class FlowError(Exception):
+    """The workflow cannot go on from here, and no task is to blame; its message is the reason of the failure."""
+
+
+# -- a dynamic fork
+
+
+def branches(draft: Draft, node: Node, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The branches that the input of a dynamic fork asks for, by reference name: each is one task. FlowError if not."""
+    if node.next is None or node.next.type != "JOIN":
+        raise FlowError("Dynamic join definition is not followed by a join task.  Check the workflow definition.")
+    alike = isinstance(given.get(_ALIKE), list)
+    made = _alike(node, given) if alike else _listed(node, given)
+    for task in made[:1] if alike else made:  # what differs in those that are alike is only what they are given
+        _check(draft, node, task)
+    found: dict[str, dict[str, Any]] = {}
+    for task in made:
+        found.setdefault(task["taskReferenceName"], task)
+    check_size(f"the branches of {node.ref}", list(found.values()))
+    return found
+
+
+def _check_number(node: Node, branches: list[Any]) -> list[Any]:
+    if len(branches) > MAX_BRANCHES:
+        raise FlowError(f"the dynamic fork {node.ref} has {len(branches)} branches; it can have {MAX_BRANCHES}")
+    return branches
+
+
+def _check(draft: Draft, node: Node, task: dict[str, Any]) -> None:
+    ref = task["taskReferenceName"]
+    problem = made_task_problem(_with_type(task))
+    if problem is not None:
+        raise FlowError(f"the task '{shown(ref)}' of the dynamic fork {node.ref} cannot be: {problem}")
+    if draft.plan.base_of(ref) is not None:
+        raise FlowError(f"the dynamic fork {node.ref} has a task '{shown(ref)}', as the definition of the workflow has")
+
+
+def _alike(node: Node, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One task type or one sub-workflow, with many inputs."""
+    workflow, kind = given.get("forkTaskWorkflow"), given.get("forkTaskType") or "SIMPLE"
+    name = given.get("forkTaskName") or (kind if kind != "SIMPLE" else node.ref)
+    made = []
+    for index, one in enumerate(_check_number(node, given[_ALIKE])):
+        parameters = {**(one if isinstance(one, dict) else {"input": one}), "__index": index}
+        task: dict[str, Any] = {
+            "name": name if workflow is None else workflow,
+            "taskReferenceName": f"_{name}_{index}",
+            "type": kind if workflow is None else "SUB_WORKFLOW",
+            "inputParameters": parameters,
+        }
+        if workflow is not None:
+            task["subWorkflowParam"] = _sub_workflow(workflow, given.get("forkTaskWorkflowVersion"), one)
+        if node.optional:
+            task["optional"] = True
+        made.append(task)
+    return made
+
+
+def _sub_workflow(name: Any, version: Any, one: Any) -> dict[str, Any]:
+    parameters = {"name": name, "version": int(version) if str(version).isdecimal() else None}
+    if isinstance(one, dict) and isinstance(one.get("taskToDomain"), dict):
+        parameters["taskToDomain"] = one["taskToDomain"]
+    return {key: value for key, value in parameters.items() if value is not None}
+
+
+def _listed(node: Node, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A list of tasks, and beside it what each is given."""
+    named = node.task.get("dynamicForkTasksParam")
+    if named is None:
+        return _listed_together(node, given)
+    tasks, inputs = given.get(named), given.get(str(node.task.get("dynamicForkTasksInputParamName")))
+    if not isinstance(tasks, list) or not all(_has_reference(task) for task in tasks):
+        raise FlowError(
+            f"Input '{named}' is invalid. Cannot deserialize a list of Workflow Tasks from '{shown(_java(tasks))}'"
+        )
+    if not isinstance(inputs, dict):
+        raise FlowError(
+            "Input to the dynamically forked tasks is not a map -> expecting a map of K,V  but found "
+            f"{shown(_java(inputs))}"
+        )
+    return [_with_input(task, inputs.get(task["taskReferenceName"])) for task in _check_number(node, tasks)]
+
+
+def _listed_together(node: Node, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The oldest style: one list of tasks that name themselves differently."""
+    named = node.task.get("dynamicForkJoinTasksParam")
+    found = given.get(str(named))
+    tasks = found.get("dynamicTasks") if isinstance(found, dict) else None
+    if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+        raise FlowError(
+            f"Dynamic tasks could not be created. The value of {_java(named)} from task's input "
+            f"{shown(dict(given))} has no dynamic tasks to be scheduled"
+        )
+    return [
+        _with_input(
+            {
+                "name": task.get("taskName"),
+                "taskReferenceName": task.get("referenceName") or "",
+                "type": task.get("type") or "SIMPLE",
+            },
+            task.get("input"),
+        )
+        for task in _check_number(node, tasks)
+    ]
+
+
+def _has_reference(task: Any) -> bool:
+    return isinstance(task, dict) and isinstance(task.get("taskReferenceName"), str)
+
+
+def _with_input(task: dict[str, Any], given: Any) -> dict[str, Any]:
+    if not isinstance(given, dict | None):
+        ref = task["taskReferenceName"]
+        raise FlowError(
+            f"Tasks could not be dynamically forked due to invalid input: that of {shown(ref)} is '{shown(given)}'"
+        )
+    parameters = task.get("inputParameters")
+    return {**task, "inputParameters": {**(parameters if isinstance(parameters, dict) else {}), **(given or {})}}
+
+
+def _with_type(task: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a task made at run time with the type it runs as, and with a name.
+
+    A task without a type whose name is `HTTP` is an HTTP task. One without a name is called by its type.
+    """
+    kind, name = task_type(task), task.get("name")
+    if kind == "SIMPLE" and isinstance(name, str) and name in _SERVERS_OWN:
+        kind = name
+    elif name is None and kind != "SIMPLE":
+        name = kind
+    made = {**task, "name": name, "type": kind}
+    parameters = task.get("inputParameters")
+    if kind == "EVENT" and not task.get("sink") and isinstance(parameters, dict):
+        made["sink"] = parameters.get("sink")
+    return made
+
+
+def _java(value: Any) -> Any:
+    """Nothing, in the words of the server that this is compared with."""
+    return "null" if value is None else value
+
+
+def branch_node(draft: Draft, fork: Node, task: Mapping[str, Any]) -> tuple[Node, Own]:
+    """One branch of a dynamic fork, with the task definition of this moment."""
+    own = Own(task=_with_definition(draft, _with_type(task)), fork=fork.ref)
+    return draft.plan.made(own.task, task_type(own.task), fork), own
+
+
+# -- a DYNAMIC task
+
+
+def dynamic_node(draft: Draft, node: Node, given: Mapping[str, Any]) -> tuple[Node, Own]:
+    """Return what a DYNAMIC task is, now that its input is known: a task for workers, or one of the server.
+
+    Raises:
+        FlowError: It has no name, or the server has no such task.
+    """
+    parameter = node.task.get("dynamicTaskNameParam")
+    name = given.get(str(parameter))
+    if name is None or not str(name).strip():
+        raise FlowError(
+            "Cannot map a dynamic task based on the parameter and input. "
+            f"Parameter= {parameter}, input= {shown(dict(given))}"
+        )
+    named = {**node.task, "name": str(name)}
+    made = _with_type({**named, "type": "SIMPLE"})
+    kind = task_type(made)
+    if kind != "SIMPLE":
+        named = made
+        if problem := made_task_problem(made):
+            raise FlowError(f"the DYNAMIC task {node.ref} cannot be a {kind}: {problem}")
+    fork = node.parent.ref if node.parent and node.parent.type == "FORK_JOIN_DYNAMIC" else None
+    own = Own(task=_with_definition(draft, named), fork=fork)
+    return draft.plan.made(own.task, kind, node), own
+
+
+def _with_definition(draft: Draft, task: Mapping[str, Any]) -> dict[str, Any]:
+    """The task with the registered definition of its type, unless it brings its own."""
+    registered = None if task.get("taskDefinition") else draft.state.registered(str(task["name"]))
+    return {**task, "taskDefinition": registered} if registered else dict(task)

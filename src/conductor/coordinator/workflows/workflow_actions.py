@@ -1,0 +1,420 @@
+"""What people do to a whole workflow: terminate, pause, resume, retry, restart, rerun, skip a task.
+
+Each is an `Action`: it takes the state (with all tasks, in a `TaskList`), the time, a maker of task ids and what was
+asked, and returns the Decision to carry out, with everything that follows from it at once. `ActionRefused` says why an
+action cannot be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from typing import Any
+
+from msgspec.structs import replace
+
+from conductor.coordinator.definitions.plan import FORKS, Node, Plan
+from conductor.coordinator.workflows.decider import Decider, decide, first_variables
+from conductor.coordinator.workflows.decision import Decision, Draft
+from conductor.coordinator.workflows.operators import loop_items, this_round
+from conductor.coordinator.workflows.state import TaskList, TaskState, WorkflowState
+from conductor.protocol.wire import TERMINAL_WORKFLOW_STATUSES
+
+NewId = Callable[[], str]
+#: (state, now, maker of task ids, **what was asked) → what follows from it.
+Action = Callable[..., Decision]
+
+#: Tasks of the decider's own that wait for others: they are opened again rather than replaced.
+_REOPENED_TYPES = ("JOIN", "EXCLUSIVE_JOIN", "DO_WHILE")
+#: Conductor's own words.
+NOTHING_TO_RETRY = "There are no retryable tasks! Use restart if you want to attempt entire workflow execution again."
+
+
+class ActionRefused(Exception):
+    """The workflow is not in a state for this; the message says which it is in."""
+
+
+def terminate(state: WorkflowState, now_ms: int, _new_id: NewId, *, reason: str | None = None) -> Decision:
+    """End a workflow from outside. One that has failed becomes TERMINATED; one that is TERMINATED stays as it is."""
+    if state.status == "COMPLETED":
+        raise ActionRefused("Cannot terminate a COMPLETED workflow.")
+    if state.status == "TERMINATED":
+        return Decision()
+    return _ended(state, now_ms, "TERMINATED", reason, failure=False)
+
+
+def time_out(state: WorkflowState, now_ms: int, _new_id: NewId, *, reason: str, task_id: str | None = None) -> Decision:
+    """End a workflow that took too long, itself or (policy TIME_OUT_WF) in one of its tasks."""
+    if state.status in TERMINAL_WORKFLOW_STATUSES:
+        return Decision()
+    culprit = None if task_id is None else _all_tasks(state).get(task_id)
+    return _ended(state, now_ms, "TIMED_OUT", reason, task=culprit)
+
+
+def fail(state: WorkflowState, now_ms: int, _new_id: NewId, *, reason: str) -> Decision:
+    """End a workflow that cannot go on."""
+    return _ended(state, now_ms, "FAILED", reason)
+
+
+def _ended(
+    state: WorkflowState,
+    now_ms: int,
+    status: str,
+    reason: str | None,
+    *,
+    task: TaskState | None = None,
+    failure: bool = True,
+) -> Decision:
+    decider = Decider(Draft(state, now_ms, _no_new_tasks), 0.0)
+    decider.end(status, reason, failed_task=task, failure=failure)
+    return decider.draft.finish()
+
+
+def _no_new_tasks() -> str:
+    raise AssertionError("ending a workflow makes no tasks")
+
+
+def pause(state: WorkflowState, _now_ms: int, _new_id: NewId) -> Decision:
+    """Schedule nothing more. Tasks that are queued or being worked on are not touched."""
+    if state.status in TERMINAL_WORKFLOW_STATUSES:
+        raise ActionRefused(f"Workflow {_full_name(state)} has ended, status cannot be updated.")
+    return Decision(workflow_status="PAUSED") if state.status != "PAUSED" else Decision()
+
+
+def resume(state: WorkflowState, now_ms: int, new_id: NewId) -> Decision:
+    """Go on with a paused workflow, with all that has ended meanwhile."""
+    _must_be_paused(state)
+    decision = decide(replace(state, status="RUNNING"), now_ms, new_id)
+    decision.workflow_status = decision.workflow_status or "RUNNING"
+    return decision
+
+
+def retry(state: WorkflowState, now_ms: int, new_id: NewId, *, resume: Container[str] = ()) -> Decision:
+    """Try again what has failed or was cancelled, as new attempts, and go on from there.
+
+    `resume` holds the ids of sub-workflows that go on where they stopped, instead of new ones in their place.
+    """
+    _must_have_ended(state, "retry")
+    if state.status == "COMPLETED":
+        raise ActionRefused(NOTHING_TO_RETRY)
+    decider = _reopen(state, now_ms, new_id)
+    in_place = any(task.sub_workflow_id in resume for task in _ended_badly(decider.draft))
+    moved = _retry_unsuccessful(decider, resume, in_place=in_place)
+    if not moved and len(_all_tasks(state)) and not list(state.tasks.pending()):
+        raise ActionRefused(NOTHING_TO_RETRY)
+    return _going_on(decider)
+
+
+def reopen(state: WorkflowState, now_ms: int, new_id: NewId, *, task_id: str, resume: Container[str] = ()) -> Decision:
+    """Go on because the sub-workflow of a task does: that task is open again, and so is what was cancelled with it."""
+    if state.status not in TERMINAL_WORKFLOW_STATUSES or state.status == "COMPLETED":
+        return Decision()
+    decider = _reopen(state, now_ms, new_id)
+    task = _all_tasks(state).get(task_id)
+    if task is not None:
+        decider.draft.put(_waiting_for_child(task))
+    _retry_unsuccessful(decider, resume, in_place=True)
+    return _going_on(decider)
+
+
+def restart(
+    state: WorkflowState,
+    now_ms: int,
+    new_id: NewId,
+    *,
+    plan: Plan | None = None,
+    workflow_input: dict[str, Any] | None = None,
+) -> Decision:
+    """Begin again with the same id and no tasks; `plan` is given to use another definition."""
+    _must_have_ended(state, "restart")
+    if state.status == "COMPLETED" and state.definition.get("restartable") is False:
+        raise ActionRefused(f"Workflow {state.workflow_id} has COMPLETED and its definition is not restartable")
+    fresh = replace(
+        state,
+        status="RUNNING",
+        plan=plan or state.plan,
+        tasks=TaskList(),
+        variables=first_variables((plan or state.plan).definition),
+        input=state.input if workflow_input is None else workflow_input,
+        output={},
+        reason=None,
+    )
+    decision = decide(fresh, now_ms, new_id)
+    decision.remove = [task.task_id for task in _all_tasks(state)]
+    decision.workflow_status = decision.workflow_status or "RUNNING"
+    decision.output = decision.output or {}
+    decision.variables = fresh.variables if decision.variables is None else decision.variables
+    decision.input = workflow_input
+    return decision
+
+
+def rerun(
+    state: WorkflowState,
+    now_ms: int,
+    new_id: NewId,
+    *,
+    task_id: str | None = None,
+    task_input: dict[str, Any] | None = None,
+    workflow_input: dict[str, Any] | None = None,
+    correlation_id: str | None = None,
+    resume: Container[str] = (),
+) -> Decision:
+    """Run again from a task: it keeps its id, what came after it is forgotten, other branches keep their results.
+
+    Without a task, from the beginning.
+    """
+    _must_have_ended(state, "rerun")
+    state = replace(state, correlation_id=correlation_id or state.correlation_id)
+    if task_id is None:
+        decision = restart(state, now_ms, new_id, workflow_input=workflow_input)
+        decision.correlation_id = correlation_id
+        return decision
+    target = _all_tasks(state).get(task_id)
+    if target is None:
+        raise ActionRefused(f"Task {task_id} is not part of workflow {state.workflow_id}")
+    rewind = _Rewind(state, target)
+    given = replace(state, input=state.input if workflow_input is None else workflow_input)
+    decider = _reopen(
+        given.with_tasks(rewind.kept), now_ms, new_id, last_seq=max(task.seq for task in _all_tasks(state))
+    )
+    for task in rewind.reopened:
+        decider.draft.put(_in_this_round(decider, task) if task.type == "DO_WHILE" else task)
+    decider.start(decider.node_of(target), again=target, delay_ms=0, given=task_input)
+    _retry_unsuccessful(decider, resume, in_place=True)
+    decision = _going_on(decider)
+    decision.remove = rewind.removed
+    decision.input = workflow_input
+    decision.correlation_id = correlation_id
+    return decision
+
+
+def skip_task(
+    state: WorkflowState,
+    now_ms: int,
+    new_id: NewId,
+    *,
+    ref: str,
+    task_input: dict[str, Any] | None = None,
+    task_output: dict[str, Any] | None = None,
+) -> Decision:
+    """Mark a task that is still to come; when the flow reaches it, it goes on behind it."""
+    node = state.plan.nodes.get(ref)
+    if state.status != "RUNNING":
+        raise ActionRefused(f"Workflow {state.workflow_id} is {state.status}; tasks are skipped while it is RUNNING")
+    if node is None:
+        raise ActionRefused(f"There is no task '{ref}' in the definition of workflow {state.workflow_id}")
+    if node.loop is not None:
+        raise ActionRefused(f"Task '{ref}' is inside a loop and runs in every round; it cannot be skipped")
+    if state.tasks.latest(ref) is not None:
+        raise ActionRefused(f"Task '{ref}' has been scheduled already; it cannot be skipped")
+    draft = Draft(state, now_ms, new_id)
+    skipped = TaskState(
+        task_id=new_id(),
+        ref=ref,
+        type=node.type,
+        name=node.name,
+        status="SKIPPED",
+        seq=draft.next_seq(),
+        input=task_input or {},
+        output=task_output or {},
+        scheduled_ms=now_ms,
+        first_scheduled_ms=now_ms,
+        ended_ms=now_ms,
+    )
+    draft.add(skipped)
+    return draft.finish()
+
+
+# -- the same, on a workflow that waits for its turn (`turns.py`)
+
+
+def _resume_waiting(state: WorkflowState) -> Decision:
+    """It waits on, and others no longer pass it."""
+    _must_be_paused(state)
+    return Decision(workflow_status="RUNNING")
+
+
+def _skip_task_waiting(state: WorkflowState) -> Decision:
+    raise ActionRefused(f"Workflow {state.workflow_id} waits for its turn; its tasks can be skipped when it has begun")
+
+
+#: What some actions are instead, whatever was asked.
+WAITING: dict[Action, Callable[[WorkflowState], Decision]] = {resume: _resume_waiting, skip_task: _skip_task_waiting}
+
+
+# -- what they have in common
+
+
+def _must_have_ended(state: WorkflowState, action: str) -> None:
+    if state.status not in TERMINAL_WORKFLOW_STATUSES:
+        which = f"{_full_name(state)}.{state.status}"
+        raise ActionRefused(f"Workflow: {which} is not in terminal state, unable to {action}.")
+
+
+def _must_be_paused(state: WorkflowState) -> None:
+    if state.status != "PAUSED":
+        raise ActionRefused(
+            f"The workflow {state.workflow_id} is not PAUSED so cannot resume. Current status is {state.status}"
+        )
+
+
+def _full_name(state: WorkflowState) -> str:
+    return f"{state.definition.get('name')}.{state.definition.get('version')}/{state.workflow_id}"
+
+
+def _all_tasks(state: WorkflowState) -> TaskList:
+    if not isinstance(state.tasks, TaskList):
+        raise TypeError("this action looks at all tasks: give it a TaskList")
+    return state.tasks
+
+
+def _reopen(state: WorkflowState, now_ms: int, new_id: NewId, last_seq: int = 0) -> Decider:
+    running = replace(state, status="RUNNING", reason=None)
+    return Decider(Draft(running, now_ms, new_id, last_seq=last_seq), 0.0)
+
+
+def _going_on(decider: Decider) -> Decision:
+    decider.run()
+    decision = decider.draft.finish()
+    decision.workflow_status = decision.workflow_status or "RUNNING"
+    return decision
+
+
+def _ended_badly(draft: Draft) -> list[TaskState]:
+    """The newest attempt at everything that has not succeeded."""
+    newest = {task.ref: task for task in _all_tasks(draft.state)}
+    return [
+        task for task in newest.values() if task.terminal and not task.successful and draft.latest(task.ref) is task
+    ]
+
+
+def _retry_unsuccessful(decider: Decider, resume: Container[str] = (), *, in_place: bool = False) -> bool:
+    """Try everything again that has ended badly, as new attempts. Whether there was any.
+
+    `in_place`: what was only cancelled runs under its old id, as Conductor does it when a sub-workflow goes on.
+    """
+    draft = decider.draft
+    found = _ended_badly(draft)
+    for task in found:
+        node = decider.node_of(task)
+        if task.type in _REOPENED_TYPES:
+            draft.put(replace(_opened(task), retry_count=task.retry_count + (not in_place)))
+        elif task.sub_workflow_id is not None and task.sub_workflow_id in resume:
+            draft.put(_waiting_for_child(task))
+            draft.decision.resume_sub_workflows.append(task.sub_workflow_id)
+        elif in_place and task.status == "CANCELED":
+            decider.start(node, again=replace(task, retry_count=task.retry_count + 1), delay_ms=0)
+        else:
+            draft.executed(task, retried=True)
+            decider.start(node, replace(task, reason=None), delay_ms=0)
+    return bool(found)
+
+
+def _opened(task: TaskState) -> TaskState:
+    return replace(task, status="IN_PROGRESS", executed=False, retried=False, reason=None, ended_ms=0)
+
+
+def _waiting_for_child(task: TaskState) -> TaskState:
+    """A SUB_WORKFLOW task whose workflow goes on."""
+    return replace(_opened(task), output={"subWorkflowId": task.sub_workflow_id})
+
+
+class _Rewind:
+    """Which tasks stay, which go and which wait again when a workflow goes back to a task."""
+
+    def __init__(self, state: WorkflowState, target: TaskState) -> None:
+        self._plan = state.plan
+        self._target = target
+        node, self._rounds = self._place_of(target)
+        self._loops = _loops_around(node)
+        self._gone: set[str] = set()
+        self._waiting: set[str] = set()
+        self._leave_out(node)
+        self._leave_out_following(node)
+        tasks = list(_all_tasks(state))
+        self.removed = [task.task_id for task in tasks if self._is_gone(task)]
+        self.kept = [task for task in tasks if not self._is_gone(task)]
+        self.reopened = [self._wait_again(task) for task in self.kept if task.ref in self._waiting]
+
+    def _place_of(self, task: TaskState) -> tuple[Node, list[int]]:
+        """Where in the definition a task stands, and the rounds of the loops around it, the outermost first.
+
+        One that was made at run time stands where its fork does.
+        """
+        if task.own is not None and task.own.fork is not None:
+            rounds = task.ref.removeprefix(task.own.task["taskReferenceName"])
+            return self._plan.nodes[task.own.fork], _numbers(rounds)
+        base = self._plan.base_of(task.ref) or task.ref
+        return self._plan.nodes[base], _numbers(task.ref.removeprefix(base))
+
+    def _ref_of(self, node: Node) -> str:
+        """The reference name of a task in the rounds that the workflow goes back to."""
+        rounds = self._rounds[: len(_loops_around(node))]
+        return node.ref + "".join(f"__{number}" for number in rounds)
+
+    def _leave_out(self, node: Node) -> None:
+        self._gone.add(node.ref)
+        for sequence in (*node.cases.values(), *node.branches, node.body):
+            for inner in sequence:
+                self._leave_out(inner)
+
+    def _leave_out_following(self, node: Node) -> None:
+        """Everything behind a task in its own sequence, and behind that sequence."""
+        following = node.next
+        is_kept = node.ref not in self._gone or self._is_branch(self._target)
+        if node.type in FORKS and following is not None and is_kept:
+            # The fork itself is not run again, so nobody would start its JOIN.
+            self._waiting.add(self._ref_of(following))
+            following = following.next
+        while following is not None:
+            self._leave_out(following)
+            following = following.next
+        if node.parent is not None:
+            if node.parent.body:
+                self._waiting.add(self._ref_of(node.parent))
+            self._leave_out_following(node.parent)
+
+    def _is_branch(self, task: TaskState) -> bool:
+        """Whether a task is a branch of a dynamic fork; the other branches and the fork are then left alone."""
+        return task.own is not None and task.own.fork is not None
+
+    def _is_gone(self, task: TaskState) -> bool:
+        if task.ref == self._target.ref:
+            return task.seq > self._target.seq  # earlier attempts stay, as the record of what happened
+        node, rounds = self._place_of(task)
+        for mine, theirs, number, back_to in zip(_loops_around(node), self._loops, rounds, self._rounds, strict=False):
+            if mine is not theirs:
+                break
+            if number != back_to:
+                return number > back_to
+        if self._is_branch(self._target) and node.ref == self._place_of(self._target)[0].ref:
+            return False
+        return node.ref in self._gone
+
+    def _wait_again(self, task: TaskState) -> TaskState:
+        if task.type != "DO_WHILE":
+            return replace(_opened(task), output={})
+        back_to = self._rounds[len(self._place_of(task)[1])]
+        later = {str(number) for number in range(back_to, task.iteration + 1)}
+        output = {key: value for key, value in task.output.items() if key not in later}
+        return replace(_opened(task), iteration=back_to, output={**output, "iteration": back_to})
+
+
+def _in_this_round(decider: Decider, loop: TaskState) -> TaskState:
+    """A loop that goes back to a round, with what that round's tasks ask it for."""
+    items = loop_items(decider.draft, decider.node_of(loop))
+    known = items is not None and loop.iteration <= len(items)
+    return replace(loop, output={**loop.output, **this_round(loop.iteration, items if known else None)})
+
+
+def _loops_around(node: Node) -> list[Node]:
+    """The loops that a task is in, the outermost first."""
+    found: list[Node] = []
+    at = node.loop
+    while at is not None:
+        found.insert(0, at)
+        at = at.loop
+    return found
+
+
+def _numbers(rounds: str) -> list[int]:
+    return [int(number) for number in rounds.split("__") if number]
