@@ -66,7 +66,7 @@ async def test_n17_the_traceback_of_a_failure_is_in_the_workers_log(
     function: Callable[..., Any], caplog: pytest.LogCaptureFixture, conductor_stub: ConductorStub
 ) -> None:
     await worked(conductor_stub, function)
-    (text,) = [record.getMessage() for record in caplog.records if record.module == "execute"]
+    (text,) = [record.getMessage() for record in caplog.records if record.module == "executor"]
     assert f"in {function.__name__}" in text
     assert "conductor/client" not in text, "lines of the user's own code only"
 
@@ -75,6 +75,6 @@ async def test_n17_the_traceback_can_be_left_out(
     caplog: pytest.LogCaptureFixture, conductor_stub: ConductorStub
 ) -> None:
     await worked(conductor_stub, fail, log_tracebacks=False)
-    (text,) = [record.getMessage() for record in caplog.records if record.module == "execute"]
+    (text,) = [record.getMessage() for record in caplog.records if record.module == "executor"]
     assert "ValueError: boom" in text
     assert "Traceback" not in text
