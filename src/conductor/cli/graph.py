@@ -16,8 +16,8 @@ from rich.text import Text
 
 from conductor.cli.workflow_details import Execution, Step, base_of
 from conductor.common.text import shown
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 from conductor.protocol.why_waiting import span
-from conductor.protocol.wire import TERMINAL_TASK_STATUSES
 
 #: More branches than this are folded, the interesting ones first.
 SHOWN_BRANCHES = 6

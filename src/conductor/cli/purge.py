@@ -16,7 +16,7 @@ from conductor.cli.workflow_commands import read_statuses
 from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import ApiException, NotFoundException
-from conductor.protocol.wire import TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
 
 
 @examples(

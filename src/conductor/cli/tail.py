@@ -18,7 +18,7 @@ from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import ConductorError, NotFoundException
 from conductor.common.text import shown
-from conductor.protocol.wire import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES
 
 #: So many of the newest workflows are asked for in a round.
 NEWEST = 100

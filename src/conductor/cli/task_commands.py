@@ -23,8 +23,8 @@ from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_exec_log import TaskExecLog
 from conductor.client.http.models.task_result_status import TaskResultStatus
 from conductor.common.text import shown
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 from conductor.protocol.why_waiting import Waiting, span
-from conductor.protocol.wire import TERMINAL_TASK_STATUSES
 
 #: Between two looks at a log that is followed.
 LOOK_S = 1.0

@@ -23,8 +23,8 @@ from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.http.models.workflow import Workflow
 from conductor.common.text import shown
+from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
 from conductor.protocol.why_waiting import span
-from conductor.protocol.wire import TERMINAL_WORKFLOW_STATUSES
 
 STATUSES = ("RUNNING", "PAUSED", *sorted(TERMINAL_WORKFLOW_STATUSES))
 #: Between two looks at a workflow that is waited for: short at first, for most end soon.

@@ -22,8 +22,8 @@ from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import ApiException, AuthorizationException, ConductorError, MalformedAnswer
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.workflow import Workflow
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 from conductor.protocol.why_waiting import UNPOLLED_MS, QueueFacts, TaskFacts, Waiting, why_task, why_workflow
-from conductor.protocol.wire import TERMINAL_TASK_STATUSES
 
 #: The open tasks of a workflow that are looked at: beyond, they only say the same again.
 MAX_OPEN = 200

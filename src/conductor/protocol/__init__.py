@@ -1,5 +1,6 @@
 """What the worker, the coordinator, the command line and the test kit agree on. Imports nothing but `conductor.common`.
 
-- `wire`: headers, fields, statuses and limits that travel between a worker and a server.
+- `statuses`: the statuses of tasks and workflows.
+- `wire`: headers, fields and limits that travel between a worker and a server.
 - `why_waiting`: the sentence that says why a task or a workflow waits, made from facts of either kind of server.
 """

@@ -14,7 +14,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from conductor.protocol.wire import PROCESS_DEATH, TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.wire import PROCESS_DEATH
 
 #: A queue that nobody has polled for this long has no workers. (A parked poll lasts five seconds.)
 UNPOLLED_MS = 10_000

@@ -56,20 +56,6 @@ VERDICT_FIELD = "verdict"
 #: Header that carries the access token, as Conductor's clients send it.
 AUTH_HEADER = "X-Authorization"
 
-#: A task in one of these never changes again.
-TERMINAL_TASK_STATUSES = frozenset(
-    {
-        "CANCELED",
-        "FAILED",
-        "FAILED_WITH_TERMINAL_ERROR",
-        "COMPLETED",
-        "COMPLETED_WITH_ERRORS",
-        "TIMED_OUT",
-        "SKIPPED",
-    }
-)
-TERMINAL_WORKFLOW_STATUSES = frozenset({"COMPLETED", "FAILED", "TIMED_OUT", "TERMINATED"})
-
 #: The server refuses a longer long poll.
 MAX_POLL_TIMEOUT_MS = 5000
 #: More than this in one batch poll is never asked for.

@@ -8,7 +8,8 @@ import msgspec
 
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_result import TaskResult
-from conductor.protocol.wire import LEASE_EXPIRES_HEADER, TERMINAL_TASK_STATUSES, VERDICT_HEADER, Verdict
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
+from conductor.protocol.wire import LEASE_EXPIRES_HEADER, VERDICT_HEADER, Verdict
 from conductor.testing.http11 import StubAnswer
 from conductor.testing.router import text_answer
 from conductor.testing.stub_errors import StubError, blank_ids

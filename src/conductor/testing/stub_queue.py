@@ -13,13 +13,8 @@ from conductor.client.http.models.task_exec_log import TaskExecLog
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_result_status import TaskResultStatus
 from conductor.common.clock import Clock
-from conductor.protocol.wire import (
-    DEFAULT_RESPONSE_TIMEOUT_S,
-    MAX_LOGS_PER_REPORT,
-    MAX_REASON_CHARS,
-    TERMINAL_TASK_STATUSES,
-    Verdict,
-)
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
+from conductor.protocol.wire import DEFAULT_RESPONSE_TIMEOUT_S, MAX_LOGS_PER_REPORT, MAX_REASON_CHARS, Verdict
 from conductor.testing.wait_until import call_on
 
 

@@ -25,7 +25,8 @@ from hypothesis.stateful import (
 )
 
 from conductor.coordinator.workflows import workflow_actions as workflow_actions
-from conductor.protocol.wire import TERMINAL_TASK_STATUSES, Verdict
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
+from conductor.protocol.wire import Verdict
 
 LEASE_S = 10
 TASK_DEF = {"responseTimeoutSeconds": LEASE_S, "retryDelaySeconds": 0, "retryCount": 1_000_000}

@@ -15,7 +15,8 @@ from conductor.client.http.async_rest import AnswerTooLarge, ConductorError, Con
 from conductor.client.http.errors import UNREADABLE, not_conductor
 from conductor.client.http.models.task import Task
 from conductor.common.text import shown
-from conductor.protocol.wire import NEXT_TASK, TERMINAL_TASK_STATUSES, VERDICT_HEADER, Verdict
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
+from conductor.protocol.wire import NEXT_TASK, VERDICT_HEADER, Verdict
 
 if TYPE_CHECKING:
     from conductor.client.automator.journal import Entry

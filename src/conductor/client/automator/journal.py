@@ -29,7 +29,7 @@ from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_result_status import TaskResultStatus
 from conductor.common.clock import SYSTEM_CLOCK
 from conductor.common.machine import try_lock, writable_by_others
-from conductor.protocol.wire import TERMINAL_TASK_STATUSES
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 
 if TYPE_CHECKING:
     from conductor.client.automator.polled_tasks import Grant

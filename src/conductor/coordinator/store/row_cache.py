@@ -26,7 +26,7 @@ from conductor.coordinator.store.rows import (
     insert_of,
     update_of,
 )
-from conductor.protocol.wire import TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
 
 if TYPE_CHECKING:
     from conductor.coordinator.store.transaction import Tx

@@ -11,8 +11,8 @@ from conductor.coordinator.request_errors import bad_request
 from conductor.coordinator.store.rows import WorkflowRow
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.waiting_facts import Facts, why
+from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
 from conductor.protocol.why_waiting import Waiting
-from conductor.protocol.wire import TERMINAL_WORKFLOW_STATUSES
 
 MAX_SIZE = 200
 #: One page looks at no more workflows than this; what matches further down is found from there on.

@@ -42,7 +42,7 @@ from conductor.coordinator.workflows.state import (
     TaskState,
     WorkflowState,
 )
-from conductor.protocol.wire import TERMINAL_TASK_STATUSES
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 
 #: What a SUB_WORKFLOW task becomes when its workflow ends.
 _TASK_STATUS_AFTER = {"COMPLETED": "COMPLETED", "FAILED": "FAILED", "TERMINATED": "CANCELED", "TIMED_OUT": "TIMED_OUT"}

@@ -14,7 +14,7 @@ from conductor.coordinator.definitions.plan import Node, stems
 from conductor.coordinator.language import javascript_subset
 from conductor.coordinator.limits import BYTES_PER_DECISION, RESTLESS_TASK_BYTES, TASKS_PER_DECISION
 from conductor.coordinator.workflows.state import TaskState, WorkflowState
-from conductor.protocol.wire import TERMINAL_TASK_STATUSES
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 
 
 class SubWorkflowStart(Struct, frozen=True, kw_only=True):

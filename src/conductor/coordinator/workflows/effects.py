@@ -33,7 +33,7 @@ from conductor.coordinator.workflows.operators import MAX_PRIORITY
 from conductor.coordinator.workflows.start_chains import Chains, ends_a_wait
 from conductor.coordinator.workflows.state import TaskState, WorkflowState
 from conductor.coordinator.workflows.stored_tasks import StoredTasks
-from conductor.protocol.wire import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES
 from conductor.telemetry.tracing import is_traceparent
 
 logger = logging.getLogger(__name__)

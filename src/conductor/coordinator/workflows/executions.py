@@ -37,7 +37,8 @@ from conductor.coordinator.workflows.decision import Decision
 from conductor.coordinator.workflows.effects import Effects, Start, ancestors, existing, workflow_wake
 from conductor.coordinator.workflows.state import WorkflowState
 from conductor.coordinator.workflows.stored_tasks import StoredTasks
-from conductor.protocol.wire import MAX_REASON_CHARS, TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.wire import MAX_REASON_CHARS
 
 logger = logging.getLogger(__name__)
 

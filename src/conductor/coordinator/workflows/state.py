@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from conductor.coordinator.definitions.plan import Plan, stems
-from conductor.protocol.wire import TERMINAL_TASK_STATUSES
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 
 #: The flow goes on after a task in one of these.
 SUCCESSFUL_TASK_STATUSES = frozenset({"COMPLETED", "COMPLETED_WITH_ERRORS", "SKIPPED"})

@@ -17,7 +17,7 @@ from conductor.coordinator.workflows.decider import Decider, decide, first_varia
 from conductor.coordinator.workflows.decision import Decision, Draft
 from conductor.coordinator.workflows.operators import loop_items, this_round
 from conductor.coordinator.workflows.state import TaskList, TaskState, WorkflowState
-from conductor.protocol.wire import TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
 
 NewId = Callable[[], str]
 #: (state, now, maker of task ids, **what was asked) → what follows from it.

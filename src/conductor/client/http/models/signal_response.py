@@ -7,6 +7,7 @@ from typing import Any
 
 from conductor.client.http.models.model import Model
 from conductor.client.http.models.task import Task
+from conductor.protocol.statuses import TaskStatus as TaskStatus
 
 
 class WorkflowSignalReturnStrategy(StrEnum):
@@ -20,21 +21,6 @@ class WorkflowSignalReturnStrategy(StrEnum):
     BLOCKING_TASK = "BLOCKING_TASK"
     #: The same, for its input.
     BLOCKING_TASK_INPUT = "BLOCKING_TASK_INPUT"
-
-
-class TaskStatus(StrEnum):
-    """How a task stands."""
-
-    IN_PROGRESS = "IN_PROGRESS"
-    CANCELED = "CANCELED"
-    FAILED = "FAILED"
-    FAILED_WITH_TERMINAL_ERROR = "FAILED_WITH_TERMINAL_ERROR"
-    COMPLETED = "COMPLETED"
-    COMPLETED_WITH_ERRORS = "COMPLETED_WITH_ERRORS"
-    SCHEDULED = "SCHEDULED"
-    TIMED_OUT = "TIMED_OUT"
-    READY_FOR_RERUN = "READY_FOR_RERUN"
-    SKIPPED = "SKIPPED"
 
 
 class SignalResponse(Model, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conductor.client.http.models.model import Model, OrDefault, sent
-from conductor.protocol.wire import TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
 
 
 class WorkflowState(Model, kw_only=True):
