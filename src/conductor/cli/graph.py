@@ -14,9 +14,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from conductor.cli.workflow_details import Execution, Step, base_of
+from conductor.cli.workflow_details import base_of
 from conductor.common.text import shown
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
+from conductor.protocol.views import TaskAttempt, WorkflowDetails
 from conductor.protocol.why_waiting import span
 
 #: More branches than this are folded, the interesting ones first.
@@ -70,7 +71,7 @@ Block = list[Line]
 Definition = dict[str, Any]
 
 
-def draw(execution: Execution) -> Block:
+def draw(execution: WorkflowDetails) -> Block:
     """The lines of a workflow's graph."""
     definition = execution.workflow.get("workflowDefinition") or {}
     return _Drawing(definition, execution.tasks).sequence(_tasks(definition.get("tasks")), None, 0)
@@ -131,12 +132,12 @@ def _walk(tasks: list[Definition], depth: int = 0) -> Iterator[Definition]:
 class _Drawing:
     """One definition and what has become of its tasks."""
 
-    def __init__(self, definition: Definition, steps: Sequence[Step]) -> None:
+    def __init__(self, definition: Definition, steps: Sequence[TaskAttempt]) -> None:
         self._known = {_ref(task) for task in _walk(_tasks(definition.get("tasks")))}
         self._dynamic = {
             _ref(task) for task in _walk(_tasks(definition.get("tasks"))) if task.get("type") == "FORK_JOIN_DYNAMIC"
         }
-        self._by_ref: dict[str, list[Step]] = {}
+        self._by_ref: dict[str, list[TaskAttempt]] = {}
         for step in sorted(steps, key=lambda one: one.seq):
             self._by_ref.setdefault(base_of(step.ref, self._known), []).append(step)
 
@@ -146,7 +147,7 @@ class _Drawing:
             return [Line("", "", Text("… and more inside", style="dim"))]
         return [line for task in tasks for line in self._block(task, rounds, depth)]
 
-    def _attempts(self, ref: str, rounds: str | None) -> list[Step]:
+    def _attempts(self, ref: str, rounds: str | None) -> list[TaskAttempt]:
         """The attempts at a task in this round; outside of loops, all of them."""
         found = self._by_ref.get(ref, [])
         return found if rounds is None else [step for step in found if step.ref == ref + rounds]
@@ -189,14 +190,14 @@ class _Drawing:
         drawn = [[_line(forked[at][-1].ref, forked[at], _about(forked[at][-1]))] for at in _interesting(states)]
         return [self._node(task, rounds, f"{len(forked):,} forked" if forked else ""), *_beside(drawn, states)]
 
-    def _forked(self, task: Definition, rounds: str | None) -> list[list[Step]]:
+    def _forked(self, task: Definition, rounds: str | None) -> list[list[TaskAttempt]]:
         """What a dynamic fork has made: tasks that the definition has not, scheduled after it and before the next."""
         mine = self._attempts(_ref(task), rounds)
         if not mine:
             return []
         begins = sorted(step.seq for ref in self._dynamic for step in self._by_ref.get(ref, ()))
         ends = next((seq for seq in begins if seq > mine[-1].seq), None)
-        found: dict[str, list[Step]] = {}
+        found: dict[str, list[TaskAttempt]] = {}
         for base, steps in self._by_ref.items():
             if base in self._known:
                 continue
@@ -242,7 +243,7 @@ class _Drawing:
                     yield int(number)
 
 
-def _line(ref: str, attempts: list[Step], about: str, more: str = "") -> Line:
+def _line(ref: str, attempts: list[TaskAttempt], about: str, more: str = "") -> Line:
     newest = attempts[-1] if attempts else None
     mark, style = sign(newest.status if newest else None)
     text = Text.assemble((f"{mark} ", style), (shown(ref), style if newest is None else "bold"))
@@ -261,7 +262,7 @@ def _line(ref: str, attempts: list[Step], about: str, more: str = "") -> Line:
     return Line("", "    ", text)
 
 
-def _parts(step: Step) -> Iterator[str]:
+def _parts(step: TaskAttempt) -> Iterator[str]:
     """What else there is to say about the newest attempt."""
     if step.ended_ms and step.started_ms and step.ended_ms - step.started_ms >= NOTABLE_MS:
         yield span(step.ended_ms - step.started_ms)
@@ -273,7 +274,7 @@ def _parts(step: Step) -> Iterator[str]:
         yield shown(" ".join(step.reason.split()))
 
 
-def _about(step: Step) -> str:
+def _about(step: TaskAttempt) -> str:
     if step.type != "SIMPLE":
         return step.type
     return step.name if step.name != step.ref else ""

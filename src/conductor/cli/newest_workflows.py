@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from conductor.cli.support import UserError
 from conductor.cli.workflow_details import ask_view
 from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowResourceApi
@@ -15,7 +13,7 @@ from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import ApiException
 from conductor.client.http.models.search_result import SearchResult
 from conductor.client.http.models.workflow_summary import WorkflowSummary
-from conductor.protocol.why_waiting import Waiting
+from conductor.protocol.views import WorkflowEntry, WorkflowPage
 
 #: What one answer of a coordinator has at most, and what is asked of a plain server at once.
 PAGE = 200
@@ -35,40 +33,14 @@ class Asked(NamedTuple):
     size: int = 20
 
 
-class Entry(Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """One workflow of the list."""
-
-    workflow_id: str
-    name: str
-    version: int
-    status: str
-    correlation_id: str | None = None
-    start_time: int = 0
-    end_time: int | None = None
-    #: Why it waits, or how it ended; nothing of one that has completed.
-    waiting: Waiting | None = None
-    #: The same of a plain server, as far as it says.
-    reason: str | None = None
-
-    @property
-    def why(self) -> str:
-        """In one sentence, or nothing."""
-        return self.waiting.sentence if self.waiting is not None else self.reason or ""
-
-
 class Found(NamedTuple):
     """What was found, and whether there is more."""
 
-    entries: list[Entry]
+    entries: list[WorkflowEntry]
     more: bool
     #: How many match in all, where the server says.
     total: int | None = None
     cannot_tell: str | None = None
-
-
-class _Page(Struct, rename="camel", kw_only=True):
-    results: list[Entry]
-    next: str | None = None
 
 
 async def find_recent(api: AsyncApiClient, asked: Asked) -> Found:
@@ -76,17 +48,17 @@ async def find_recent(api: AsyncApiClient, asked: Asked) -> Found:
     page = await _page_of_coordinator(api, asked, None)
     if page is None:
         return await _from_search(api, asked)
-    found: list[Entry] = []
+    found: list[WorkflowEntry] = []
     while True:
         new = [entry for entry in page.results if _matches(entry, asked)]
         found += new
         is_past = asked.since_ms is not None and any(one.start_time < asked.since_ms for one in page.results)
         if len(found) > asked.size or page.next is None or is_past:
             return Found(found[: asked.size], more=len(found) > asked.size)
-        page = await _page_of_coordinator(api, asked, page.next) or _Page(results=[])
+        page = await _page_of_coordinator(api, asked, page.next) or WorkflowPage(now_ms=0, results=[])
 
 
-async def _page_of_coordinator(api: AsyncApiClient, asked: Asked, before: str | None) -> _Page | None:
+async def _page_of_coordinator(api: AsyncApiClient, asked: Asked, before: str | None) -> WorkflowPage | None:
     query = {
         "status": ",".join(asked.statuses) or None,
         "name": asked.name,
@@ -95,11 +67,11 @@ async def _page_of_coordinator(api: AsyncApiClient, asked: Asked, before: str | 
         # One more than is shown says whether there is more.
         "size": min(PAGE, asked.size + 1),
     }
-    page: _Page | None = await ask_view(api, "/view/workflows", _Page, **query)
+    page: WorkflowPage | None = await ask_view(api, "/view/workflows", WorkflowPage, **query)
     return page
 
 
-def _matches(entry: Entry, asked: Asked) -> bool:
+def _matches(entry: WorkflowEntry, asked: Asked) -> bool:
     """What the coordinator was not asked for; it finds a text as an id whatever else was asked."""
     if asked.since_ms is not None and entry.start_time < asked.since_ms:
         return False
@@ -131,7 +103,9 @@ async def _from_search(api: AsyncApiClient, asked: Asked) -> Found:
     return Found(entries, found.total_hits > len(entries), found.total_hits, CANNOT_TELL)
 
 
-async def find_ended(api: AsyncApiClient, statuses: Sequence[str], before_ms: int, name: str | None) -> list[Entry]:
+async def find_ended(
+    api: AsyncApiClient, statuses: Sequence[str], before_ms: int, name: str | None
+) -> list[WorkflowEntry]:
     """All that ended before a moment, the oldest first. Raises ConductorError."""
     clauses = [f"status IN ({','.join(statuses)})", f"startTime<{before_ms}"]
     if name is not None:
@@ -170,9 +144,9 @@ def _value(text: str) -> str:
     return text
 
 
-def entry_of(summary: WorkflowSummary) -> Entry:
+def entry_of(summary: WorkflowSummary) -> WorkflowEntry:
     """What a search says of a workflow."""
-    return Entry(
+    return WorkflowEntry(
         workflow_id=summary.workflow_id,
         name=summary.workflow_type,
         version=summary.version,

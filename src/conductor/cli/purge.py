@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from conductor.cli.console import say, say_json
-from conductor.cli.newest_workflows import Entry, find_ended
+from conductor.cli.newest_workflows import find_ended
 from conductor.cli.server_kind import ask_server
 from conductor.cli.support import AsJson, Url, UserError, ask, configuration_of, examples, one_line
 from conductor.cli.times import TAKES, moment, moment_of
@@ -17,6 +17,7 @@ from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowR
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import ApiException, NotFoundException
 from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.views import WorkflowEntry
 
 
 @examples(
@@ -54,7 +55,7 @@ def purge(
     return _told(found, removed, kept, as_json=as_json, what="found")
 
 
-def _is_agreed(found: list[Entry], url: str | None) -> bool:
+def _is_agreed(found: list[WorkflowEntry], url: str | None) -> bool:
     """Ask, beside the standard output: that is for what was asked for."""
     host = configuration_of(url).shown_host
     typer.echo(f"{_described(found)} on {host} will be removed for good. Remove them? [y/N] ", err=True, nl=False)
@@ -65,7 +66,7 @@ def _is_agreed(found: list[Entry], url: str | None) -> bool:
     return answer.strip().lower() in ("y", "yes")
 
 
-def _described(found: list[Entry]) -> str:
+def _described(found: list[WorkflowEntry]) -> str:
     if not found:
         return "No finished workflows"
     ended = sorted(entry.end_time or 0 for entry in found)
@@ -73,7 +74,7 @@ def _described(found: list[Entry]) -> str:
     return f"{what}, ended from {moment(ended[0])} to {moment(ended[-1])}"
 
 
-def _remove(found: list[Entry], url: str | None) -> tuple[list[str], dict[str, str]]:
+def _remove(found: list[WorkflowEntry], url: str | None) -> tuple[list[str], dict[str, str]]:
     """Those that are removed, and why the others are not."""
     removed: list[str] = []
     kept: dict[str, str] = {}
@@ -104,7 +105,7 @@ def _remove(found: list[Entry], url: str | None) -> tuple[list[str], dict[str, s
     return removed, kept
 
 
-def _told(found: list[Entry], removed: list[str], kept: dict[str, str], *, as_json: bool, what: str) -> int:
+def _told(found: list[WorkflowEntry], removed: list[str], kept: dict[str, str], *, as_json: bool, what: str) -> int:
     if as_json:
         say_json({"found": [entry.workflow_id for entry in found], "removed": removed, "kept": kept})
     else:

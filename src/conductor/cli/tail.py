@@ -19,6 +19,7 @@ from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import ConductorError, NotFoundException
 from conductor.common.text import shown
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.views import WorkflowEntry
 
 #: So many of the newest workflows are asked for in a round.
 NEWEST = 100
@@ -102,7 +103,7 @@ class Tail:
         events, self._events = sorted(self._events, key=_in_order), []
         return events
 
-    async def _new(self) -> list[newest_workflows.Entry]:
+    async def _new(self) -> list[WorkflowEntry]:
         """Workflows that were not there in the last round, the newest first."""
         found = await self._newest(NEWEST)
         if self._first:
@@ -119,7 +120,7 @@ class Tail:
                 )
         return [entry for entry in found.entries if self._is_new(entry)]
 
-    def _is_new(self, entry: newest_workflows.Entry) -> bool:
+    def _is_new(self, entry: WorkflowEntry) -> bool:
         return entry.workflow_id not in self._known and entry.start_time >= self._since_ms
 
     async def _newest(self, size: int, statuses: tuple[str, ...] = ()) -> newest_workflows.Found:

@@ -13,17 +13,18 @@ from rich.text import Text
 
 from conductor.cli.console import cut, in_columns, print_table, say, say_json, sentence, standard_output
 from conductor.cli.graph import Line, draw, print_block, sign
-from conductor.cli.newest_workflows import Asked, Entry, Found, find_recent
+from conductor.cli.newest_workflows import Asked, Found, find_recent
 from conductor.cli.start_many import read_requests, start_many
 from conductor.cli.support import AsJson, Url, UserError, ask, examples, json_object
 from conductor.cli.times import TAKES, ago, moment, moment_of, now_ms
-from conductor.cli.workflow_details import Execution, plain, read_execution
+from conductor.cli.workflow_details import WorkflowReport, plain, read_execution
 from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.http.models.workflow import Workflow
 from conductor.common.text import shown
 from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.views import WorkflowEntry
 from conductor.protocol.why_waiting import span
 
 STATUSES = ("RUNNING", "PAUSED", *sorted(TERMINAL_WORKFLOW_STATUSES))
@@ -112,7 +113,7 @@ def _print_list(found: Found) -> None:
         console.print(Text(sentence(found.cannot_tell), style="dim"), soft_wrap=True)
 
 
-def _row(entry: Entry, now: int) -> list[str]:
+def _row(entry: WorkflowEntry, now: int) -> list[str]:
     took = span(entry.end_time - entry.start_time) if entry.end_time and entry.start_time else ""
     status = f"{sign(entry.status)[0]} {entry.status}"
     name, started = f"{entry.name} v{entry.version}", ago(entry.start_time, now)
@@ -158,7 +159,7 @@ def show(workflow_id: WorkflowId, url: Url = None, as_json: AsJson = False) -> N
         print_block(console, [Line("", "", Text(sentence(line), style="dim"))])
 
 
-def _heading(found: Execution) -> list[Line]:
+def _heading(found: WorkflowReport) -> list[Line]:
     workflow = found.workflow
     status = str(workflow.get("status"))
     mark, style = sign(status)

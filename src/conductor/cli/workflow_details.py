@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from conductor.cli.queue_state import OWN_QUEUES
 from conductor.cli.times import now_ms
@@ -23,6 +23,7 @@ from conductor.client.http.errors import ApiException, AuthorizationException, C
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.workflow import Workflow
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
+from conductor.protocol.views import TaskAttempt, WorkflowDetails, base_reference
 from conductor.protocol.why_waiting import UNPOLLED_MS, QueueFacts, TaskFacts, Waiting, why_task, why_workflow
 
 #: The open tasks of a workflow that are looked at: beyond, they only say the same again.
@@ -34,46 +35,15 @@ CANNOT_TELL = (
 )
 
 
-class Step(Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """One attempt at one task."""
+class WorkflowReport(WorkflowDetails, kw_only=True):
+    """A workflow as its server describes it, and what that server does not tell."""
 
-    task_id: str
-    ref: str
-    name: str
-    type: str
-    status: str
-    seq: int
-    iteration: int = 0
-    retry_count: int = 0
-    scheduled_ms: int = 0
-    started_ms: int = 0
-    ended_ms: int = 0
-    worker_id: str | None = None
-    domain: str = ""
-    sub_workflow_id: str | None = None
-    reason: str | None = None
-    #: Of a SWITCH: the case that it chose.
-    chosen: str | None = None
-    #: Of an open task.
-    waiting: Waiting | None = None
+    cannot_tell: list[str] = field(default_factory=list)
 
 
-class Execution(Struct, rename="camel", kw_only=True):
-    """A workflow, its tasks, and why it waits."""
-
-    now_ms: int
-    workflow: dict[str, Any]
-    tasks: list[Step]
-    waiting: Waiting
-    #: Whether it has more tasks than were told.
-    more_tasks: bool = False
-    #: What this server does not tell.
-    cannot_tell: list[str] = []
-
-
-async def read_execution(api: AsyncApiClient, workflow_id: str) -> Execution:
+async def read_execution(api: AsyncApiClient, workflow_id: str) -> WorkflowReport:
     """One workflow, from whatever server this is. Raises ConductorError; NotFoundException for no such workflow."""
-    found = await ask_view(api, f"/view/workflow/{quoted(workflow_id)}", Execution)
+    found = await ask_view(api, f"/view/workflow/{quoted(workflow_id)}", WorkflowReport)
     return found if found is not None else await _from_plain_server(api, workflow_id)
 
 
@@ -91,7 +61,7 @@ async def ask_view(api: AsyncApiClient, path: str, type_: type[Any], **query: An
         return None
 
 
-async def _from_plain_server(api: AsyncApiClient, workflow_id: str) -> Execution:
+async def _from_plain_server(api: AsyncApiClient, workflow_id: str) -> WorkflowReport:
     workflow = await AsyncWorkflowResourceApi(api).get_workflow(workflow_id)
     now, facts = now_ms(), _Facts(api, workflow)
     workflow.tasks.sort(key=lambda task: task.seq)
@@ -105,7 +75,7 @@ async def _from_plain_server(api: AsyncApiClient, workflow_id: str) -> Execution
     steps = [_step(task, said.get(task.task_id)) for task in workflow.tasks]
     without_tasks = workflow.to_dict()
     without_tasks.pop("tasks", None)
-    return Execution(
+    return WorkflowReport(
         now_ms=now,
         workflow=without_tasks,
         tasks=steps,
@@ -124,12 +94,13 @@ def _telling_failure(tasks: list[Task]) -> Task | None:
     return next(reversed(causes or failed), None)
 
 
-def _step(task: Task, waiting: Waiting | None) -> Step:
+def _step(task: Task, waiting: Waiting | None) -> TaskAttempt:
     values = task.output_data.get("evaluationResult") or task.output_data.get("caseOutput")
     chosen = values[0] if isinstance(values, list) and values else None
-    return Step(
+    return TaskAttempt(
         task_id=task.task_id,
         ref=task.reference_task_name,
+        base_ref=base_reference(task.reference_task_name, task.iteration, kind_of(task)),
         name=task.task_def_name,
         type=kind_of(task),
         status=task.status,

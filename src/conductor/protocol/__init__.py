@@ -2,5 +2,6 @@
 
 - `statuses`: the statuses of tasks and workflows.
 - `wire`: headers, fields and limits that travel between a worker and a server.
+- `views`: the JSON of `/api/view`, which the web UI and the command line read.
 - `why_waiting`: the sentence that says why a task or a workflow waits, made from facts of either kind of server.
 """

@@ -6,13 +6,13 @@ from typing import Any
 
 from cli.shop import simple, step
 from conductor.cli.graph import MAX_DEPTH, draw
-from conductor.cli.workflow_details import Execution, Step
+from conductor.protocol.views import TaskAttempt, WorkflowDetails
 from conductor.protocol.why_waiting import Waiting
 
 
-def drawn(tasks: Any, *steps: Step) -> list[str]:
+def drawn(tasks: Any, *steps: TaskAttempt) -> list[str]:
     """The lines of a workflow of these tasks, of which these attempts were made."""
-    execution = Execution(
+    execution = WorkflowDetails(
         now_ms=0,
         workflow={"workflowDefinition": {"tasks": tasks}},
         tasks=list(steps),
@@ -21,8 +21,18 @@ def drawn(tasks: Any, *steps: Step) -> list[str]:
     return [line.lead + line.text.plain for line in draw(execution)]
 
 
-def attempt(ref: str, status: str = "COMPLETED", seq: int = 1, **more: Any) -> Step:
-    return Step(task_id=f"id-{seq}", ref=ref, name=ref, type="SIMPLE", status=status, seq=seq, **more)
+def attempt(ref: str, status: str = "COMPLETED", seq: int = 1, **more: Any) -> TaskAttempt:
+    return TaskAttempt(
+        task_id=f"id-{seq}",
+        ref=ref,
+        base_ref=ref,
+        name=ref,
+        type="SIMPLE",
+        status=status,
+        seq=seq,
+        scheduled_ms=0,
+        **more,
+    )
 
 
 def test_a_wide_fork_shows_the_worst_branches_and_counts_the_rest() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from conductor.coordinator.definitions.definition_snapshots import Snapshots
 from conductor.coordinator.store.lookup import find_workflow
@@ -14,58 +13,16 @@ from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.waiting_facts import MAX_TASKS as MAX_SENTENCES
 from conductor.coordinator.views.waiting_facts import Facts, Polls, why
 from conductor.coordinator.views.workflow_views import whole_workflow
-from conductor.protocol.why_waiting import Waiting, why_task
+from conductor.protocol.views import TaskAttempt, WorkflowDetails, base_reference
+from conductor.protocol.why_waiting import why_task
 
 #: More attempts than this are not sent at once.
 MAX_TASKS = 5000
 
 
-class TaskLine(Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """One attempt at one task."""
-
-    task_id: str
-    ref: str
-    #: The reference name in the definition: without the round of a loop.
-    base_ref: str
-    name: str
-    type: str
-    status: str
-    seq: int
-    iteration: int = 0
-    retry_count: int = 0
-    retried: bool = False
-    scheduled_ms: int
-    started_ms: int = 0
-    ended_ms: int = 0
-    updated_ms: int = 0
-    start_delay_s: int = 0
-    worker_id: str | None = None
-    former_workers: list[str] = []
-    lease_until_ms: int | None = None
-    due_at_ms: int | None = None
-    ready_since_ms: int | None = None
-    domain: str = ""
-    poll_count: int = 0
-    sub_workflow_id: str | None = None
-    reason: str | None = None
-    #: Of a SWITCH: the case that it chose.
-    chosen: str | None = None
-    #: Of an open task.
-    waiting: Waiting | None = None
-
-
-class Execution(Struct, rename="camel", kw_only=True):
-    """A workflow, its tasks, and why it waits."""
-
-    now_ms: int
-    workflow: dict[str, Any]
-    tasks: list[TaskLine]
-    #: Whether it has more tasks than are sent.
-    more_tasks: bool
-    waiting: Waiting
-
-
-def execution(tx: Tx, snapshots: Snapshots, polls: Polls, workflow_id: str, *, with_definition: bool) -> Execution:
+def execution(
+    tx: Tx, snapshots: Snapshots, polls: Polls, workflow_id: str, *, with_definition: bool
+) -> WorkflowDetails:
     """One workflow; 404 if unknown."""
     row = find_workflow(tx, workflow_id)
     workflow = whole_workflow(tx, snapshots, row, with_tasks=False)
@@ -76,7 +33,7 @@ def execution(tx: Tx, snapshots: Snapshots, polls: Polls, workflow_id: str, *, w
     found = tx.rows("tasks of workflow without payload", row.pk, MAX_TASKS + 1)
     lines = [_line(tx, one) for one in found[:MAX_TASKS]]
     _add_sentences(tx, facts, row, lines, [TaskRow(*one[:TASK_WIDTH]) for one in found[:MAX_TASKS]])
-    return Execution(
+    return WorkflowDetails(
         now_ms=tx.now_ms,
         workflow=workflow,
         tasks=lines,
@@ -85,21 +42,20 @@ def execution(tx: Tx, snapshots: Snapshots, polls: Polls, workflow_id: str, *, w
     )
 
 
-def _add_sentences(tx: Tx, facts: Facts, workflow: WorkflowRow, lines: list[TaskLine], rows: list[TaskRow]) -> None:
+def _add_sentences(tx: Tx, facts: Facts, workflow: WorkflowRow, lines: list[TaskAttempt], rows: list[TaskRow]) -> None:
     still_open = [(line, row) for line, row in zip(lines, rows, strict=True) if not row.terminal]
     for line, row in still_open[:MAX_SENTENCES]:
         line.waiting = why_task(facts.task(workflow, row), tx.now_ms)
 
 
-def _line(tx: Tx, found: Any) -> TaskLine:
+def _line(tx: Tx, found: Any) -> TaskAttempt:
     row = TaskRow(*found[:TASK_WIDTH])
     reason, output, name = found[TASK_WIDTH:]
     queue = None if row.queue is None else tx.fact("queue of", row.queue)
-    in_loop = row.iteration and row.operator != "DO_WHILE"
-    return TaskLine(
+    return TaskAttempt(
         task_id=tx.ids.task(row.pk),
         ref=row.ref,
-        base_ref=row.ref.removesuffix(f"__{row.iteration}") if in_loop else row.ref,
+        base_ref=base_reference(row.ref, row.iteration, row.operator),
         name=name,
         type=row.operator,
         status=row.status,

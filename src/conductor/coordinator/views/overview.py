@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.queue_load import queues
 from conductor.coordinator.views.waiting_facts import Polls
-from conductor.protocol.why_waiting import Waiting
+from conductor.protocol.views import Overview
 
 #: How far back "lately" reaches, and how many that ended in that time are looked at.
 LATELY_MS = 3_600_000
 LATELY_COUNT = 10_000
-
-
-class Overview(Struct, rename="camel", kw_only=True):
-    """What the bar of the page says."""
-
-    now_ms: int
-    version: str
-    #: Workflows that have not ended, the paused ones too.
-    running: int
-    #: Of the workflows that ended in the last hour (the newest 10,000 of them): how many not well.
-    failed_lately: int
-    #: Tasks that could be polled, and since when the oldest could.
-    waiting: int
-    oldest_ms: int | None
-    in_hand: int
-    #: Why tasks wait in queues that no worker takes from, one for each queue.
-    unpolled: list[Waiting]
-    healthy: bool = True
-    health: str | None = None
 
 
 def overview(tx: Tx, polls: Polls, version: str) -> Overview:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct
-
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.waiting_facts import Polls, queue_facts, rate_opens_ms
-from conductor.protocol.why_waiting import QueueFacts, Waiting, queue_problem
+from conductor.protocol.views import QueueHolder, QueueLoad, QueueStats
+from conductor.protocol.why_waiting import QueueFacts, queue_problem
 
 #: Rates and times are those of so many tasks, the newest: what they cost does not grow.
 NEWEST_TASKS = 2000
@@ -17,64 +16,17 @@ NEWEST_TASKS = 2000
 RATE_WINDOW_MS = 60_000
 
 
-class Holder(Struct, rename="camel", kw_only=True):
-    """A worker with tasks in hand."""
-
-    worker_id: str | None
-    in_hand: int
-    oldest_started_ms: int
-
-
-class Queue(Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """One queue, as people look at it."""
-
-    name: str
-    domain: str = ""
-    #: Whether the coordinator's own workers take from it.
-    of_server: bool = False
-    ready: int
-    #: Tasks that can be polled later.
-    delayed: int
-    #: Since when the oldest can be polled.
-    oldest_ms: int | None = None
-    in_hand: int
-    holders: list[Holder]
-    parked: int
-    last_poll_ms: int | None = None
-    last_worker: str | None = None
-    concurrent_limit: int = 0
-    rate_limit: int = 0
-    rate_window_ms: int = 0
-    rate_opens_ms: int | None = None
-    #: Set where tasks wait and no worker takes them.
-    problem: Waiting | None = None
-    stats: Stats | None = None
-    #: Reports since the coordinator was started, by their verdict; NONE where a client has no lease.
-    verdicts: dict[str, int] = {}
-
-
-class Stats(Struct, rename="camel", kw_only=True):
-    """The newest tasks of a queue. Rates are tasks a minute, times are milliseconds."""
-
-    scheduled_per_min: float = 0.0
-    ended_per_min: float = 0.0
-    tasks: int = 0
-    failed: int = 0
-    wait_p50_ms: int | None = None
-    wait_p95_ms: int | None = None
-    run_p50_ms: int | None = None
-    run_p95_ms: int | None = None
-
-
 def queues(
     tx: Tx, polls: Polls, *, with_stats: bool, verdicts: Mapping[int, dict[str, int]] | None = None
-) -> list[Queue]:
+) -> list[QueueLoad]:
     """Every queue; those that somebody must look at first. `verdicts`: those of reports, by the key of the queue."""
     ready = {queue: (count, oldest) for queue, count, oldest in tx.rows("ready by queue")}
     delayed = dict(tx.rows("delayed by queue"))
-    holders: dict[int, list[Holder]] = {}
+    holders: dict[int, list[QueueHolder]] = {}
     for queue, worker_id, count, started_ms in tx.rows("leased by queue"):
-        holders.setdefault(queue, []).append(Holder(worker_id=worker_id, in_hand=count, oldest_started_ms=started_ms))
+        holders.setdefault(queue, []).append(
+            QueueHolder(worker_id=worker_id, in_hand=count, oldest_started_ms=started_ms)
+        )
     stats = _stats(tx) if with_stats else {}
     found = []
     in_progress: dict[int, int] = {}
@@ -103,9 +55,9 @@ def queues(
 
 
 def _queue(
-    tx: Tx, facts: QueueFacts, delayed: int, oldest_ms: int | None, holders: list[Holder], stats: Stats | None
-) -> Queue:
-    return Queue(
+    tx: Tx, facts: QueueFacts, delayed: int, oldest_ms: int | None, holders: list[QueueHolder], stats: QueueStats | None
+) -> QueueLoad:
+    return QueueLoad(
         name=facts.name,
         domain=facts.domain,
         of_server=facts.of_server,
@@ -126,7 +78,7 @@ def _queue(
     )
 
 
-def _stats(tx: Tx) -> dict[int, Stats]:
+def _stats(tx: Tx) -> dict[int, QueueStats]:
     by_queue: dict[int, list[Any]] = {}
     rows = tx.rows("newest queued tasks", NEWEST_TASKS)
     for row in rows:
@@ -136,10 +88,10 @@ def _stats(tx: Tx) -> dict[int, Stats]:
     return {queue: _stats_of(found, tx.now_ms, window_ms) for queue, found in by_queue.items()}
 
 
-def _stats_of(rows: list[Any], now_ms: int, window_ms: int) -> Stats:
+def _stats_of(rows: list[Any], now_ms: int, window_ms: int) -> QueueStats:
     waits = sorted(max(0, started - ready) for _, _, ready, started, _ in rows if started)
     runs = sorted(ended - started for _, _, _, started, ended in rows if started and ended)
-    return Stats(
+    return QueueStats(
         scheduled_per_min=_per_min(sum(row[2] > now_ms - window_ms for row in rows), window_ms),
         ended_per_min=_per_min(sum(row[4] > now_ms - window_ms for row in rows), window_ms),
         tasks=len(rows),

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from msgspec import Struct
-
 from conductor.coordinator.request_errors import bad_request
 from conductor.coordinator.store.rows import WorkflowRow
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.waiting_facts import Facts, why
 from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
-from conductor.protocol.why_waiting import Waiting
+from conductor.protocol.views import WorkflowEntry, WorkflowPage
 
 MAX_SIZE = 200
 #: One page looks at no more workflows than this; what matches further down is found from there on.
@@ -32,37 +30,11 @@ class Asked(NamedTuple):
     size: int = 50
 
 
-class Entry(Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """One line of the list."""
-
-    workflow_id: str
-    name: str
-    version: int
-    status: str
-    correlation_id: str | None = None
-    start_time: int
-    end_time: int | None = None
-    #: Whether another workflow has started it, as its sub-workflow.
-    is_sub_workflow: bool = False
-    #: Why it waits, or how it ended; nothing of one that has completed.
-    waiting: Waiting | None = None
-
-
-class Page(Struct, rename="camel", kw_only=True):
-    """A page, and where the next one begins (None: there is none)."""
-
-    now_ms: int
-    results: list[Entry]
-    next: str | None
-    #: Whether the page is short because enough was looked at: more may match further down.
-    looked_at_enough: bool
-
-
-def recent(tx: Tx, facts: Facts, asked: Asked) -> Page:
+def recent(tx: Tx, facts: Facts, asked: Asked) -> WorkflowPage:
     """The workflows that match, newest first."""
     _check(asked)
     rows, next_pk, enough = _rows(tx, asked)
-    return Page(
+    return WorkflowPage(
         now_ms=tx.now_ms,
         results=[_entry(tx, facts, row) for row in rows],
         next=None if next_pk is None else tx.ids.workflow(next_pk),
@@ -120,8 +92,8 @@ def _conditions(tx: Tx, asked: Asked) -> tuple[list[str], list[Any], bool]:
     return conditions, values, quick
 
 
-def _entry(tx: Tx, facts: Facts, row: WorkflowRow) -> Entry:
-    return Entry(
+def _entry(tx: Tx, facts: Facts, row: WorkflowRow) -> WorkflowEntry:
+    return WorkflowEntry(
         workflow_id=tx.ids.workflow(row.pk),
         name=row.name,
         version=row.version,

@@ -12,7 +12,8 @@ from conductor.coordinator.http.app import Answer, Request, Route
 from conductor.coordinator.limits import MAX_COUNTED_SERIES
 from conductor.coordinator.store.database_file import MEMORY
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.views.queue_load import Queue, queues
+from conductor.coordinator.views.queue_load import queues
+from conductor.protocol.views import QueueLoad
 from conductor.telemetry.exposition import Histogram, Metric, Sample, histogram_samples, scrape
 from conductor.version import __version__
 
@@ -56,7 +57,7 @@ class _Samples:
         for queue in _at_most(queues(tx, self._polls, with_stats=False)):
             self._add_queue(queue, tx.now_ms)
 
-    def _add_queue(self, queue: Queue, now_ms: int) -> None:
+    def _add_queue(self, queue: QueueLoad, now_ms: int) -> None:
         labels = queue.name, queue.domain.strip()
         oldest_s = 0.0 if queue.oldest_ms is None else max(0, now_ms - queue.oldest_ms) / 1000
         self._add(table.QUEUE_DEPTH, queue.ready, *labels)
@@ -111,12 +112,12 @@ def _bounded(rows: list[tuple[str, int]]) -> Iterator[tuple[str, int]]:
         yield table.OTHER, sum(count for _, count in rest)
 
 
-def _at_most(found: list[Queue]) -> Iterator[Queue]:
+def _at_most(found: list[QueueLoad]) -> Iterator[QueueLoad]:
     """Those that somebody must look at, the longest and the busiest; and the sum of the others."""
     yield from found[:MAX_COUNTED_SERIES]
     if rest := found[MAX_COUNTED_SERIES:]:
         oldest: list[Any] = [queue.oldest_ms for queue in rest if queue.oldest_ms is not None]
-        yield Queue(
+        yield QueueLoad(
             name=table.OTHER,
             ready=sum(queue.ready for queue in rest),
             delayed=sum(queue.delayed for queue in rest),

@@ -9,6 +9,7 @@ from conductor.coordinator.http.app import Answer, Request, Route, as_json
 from conductor.coordinator.http.routes.metrics import file_bytes
 from conductor.coordinator.server_metrics import by_queue
 from conductor.coordinator.views import execution, leases, overview, queue_load, recent_workflows, waiting_facts
+from conductor.protocol.views import OpenLeases, QueueLoads, ServerState
 from conductor.version import __version__
 
 
@@ -66,14 +67,14 @@ async def see_queues(request: Request) -> Answer:
     core, polls = request.core, request.core.polls()
     verdicts = by_queue(core.store.counts.copy())
     found = await core.read(lambda tx: (tx.now_ms, queue_load.queues(tx, polls, with_stats=True, verdicts=verdicts)))
-    return as_json({"nowMs": found[0], "queues": found[1]})
+    return as_json(QueueLoads(now_ms=found[0], queues=found[1]))
 
 
 async def see_leases(request: Request) -> Answer:
     """GET /view/leases?size=100: who holds which task, until when; those that end soonest first."""
     size = request.integer("size", 100)
     found = await request.core.read(lambda tx: (tx.now_ms, leases.leases(tx, size)))
-    return as_json({"nowMs": found[0], "leases": found[1]})
+    return as_json(OpenLeases(now_ms=found[0], leases=found[1]))
 
 
 async def see_server(request: Request) -> Answer:
@@ -82,23 +83,23 @@ async def see_server(request: Request) -> Answer:
     problem = await core.probe.problem()
     database = core.store.database
     return as_json(
-        {
-            "nowMs": core.clock.wall_ms(),
-            "version": __version__,
-            "python": sys.version.split()[0],
-            "pid": os.getpid(),
-            "startedMs": core.started_ms,
-            "healthy": problem is None,
-            "health": problem,
-            "database": database,
-            "fileBytes": file_bytes(database),
-            "logBytes": file_bytes(database, "-wal"),
-            "commits": core.store.commits,
-            "committedCallers": core.store.committed_callers,
-            "parkedPolls": len(core.waiters),
-            "keepFinishedS": core.keep.age_s,
-            "keepFinishedCount": core.keep.count,
-        }
+        ServerState(
+            now_ms=core.clock.wall_ms(),
+            version=__version__,
+            python=sys.version.split()[0],
+            pid=os.getpid(),
+            started_ms=core.started_ms,
+            healthy=problem is None,
+            health=problem,
+            database=database,
+            file_bytes=file_bytes(database),
+            log_bytes=file_bytes(database, "-wal"),
+            commits=core.store.commits,
+            committed_callers=core.store.committed_callers,
+            parked_polls=len(core.waiters),
+            keep_finished_s=core.keep.age_s,
+            keep_finished_count=core.keep.count,
+        )
     )
 
 
