@@ -31,7 +31,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased, TraceIdRati
 from benchmarks._processes import environment
 from benchmarks._server import TASK, server, simple
 from benchmarks._work import coroutine, run_worker
-from conductor.common.machine import run_on_loop
+from conductor.common.machine import run_event_loop
 from conductor.telemetry import tracing
 
 #: Queues with traces, and as many without.
@@ -122,7 +122,7 @@ def _measure(way: str, work: _Work, url: str) -> Iterator[_Queue]:
         for number in range(2 * PAIRS):
             traced = number % 4 in (1, 2)
             tracing.tracer = tracer if traced else None
-            cost = run_on_loop(run_worker(url, work.tasks, work.call, thread_count=work.slots))
+            cost = run_event_loop(run_worker(url, work.tasks, work.call, thread_count=work.slots))
             wall, cpu = time.perf_counter(), time.process_time()
             tracing.flush()
             more_us = [

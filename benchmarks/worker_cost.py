@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks._server import coordinator
 from benchmarks._work import coroutine, function, run_worker
-from conductor.common.machine import run_on_loop
+from conductor.common.machine import run_event_loop
 
 TASKS = 5000
 ROUNDS = 5
@@ -64,8 +64,8 @@ async def _calls(url: str, kind: str) -> tuple[float, float]:
 
 def main() -> None:
     with coordinator() as url:
-        costs = run_on_loop(_cpu_us(url))
-        calls = {kind: run_on_loop(_calls(url, kind)) for kind in KINDS}
+        costs = run_event_loop(_cpu_us(url))
+        calls = {kind: run_event_loop(_calls(url, kind)) for kind in KINDS}
     print(f"{'worker, a task':20} {'CPU µs':>7} {'least':>6} {'Python calls':>13} {'built-in calls':>15}")
     for kind, cpu_us in costs.items():
         python, built_in = calls[kind]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conductor.common.lazy_names import lazily
+from conductor.common.lazy_names import define_lazy_names
 from conductor.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -86,6 +86,6 @@ _HOMES = {
     "worker_task": "worker.worker_task",
 }
 __all__ = ["__version__", *_HOMES]
-__getattr__, __dir__ = lazily(
+__getattr__, __dir__ = define_lazy_names(
     __name__, {"__version__": "version"} | {name: f"client.{home}" for name, home in _HOMES.items()}
 )

@@ -241,7 +241,7 @@ def test_a_process_that_cannot_hear_the_second_signal(server: Server, work: Work
     with Program(tmp_path, deaf, server=server.url) as program:
         program.wait_until(lambda: any(number >= 0 for number, _ in work.began()))
         program.signal(signal.SIGTERM)
-        program.wait_for("finishing what is in hand")
+        program.wait_for("running tasks have up to")
         time.sleep(0.1)
         program.signal(signal.SIGTERM)
         program.wait()

@@ -528,7 +528,7 @@ class TestQuiet:
             conductor_stub.wait_for(lambda: conductor_stub.held("poll") == 1)
             polls = len(conductor_stub.polls())
             program.signal(signal.SIGUSR1)
-            program.wait_for("SIGUSR1: no new tasks")
+            program.wait_for("SIGUSR1 received: polling stops")
             conductor_stub.release("workflow")
             conductor_stub.wait_results(2)  # what was in hand is finished
             conductor_stub.release("poll")  # and the poll under way was the last

@@ -180,7 +180,7 @@ class CountedCoordinator:
                 runner.run(main)
 
         monkeypatch.setattr(sqlite3, "connect", traced)
-        monkeypatch.setattr(server, "run_on_loop", run_loop)
+        monkeypatch.setattr(server, "run_event_loop", run_loop)
         self.coordinator = Coordinator(clock=self.clock)
 
     def __enter__(self) -> CountedCoordinator:

@@ -14,7 +14,7 @@ import pytest
 from cli.program import CLI, DEADLINE_S, Program, url_in
 
 from conductor.client.telemetry.task_logs import TaskLogFilter
-from conductor.telemetry.log_format import JsonLines, TaskLabel, TextLines
+from conductor.telemetry.log_format import JsonFormatter, TaskLabel, TextFormatter
 from conductor.testing import ConductorStub
 
 FAILING = """
@@ -36,14 +36,14 @@ def record(message: str, *args: object, **extra: Any) -> logging.LogRecord:
 
 def test_a_line_of_ours_about_a_task_has_its_ids_as_fields() -> None:
     label = TaskLabel.of("pay", "t1", "w1")
-    line = json.loads(JsonLines().format(record("Task %s failed %s", "t1", label)))
+    line = json.loads(JsonFormatter().format(record("Task %s failed %s", "t1", label)))
     assert line["message"] == "Task t1 failed (task_type=pay, task_id=t1, workflow_id=w1)"
     assert (line["task_type"], line["task_id"], line["workflow_id"]) == ("pay", "t1", "w1")
     assert (line["logger"], line["level"]) == ("shop", "INFO")
 
 
 def test_a_line_outside_of_tasks_has_none_and_what_was_passed_is_kept() -> None:
-    line = json.loads(JsonLines().format(record("hello", order={"id": 7}, odd={1, 2})))
+    line = json.loads(JsonFormatter().format(record("hello", order={"id": 7}, odd={1, 2})))
     assert "task_id" not in line
     assert line["order"] == {"id": 7}
     assert line["odd"] == "{1, 2}"  # what JSON does not know is text
@@ -53,7 +53,7 @@ def test_an_exception_and_a_line_break_stay_in_one_line() -> None:
     try:
         raise ValueError("first\nsecond")
     except ValueError:
-        text = JsonLines().format(record("it went\nwrong", exc_info=sys.exc_info()))
+        text = JsonFormatter().format(record("it went\nwrong", exc_info=sys.exc_info()))
     assert "\n" not in text
     line = json.loads(text)
     assert line["message"] == "it went\nwrong"
@@ -62,11 +62,11 @@ def test_an_exception_and_a_line_break_stay_in_one_line() -> None:
 
 def test_text_ends_with_the_ids_once() -> None:
     label = TaskLabel.of("pay", "t1", "w1")
-    ours = TextLines().format(record("Task %s failed %s", "t1", label))
+    ours = TextFormatter().format(record("Task %s failed %s", "t1", label))
     assert ours.count("t1") == 2
-    users = TextLines().format(record("paid", task_id="t1", workflow_id="w1", task_type="pay"))
+    users = TextFormatter().format(record("paid", task_id="t1", workflow_id="w1", task_type="pay"))
     assert users.endswith("shop: paid (task_type=pay, task_id=t1, workflow_id=w1)")
-    assert TextLines().format(record("nothing")).endswith("shop: nothing")
+    assert TextFormatter().format(record("nothing")).endswith("shop: nothing")
 
 
 @pytest.mark.parametrize("mode", [[], ["--asyncio"]], ids=["processes", "asyncio"])

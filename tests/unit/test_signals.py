@@ -7,13 +7,13 @@ import threading
 
 import pytest
 
-from conductor.common.signals import borrowed, kept, on_stop
+from conductor.common.signals import defer_signal, handle_signals, handle_stop_signals
 
 
 def test_the_first_signal_and_those_that_follow(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[bool] = []
-    monkeypatch.setattr("conductor.common.signals.ONE_SIGNAL_S", 0.0)
-    with on_stop(heard.append, signals=(signal.SIGUSR2,)):
+    monkeypatch.setattr("conductor.common.signals.SAME_SIGNAL_S", 0.0)
+    with handle_stop_signals(heard.append, signals=(signal.SIGUSR2,)):
         for _ in range(3):
             signal.raise_signal(signal.SIGUSR2)
     assert heard == [False, True, True]
@@ -22,8 +22,8 @@ def test_the_first_signal_and_those_that_follow(monkeypatch: pytest.MonkeyPatch)
 def test_two_signals_at_once_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """timeout(1) signals the program, and then its group."""
     heard: list[bool] = []
-    monkeypatch.setattr("conductor.common.signals.ONE_SIGNAL_S", 3600.0)
-    with on_stop(heard.append, signals=(signal.SIGUSR2,)):
+    monkeypatch.setattr("conductor.common.signals.SAME_SIGNAL_S", 3600.0)
+    with handle_stop_signals(heard.append, signals=(signal.SIGUSR2,)):
         for _ in range(2):
             signal.raise_signal(signal.SIGUSR2)
     assert heard == [False]
@@ -32,7 +32,7 @@ def test_two_signals_at_once_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_block_counts_from_the_beginning() -> None:
     heard: list[bool] = []
     for _ in range(2):
-        with on_stop(heard.append, signals=(signal.SIGUSR2,)):
+        with handle_stop_signals(heard.append, signals=(signal.SIGUSR2,)):
             signal.raise_signal(signal.SIGUSR2)
     assert heard == [False, False]
 
@@ -41,7 +41,7 @@ def test_each_block_counts_from_the_beginning() -> None:
 def test_the_handler_from_before_comes_back_after_an_error_too(before: signal.Handlers) -> None:
     kept = signal.signal(signal.SIGUSR2, before)
     try:
-        with pytest.raises(ZeroDivisionError), borrowed(lambda _: None, signal.SIGUSR2):
+        with pytest.raises(ZeroDivisionError), handle_signals(lambda _: None, signal.SIGUSR2):
             assert signal.getsignal(signal.SIGUSR2) is not before
             raise ZeroDivisionError
         assert signal.getsignal(signal.SIGUSR2) is before
@@ -51,8 +51,8 @@ def test_the_handler_from_before_comes_back_after_an_error_too(before: signal.Ha
 
 def test_blocks_may_be_nested() -> None:
     heard: list[str] = []
-    with borrowed(lambda _: heard.append("outer"), signal.SIGUSR2):
-        with borrowed(lambda _: heard.append("inner"), signal.SIGUSR2):
+    with handle_signals(lambda _: heard.append("outer"), signal.SIGUSR2):
+        with handle_signals(lambda _: heard.append("inner"), signal.SIGUSR2):
             signal.raise_signal(signal.SIGUSR2)
         signal.raise_signal(signal.SIGUSR2)
     assert heard == ["inner", "outer"]
@@ -60,19 +60,19 @@ def test_blocks_may_be_nested() -> None:
 
 def test_what_came_too_early_is_kept_for_who_borrows_next(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[bool] = []
-    monkeypatch.setattr("conductor.common.signals.ONE_SIGNAL_S", 0.0)
-    with kept(signal.SIGUSR2):
+    monkeypatch.setattr("conductor.common.signals.SAME_SIGNAL_S", 0.0)
+    with defer_signal(signal.SIGUSR2):
         for _ in range(2):
             signal.raise_signal(signal.SIGUSR2)
-        with on_stop(heard.append, signals=(signal.SIGUSR2,)):
+        with handle_stop_signals(heard.append, signals=(signal.SIGUSR2,)):
             signal.raise_signal(signal.SIGUSR2)
     assert heard == [False, True, True]
 
 
 def test_what_nobody_borrowed_comes_after_the_block() -> None:
     heard: list[int] = []
-    with borrowed(heard.append, signal.SIGUSR2):
-        with kept(signal.SIGUSR2):
+    with handle_signals(heard.append, signal.SIGUSR2):
+        with defer_signal(signal.SIGUSR2):
             signal.raise_signal(signal.SIGUSR2)
             assert heard == []
         assert heard == [signal.SIGUSR2]
@@ -83,7 +83,7 @@ def test_off_the_main_thread_nothing_is_borrowed() -> None:
     during: list[object] = []
 
     def elsewhere() -> None:
-        with on_stop(lambda _: None):
+        with handle_stop_signals(lambda _: None):
             during.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=elsewhere)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from conductor.common.text import shown
+from conductor.common.text import escape
 
 #: Away from a terminal nobody's window limits a line.
 PLAIN_WIDTH = 160
@@ -39,7 +39,7 @@ def say_json(value: Any) -> None:
 
 def sentence(text: str) -> str:
     """What somebody said, as a sentence: a full stop at its end, and nothing in it that drives a terminal."""
-    said = shown(" ".join(text.split()))
+    said = escape(" ".join(text.split()))
     return said + ("" if said.endswith((".", "!", "?", "…")) else ".")
 
 
@@ -48,7 +48,7 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
     What is in them is text: no markup, and no control characters.
     """
-    cells = [[shown(cell) for cell in row] for row in rows]
+    cells = [[escape(cell) for cell in row] for row in rows]
     console = standard_output()
     if not console.is_terminal:
         for line in in_columns([heads, *cells]):

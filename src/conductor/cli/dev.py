@@ -26,8 +26,8 @@ from conductor.cli.support import UserError, coordinator_class
 from conductor.cli.worker_options import set_for_all_workers, with_worker_options
 from conductor.client.configuration.configuration import LOGGER_FORMAT, Configuration
 from conductor.client.http.async_rest import ConductorError
-from conductor.common.signals import on_stop
-from conductor.common.text import shown
+from conductor.common.signals import handle_stop_signals
+from conductor.common.text import escape
 
 if TYPE_CHECKING:
     from conductor.coordinator import Coordinator
@@ -145,7 +145,7 @@ async def _until_told(reloading: Reloading, watched: list[Path], server: Configu
     def on_signal(second: bool) -> None:
         loop.call_soon_threadsafe((again if second else told).set)
 
-    with on_stop(on_signal, signals=(signal.SIGINT, signal.SIGTERM)):
+    with handle_stop_signals(on_signal, signals=(signal.SIGINT, signal.SIGTERM)):
         going = asyncio.create_task(_load_whenever_saved(reloading, watched))
         stopping = asyncio.create_task(told.wait())
         try:
@@ -173,7 +173,7 @@ async def _load_whenever_saved(reloading: Reloading, watched: list[Path]) -> Non
             if not (await asyncio.wait({loading}, timeout=LONG_IMPORT_S))[0]:
                 reloading.give_up_import()
             await loading
-            why = shown(saved([path for _, path in await next_save]))
+            why = escape(saved([path for _, path in await next_save]))
     except OSError as error:
         raise UserError(f"the files in {watched[0]} cannot be watched: {error}") from None
 

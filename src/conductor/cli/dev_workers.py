@@ -31,9 +31,9 @@ from conductor.client.http.models.workflow_def import WorkflowDef
 from conductor.client.metadata_client import AsyncMetadataClient
 from conductor.client.worker.worker import Worker
 from conductor.client.workflow.conductor_workflow import ConductorWorkflow
-from conductor.common.machine import run_on_loop
-from conductor.common.signals import kept
-from conductor.common.text import shown
+from conductor.common.machine import run_event_loop
+from conductor.common.signals import defer_signal
+from conductor.common.text import escape
 
 #: What the process says on its channel, and what it is told.
 LOAD, LOADED, GO, READY, RELIEVED, QUIET = "load", "loaded", "go", "ready", "relieved", "quiet"
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     # Ctrl-C is meant for the program that started us, and that tells us what to do. It blocked the signal until here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    with socket.socket(fileno=int(channel)) as told, kept(signal.SIGTERM):
+    with socket.socket(fileno=int(channel)) as told, defer_signal(signal.SIGTERM):
         try:
             load_library()
             if not _told_to_load(told):
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
             threading.Thread(target=_end_with_parent, args=(told.dup(),), daemon=True).start()
             workers = find_workers(modules, show_traceback=show_traceback == "1")
             workflows = workflows_in([module_named(module) for module in modules])
-            run_on_loop(_work(told, workers, workflows, configuration))
+            run_event_loop(_work(told, workers, workflows, configuration))
         except (UserError, ConfigurationError) as error:
             sys.stderr.write(f"{one_line(error)}\n")
             return BAD_INPUT
@@ -133,9 +133,9 @@ async def _register(workflows: Sequence[WorkflowDef], configuration: Configurati
                 await metadata.update_workflow_def(definition, overwrite=True)
                 registered.append(definition.name)
             except ConductorError as error:
-                sys.stderr.write(f"workflow {shown(definition.name)} is not registered: {one_line(error)}\n")
+                sys.stderr.write(f"workflow {escape(definition.name)} is not registered: {one_line(error)}\n")
     if registered:
-        say(f"Workflows that can be started: {shown(', '.join(registered))}")
+        say(f"Workflows that can be started: {escape(', '.join(registered))}")
 
 
 async def _relieved(reader: asyncio.StreamReader, tell: Callable[[str], None], handler: TaskHandlerAsyncIO) -> None:

@@ -26,8 +26,8 @@ from conductor.client.http.models.task import Task
 from conductor.client.worker.outcome import TaskOutcome
 from conductor.client.worker.worker import Worker
 from conductor.common.clock import SYSTEM_CLOCK
-from conductor.common.machine import run_on_loop
-from conductor.common.text import shown
+from conductor.common.machine import run_event_loop
+from conductor.common.text import escape
 
 #: How a task may end without being a failure.
 GOOD = ("COMPLETED", "IN_PROGRESS")
@@ -45,7 +45,7 @@ def exec_task(
     """Execute one task here, without a server: its result, its logs, what would be reported. Status 1 if it fails."""
     logging.basicConfig(level=logging.CRITICAL)
     worker = _worker_for(task, find_workers(modules, show_traceback=show_traceback))
-    outcome = run_on_loop(_execute(worker, task, _read(task_input)))
+    outcome = run_event_loop(_execute(worker, task, _read(task_input)))
     report = {**outcome.result.to_dict(), "outputData": json.loads(outcome.output)}
     if as_json:
         say(json.dumps(report))
@@ -101,10 +101,10 @@ async def _execute(worker: Worker, name: str, task_input: dict[str, Any]) -> Tas
 
 
 def _show(outcome: TaskOutcome, report: dict[str, Any]) -> None:
-    say(f"{outcome.result.status}" + (f": {shown(reason)}" if (reason := report.get("reasonForIncompletion")) else ""))
+    say(f"{outcome.result.status}" + (f": {escape(reason)}" if (reason := report.get("reasonForIncompletion")) else ""))
     say(f"output: {json.dumps(report['outputData'], indent=2)}")
     for log in outcome.result.logs or []:
         for line in log.log.splitlines():
-            say(f"log: {shown(line)}")
+            say(f"log: {escape(line)}")
     left_out = ("logs", "outputData", "reasonForIncompletion", "status")
     say(f"reported as: {json.dumps({name: value for name, value in report.items() if name not in left_out})}")

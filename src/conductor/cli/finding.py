@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from conductor.common.text import shown
+from conductor.common.text import escape
 
 
 class Finding(NamedTuple):
@@ -22,14 +22,14 @@ class Finding(NamedTuple):
 
 def well(line: str) -> Finding:
     """As it should be."""
-    return Finding("ok", shown(line))
+    return Finding("ok", escape(line))
 
 
 def worth_a_look(fault: str, line: str, remedy: str) -> Finding:
     """Workers run, but not as somebody thought."""
-    return Finding("warning", shown(line), fault, shown(remedy))
+    return Finding("warning", escape(line), fault, escape(remedy))
 
 
 def broken(fault: str, line: str, remedy: str) -> Finding:
     """Workers cannot do their work."""
-    return Finding("BROKEN", shown(line), fault, shown(remedy))
+    return Finding("BROKEN", escape(line), fault, escape(remedy))

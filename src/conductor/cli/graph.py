@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from conductor.cli.workflow_details import base_of
-from conductor.common.text import shown
+from conductor.common.text import escape
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 from conductor.protocol.views import TaskAttempt, WorkflowDetails
 from conductor.protocol.why_waiting import span
@@ -101,7 +101,7 @@ def tally(statuses: Iterable[str | None]) -> str:
 
 
 def _word(status: str | None) -> str:
-    return "not reached" if status is None else shown(status).lower().replace("_", " ")
+    return "not reached" if status is None else escape(status).lower().replace("_", " ")
 
 
 def _tasks(value: Any) -> list[Definition]:
@@ -218,12 +218,14 @@ class _Drawing:
         for name, inner in ways:
             if taken is None or name == taken:
                 head = Line(
-                    "", "", Text(shown(name) + ":" + ("" if inner else " nothing to do"), style="bold" if taken else "")
+                    "",
+                    "",
+                    Text(escape(name) + ":" + ("" if inner else " nothing to do"), style="bold" if taken else ""),
                 )
                 drawn.append([head, *self.sequence(inner, rounds, depth + 1)])
         if untaken:
             drawn.append([Line("", "  ", Text(f"not taken: {_listed([name for name, _ in untaken])}", style="dim"))])
-        more = f"→ {shown(chosen)}" if chosen is not None else ""
+        more = f"→ {escape(chosen)}" if chosen is not None else ""
         return [self._node(task, rounds, more), *_joined(drawn)]
 
     def _loop(self, task: Definition, rounds: str | None, depth: int) -> Block:
@@ -246,9 +248,9 @@ class _Drawing:
 def _line(ref: str, attempts: list[TaskAttempt], about: str, more: str = "") -> Line:
     newest = attempts[-1] if attempts else None
     mark, style = sign(newest.status if newest else None)
-    text = Text.assemble((f"{mark} ", style), (shown(ref), style if newest is None else "bold"))
+    text = Text.assemble((f"{mark} ", style), (escape(ref), style if newest is None else "bold"))
     if about:
-        text.append(f"  {shown(about)}", "dim")
+        text.append(f"  {escape(about)}", "dim")
     if more:
         text.append(f"  {more}")
     if newest is None:
@@ -267,11 +269,11 @@ def _parts(step: TaskAttempt) -> Iterator[str]:
     if step.ended_ms and step.started_ms and step.ended_ms - step.started_ms >= NOTABLE_MS:
         yield span(step.ended_ms - step.started_ms)
     if step.sub_workflow_id:
-        yield f"sub-workflow {shown(step.sub_workflow_id)}"
+        yield f"sub-workflow {escape(step.sub_workflow_id)}"
     if step.waiting is not None and step.status not in TERMINAL_TASK_STATUSES:
-        yield shown(step.waiting.sentence)
+        yield escape(step.waiting.sentence)
     elif step.reason and step.status != "COMPLETED":
-        yield shown(" ".join(step.reason.split()))
+        yield escape(" ".join(step.reason.split()))
 
 
 def _about(step: TaskAttempt) -> str:
@@ -314,4 +316,4 @@ def _indented(block: Block, first: str, rest: str) -> Block:
 
 def _listed(names: list[str], limit: int = 5) -> str:
     more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
-    return shown(", ".join(names[:limit])) + more
+    return escape(", ".join(names[:limit])) + more

@@ -9,7 +9,7 @@ from conductor.cli.queue_state import ask_queues
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import NotFoundException
-from conductor.common.text import shown
+from conductor.common.text import escape
 
 #: So many leases are looked at.
 LEASES = 100
@@ -93,4 +93,4 @@ async def _plain(configuration: Configuration) -> Frame:
 def queue_name(queue: dict[str, Any]) -> str:
     """A queue as Conductor writes it, fit for a terminal."""
     name = f"{queue['domain']}:{queue['name']}" if queue.get("domain") else str(queue["name"])
-    return shown(name)
+    return escape(name)

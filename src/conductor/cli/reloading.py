@@ -21,7 +21,7 @@ from typing import Any
 
 from conductor.cli.console import say
 from conductor.cli.dev_workers import GO, LOAD, LOADED, QUIET, READY, RELIEVED
-from conductor.common.text import shown
+from conductor.common.text import escape
 
 #: Ended by themselves so soon after their start, workers would do it again: they wait for another save.
 SHORT_LIFE_S = 5.0
@@ -179,7 +179,7 @@ class Reloading:
     async def _announce(self, workers: WorkerProcess, what: str, names: list[str], began: float) -> None:
         if await workers.ready() and not self._stopping:
             took = f"in {time.monotonic() - began:.1f} s"
-            say(f"{what} {took}: {shown(', '.join(names))}. Save a file to load them again; Ctrl-C ends.")
+            say(f"{what} {took}: {escape(', '.join(names))}. Save a file to load them again; Ctrl-C ends.")
 
     async def _next(self) -> WorkerProcess:
         spare, self._spare = self._spare, None

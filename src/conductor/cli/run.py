@@ -23,8 +23,8 @@ from conductor.client.worker.dependencies import DependencyError
 from conductor.client.worker.resources import StartError
 from conductor.client.worker.worker import Worker, given_options
 from conductor.client.worker.worker_config import resolve_worker_config
-from conductor.common.machine import run_on_loop
-from conductor.common.signals import kept, on_stop
+from conductor.common.machine import run_event_loop
+from conductor.common.signals import defer_signal, handle_stop_signals
 from conductor.telemetry import tracing
 
 #: The first line waits no longer for the server; the workers do.
@@ -71,7 +71,10 @@ def run(
     say(f"Server {configuration.shown_host}: {_server(url)}. Starting {_named(workers)}")
     # Ctrl-C means the same as SIGTERM here; the handlers know what the first and the second of those mean. Workers take
     # tasks before their handler waits for signals: what comes in between is not to end the process with tasks in hand.
-    with kept(signal.SIGTERM), on_stop(lambda _again: signal.raise_signal(signal.SIGTERM), signals=(signal.SIGINT,)):
+    with (
+        defer_signal(signal.SIGTERM),
+        handle_stop_signals(lambda _again: signal.raise_signal(signal.SIGTERM), signals=(signal.SIGINT,)),
+    ):
         try:
             (_run_together if asyncio else _run_processes)(workers, configuration, metrics)
         except (ConfigurationError, DependencyError, MetricsPortError, StartError) as error:
@@ -89,7 +92,7 @@ def _server(url: str | None) -> str:
 
     try:
         with quiet("conductor.client.http.access_token"):
-            return run_on_loop(ask())
+            return run_event_loop(ask())
     except ConductorError as error:
         return f"cannot be used yet ({why(error)}); the workers go on trying"
     except TimeoutError:
@@ -132,4 +135,4 @@ def _run_together(workers: list[Worker], configuration: Configuration, metrics: 
                 await handler.wait()
 
     with TaskLogs():  # this process is ours: its lines say which task they are about
-        run_on_loop(work())
+        run_event_loop(work())

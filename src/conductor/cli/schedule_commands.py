@@ -16,7 +16,7 @@ from conductor.client.http.models.save_schedule_request import SaveScheduleReque
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.http.models.workflow_schedule import WorkflowSchedule
 from conductor.client.scheduler_client import SchedulerClient
-from conductor.common.text import shown
+from conductor.common.text import escape
 
 schedule = typer.Typer(
     name="schedule",
@@ -61,7 +61,7 @@ def show(name: Name, url: Url = None, as_json: AsJson = False) -> None:
     _print([found])
     for run in runs or []:
         outcome = run.workflow_id or run.reason or ""
-        say(shown(f"{moment(run.scheduled_time)}  {run.state}  {outcome}"))
+        say(escape(f"{moment(run.scheduled_time)}  {run.state}  {outcome}"))
 
 
 @examples(
@@ -158,7 +158,7 @@ def _told(found: WorkflowSchedule, line: str, *, as_json: bool) -> None:
     if as_json:
         say_json(found.to_dict())
     else:
-        say(shown(line))
+        say(escape(line))
 
 
 def _due(found: WorkflowSchedule) -> str:

@@ -11,7 +11,7 @@ import typer
 
 from conductor.cli.console import say
 from conductor.cli.support import LogFormat, LogLevel, UserError, configuration_of, coordinator_class
-from conductor.common.machine import keep_what_is_loaded, state_directory
+from conductor.common.machine import freeze_loaded_objects, state_directory
 from conductor.telemetry import tracing
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _serve(coordinator: Coordinator, authentication: str) -> None:
     def ready() -> None:
         say(f"Coordinator at {coordinator.url} {authentication}, database {coordinator.database}. Ctrl-C ends it.")
 
-    keep_what_is_loaded()
+    freeze_loaded_objects()
     sys.setswitchinterval(SWITCH_S)
     try:
         coordinator.serve(ready)

@@ -16,7 +16,7 @@ from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowR
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import BulkStartError, ConductorError
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
-from conductor.common.text import shown
+from conductor.common.text import escape
 from conductor.protocol.wire import MAX_BULK_STARTS
 
 #: Wrong lines that the error names; of more it says how many there are.
@@ -81,7 +81,7 @@ def start_many(requests: dict[int, StartWorkflowRequest], url: str | None, *, as
             if not as_json:
                 for result in results[-len(some) :]:
                     if isinstance(result, str):
-                        say(shown(result))
+                        say(escape(result))
 
     try:
         ask(url, start_all)

@@ -65,9 +65,9 @@ class UserError(Exception):
 
 def one_line(text: object) -> str:
     """The same on one line, however many the library behind it wrote, and nothing in it that drives a terminal."""
-    from conductor.common.text import shown
+    from conductor.common.text import escape
 
-    return shown(" ".join(str(text).split()))
+    return escape(" ".join(str(text).split()))
 
 
 def examples(*lines: str) -> Callable[[Command], Command]:

@@ -17,7 +17,7 @@ from conductor.cli.support import Url, UserError, configuration_of
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import ConductorError, NotFoundException
-from conductor.common.text import shown
+from conductor.common.text import escape
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES
 from conductor.protocol.views import WorkflowEntry
 
@@ -51,7 +51,7 @@ class Event(NamedTuple):
         of = f"  {self.task} ({self.task_type}, {self.task_id})" if self.task else ""
         by = f" by {self.worker_id}" if self.worker_id and self.what == "started" else ""
         because = f": {self.reason}" if self.reason else ""
-        return shown(f"{at}  {self.workflow} {self.workflow_id}{of}  {self.what}{by}{because}")
+        return escape(f"{at}  {self.workflow} {self.workflow_id}{of}  {self.what}{by}{because}")
 
     def to_json(self) -> str:
         """For programs."""
@@ -226,13 +226,13 @@ async def _tell(configuration: Configuration, name: str | None, as_json: bool, i
         what = f"workflows {name}" if name else "all workflows"
         plain = " Its search may be late, and a task that was handed back is told once." if following.plain else ""
         # To where errors go: the output is events alone.
-        typer.echo(shown(f"Following {what} on {configuration.shown_host}. Ctrl-C ends.{plain}"), err=True)
+        typer.echo(escape(f"Following {what} on {configuration.shown_host}. Ctrl-C ends.{plain}"), err=True)
         while True:
             await asyncio.sleep(interval_s)
             try:
                 events = await following.round()
             except ConductorError as error:
-                typer.echo(shown(f"{configuration.shown_host} cannot be asked: {why(error)}; asking again"), err=True)
+                typer.echo(escape(f"{configuration.shown_host} cannot be asked: {why(error)}; asking again"), err=True)
                 continue
             for event in events:
                 say(event.to_json() if as_json else event.line())

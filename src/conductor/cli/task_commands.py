@@ -22,7 +22,7 @@ from conductor.client.http.errors import ApiException
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_exec_log import TaskExecLog
 from conductor.client.http.models.task_result_status import TaskResultStatus
-from conductor.common.text import shown
+from conductor.common.text import escape
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 from conductor.protocol.why_waiting import Waiting, span
 
@@ -67,7 +67,7 @@ def show(name: TaskName, url: Url = None, as_json: AsJson = False) -> None:
     for title, value in (("input", found.input_data), ("output", found.output_data)):
         say(f"{title}: {'none' if not value else ''}".rstrip())
         for line in json.dumps(value, indent=2, ensure_ascii=False).splitlines() if value else ():
-            say(f"  {shown(line)}")
+            say(f"  {escape(line)}")
 
 
 def _heading(found: Task, waiting: Waiting | None) -> list[Line]:
@@ -75,8 +75,8 @@ def _heading(found: Task, waiting: Waiting | None) -> list[Line]:
     kind = kind_of(found)
     title = Text.assemble(
         (f"{mark} {found.status}", style),
-        (f"  {shown(found.reference_task_name)}", "bold"),
-        f"  {shown(found.task_def_name if kind == 'SIMPLE' else kind)}",
+        (f"  {escape(found.reference_task_name)}", "bold"),
+        f"  {escape(found.task_def_name if kind == 'SIMPLE' else kind)}",
         f"  attempt {found.retry_count + 1}",
     )
     if found.start_time and found.end_time:
@@ -92,10 +92,10 @@ def _heading(found: Task, waiting: Waiting | None) -> list[Line]:
     ):
         if value:
             facts.append(f"{label} {value}")
-    lines = [Line("", "", title), Line("  ", "  ", Text(shown(", ".join(facts))))]
+    lines = [Line("", "", title), Line("  ", "  ", Text(escape(", ".join(facts))))]
     if waiting is not None:
         remedy = f" {waiting.remedy}" if waiting.remedy else ""
-        lines.append(Line("  ", "  ", Text(sentence(waiting.sentence) + shown(remedy))))
+        lines.append(Line("  ", "  ", Text(sentence(waiting.sentence) + escape(remedy))))
     elif found.reason_for_incompletion:
         lines.append(Line("  ", "  ", Text(sentence(found.reason_for_incompletion))))
     return lines
@@ -173,7 +173,7 @@ def _say_line(line: TaskExecLog, *, as_json: bool) -> None:
         say_json(line.to_dict())
         return
     for number, text in enumerate(line.log.splitlines() or [""]):
-        say(f"{moment(line.created_time) if number == 0 else '':20}  {shown(text)}")
+        say(f"{moment(line.created_time) if number == 0 else '':20}  {escape(text)}")
 
 
 @examples(
@@ -232,7 +232,7 @@ def _end(
         said = {"taskId": found.task_id, "workflowId": found.workflow_instance_id, "ref": found.reference_task_name}
         say_json({**said, "status": found.status if problem else status.value, "done": not problem, "error": problem})
     else:
-        say(shown(f"{found.reference_task_name} ({found.task_id}): {problem or status.value}"))
+        say(escape(f"{found.reference_task_name} ({found.task_id}): {problem or status.value}"))
     return 1 if problem else 0
 
 

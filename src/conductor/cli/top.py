@@ -26,7 +26,7 @@ from conductor.cli.server_kind import asking, why
 from conductor.cli.support import Url, UserError, configuration_of
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import ConductorError
-from conductor.common.text import shown
+from conductor.common.text import escape
 from conductor.protocol.why_waiting import span
 
 #: What rows can be sorted by, in the order of the key `s`; those that somebody must look at come first always.
@@ -127,7 +127,7 @@ class Screen:
         if problems:
             bar.append(f"  {problems} queues nobody takes from", style="bold red")
         if not seen.get("healthy", True):
-            bar.append(f"\nnot healthy: {shown(str(seen.get('health')))}", style="bold red")
+            bar.append(f"\nnot healthy: {escape(str(seen.get('health')))}", style="bold red")
         if self.trouble or frame.not_told:
             bar.append(f"\n{self.trouble or frame.not_told}", style="yellow")
         return bar
@@ -166,7 +166,7 @@ def _workers(frame: Frame, room: int | None) -> RenderableType:
     table = _table("worker", "queue", "in hand", "oldest")
     for one in frame.workers()[:room]:
         held = _since(frame, one.get("oldestStartedMs"))
-        table.add_row(shown(one["worker"]), shown(one["queue"]), str(one["inHand"]), held)
+        table.add_row(escape(one["worker"]), escape(one["queue"]), str(one["inHand"]), held)
     return table if table.row_count else Text("No worker has polled or has anything in hand.")
 
 
@@ -179,7 +179,7 @@ def _leases(frame: Frame, leases: list[dict[str, Any]], chosen: int | None) -> R
     for number, one in enumerate(leases):
         style = "red" if one["untilMs"] <= frame.now_ms else ""
         table.add_row(
-            shown(one.get("workerId") or "?"),
+            escape(one.get("workerId") or "?"),
             queue_name(one),
             _since(frame, one["startedMs"]),
             _since(frame, one["heardMs"]),
@@ -196,7 +196,7 @@ def _leases(frame: Frame, leases: list[dict[str, Any]], chosen: int | None) -> R
 def _lease(frame: Frame, lease: dict[str, Any] | None) -> RenderableType:
     if lease is None:
         return Text("That lease has ended, or others end sooner. Enter goes back.")
-    about = Text(f"{queue_name(lease)}, held by {shown(lease.get('workerId') or '?')}", style="bold")
+    about = Text(f"{queue_name(lease)}, held by {escape(lease.get('workerId') or '?')}", style="bold")
     facts = {
         "lease left": f"{_left(frame, lease['untilMs'])}, until {_clock(lease['untilMs'])}",
         "last heard of": f"{_since(frame, lease['heardMs'])} ago",
@@ -208,7 +208,7 @@ def _lease(frame: Frame, lease: dict[str, Any] | None) -> RenderableType:
     }
     table = Table.grid(padding=(0, 2))
     for name, value in facts.items():
-        table.add_row(Text(name, style="dim"), Text(shown(value), overflow="fold"))
+        table.add_row(Text(name, style="dim"), Text(escape(value), overflow="fold"))
     return Group(about, table)
 
 
@@ -233,7 +233,7 @@ def _closer(frame: Frame, queue: dict[str, Any], room: int | None) -> Renderable
         told = ", ".join(f"{count:,} {_VERDICTS.get(name, name)}" for name, count in sorted(verdicts.items()))
         about.append(f"\nreports since the start: {told}")
     if problem := queue.get("problem"):
-        about.append(f"\n{shown(problem['sentence'])}. {shown(problem.get('remedy') or '')}", style="red")
+        about.append(f"\n{escape(problem['sentence'])}. {escape(problem.get('remedy') or '')}", style="red")
     return Group(about, _workers(frame._replace(queues=[queue]), room))
 
 
@@ -274,13 +274,13 @@ async def _one_frame(configuration: Configuration, as_json: bool) -> None:
     if as_json:
         say(json.dumps(frame.to_dict()))
         return
-    screen = Screen(shown(configuration.shown_host))
+    screen = Screen(escape(configuration.shown_host))
     screen.frame = frame
     standard_output().print(screen.draw())
 
 
 async def _watch(configuration: Configuration, interval_s: float) -> None:
-    screen = Screen(shown(configuration.shown_host))
+    screen = Screen(escape(configuration.shown_host))
     keys: asyncio.Queue[str] = asyncio.Queue()
     console = Console(highlight=False)
     loop, keyboard = asyncio.get_running_loop(), sys.stdin.fileno()
@@ -315,7 +315,7 @@ async def _keep_looking(
         try:
             screen.frame, screen.trouble = await look(api, configuration), None
         except ConductorError as error:
-            screen.trouble = shown(f"{configuration.shown_host} cannot be asked: {why(error)}")
+            screen.trouble = escape(f"{configuration.shown_host} cannot be asked: {why(error)}")
         keys.put_nowait("")  # nobody pressed it: draw again
         await asyncio.sleep(interval_s)
 

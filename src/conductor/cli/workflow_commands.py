@@ -22,7 +22,7 @@ from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowR
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.http.models.workflow import Workflow
-from conductor.common.text import shown
+from conductor.common.text import escape
 from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
 from conductor.protocol.views import WorkflowEntry
 from conductor.protocol.why_waiting import span
@@ -118,7 +118,7 @@ def _row(entry: WorkflowEntry, now: int) -> list[str]:
     status = f"{sign(entry.status)[0]} {entry.status}"
     name, started = f"{entry.name} v{entry.version}", ago(entry.start_time, now)
     return [
-        shown(cell) for cell in (status, name, entry.workflow_id, started, took, entry.correlation_id or "", entry.why)
+        escape(cell) for cell in (status, name, entry.workflow_id, started, took, entry.correlation_id or "", entry.why)
     ]
 
 
@@ -166,7 +166,7 @@ def _heading(found: WorkflowReport) -> list[Line]:
     began, ended = workflow.get("createTime") or workflow.get("startTime"), workflow.get("endTime")
     title = Text.assemble(
         (f"{mark} {status}", style),
-        ("  " + shown(str(workflow.get("workflowName") or workflow.get("workflowType") or "?")), "bold"),
+        ("  " + escape(str(workflow.get("workflowName") or workflow.get("workflowType") or "?")), "bold"),
         f"  version {workflow.get('workflowVersion') or workflow.get('version') or '?'}",
     )
     if began:
@@ -177,8 +177,8 @@ def _heading(found: WorkflowReport) -> list[Line]:
             facts.append(f"{label} {workflow[name]}")
     said = Text(sentence(found.waiting.sentence), style="bold red" if found.waiting.urgent else "")
     if found.waiting.remedy:
-        said.append(f" {shown(found.waiting.remedy)}", "not bold")
-    return [Line("", "", title), Line("  ", "  ", Text(shown(", ".join(facts)))), Line("  ", "  ", said)]
+        said.append(f" {escape(found.waiting.remedy)}", "not bold")
+    return [Line("", "", title), Line("  ", "  ", Text(escape(", ".join(facts)))), Line("  ", "  ", said)]
 
 
 @examples(
@@ -237,12 +237,12 @@ def start(
     workflow_id = ask(url, lambda api: AsyncWorkflowResourceApi(api).start_workflow(asked))
     if wait_:
         if not as_json:
-            say(shown(workflow_id))
+            say(escape(workflow_id))
         return wait([workflow_id], timeout, url, as_json)
     if as_json:
         say_json({"workflowId": workflow_id})
     else:
-        say(shown(workflow_id))
+        say(escape(workflow_id))
     return 0
 
 
@@ -272,7 +272,7 @@ def wait(workflow_ids: WorkflowIds, timeout: Timeout = None, url: Url = None, as
     else:
         for workflow in ended:
             if not workflow.is_terminal:
-                say(f"{shown(workflow.workflow_id)}: {workflow.status} after {timeout:g} s")
+                say(f"{escape(workflow.workflow_id)}: {workflow.status} after {timeout:g} s")
     return 0 if all(workflow.is_successful() for workflow in ended) else 1
 
 
@@ -284,7 +284,7 @@ async def _until_its_end(workflows: AsyncWorkflowResourceApi, workflow_id: str, 
     if not as_json:
         found = await workflows.get_workflow(workflow_id, include_tasks=False)
         reason = f": {' '.join(found.reason_for_incompletion.split())}" if found.reason_for_incompletion else ""
-        say(shown(f"{workflow_id}: {found.status}{reason}"))
+        say(escape(f"{workflow_id}: {found.status}{reason}"))
 
 
 def _outcome(workflow: Workflow) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Small modules that every other package may import. They import nothing of the package but each other.
 
-- `backoff`: growing waits between failed attempts.
+- `backoff`: growing delays between failed attempts.
 - `clock`: the time, so that tests can replace it.
-- `lazy_names`: names of a package that are loaded when they are first used.
+- `lazy_names`: names of a package that are imported on first use.
 - `machine`: the state directory, file locks, loopback addresses and the event loop.
 - `signals`: signal handlers that are set for a block and restored after it.
 - `text`: text that is safe to print.

@@ -1,4 +1,7 @@
-"""Time, so that tests can turn it. Durations are monotonic; the wall clock only stamps what people read."""
+"""The time, so that tests can replace it.
+
+Durations use the monotonic clock. The wall clock is only for timestamps that people read.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,21 @@ import time
 
 
 class Clock:
-    """The real clock. What waits or measures takes one of these; `conductor.testing.FakeClock` is its fake."""
+    """The real clock. `conductor.testing.FakeClock` replaces it in tests."""
 
-    #: Seconds on a clock that never jumps.
+    #: Return seconds on a clock that never jumps.
     monotonic = staticmethod(time.monotonic)
 
     def wall_ms(self) -> int:
-        """Epoch milliseconds, for timestamps that travel. Never compared with another machine's."""
+        """Return epoch milliseconds, for timestamps only: the clocks of two machines differ."""
         return time.time_ns() // 1_000_000
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; cancellable."""
+        """Sleep for `seconds`; a negative number counts as 0."""
         await asyncio.sleep(max(0.0, seconds))
 
     async def wait(self, event: asyncio.Event, timeout_s: float | None = None) -> bool:
-        """Wait until the event is set (True) or the time is over (False)."""
+        """Wait for the event. Return False if it is not set within `timeout_s`."""
         if timeout_s is None:
             await event.wait()
             return True
@@ -33,5 +36,5 @@ class Clock:
         return True
 
 
-#: The clock of everybody who was given none.
+#: The default clock.
 SYSTEM_CLOCK = Clock()

@@ -1,4 +1,4 @@
-"""Names of a package that are loaded from their own modules when they are first asked for."""
+"""Names of a package that are imported from their modules on first use."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from importlib import import_module
 from typing import Any
 
 
-def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """A package's `__getattr__` and `__dir__`: `homes` maps each name to the module inside the package that has it."""
+def define_lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the `__getattr__` and `__dir__` of a package whose names are imported on first use.
+
+    Args:
+        package: The package, usually `__name__`.
+        homes: The module inside the package that defines each name.
+    """
 
     def load(name: str) -> Any:
         if name not in homes:

@@ -1,4 +1,4 @@
-"""The machine we run on: where state is kept, who holds a file, which addresses are our own, which event loop runs."""
+"""The machine that the process runs on: the state directory, file locks, loopback addresses and the event loop."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-#: Tasks that are cancelled when a program ends have this long to clean up.
+#: How long tasks that are cancelled at the end of a program may clean up.
 CLEAN_UP_S = 2.0
-#: The garbage collector looks when there are so many more objects than at its last look.
+#: The garbage collector runs after this many new objects. Python's default is 700 or 2,000.
 YOUNG_OBJECTS = 5_000
 
 
-def run_on_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Like asyncio.run, on uvloop where it is installed.
+def run_event_loop(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine like `asyncio.run`, on uvloop where it is installed. Return its result.
 
-    A task that ignores its cancellation is left behind after `CLEAN_UP_S`; asyncio.run would wait for it for ever.
+    Tasks that ignore their cancellation are abandoned after `CLEAN_UP_S`. `asyncio.run` would wait forever.
     """
     try:
         import uvloop
@@ -48,24 +48,32 @@ def run_on_loop(main: Coroutine[Any, Any, T]) -> T:
 
 
 async def _cancel_other_tasks() -> bool:
-    """Cancel all other tasks of the loop. False: some have not ended within `CLEAN_UP_S`."""
+    """Cancel all other tasks of the loop. Return whether all of them ended within `CLEAN_UP_S`."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
     if others:
         await asyncio.wait(others, timeout=CLEAN_UP_S)
     stubborn = [task for task in others if not task.done()]
+    if not stubborn:
+        return True
     for task in stubborn:
-        logger.warning("Ending without a coroutine that ignores its cancellation: %s", task.get_coro())
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
-    return not stubborn
+        logger.warning("Coroutine ignores its cancellation, and the program ends without it: %s", task.get_coro())
+
+    def handle_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        # asyncio reports every unfinished task that is destroyed. The warning above replaces that report.
+        if context.get("task") not in stubborn:
+            loop.default_exception_handler(context)
+
+    asyncio.get_running_loop().set_exception_handler(handle_error)
+    return False
 
 
-def keep_what_is_loaded() -> None:
-    """Have the garbage collector leave alone all that is in memory now: code, which stays as long as the process.
+def freeze_loaded_objects() -> None:
+    """Exempt all objects in memory, which are mostly code, from garbage collection, and collect newer ones less often.
 
-    For processes that are all ours. It saves about a sixth of the CPU of a small task. What is made later is looked
-    through less often than by default: most of it is gone by itself when its task has ended.
+    Only for processes that this package starts. It saves about a sixth of the CPU time of a small task. Reference
+    counting frees most newer objects when their task ends.
     """
     gc.collect()
     gc.freeze()
@@ -73,33 +81,36 @@ def keep_what_is_loaded() -> None:
 
 
 def state_directory() -> Path:
-    """Where our files live unless told otherwise: the user's state directory, or a temporary one without a home.
+    """Return the default directory for files of this package.
 
-    Raises OSError when somebody else may have made the temporary one: anybody can, under a name that anybody knows.
+    The parent is the user's state directory or, for a user without a home, a private directory in `/tmp`.
+
+    Raises:
+        PermissionError: Another user created the directory in `/tmp` or can write to it.
     """
     try:
         base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    except RuntimeError:  # a container that runs as a number nobody has a name for
+    except RuntimeError:  # a container that runs as a user id without an account
         base = Path(tempfile.gettempdir()) / f"state-{os.getuid()}"
         base.mkdir(mode=0o700, exist_ok=True)
         found = base.lstat()
-        if not stat.S_ISDIR(found.st_mode) or writable_by_others(found):
+        if not stat.S_ISDIR(found.st_mode) or is_writable_by_others(found):
             raise PermissionError(
                 errno.EPERM,
-                "it belongs to another user, or others can write to it, so nothing of ours is kept there; "
+                "it belongs to another user or is writable by others, so it is not used; "
                 "set XDG_STATE_HOME to a directory of your own",
                 str(base),
             ) from None
     return base / "conductor-worker"
 
 
-def writable_by_others(found: os.stat_result) -> bool:
-    """Whether somebody else can write to a file or directory: it is not ours, or its group or all may."""
+def is_writable_by_others(found: os.stat_result) -> bool:
+    """Return whether another user can write to a file or directory."""
     return found.st_uid != os.geteuid() or bool(found.st_mode & 0o022)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address can only mean this machine."""
+    """Return whether a host name or address always means this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -107,7 +118,7 @@ def is_loopback(host: str) -> bool:
 
 
 def try_lock(file: int) -> bool:
-    """Take a file for this process alone, until it is closed or the process ends. False: another process has it."""
+    """Lock a file until it is closed or the process ends. Return False if another process holds the lock."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -116,5 +127,5 @@ def try_lock(file: int) -> bool:
 
 
 def unlock(file: int) -> None:
-    """Give a file back. Needed where copies of the descriptor stay open, for they hold the lock as well."""
+    """Release the lock. Needed where copies of the descriptor stay open: they hold the lock as well."""
     fcntl.flock(file, fcntl.LOCK_UN)

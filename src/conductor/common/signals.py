@@ -1,4 +1,4 @@
-"""Borrowed signals: handlers are set for a block and put back after it, and only where Python allows it."""
+"""Signal handlers that are set for a block and restored after it. Python allows that only in the main thread."""
 
 from __future__ import annotations
 
@@ -9,20 +9,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-#: What the first SIGTERM or Ctrl-C does, in the log; takes the grace in seconds.
-FINISHING = "Told to stop: finishing what is in hand, up to %.0f s; a second signal ends it at once"
-#: What SIGUSR1 does, in the log.
-QUIET = "SIGUSR1: no new tasks; what is in hand is finished"
-#: timeout(1) and others signal a program and then its whole group, and mean one thing: signals this close count as one.
-ONE_SIGNAL_S = 0.01
+#: The log line for the first SIGTERM or Ctrl-C. Takes the grace period in seconds.
+STOPPING_MESSAGE = "Stop requested: running tasks have up to %.0f s to finish; a second signal ends the program at once"
+#: The log line for SIGUSR1.
+DRAINING_MESSAGE = "SIGUSR1 received: polling stops, running tasks finish"
+#: Signals within this time count as one: timeout(1) and others signal a program and then its whole process group.
+SAME_SIGNAL_S = 0.01
 
 
 @contextmanager
-def borrowed(callback: Callable[[int], None], *signals: int) -> Iterator[None]:
-    """Call `callback(number)` for these signals inside the block.
-
-    Off the main thread nothing can be borrowed, and nothing is: the program's own arrangement stands.
-    """
+def handle_signals(callback: Callable[[int], None], *signals: int) -> Iterator[None]:
+    """Call `callback(number)` for these signals inside the block. Outside the main thread, do nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -33,55 +30,60 @@ def borrowed(callback: Callable[[int], None], *signals: int) -> Iterator[None]:
     before = {number: signal.signal(number, handle) for number in signals}
     try:
         for earlier in before.values():
-            if isinstance(earlier, _Kept):
-                earlier.hand_over(callback)
+            if isinstance(earlier, _DeferringHandler):
+                earlier.replay(callback)
         yield
     finally:
         for number, handler in before.items():
-            # None: the handler was not set from Python and cannot be set back; the default is the nearest.
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+            _restore(number, handler)
 
 
 @contextmanager
-def on_stop(callback: Callable[[bool], None], *, signals: tuple[int, ...] = (signal.SIGTERM,)) -> Iterator[None]:
-    """Call `callback(again)` for these signals inside the block: False for the first, True for any that follows."""
-    told_at: float | None = None
+def handle_stop_signals(
+    callback: Callable[[bool], None], *, signals: tuple[int, ...] = (signal.SIGTERM,)
+) -> Iterator[None]:
+    """Call `callback(again)` for these signals inside the block: False for the first one, True for later ones."""
+    first_at: float | None = None
 
     def handle(_number: int) -> None:
-        nonlocal told_at
-        if told_at is None:
+        nonlocal first_at
+        if first_at is None:
             callback(False)
-            told_at = time.monotonic()
-        elif time.monotonic() - told_at >= ONE_SIGNAL_S:
+            first_at = time.monotonic()
+        elif time.monotonic() - first_at >= SAME_SIGNAL_S:
             callback(True)
 
-    with borrowed(handle, *signals):
+    with handle_signals(handle, *signals):
         yield
 
 
 @contextmanager
-def overheard(number: int) -> Iterator[list[int]]:
-    """Let a signal do what it does, and note it in the list given; nothing is noted off the main thread."""
-    heard: list[int] = []
+def record_signal(number: int) -> Iterator[list[int]]:
+    """Append a signal to the yielded list whenever it arrives inside the block, then call the previous handler.
+
+    Outside the main thread, or without a handler in Python, the list stays empty.
+    """
+    received: list[int] = []
     before = signal.getsignal(number)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield heard
+        yield received
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
-        heard.append(number)
+        received.append(number)
         before(number, frame)
 
     signal.signal(number, handle)
     try:
-        yield heard
+        yield received
     finally:
-        if signal.getsignal(number) is handle:  # else somebody has set another one inside the block
+        # Code inside the block may have set another handler; that one stays.
+        if signal.getsignal(number) is handle:
             signal.signal(number, before)
 
 
-class _Kept:
-    """A handler that only remembers."""
+class _DeferringHandler:
+    """A signal handler that stores signals for `replay`."""
 
     def __init__(self) -> None:
         self._numbers: list[int] = []
@@ -89,32 +91,39 @@ class _Kept:
     def __call__(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
         self._numbers.append(number)
 
-    def hand_over(self, callback: Callable[[int], object]) -> None:
-        """Pass on what has come so far."""
+    def replay(self, callback: Callable[[int], object]) -> None:
         while self._numbers:
             callback(self._numbers.pop(0))
 
 
 @contextmanager
-def kept(number: int) -> Iterator[None]:
-    """Keep a signal that comes inside the block for the next borrower there; without one, it comes after the block."""
+def defer_signal(number: int) -> Iterator[None]:
+    """Store a signal that arrives inside the block.
+
+    The next `handle_signals` inside the block receives it. Without one, the signal is raised after the block.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    keeper = _Kept()
-    before = signal.signal(number, keeper)
+    deferring = _DeferringHandler()
+    before = signal.signal(number, deferring)
     try:
         yield
     finally:
-        signal.signal(number, signal.SIG_DFL if before is None else before)
-        keeper.hand_over(signal.raise_signal)
+        _restore(number, before)
+        deferring.replay(signal.raise_signal)
 
 
-def exit_name(exit_status: int | None) -> str:
+def _restore(number: int, handler: Callable[[int, FrameType | None], object] | int | None) -> None:
+    # A handler that was not set from Python is None and cannot be restored. The default is the nearest substitute.
+    signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def format_exit_status(exit_status: int | None) -> str:
     """Return how a process ended: `status 3`, `SIGSEGV`, or `unknown`.
 
     Args:
-        exit_status: As `multiprocessing` gives it: negative for a signal; None if nobody has seen the end.
+        exit_status: As in `multiprocessing`: negative for a signal, None if the end was not observed.
     """
     if exit_status is None:
         return "unknown"

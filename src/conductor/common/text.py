@@ -1,15 +1,18 @@
-"""Text from outside the process, made safe to print."""
+"""Text from outside the process that is made safe to print."""
 
 from __future__ import annotations
 
 
-def printable(text: str) -> str:
-    """Return the text as valid UTF-8. A lone surrogate, as in odd file names, becomes an escape."""
+def escape_surrogates(text: str) -> str:
+    """Return text that UTF-8 can encode: lone surrogates, as in odd file names, become escapes."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
-def shown(text: str) -> str:
-    """Return the text for a log line or a message, so that no character can start a line or control a terminal."""
+def escape(text: str) -> str:
+    """Return printable text for a log line or a message.
+
+    Other characters become escapes, so that none of them can start a new line or control the terminal.
+    """
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

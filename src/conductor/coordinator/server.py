@@ -15,7 +15,7 @@ from types import FrameType, TracebackType
 from typing import Self
 
 from conductor.common.clock import SYSTEM_CLOCK, Clock
-from conductor.common.machine import run_on_loop
+from conductor.common.machine import run_event_loop
 from conductor.coordinator.core import Core
 from conductor.coordinator.http.app import App
 from conductor.coordinator.http.auth import Auth
@@ -170,7 +170,7 @@ class Coordinator:
 
     def _run(self, bound: socket.socket) -> None:
         try:
-            run_on_loop(self._serve(bound))
+            run_event_loop(self._serve(bound))
         except (Exception, SystemExit) as error:  # handed to whoever started us
             self._failure = error
         finally:

@@ -8,8 +8,8 @@ import threading
 from conductor.client.automator.task_handler import TaskHandler
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
-from conductor.common.machine import run_on_loop
-from conductor.common.signals import on_stop
+from conductor.common.machine import run_event_loop
+from conductor.common.signals import handle_stop_signals
 from conductor.demo import shop, summary
 from conductor.demo.customers import Day, run_day
 from conductor.demo.worker_page import WorkerPage
@@ -19,11 +19,11 @@ def run(configuration: Configuration, metrics: MetricsSettings, count: int, keep
     """Run it with `count` orders, with `keep` until a signal comes. Returns whether every order ended as it had to."""
     server, page = configuration.shown_host, WorkerPage(metrics.http_port or 0)
     print(f"The shop is open: {count} orders, 5 workers in processes of their own, server {server}", flush=True)
-    run_on_loop(shop.register(configuration))
+    run_event_loop(shop.register(configuration))
     with TaskHandler(shop.WORKERS, configuration, metrics) as handler:
         handler.start_processes()
         page.wait_until_ready()
-        day: Day = run_on_loop(run_day(configuration, count))
+        day: Day = run_event_loop(run_day(configuration, count))
         summary.show(day, page.counted())
         if keep:
             summary.show_where_to_look(day, server, page.url)
@@ -33,6 +33,6 @@ def run(configuration: Configuration, metrics: MetricsSettings, count: int, keep
 
 def _wait_for_the_end() -> None:
     over = threading.Event()
-    with on_stop(lambda _again: over.set(), signals=(signal.SIGINT, signal.SIGTERM)):
+    with handle_stop_signals(lambda _again: over.set(), signals=(signal.SIGINT, signal.SIGTERM)):
         over.wait()
     print("The shop closes: workers finish what they have in hand", flush=True)

@@ -1,6 +1,6 @@
-"""Metrics as Prometheus reads them, for both halves: what a metric is, and the text of a scrape.
+"""Metrics in the text format of Prometheus, for workers and the coordinator.
 
-The only file that knows prometheus-client.
+This is the only module that imports prometheus-client.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from prometheus_client import Metric as Family
 
-#: What a scrape is answered with unless it asks for OpenMetrics.
+#: The content type of a scrape that does not accept OpenMetrics.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text"
 OPENMETRICS_CONTENT_TYPE = f"{OPENMETRICS}; version=1.0.0; charset=utf-8"
 
 
 class MetricsUnavailable(ImportError):
-    """Metrics were asked for and their library is not installed."""
+    """Metrics are enabled and prometheus-client is not installed."""
 
 
 def require_prometheus() -> None:
-    """Raise MetricsUnavailable, with what to do, unless prometheus-client can be imported."""
+    """Raise `MetricsUnavailable` if prometheus-client cannot be imported."""
     try:
         import prometheus_client  # noqa: F401
     except ImportError as error:
@@ -36,44 +36,44 @@ def require_prometheus() -> None:
 
 
 class Kind(IntEnum):
-    """How a number grows, and how the numbers of several processes become one."""
+    """The kind of a metric, which decides how the values of several processes are combined."""
 
+    #: The sum over all processes, running and ended.
     COUNTER = 1
-    #: Added over the live processes.
+    #: The sum over the running processes.
     GAUGE = 2
     #: `name{…,quantile}`, `name_sum` and `name_count`.
     SUMMARY = 3
-    #: `name_bucket{…,le}`, `name_sum` and `name_count`: can be added up over hosts.
+    #: `name_bucket{…,le}`, `name_sum` and `name_count`, which can be summed over hosts.
     HISTOGRAM = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric: its name as Prometheus sees it, its labels in order, and a sentence for people.
-
-    `tally_labels` are labels that only the `_sum` and `_count` of a summary carry, after the others.
-    """
+    """The declaration of a metric."""
 
     name: str
     kind: Kind
     labels: tuple[str, ...]
+    #: The help text.
     text: str
+    #: Labels that only the `_sum` and `_count` of a summary carry, after the others.
     tally_labels: tuple[str, ...] = ()
 
 
-#: Bounds of histograms: those of Conductor's SDKs, and two more, for tasks that take long.
+#: Bucket bounds of histograms: those of Conductor's SDKs and two more for long tasks.
 TIME_BOUNDS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0)
 SIZE_BOUNDS = (100.0, 1000.0, 10_000.0, 100_000.0, 1_000_000.0, 10_000_000.0)
 
 
 class Buckets(NamedTuple):
-    """The bounds of all histograms of a process."""
+    """The bucket bounds of all histograms of a process."""
 
     time_s: tuple[float, ...] = TIME_BOUNDS_S
     size: tuple[float, ...] = SIZE_BOUNDS
 
     def of(self, name: str) -> tuple[float, ...]:
-        """Those of the metric with this name."""
+        """Return the bounds for the metric with this name."""
         return self.size if name.endswith("_bytes") else self.time_s
 
 
@@ -81,7 +81,7 @@ DEFAULT_BUCKETS = Buckets()
 
 
 class Sample(NamedTuple):
-    """One line of a scrape."""
+    """The value of a series at the time of a scrape."""
 
     name: str
     labels: Mapping[str, str]
@@ -89,13 +89,13 @@ class Sample(NamedTuple):
 
 
 class Histogram:
-    """How many values were at most as large as each bound, and their sum. Counting is one add."""
+    """Counts values by bucket, and their sum."""
 
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = bounds
-        #: Of each bound: the values up to it and above the one before; the last is for those above all bounds.
+        #: The values of each bucket, not cumulated. The last bucket is for values above all bounds.
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
 
@@ -105,10 +105,18 @@ class Histogram:
         self.total += value
 
 
-def histogram_samples(
+def make_histogram_samples(
     name: str, labels: Mapping[str, str], bounds: Sequence[float], counts: Sequence[float], total: float
 ) -> Iterator[Sample]:
-    """The lines of a histogram; `counts` are those between the bounds, with one more for what is above."""
+    """Yield the samples of a histogram.
+
+    Args:
+        name: The name of the metric.
+        labels: The labels of the series.
+        bounds: The upper bounds of the buckets.
+        counts: The values of each bucket, not cumulated, with one more for values above all bounds.
+        total: The sum of the values.
+    """
     for bound, count in zip((*bounds, float("inf")), accumulate(counts), strict=True):
         yield Sample(f"{name}_bucket", {**labels, "le": "+Inf" if bound == float("inf") else str(float(bound))}, count)
     yield Sample(f"{name}_count", labels, sum(counts))
@@ -116,7 +124,7 @@ def histogram_samples(
 
 
 def scrape(families: Iterable[tuple[Metric, Iterable[Sample]]], accept: str = "") -> tuple[bytes, str]:
-    """The text of a scrape and its content type. `accept` is the header that asked for it."""
+    """Return the text and the content type of a scrape whose request has this Accept header."""
     require_prometheus()
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.openmetrics import exposition as openmetrics
@@ -130,7 +138,7 @@ def scrape(families: Iterable[tuple[Metric, Iterable[Sample]]], accept: str = ""
 
 
 class _Collector:
-    """Hands the families that have a sample to prometheus-client."""
+    """Passes the metrics that have samples to prometheus-client."""
 
     def __init__(self, families: Iterable[tuple[Metric, Iterable[Sample]]]) -> None:
         self._families = families
@@ -139,7 +147,7 @@ class _Collector:
         from prometheus_client import Metric as Family
 
         for metric, samples in self._families:
-            # The library names a counter's family without the suffix, and adds it again.
+            # prometheus-client adds the suffix of a counter itself.
             family = Family(metric.name.removesuffix("_total"), metric.text, metric.kind.name.lower())
             for sample in samples:
                 family.add_sample(sample.name, dict(sample.labels), sample.value)

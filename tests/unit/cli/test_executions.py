@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.shop import EVIL, Shop, order, simple, step
-from conductor.common.text import shown
+from conductor.common.text import escape
 from conductor.coordinator import Coordinator
 from conductor.testing import ConductorStub
 
@@ -126,7 +126,7 @@ class TestShow:
         workflow_id = shop.start(EVIL, correlation_id=EVIL)
         for arguments in (["show", workflow_id], ["list", "--name", EVIL]):
             out = cli("workflow", *arguments, "--url", shop.url).out
-            assert shown(EVIL) in out
+            assert escape(EVIL) in out
             assert all(char.isprintable() or char == "\n" for char in out)
 
     def test_an_id_that_is_none(self, cli: Any, shop: Shop) -> None:

@@ -121,8 +121,8 @@ def test_a_second_signal_ends_it_at_once_and_leaves_nobody_behind(place: Any, co
         program.line_with("begun")
         children = psutil.Process(program.pid).children(recursive=True)
         program.send(signal.SIGINT)
-        told = program.line_with("finishing what is in hand, up to 25 s")
-        assert "a second signal ends it at once" in told, "N23"
+        told = program.line_with("running tasks have up to 25 s to finish")
+        assert "a second signal ends the program at once" in told, "N23"
         program.line_with("Stopping worker 'cli_slow': 1 task is in hand")
         time.sleep(0.1)  # signals at once would be one
         program.send(signal.SIGINT)

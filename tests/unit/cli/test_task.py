@@ -11,7 +11,7 @@ import pytest
 
 from cli.shop import EVIL, Shop, simple, step
 from conductor.cli import task_commands as command
-from conductor.common.text import shown
+from conductor.common.text import escape
 from conductor.coordinator import Coordinator
 
 Ask = Callable[..., Any]
@@ -89,7 +89,7 @@ def test_its_log(shop: Shop, task: Ask) -> None:
     assert ran.out.splitlines()[:3] == [
         "1970-01-01 00:00:01Z  first",
         f"{'':20}  and more",
-        f"1970-01-01 00:00:02Z  {shown(EVIL.splitlines()[0])}",
+        f"1970-01-01 00:00:02Z  {escape(EVIL.splitlines()[0])}",
     ]
     assert [line["log"] for line in json.loads(task("logs", f"{workflow_id}:again", "--json").out)] == [
         "first\nand more",

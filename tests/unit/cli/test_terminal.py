@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from cli.program import CLI, DEADLINE_S
 from cli.screen import Screen, run_in_terminal
 from cli.shop import EVIL, Shop, order
-from conductor.common.text import shown
+from conductor.common.text import escape
 from conductor.coordinator import Coordinator
 
 #: What colours and weights are made of; nothing else may reach a terminal.
@@ -94,7 +94,7 @@ def test_a_graph_fits_with_colour(place: Place) -> None:
 def test_a_graph_fits_without_colour(place: Place) -> None:
     screen = place.see(120, "workflow", "show", place.workflow_id, NO_COLOR="1")
     check(screen, 120, coloured=False)
-    assert shown(EVIL) in _STYLE.sub("", screen.text).replace("\r\n", "")
+    assert escape(EVIL) in _STYLE.sub("", screen.text).replace("\r\n", "")
 
 
 def test_a_terminal_without_our_signs(place: Place) -> None:

@@ -18,7 +18,7 @@ from conductor.client.configuration.configuration import Configuration
 from conductor.client.worker import registry
 from conductor.client.worker.resources import StartError
 from conductor.client.worker.worker_interface import WorkerInterface
-from conductor.common.machine import keep_what_is_loaded, run_on_loop
+from conductor.common.machine import freeze_loaded_objects, run_event_loop
 from conductor.telemetry import tracing
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ def run_child(spec: ChildSpec, orders: Connection) -> None:
     workers = [worker.resolve() if isinstance(worker, WorkerReference) else worker for worker in spec.workers]
     set_limits(config_of(workers[0], spec.options))
     telemetry = _telemetry(spec)
-    keep_what_is_loaded()
+    freeze_loaded_objects()
     try:
-        left_work = run_on_loop(_serve(spec, workers, telemetry, orders))
+        left_work = run_event_loop(_serve(spec, workers, telemetry, orders))
     except StartError as error:
         logger.error("Worker process '%s' cannot start: %s", spec.name, error, exc_info=error.__cause__)
         _tell(orders, CANNOT_START, str(error))

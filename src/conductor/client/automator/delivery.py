@@ -14,7 +14,7 @@ from conductor.client.http.api.async_task_resource_api import Misread, max_body_
 from conductor.client.http.async_rest import AnswerTooLarge, ConductorError, ConnectionLost, MalformedAnswer, Response
 from conductor.client.http.errors import UNREADABLE, not_conductor
 from conductor.client.http.models.task import Task
-from conductor.common.text import shown
+from conductor.common.text import escape
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 from conductor.protocol.wire import NEXT_TASK, VERDICT_HEADER, Verdict
 
@@ -306,7 +306,7 @@ def _read_each(response: Response, sent_at: float) -> list[ReportAnswer]:
     try:
         return [_read_raw(body, sent_at) for body in _raw_bodies.decode(response.body)]
     except UNREADABLE as error:
-        raise MalformedAnswer(f"the answer to a batch of reports cannot be read: {shown(str(error))}") from None
+        raise MalformedAnswer(f"the answer to a batch of reports cannot be read: {escape(str(error))}") from None
 
 
 def _read_raw(raw: msgspec.Raw, sent_at: float) -> ReportAnswer:
@@ -320,7 +320,7 @@ def _read_raw(raw: msgspec.Raw, sent_at: float) -> ReportAnswer:
         answer = _read_part(_AnswerBody(body.status, body.verdict, body.message), sent_at)
         return answer._replace(next_task=misread[0] if misread else None)
     except UNREADABLE as error:
-        return ReportAnswer(200, None, f"the verdict cannot be read: {shown(str(error))}", nonsense=True)
+        return ReportAnswer(200, None, f"the verdict cannot be read: {escape(str(error))}", nonsense=True)
 
 
 def _read_part(body: _AnswerBody, sent_at: float) -> ReportAnswer:
@@ -335,7 +335,7 @@ def _verdict_named(word: str | None) -> Verdict | None:
 
 
 def _quoted(text: str) -> str:
-    return shown(text[:MAX_MESSAGE])
+    return escape(text[:MAX_MESSAGE])
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:

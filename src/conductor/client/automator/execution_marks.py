@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from conductor.common.clock import Clock
-from conductor.common.machine import writable_by_others
+from conductor.common.machine import is_writable_by_others
 
 logger = logging.getLogger(__name__)
 
@@ -183,7 +183,7 @@ def read_marks(path: Path) -> MarksOfDeadProcess | None:
         return None
     with os.fdopen(file, "rb") as reader:
         found = os.fstat(file)
-        if writable_by_others(found) or found.st_size > _MAX_BYTES:
+        if is_writable_by_others(found) or found.st_size > _MAX_BYTES:
             logger.warning("Execution marks ignored: path=%s others can write the file, or it is too large", path)
             return None
         data = reader.read()

@@ -28,7 +28,7 @@ from conductor.client.automator.execution_marks import SUFFIX, ExecutionMarks, M
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_result_status import TaskResultStatus
 from conductor.common.clock import SYSTEM_CLOCK
-from conductor.common.machine import try_lock, writable_by_others
+from conductor.common.machine import is_writable_by_others, try_lock
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ class Journal:
         """Make the file and lock it. False: the directory cannot be written, which is said once, loudly."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if writable_by_others(self.directory.stat()):
+            if is_writable_by_others(self.directory.stat()):
                 logger.warning(
                     "Others can write to the journal directory %s, and remove results there. Make it yours alone "
                     "(chmod 700), or name another with CONDUCTOR_WORKER_JOURNAL_DIR",
@@ -581,7 +581,7 @@ _suspicious: set[Path] = set()
 
 def _is_ours(path: Path, found: os.stat_result) -> bool:
     """Whether nobody else can have written the file: what is in it is sent with our credentials."""
-    if stat.S_ISREG(found.st_mode) and not writable_by_others(found):
+    if stat.S_ISREG(found.st_mode) and not is_writable_by_others(found):
         return True
     if path not in _suspicious:
         _suspicious.add(path)

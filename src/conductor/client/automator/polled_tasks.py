@@ -12,7 +12,7 @@ import msgspec
 from conductor.client.http.models.task import Task
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.outcome import TaskOutcome, hand_back, outcome_of_error
-from conductor.common.text import shown
+from conductor.common.text import escape
 from conductor.protocol.wire import DEFAULT_RESPONSE_TIMEOUT_S, MAX_POLL_COUNT
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _ids_of(task: Task) -> Task:
 
 
 def _named(task: Task, why: str) -> str:
-    return shown(f"task '{task.task_id[:100]}': {why}"[:300])
+    return escape(f"task '{task.task_id[:100]}': {why}"[:300])
 
 
 def _listed(refused: list[str]) -> str:

@@ -29,7 +29,7 @@ import msgspec
 
 from conductor.client.event.task_runner_events import TaskProcessDied
 from conductor.client.http.models.task_result_status import TaskResultStatus
-from conductor.common.signals import exit_name
+from conductor.common.signals import format_exit_status
 from conductor.protocol.wire import PROCESS_DEATH
 from conductor.telemetry.log_format import TaskLabel
 
@@ -244,4 +244,6 @@ def describe_exit(exit_status: int | None) -> str:
     if exit_status is None:
         return f"{PROCESS_DEATH}died"
     verb = "exited with" if exit_status >= 0 else "was killed by"
-    return f"{PROCESS_DEATH}{verb} {exit_name(exit_status)}" + " (out of memory?)" * (-exit_status == signal.SIGKILL)
+    return f"{PROCESS_DEATH}{verb} {format_exit_status(exit_status)}" + " (out of memory?)" * (
+        -exit_status == signal.SIGKILL
+    )

@@ -20,7 +20,7 @@ from conductor.client.event.task_runner_events import TaskUpdateCompleted, TaskU
 from conductor.client.http.async_rest import ConductorError, NotFoundException
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_result_status import TaskResultStatus
-from conductor.common.text import printable
+from conductor.common.text import escape_surrogates
 from conductor.protocol.wire import MAX_LOGS_PER_REPORT, MAX_REASON_CHARS, Verdict
 from conductor.telemetry.log_format import TaskLabel
 
@@ -162,7 +162,7 @@ class Reporter:
         """One by one, before the report. They are worth a try, not more."""
         for line in logs:
             try:
-                await self._api.log(running.task.task_id, printable(line.log or ""))
+                await self._api.log(running.task.task_id, escape_surrogates(line.log or ""))
             except (ConductorError, OSError) as error:
                 text = "Logs of task %s could not be sent: %s %s"
                 logger.warning(text, running.task.task_id, error, running.label)
@@ -388,8 +388,8 @@ def _encoded(result: TaskResult, output: bytes) -> bytes:
         # Half a surrogate pair in a reason or a log line, as from undecodable file names: shown as an escape.
         for field, value in msgspec.structs.asdict(result).items():
             if isinstance(value, str):
-                setattr(result, field, printable(value))
-        result.logs = [msgspec.structs.replace(line, log=printable(line.log or "")) for line in result.logs]
+                setattr(result, field, escape_surrogates(value))
+        result.logs = [msgspec.structs.replace(line, log=escape_surrogates(line.log or "")) for line in result.logs]
         return _encoder.encode(result)
     finally:
         result.output_data = output_data

@@ -19,7 +19,7 @@ from conductor.client.event.task_runner_events import (
     TaskExecutionFailure,
     TaskRunnerEventsListener,
 )
-from conductor.common.machine import run_on_loop
+from conductor.common.machine import run_event_loop
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
-        count = run_on_loop(_run(options.modules, options.duration))
+        count = run_event_loop(_run(options.modules, options.duration))
     except NoWorkers as error:
         parser.error(str(error))
     done = count.completed + count.failed

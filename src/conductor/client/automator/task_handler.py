@@ -36,7 +36,7 @@ from conductor.client.worker.resources import Resources, StartError
 from conductor.client.worker.worker import call_of, calls_coroutine
 from conductor.client.worker.worker_choice import NO_WORKERS, WorkerLike, choose_workers, no_such_worker, worker_names
 from conductor.client.worker.worker_interface import WorkerInterface
-from conductor.common.signals import FINISHING, QUIET, borrowed, on_stop
+from conductor.common.signals import DRAINING_MESSAGE, STOPPING_MESSAGE, handle_signals, handle_stop_signals
 
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
@@ -220,10 +220,10 @@ class TaskHandler:
             if again:
                 supervisor.end_now()
             else:
-                logger.info(FINISHING, self._grace_s)
+                logger.info(STOPPING_MESSAGE, self._grace_s)
                 supervisor.drain(self._grace_s)
 
-        with on_stop(on_signal), borrowed(self._be_quiet, signal.SIGUSR1):
+        with handle_stop_signals(on_signal), handle_signals(self._be_quiet, signal.SIGUSR1):
             supervisor.wait()
         self._stop_metrics()
         if supervisor.start_error is not None:
@@ -295,7 +295,7 @@ class TaskHandler:
             self.stop_processes()
 
     def _be_quiet(self, _signal: int) -> None:
-        logger.info(QUIET)
+        logger.info(DRAINING_MESSAGE)
         self.pause()
 
     def _tell(self, name: str | None, *, paused: bool) -> None:

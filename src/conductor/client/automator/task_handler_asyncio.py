@@ -19,7 +19,13 @@ from conductor.client.configuration.settings.metrics_settings import MetricsSett
 from conductor.client.worker.worker_choice import NO_WORKERS, WorkerLike, choose_workers
 from conductor.client.worker.worker_interface import WorkerInterface
 from conductor.common.clock import SYSTEM_CLOCK, Clock
-from conductor.common.signals import FINISHING, QUIET, borrowed, on_stop, overheard
+from conductor.common.signals import (
+    DRAINING_MESSAGE,
+    STOPPING_MESSAGE,
+    handle_signals,
+    handle_stop_signals,
+    record_signal,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -132,15 +138,19 @@ class TaskHandlerAsyncIO:
 
         def on_signal(again: bool) -> None:
             if not again:
-                logger.info(FINISHING, group.grace_s)
+                logger.info(STOPPING_MESSAGE, group.grace_s)
             loop.call_soon_threadsafe(group.abandon if again else group.drain)
             atexit.register(_end_with_program)
 
         def be_quiet(_signal: int) -> None:
-            logger.info(QUIET)
+            logger.info(DRAINING_MESSAGE)
             loop.call_soon_threadsafe(group.pause)
 
-        with on_stop(on_signal), borrowed(be_quiet, signal.SIGUSR1), overheard(signal.SIGINT) as heard:
+        with (
+            handle_stop_signals(on_signal),
+            handle_signals(be_quiet, signal.SIGUSR1),
+            record_signal(signal.SIGINT) as heard,
+        ):
             try:
                 await asyncio.wait({running})
             except asyncio.CancelledError:

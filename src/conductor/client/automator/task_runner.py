@@ -12,7 +12,7 @@ from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.worker.worker_interface import WorkerInterface
 from conductor.common.clock import SYSTEM_CLOCK, Clock
-from conductor.common.machine import run_on_loop
+from conductor.common.machine import run_event_loop
 
 
 class TaskRunner:
@@ -49,11 +49,11 @@ class TaskRunner:
 
     def run(self) -> None:
         """Poll, execute and report until `stop()`."""
-        run_on_loop(self._run())
+        run_event_loop(self._run())
 
     def run_once(self) -> int:
         """One poll, its tasks carried to their verdicts. Returns how many there were."""
-        return run_on_loop(self._new_group().run_once())
+        return run_event_loop(self._new_group().run_once())
 
     def stop(self) -> None:
         """Drain and let `run()` return; from any thread."""

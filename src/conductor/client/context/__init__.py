@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conductor.common.lazy_names import lazily
+from conductor.common.lazy_names import define_lazy_names
 
 if TYPE_CHECKING:
     from conductor.client.context.task_context import TaskContext as TaskContext
@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 
 _HOMES = dict.fromkeys(("TaskContext", "TaskInProgress", "get_task_context"), "task_context")
 __all__ = list(_HOMES)
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__ = define_lazy_names(__name__, _HOMES)

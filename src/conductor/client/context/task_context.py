@@ -18,7 +18,7 @@ from typing import Any
 
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_exec_log import TaskExecLog
-from conductor.common.text import printable
+from conductor.common.text import escape_surrogates
 from conductor.protocol.wire import MAX_CALLBACK_S
 
 _current: ContextVar[TaskContext | None] = ContextVar("conductor_task_context", default=None)
@@ -131,7 +131,7 @@ class TaskContext:
     def add_log(self, log_message: str) -> None:
         """Add a line to the task's log on the server. It is there within a second, or at the end of a shorter task."""
         entry = TaskExecLog(
-            log=printable(str(log_message)), task_id=self.task_id, created_time=time.time_ns() // 1_000_000
+            log=escape_surrogates(str(log_message)), task_id=self.task_id, created_time=time.time_ns() // 1_000_000
         )
         self.logs.append(entry)
         if not self.has_news:

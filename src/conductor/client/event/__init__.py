@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conductor.common.lazy_names import lazily
+from conductor.common.lazy_names import define_lazy_names
 
 if TYPE_CHECKING:
     from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher as SyncEventDispatcher
@@ -51,4 +51,4 @@ _HOMES = {
     "register_task_runner_listener": "sync_listener_register",
 }
 __all__ = list(_HOMES)
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__ = define_lazy_names(__name__, _HOMES)

@@ -25,7 +25,7 @@ from conductor.client.http.errors import (
 from conductor.client.http.models.model import plain_text
 from conductor.client.http.response import Response
 from conductor.common.clock import SYSTEM_CLOCK, Clock
-from conductor.common.text import shown
+from conductor.common.text import escape
 from conductor.protocol.wire import AUTH_HEADER
 from conductor.telemetry.tracing import TRACEPARENT, current_traceparent
 
@@ -150,7 +150,7 @@ class AsyncApiClient:
         try:
             return _decode(response, type_)
         except UNREADABLE as error:
-            said = not_conductor(response) or f"what is no {_name(type_)}: {shown(str(error))}"
+            said = not_conductor(response) or f"what is no {_name(type_)}: {escape(str(error))}"
             raise MalformedAnswer(f"{request} answered {response.status} with {said}") from error
 
     def error(self, response: Response, request: str) -> ApiException:

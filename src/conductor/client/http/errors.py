@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from conductor.client.http.response import Response
-from conductor.common.text import shown
+from conductor.common.text import escape
 
 #: What reading a body may raise, whoever wrote it: no JSON, not UTF-8, wrong types, too deep, numbers out of range.
 UNREADABLE = (ValueError, RecursionError, OverflowError)
@@ -191,7 +191,7 @@ def _reason(response: Response) -> str:
 
 
 def _one_line(text: str) -> str:
-    line = shown(" ".join(text.split()))
+    line = escape(" ".join(text.split()))
     return line if len(line) <= MAX_QUOTED_CHARS else line[: MAX_QUOTED_CHARS - 1] + "…"
 
 

@@ -29,7 +29,7 @@ from conductor.client.telemetry.metric_values import Number, Summary, current_mi
 from conductor.client.telemetry.metrics_directory import MetricsDirectory, MetricsPlace
 from conductor.client.telemetry.prometheus_totals import render
 from conductor.client.telemetry.worker_metrics import FAILED, SUCCESS
-from conductor.common.signals import exit_name
+from conductor.common.signals import format_exit_status
 from conductor.telemetry.exposition import Buckets, Kind, Metric, require_prometheus
 
 #: So many values may a label have (error classes of one task type, addresses of the server); the rest is OTHER.
@@ -134,7 +134,7 @@ class MetricsCollector(TaskRunnerEventsListener):
         self._leases_lost[event.task_type].add()
 
     def on_task_process_died(self, event: TaskProcessDied) -> None:
-        self._processes_died[event.task_type, exit_name(event.exit_status)].add()
+        self._processes_died[event.task_type, format_exit_status(event.exit_status)].add()
 
     def on_worker_started(self, event: WorkerStarted) -> None:
         # A rate over a counter that is not there yet misses its first steps, so the ones to alert on begin at 0.

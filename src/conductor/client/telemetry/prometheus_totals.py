@@ -16,7 +16,15 @@ from conductor.client.telemetry.worker_metrics import (
     QUANTILES,
     Canonical,
 )
-from conductor.telemetry.exposition import DEFAULT_BUCKETS, Buckets, Kind, Metric, Sample, histogram_samples, scrape
+from conductor.telemetry.exposition import (
+    DEFAULT_BUCKETS,
+    Buckets,
+    Kind,
+    Metric,
+    Sample,
+    make_histogram_samples,
+    scrape,
+)
 
 NO_LABELS: Mapping[str, str] = {}
 _SUMMARY_OF = {histogram: summary for summary, histogram in HISTOGRAMS.items()}
@@ -78,7 +86,7 @@ class _Families:
                 labels["status"] = FAILURE
             counts = self._totals.histograms[key][: len(bounds) + 1]
             total = self._totals.counters.get((f"{source.name}_sum", *key[1:]), 0.0)
-            yield from histogram_samples(metric.name, labels, bounds, counts, total)
+            yield from make_histogram_samples(metric.name, labels, bounds, counts, total)
 
     def _counter(self, name: str, labels: tuple[str, ...]) -> Iterator[Sample]:
         for key in self._counters.get(name, ()):

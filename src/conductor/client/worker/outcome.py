@@ -16,7 +16,7 @@ from conductor.client.http.models.task_result_status import TaskResultStatus
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.output import OutputError, encode_output, to_output
 from conductor.client.worker.signature import InputError, missing_inputs_of
-from conductor.common.text import printable
+from conductor.common.text import escape_surrogates
 from conductor.protocol.wire import MAX_CALLBACK_S, MAX_REASON_CHARS
 
 #: Frames of our own are left out of the tracebacks that people read.
@@ -87,7 +87,7 @@ def reason_of(error: BaseException) -> str:
     """One line for people: the message of a NonRetryableException, `TypeName: message` of any other."""
     name = type(error).__name__
     try:
-        message = printable(str(error))
+        message = escape_surrogates(str(error))
     except Exception:
         message = "(its message cannot be read)"
     if not message:
@@ -123,7 +123,7 @@ def _result_of(value: object, context: TaskContext) -> TaskResult:
 
 def _log_line(line: object) -> TaskExecLog:
     """People put plain texts into a result's logs, too."""
-    return line if isinstance(line, TaskExecLog) else TaskExecLog(log=printable(str(line)))
+    return line if isinstance(line, TaskExecLog) else TaskExecLog(log=escape_surrogates(str(line)))
 
 
 def _check(result: TaskResult, context: TaskContext) -> None:
@@ -165,7 +165,7 @@ def _new_result(context: TaskContext, status: TaskResultStatus) -> TaskResult:
 def trace_of(error: BaseException) -> str:
     """The traceback as people read it, from the first line of the user's own code on."""
     try:
-        return printable("".join(traceback.format_exception(type(error), error, _users_trace(error))))
+        return escape_surrogates("".join(traceback.format_exception(type(error), error, _users_trace(error))))
     except Exception:
         return reason_of(error)
 

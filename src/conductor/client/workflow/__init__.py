@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conductor.common.lazy_names import lazily
+from conductor.common.lazy_names import define_lazy_names
 
 if TYPE_CHECKING:
     from conductor.client.workflow.authoring import add as add
@@ -40,4 +40,4 @@ _HOMES = {
     "workflow": "authoring",
 }
 __all__ = list(_HOMES)
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__ = define_lazy_names(__name__, _HOMES)

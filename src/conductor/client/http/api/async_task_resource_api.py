@@ -21,7 +21,7 @@ from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_summary import TaskSummary
 from conductor.client.http.models.workflow import Workflow
 from conductor.client.http.response import Response
-from conductor.common.text import shown
+from conductor.common.text import escape
 from conductor.protocol.wire import FEATURES_HEADER, MAX_BODY_HEADER, NEXT_QUERY
 
 #: A poll may take what it asked the server to wait, and this.
@@ -289,7 +289,7 @@ def read_each(items: Sequence[bytes]) -> tuple[list[Task], tuple[Misread, ...]]:
         try:
             tasks.append(Task.decode(item))
         except UNREADABLE as wrong:
-            misread.append(Misread(_ids_of(item), shown(str(wrong))))
+            misread.append(Misread(_ids_of(item), escape(str(wrong))))
     return tasks, tuple(misread)
 
 

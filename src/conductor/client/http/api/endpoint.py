@@ -16,7 +16,7 @@ from conductor.client.http.api.optional_resource_api import OptionalResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import UNREADABLE, MalformedAnswer
 from conductor.client.http.sync_face import SyncClient, blocking
-from conductor.common.text import shown
+from conductor.common.text import escape
 
 _KINDS = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
 
@@ -91,7 +91,7 @@ def _read(answer: str, type_: Any, request: str) -> Any:
     except UNREADABLE as error:
         if type_ is Any:
             return answer
-        raise MalformedAnswer(f"{request} answered with what is no {type_}: {shown(str(error))}") from error
+        raise MalformedAnswer(f"{request} answered with what is no {type_}: {escape(str(error))}") from error
 
 
 def _camel(name: str) -> str:

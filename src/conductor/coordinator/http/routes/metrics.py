@@ -14,7 +14,7 @@ from conductor.coordinator.store.database_file import MEMORY
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.queue_load import queues
 from conductor.protocol.views import QueueLoad
-from conductor.telemetry.exposition import Histogram, Metric, Sample, histogram_samples, scrape
+from conductor.telemetry.exposition import Histogram, Metric, Sample, make_histogram_samples, scrape
 from conductor.version import __version__
 
 
@@ -92,7 +92,7 @@ class _Samples:
     def _add_histogram(self, metric: Metric, histogram: Histogram, *labels: str) -> None:
         named = dict(zip(metric.labels, labels, strict=True))
         counts = list(histogram.counts)  # other threads count on
-        lines = histogram_samples(metric.name, named, histogram.bounds, counts, histogram.total)
+        lines = make_histogram_samples(metric.name, named, histogram.bounds, counts, histogram.total)
         self._found.setdefault(metric.name, []).extend(lines)
 
 
