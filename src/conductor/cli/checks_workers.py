@@ -12,11 +12,11 @@ from conductor.cli.support import UserError
 from conductor.client.automator.json_schema_generator import generate_json_schemas
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.option import ConfigurationError
-from conductor.client.http.api.async_metadata_resource_api import AsyncMetadataResourceApi
-from conductor.client.http.api.async_schema_resource_api import AsyncSchemaResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import ConductorError, NotFoundException
 from conductor.client.http.models.task_def import TaskDef
+from conductor.client.metadata_client import AsyncMetadataClient
+from conductor.client.schema_client import AsyncSchemaClient
 from conductor.client.worker import registry
 from conductor.client.worker.worker import Worker, given_options
 from conductor.client.worker.worker_config import ResolvedConfig, resolve_worker_config
@@ -57,7 +57,7 @@ async def _compared(worker: Worker, config: ResolvedConfig, api: AsyncApiClient)
     for finding in await domain_without_tasks(name, config.domain or "", api):
         yield finding
     try:
-        definition = await AsyncMetadataResourceApi(api).get_task_def(name)
+        definition = await AsyncMetadataClient(api).get_task_def(name)
     except NotFoundException:
         for finding in no_definition(name, config):
             yield finding
@@ -115,7 +115,7 @@ async def other_schema(
         return []
     name = worker.get_task_definition_name()
     try:
-        there: Any = (await AsyncSchemaResourceApi(api).get_schema(link.name, link.version or 1)).data
+        there: Any = (await AsyncSchemaClient(api).get_schema(link.name, link.version or 1)).data
     except NotFoundException:
         missing = f"the definition of task {name} names schema {link.name}, which the server does not have"
         return [worth_a_look("schema-missing", missing, "Register the schema, or let the worker register both.")]

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from conductor.cli.support import UserError
 from conductor.cli.workflow_details import ask_view
-from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import ApiException
 from conductor.client.http.models.search_result import SearchResult
 from conductor.client.http.models.workflow_summary import WorkflowSummary
+from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.protocol.views import WorkflowEntry, WorkflowPage
 
 #: What one answer of a coordinator has at most, and what is asked of a plain server at once.
@@ -119,7 +119,7 @@ async def search_all(
     api: AsyncApiClient, query: str, sort: str, size: int, *, free_text: str = "*"
 ) -> SearchResult[WorkflowSummary]:
     """The first of all that match, page by page: one answer has a limit, also in bytes."""
-    workflows, step = AsyncWorkflowResourceApi(api), PAGE
+    workflows, step = AsyncWorkflowClient(api), PAGE
     found: SearchResult[WorkflowSummary] = SearchResult()
     while len(found.results) < size:
         start, wanted = len(found.results), min(step, size - len(found.results))

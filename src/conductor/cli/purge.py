@@ -13,9 +13,9 @@ from conductor.cli.server_kind import ask_server
 from conductor.cli.support import AsJson, Url, UserError, ask, configuration_of, examples, one_line
 from conductor.cli.times import TAKES, moment, moment_of
 from conductor.cli.workflow_commands import read_statuses
-from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import ApiException, NotFoundException
+from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
 from conductor.protocol.views import WorkflowEntry
 
@@ -80,7 +80,7 @@ def _remove(found: list[WorkflowEntry], url: str | None) -> tuple[list[str], dic
     kept: dict[str, str] = {}
 
     async def remove_all(api: AsyncApiClient) -> None:
-        workflows = AsyncWorkflowResourceApi(api)
+        workflows = AsyncWorkflowClient(api)
         # A plain server would keep an archived one in its index, where the next purge found it again. A coordinator has
         # no archive, and with this it refuses one that somebody has restarted meanwhile.
         archive = (await ask_server(api.configuration)).is_coordinator

@@ -12,10 +12,10 @@ import typer
 
 from conductor.cli.console import say, say_json
 from conductor.cli.support import UserError, ask, one_line
-from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import BulkStartError, ConductorError
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
+from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.common.text import escape
 from conductor.protocol.wire import MAX_BULK_STARTS
 
@@ -69,7 +69,7 @@ def start_many(requests: dict[int, StartWorkflowRequest], url: str | None, *, as
     results: list[str | ConductorError] = []
 
     async def start_all(api: AsyncApiClient) -> None:
-        workflows = AsyncWorkflowResourceApi(api)
+        workflows = AsyncWorkflowClient(api)
         while len(results) < len(lines):
             some = lines[len(results) : len(results) + MAX_BULK_STARTS]
             try:

@@ -14,14 +14,14 @@ from conductor.cli.graph import Line, print_block, sign
 from conductor.cli.support import AsJson, Url, UserError, add_command, ask, examples, json_object
 from conductor.cli.times import moment
 from conductor.cli.workflow_details import ask_view, kind_of, plain, read_execution
-from conductor.client.http.api.async_resource_api import quoted
 from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
-from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
+from conductor.client.http.endpoint import quote_segment
 from conductor.client.http.errors import ApiException
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_exec_log import TaskExecLog
 from conductor.client.http.models.task_result_status import TaskResultStatus
+from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.common.text import escape
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 from conductor.protocol.why_waiting import Waiting, span
@@ -106,7 +106,7 @@ async def _find(api: AsyncApiClient, name: str) -> Task:
     workflow_id, colon, ref = name.partition(":")
     if not colon:
         return await AsyncTaskResourceApi(api).get_task(name)
-    workflow = await AsyncWorkflowResourceApi(api).get_workflow(workflow_id)
+    workflow = await AsyncWorkflowClient(api).get_workflow(workflow_id)
     found = workflow.task(ref) or next(
         (one for one in reversed(workflow.tasks) if one.reference_task_name.startswith(f"{ref}__")), None
     )
@@ -118,7 +118,7 @@ async def _find(api: AsyncApiClient, name: str) -> Task:
 
 async def _why(api: AsyncApiClient, found: Task) -> Waiting | None:
     """Why it waits or how it ended, of a coordinator; of a plain server what can be derived."""
-    said: Waiting | None = await ask_view(api, f"/view/task/{quoted(found.task_id)}/waiting", Waiting)
+    said: Waiting | None = await ask_view(api, f"/view/task/{quote_segment(found.task_id)}/waiting", Waiting)
     if said is not None or found.status in TERMINAL_TASK_STATUSES:
         return said
     execution = await read_execution(api, found.workflow_instance_id)

@@ -18,10 +18,10 @@ from conductor.cli.start_many import read_requests, start_many
 from conductor.cli.support import AsJson, Url, UserError, ask, examples, json_object
 from conductor.cli.times import TAKES, ago, moment, moment_of, now_ms
 from conductor.cli.workflow_details import WorkflowReport, plain, read_execution
-from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.http.models.workflow import Workflow
+from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.common.text import escape
 from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
 from conductor.protocol.views import WorkflowEntry
@@ -234,7 +234,7 @@ def start(
     )
     if timeout is not None and not wait_:
         raise UserError("--timeout is for --wait")
-    workflow_id = ask(url, lambda api: AsyncWorkflowResourceApi(api).start_workflow(asked))
+    workflow_id = ask(url, lambda api: AsyncWorkflowClient(api).start_workflow(asked))
     if wait_:
         if not as_json:
             say(escape(workflow_id))
@@ -254,7 +254,7 @@ def wait(workflow_ids: WorkflowIds, timeout: Timeout = None, url: Url = None, as
     """Wait for the end of workflows; the exit status is 1 unless each one is COMPLETED in time."""
 
     async def wait_for_all(api: AsyncApiClient) -> list[Workflow]:
-        workflows = AsyncWorkflowResourceApi(api)
+        workflows = AsyncWorkflowClient(api)
         try:
             async with asyncio.timeout(timeout):
                 async with asyncio.TaskGroup() as group:
@@ -276,7 +276,7 @@ def wait(workflow_ids: WorkflowIds, timeout: Timeout = None, url: Url = None, as
     return 0 if all(workflow.is_successful() for workflow in ended) else 1
 
 
-async def _until_its_end(workflows: AsyncWorkflowResourceApi, workflow_id: str, *, as_json: bool) -> None:
+async def _until_its_end(workflows: AsyncWorkflowClient, workflow_id: str, *, as_json: bool) -> None:
     look_s = FIRST_LOOK_S
     while not (await workflows.get_workflow_status(workflow_id)).is_terminal:
         await asyncio.sleep(look_s)

@@ -11,13 +11,13 @@ from conductor.cli import BAD_INPUT
 from conductor.cli.console import say, say_json
 from conductor.cli.support import AsJson, Url, UserError, ask, examples, one_line
 from conductor.cli.workflow_commands import WorkflowIds
-from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import ApiException, AuthorizationException, NotFoundException
 from conductor.client.http.models.rerun_workflow_request import RerunWorkflowRequest
+from conductor.client.workflow_client import AsyncWorkflowClient
 
 #: What one workflow answered: its id, and what was wrong, if anything was.
-Action = Callable[[AsyncWorkflowResourceApi, str], Awaitable[object]]
+Action = Callable[[AsyncWorkflowClient, str], Awaitable[object]]
 
 
 @examples("workflow pause 0b5ad2a4-5d0c-4f0e-9f3a-9c3f9a1d2b11")
@@ -62,7 +62,7 @@ def rerun(
 ) -> int:
     """Run ended workflows again from one of their tasks, or from the start."""
 
-    async def run_again(api: AsyncWorkflowResourceApi, workflow_id: str) -> None:
+    async def run_again(api: AsyncWorkflowClient, workflow_id: str) -> None:
         task_id = None if from_task is None else await _task_id(api, workflow_id, from_task)
         asked = RerunWorkflowRequest(re_run_from_workflow_id=workflow_id, re_run_from_task_id=task_id)
         await api.rerun_workflow(workflow_id, asked)
@@ -70,7 +70,7 @@ def rerun(
     return _each(workflow_ids, "runs again", run_again, url, as_json=as_json)
 
 
-async def _task_id(api: AsyncWorkflowResourceApi, workflow_id: str, named: str) -> str:
+async def _task_id(api: AsyncWorkflowClient, workflow_id: str, named: str) -> str:
     """The task of that reference name, the newest attempt; anything else is an id, maybe of a sub-workflow's task."""
     found = (await api.get_workflow(workflow_id)).task(named)
     return found.task_id if found is not None else named
@@ -107,7 +107,7 @@ def _each(workflow_ids: list[str], done: str, action: Action, url: str | None, *
 
     async def do_all(api: AsyncApiClient) -> None:
         nonlocal status
-        workflows = AsyncWorkflowResourceApi(api)
+        workflows = AsyncWorkflowClient(api)
         for workflow_id in dict.fromkeys(workflow_ids):
             problem: str | None = None
             try:
@@ -133,7 +133,7 @@ def _each(workflow_ids: list[str], done: str, action: Action, url: str | None, *
     return status
 
 
-async def _is_known(workflows: AsyncWorkflowResourceApi, workflow_id: str) -> bool:
+async def _is_known(workflows: AsyncWorkflowClient, workflow_id: str) -> bool:
     """Whether there is such a workflow: 404 is also how Conductor says that it is in no state for this."""
     try:
         await workflows.get_workflow_status(workflow_id)

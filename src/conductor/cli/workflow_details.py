@@ -15,13 +15,13 @@ from msgspec import Struct, field
 
 from conductor.cli.queue_state import OWN_QUEUES
 from conductor.cli.times import now_ms
-from conductor.client.http.api.async_resource_api import quoted
 from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
-from conductor.client.http.api.async_workflow_resource_api import AsyncWorkflowResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
+from conductor.client.http.endpoint import quote_segment
 from conductor.client.http.errors import ApiException, AuthorizationException, ConductorError, MalformedAnswer
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.workflow import Workflow
+from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 from conductor.protocol.views import TaskAttempt, WorkflowDetails, base_reference
 from conductor.protocol.why_waiting import UNPOLLED_MS, QueueFacts, TaskFacts, Waiting, why_task, why_workflow
@@ -43,7 +43,7 @@ class WorkflowReport(WorkflowDetails, kw_only=True):
 
 async def read_execution(api: AsyncApiClient, workflow_id: str) -> WorkflowReport:
     """One workflow, from whatever server this is. Raises ConductorError; NotFoundException for no such workflow."""
-    found = await ask_view(api, f"/view/workflow/{quoted(workflow_id)}", WorkflowReport)
+    found = await ask_view(api, f"/view/workflow/{quote_segment(workflow_id)}", WorkflowReport)
     return found if found is not None else await _from_plain_server(api, workflow_id)
 
 
@@ -62,7 +62,7 @@ async def ask_view(api: AsyncApiClient, path: str, type_: type[Any], **query: An
 
 
 async def _from_plain_server(api: AsyncApiClient, workflow_id: str) -> WorkflowReport:
-    workflow = await AsyncWorkflowResourceApi(api).get_workflow(workflow_id)
+    workflow = await AsyncWorkflowClient(api).get_workflow(workflow_id)
     now, facts = now_ms(), _Facts(api, workflow)
     workflow.tasks.sort(key=lambda task: task.seq)
     open_ones = [task for task in workflow.tasks if task.status not in TERMINAL_TASK_STATUSES][:MAX_OPEN]

@@ -12,12 +12,12 @@ from typing import Any
 
 from conductor.client.automator.json_schema_generator import generate_json_schemas
 from conductor.client.configuration.configuration import Configuration
-from conductor.client.http.api.async_metadata_resource_api import AsyncMetadataResourceApi
-from conductor.client.http.api.async_schema_resource_api import AsyncSchemaResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import NotFoundException
 from conductor.client.http.models.schema_def import SchemaDef
 from conductor.client.http.models.task_def import TaskDef
+from conductor.client.metadata_client import AsyncMetadataClient
+from conductor.client.schema_client import AsyncSchemaClient
 from conductor.client.worker.worker_config import ResolvedConfig
 from conductor.client.worker.worker_interface import WorkerInterface
 
@@ -49,11 +49,11 @@ async def _register(
     config: ResolvedConfig,
     client: AsyncApiClient,
 ) -> None:
-    metadata_api = AsyncMetadataResourceApi(client)
+    metadata_api = AsyncMetadataClient(client)
     if not config.overwrite_task_def and await _exists(name, metadata_api):
         logger.info("Task definition exists - skipping (overwrite=false)")
         return
-    links = await _register_schemas(name, worker, config, AsyncSchemaResourceApi(client))
+    links = await _register_schemas(name, worker, config, AsyncSchemaClient(client))
     definition = _definition(name, worker, links)
     if config.overwrite_task_def:
         await _update_or_create(definition, metadata_api)
@@ -62,7 +62,7 @@ async def _register(
     logger.info("View at: %s/taskDef/%s", client.configuration.ui_host.rstrip("/"), name)
 
 
-async def _exists(name: str, metadata_api: AsyncMetadataResourceApi) -> bool:
+async def _exists(name: str, metadata_api: AsyncMetadataClient) -> bool:
     try:
         await metadata_api.get_task_def(name)
     except NotFoundException:
@@ -70,7 +70,7 @@ async def _exists(name: str, metadata_api: AsyncMetadataResourceApi) -> bool:
     return True
 
 
-async def _update_or_create(definition: TaskDef, metadata_api: AsyncMetadataResourceApi) -> None:
+async def _update_or_create(definition: TaskDef, metadata_api: AsyncMetadataClient) -> None:
     try:
         await metadata_api.update_task_def(definition)
     except NotFoundException:
@@ -79,13 +79,13 @@ async def _update_or_create(definition: TaskDef, metadata_api: AsyncMetadataReso
         logger.info("Registered/Updated task definition: %s", definition.name)
 
 
-async def _create(definition: TaskDef, metadata_api: AsyncMetadataResourceApi) -> None:
+async def _create(definition: TaskDef, metadata_api: AsyncMetadataClient) -> None:
     await metadata_api.register_task_def(definition)
     logger.info("Registered task definition: %s", definition.name)
 
 
 async def _register_schemas(
-    name: str, worker: WorkerInterface, config: ResolvedConfig, schema_api: AsyncSchemaResourceApi
+    name: str, worker: WorkerInterface, config: ResolvedConfig, schema_api: AsyncSchemaClient
 ) -> dict[str, SchemaDef]:
     """Register what the type hints give, and return the links for the definition by their side: input, output."""
     function = getattr(worker, "execute_function", None)
@@ -114,7 +114,7 @@ def _wants_schemas(config: ResolvedConfig, configuration: Configuration) -> bool
     return config.register_schema if said else configuration.register_schema
 
 
-async def _register_schema(schema: SchemaDef, schema_api: AsyncSchemaResourceApi, *, overwrite: bool) -> None:
+async def _register_schema(schema: SchemaDef, schema_api: AsyncSchemaClient, *, overwrite: bool) -> None:
     if not overwrite:
         try:
             await schema_api.get_schema(schema.name, schema.version)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from conductor.client.http.api.async_resource_api import quoted
 from conductor.client.http.api.optional_resource_api import OptionalResourceApi
 from conductor.client.http.async_api_client import encode
+from conductor.client.http.endpoint import quote_segment
 from conductor.client.http.errors import ApiException
 from conductor.client.http.models.bulk_response import BulkResponse
 from conductor.client.http.models.tag_object import TagObject
@@ -38,7 +38,7 @@ class AsyncMetadataResourceApi(OptionalResourceApi):
 
     async def get_task_def(self, task_type: str) -> TaskDef:
         """Read a task definition; `NotFoundException` when there is none."""
-        path = f"{_TASK_DEFS}/{quoted(task_type)}"
+        path = f"{_TASK_DEFS}/{quote_segment(task_type)}"
         return await self.api_client.call_for(TaskDef, "GET", path, template=_TASK_DEF)
 
     async def get_all_task_defs(self) -> list[TaskDef]:
@@ -47,7 +47,7 @@ class AsyncMetadataResourceApi(OptionalResourceApi):
 
     async def unregister_task_def(self, task_type: str) -> None:
         """Delete a task definition."""
-        path = f"{_TASK_DEFS}/{quoted(task_type)}"
+        path = f"{_TASK_DEFS}/{quote_segment(task_type)}"
         await self.api_client.call_for(str, "DELETE", path, template=_TASK_DEF)
 
     async def register_workflow_def(
@@ -75,7 +75,7 @@ class AsyncMetadataResourceApi(OptionalResourceApi):
 
     async def get_workflow_def(self, name: str, version: int | None = None) -> WorkflowDef:
         """Read a workflow definition, the latest without `version`; `NotFoundException` when there is none."""
-        path = f"{_WORKFLOW_DEFS}/{quoted(name)}"
+        path = f"{_WORKFLOW_DEFS}/{quote_segment(name)}"
         query = {"version": version}
         return await self.api_client.call_for(
             WorkflowDef, "GET", path, query=query, template=_WORKFLOW_DEFS + "/{name}"
@@ -87,7 +87,7 @@ class AsyncMetadataResourceApi(OptionalResourceApi):
 
     async def unregister_workflow_def(self, workflow_name: str, version: int) -> None:
         """Delete one version of a workflow definition."""
-        path = f"{_WORKFLOW_DEFS}/{quoted(workflow_name)}/{version}"
+        path = f"{_WORKFLOW_DEFS}/{quote_segment(workflow_name)}/{version}"
         await self.api_client.call_for(str, "DELETE", path, template=_WORKFLOW_DEFS + "/{name}/{version}")
 
     async def add_workflow_tag(self, tag: TagObject, workflow_name: str) -> None:

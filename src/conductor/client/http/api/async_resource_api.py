@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any, Self
-from urllib.parse import quote
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
@@ -31,8 +30,3 @@ def api_client_of(server: Configuration | AsyncApiClient | None, http_client: An
     if isinstance(server, AsyncApiClient):
         return server
     return AsyncApiClient(server or Configuration(), http_client=http_client)
-
-
-def quoted(value: object) -> str:
-    """A value as one segment of a path."""
-    return quote(str(value), safe="")

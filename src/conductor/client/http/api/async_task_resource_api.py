@@ -9,8 +9,9 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from conductor.client.http.api.async_resource_api import AsyncResourceApi, quoted
+from conductor.client.http.api.async_resource_api import AsyncResourceApi
 from conductor.client.http.async_api_client import TEXT, encode
+from conductor.client.http.endpoint import quote_segment
 from conductor.client.http.errors import UNREADABLE, MalformedAnswer, NotFoundException
 from conductor.client.http.models.poll_data import PollData
 from conductor.client.http.models.search_result import SearchResult
@@ -100,7 +101,7 @@ class AsyncTaskResourceApi(AsyncResourceApi):
     async def poll(self, tasktype: str, *, workerid: str | None = None, domain: str | None = None) -> Task | None:
         """Take one task, or None."""
         query = {"workerid": workerid, "domain": domain or None}
-        path = f"/tasks/poll/{quoted(tasktype)}"
+        path = f"/tasks/poll/{quote_segment(tasktype)}"
         response = await self.api_client.call("GET", path, query=query, template="/tasks/poll/{tasktype}")
         return self._task_or_none(response, f"GET {path}")
 
@@ -148,7 +149,7 @@ class AsyncTaskResourceApi(AsyncResourceApi):
         Raises:
             NotFoundException: The workflow has no open task of that name, or there is no such workflow.
         """
-        path = f"/tasks/{quoted(workflow_id)}/{quoted(task_ref_name)}/{quoted(status)}"
+        path = f"/tasks/{quote_segment(workflow_id)}/{quote_segment(task_ref_name)}/{quote_segment(status)}"
         query = {"workerid": worker_id}
         task_id = await self.api_client.call_for(str, "POST", path, query=query, body=encode(output), template=_BY_REF)
         if not task_id:  # how a server says that it has found nothing
@@ -165,7 +166,7 @@ class AsyncTaskResourceApi(AsyncResourceApi):
         worker_id: str | None = None,
     ) -> Workflow:
         """As `update_task_by_ref_name`; the answer is the workflow afterwards."""
-        path = f"/tasks/{quoted(workflow_id)}/{quoted(task_ref_name)}/{quoted(status)}/sync"
+        path = f"/tasks/{quote_segment(workflow_id)}/{quote_segment(task_ref_name)}/{quote_segment(status)}/sync"
         query = {"workerid": worker_id}
         body = encode(output)
         return await self.api_client.call_for(
@@ -176,7 +177,7 @@ class AsyncTaskResourceApi(AsyncResourceApi):
         self, workflow_id: str, status: str, body: Mapping[str, Any], return_strategy: str | None = None
     ) -> SignalResponse:
         """End the task that an execution waits in; the answer is what `return_strategy` asks for."""
-        path = f"/tasks/{quoted(workflow_id)}/{quoted(status)}/signal/sync"
+        path = f"/tasks/{quote_segment(workflow_id)}/{quote_segment(status)}/signal/sync"
         query = {"returnStrategy": return_strategy}
         return await self.api_client.call_for(
             SignalResponse, "POST", path, query=query, body=encode(body), template=_SIGNAL + "/sync", resend=False
@@ -184,17 +185,17 @@ class AsyncTaskResourceApi(AsyncResourceApi):
 
     async def signal_async(self, workflow_id: str, status: str, body: Mapping[str, Any]) -> None:
         """End the task that an execution waits in, without waiting for what follows."""
-        path = f"/tasks/{quoted(workflow_id)}/{quoted(status)}/signal"
+        path = f"/tasks/{quote_segment(workflow_id)}/{quote_segment(status)}/signal"
         await self.api_client.call_for(str, "POST", path, body=encode(body), template=_SIGNAL, resend=False)
 
     async def get_task(self, task_id: str, *, timeout_s: float | None = None) -> Task:
         """Read one task."""
-        path = f"/tasks/{quoted(task_id)}"
+        path = f"/tasks/{quote_segment(task_id)}"
         return await self.api_client.call_for(Task, "GET", path, timeout_s=timeout_s, template="/tasks/{taskId}")
 
     async def log(self, task_id: str, text: str) -> None:
         """Add one line to a task's log."""
-        path = f"/tasks/{quoted(task_id)}/log"
+        path = f"/tasks/{quote_segment(task_id)}/log"
         body = text.encode()
         await self.api_client.call_for(
             str, "POST", path, body=body, content_type=TEXT, template="/tasks/{taskId}/log", resend=False
@@ -202,7 +203,7 @@ class AsyncTaskResourceApi(AsyncResourceApi):
 
     async def get_task_logs(self, task_id: str, *, timeout_s: float | None = None) -> list[TaskExecLog]:
         """Read a task's log."""
-        path, template = f"/tasks/{quoted(task_id)}/log", "/tasks/{taskId}/log"
+        path, template = f"/tasks/{quote_segment(task_id)}/log", "/tasks/{taskId}/log"
         return await self.api_client.call_for(list[TaskExecLog], "GET", path, timeout_s=timeout_s, template=template)
 
     async def get_queue_size_for_task(self, task_type: str, domain: str | None = None) -> int:
@@ -231,7 +232,7 @@ class AsyncTaskResourceApi(AsyncResourceApi):
 
     async def requeue_pending_tasks(self, task_type: str) -> str:
         """Put every open task of a type back into its queue (also those being executed); how many, as text."""
-        path = f"/tasks/queue/requeue/{quoted(task_type)}"
+        path = f"/tasks/queue/requeue/{quote_segment(task_type)}"
         return await self.api_client.call_for(str, "POST", path, template="/tasks/queue/requeue/{taskType}")
 
     async def search(
@@ -258,7 +259,7 @@ class AsyncTaskResourceApi(AsyncResourceApi):
 def _poll_path(tasktype: str, worker_id: str | None, domain: str | None) -> str:
     """A worker asks the same again and again; only count and timeout differ. An empty domain must not be sent."""
     query = {name: value for name, value in (("workerid", worker_id), ("domain", domain)) if value}
-    return f"/tasks/poll/batch/{quoted(tasktype)}?{urlencode(query)}{'&' if query else ''}"
+    return f"/tasks/poll/batch/{quote_segment(tasktype)}?{urlencode(query)}{'&' if query else ''}"
 
 
 @lru_cache(maxsize=64)

@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from conductor.client.http.api.async_resource_api import quoted
 from conductor.client.http.api.optional_resource_api import OptionalResourceApi
 from conductor.client.http.async_api_client import QueryValue, encode
 from conductor.client.http.bulk_starts import BulkStarts
+from conductor.client.http.endpoint import quote_segment
 from conductor.client.http.models.correlation_ids_search_request import CorrelationIdsSearchRequest
 from conductor.client.http.models.rerun_workflow_request import RerunWorkflowRequest
 from conductor.client.http.models.search_result import SearchResult
@@ -67,7 +67,7 @@ class AsyncWorkflowResourceApi(OptionalResourceApi):
         priority: int | None = None,
     ) -> str:
         """Start a workflow by its name, the latest version without `version`; the answer is the execution's id."""
-        path = f"/workflow/{quoted(name)}"
+        path = f"/workflow/{quote_segment(name)}"
         query: dict[str, QueryValue] = {"version": version, "correlationId": correlationId, "priority": priority}
         body = encode(input or {})
         return await self.api_client.call_for(
@@ -112,7 +112,7 @@ class AsyncWorkflowResourceApi(OptionalResourceApi):
         return await self.api_client.call_for(
             type_,
             "POST",
-            f"/workflow/execute/{quoted(request.name)}/{request.version or 0}",
+            f"/workflow/execute/{quote_segment(request.name)}/{request.version or 0}",
             query={**query, "waitForSeconds": wait_for_seconds},
             body=request.encode(),
             timeout_s=wait_for_seconds + WAIT_GRACE_S,
@@ -150,14 +150,14 @@ class AsyncWorkflowResourceApi(OptionalResourceApi):
 
     async def get_workflow(self, workflow_id: str, include_tasks: bool | None = True) -> Workflow:
         """Read an execution; `NotFoundException` when there is none."""
-        path, query = f"/workflow/{quoted(workflow_id)}", {"includeTasks": include_tasks}
+        path, query = f"/workflow/{quote_segment(workflow_id)}", {"includeTasks": include_tasks}
         return await self.api_client.call_for(Workflow, "GET", path, query=query, template=_WORKFLOW)
 
     async def get_workflow_status(
         self, workflow_id: str, include_output: bool | None = None, include_variables: bool | None = None
     ) -> WorkflowStatus:
         """Read how an execution stands, without its tasks."""
-        path = f"/workflow/{quoted(workflow_id)}/status"
+        path = f"/workflow/{quote_segment(workflow_id)}/status"
         query = {"includeOutput": include_output, "includeVariables": include_variables}
         return await self.api_client.call_for(WorkflowStatus, "GET", path, query=query, template=_WORKFLOW + "/status")
 
@@ -165,13 +165,13 @@ class AsyncWorkflowResourceApi(OptionalResourceApi):
         self, workflow_id: str, reason: str | None = None, trigger_failure_workflow: bool | None = False
     ) -> None:
         """End an execution; its open tasks are cancelled. A completed one is an error (409)."""
-        path = f"/workflow/{quoted(workflow_id)}"
+        path = f"/workflow/{quote_segment(workflow_id)}"
         query: dict[str, QueryValue] = {"reason": reason, "triggerFailureWorkflow": trigger_failure_workflow or None}
         await self.api_client.call_for(str, "DELETE", path, query=query, template=_WORKFLOW)
 
     async def delete_workflow(self, workflow_id: str, archive_workflow: bool | None = True) -> None:
         """Delete an execution from the server, archived where the server has an archive."""
-        path, query = f"/workflow/{quoted(workflow_id)}/remove", {"archiveWorkflow": archive_workflow}
+        path, query = f"/workflow/{quote_segment(workflow_id)}/remove", {"archiveWorkflow": archive_workflow}
         await self.api_client.call_for(str, "DELETE", path, query=query, template=_WORKFLOW + "/remove")
 
     async def pause_workflow(self, workflow_id: str) -> None:
@@ -196,14 +196,14 @@ class AsyncWorkflowResourceApi(OptionalResourceApi):
 
     async def rerun_workflow(self, workflow_id: str, rerun_workflow_request: RerunWorkflowRequest) -> str:
         """Run an ended execution again from some task; the answer is its id."""
-        path, body = f"/workflow/{quoted(workflow_id)}/rerun", rerun_workflow_request.encode()
+        path, body = f"/workflow/{quote_segment(workflow_id)}/rerun", rerun_workflow_request.encode()
         return await self.api_client.call_for(str, "POST", path, body=body, template=_WORKFLOW + "/rerun", resend=False)
 
     async def skip_task_from_workflow(
         self, workflow_id: str, task_reference_name: str, request: SkipTaskRequest | None = None
     ) -> None:
         """Do not run the task with that reference name."""
-        path = f"/workflow/{quoted(workflow_id)}/skiptask/{quoted(task_reference_name)}"
+        path = f"/workflow/{quote_segment(workflow_id)}/skiptask/{quote_segment(task_reference_name)}"
         body = (request or SkipTaskRequest()).encode()
         template = _WORKFLOW + "/skiptask/{taskReferenceName}"
         await self.api_client.call_for(str, "PUT", path, body=body, template=template)
@@ -238,7 +238,7 @@ class AsyncWorkflowResourceApi(OptionalResourceApi):
         include_tasks: bool | None = False,
     ) -> dict[str, list[Workflow]]:
         """Read the executions of a workflow by their correlation ids."""
-        path, body = f"/workflow/{quoted(workflow_name)}/correlated", encode(correlation_ids)
+        path, body = f"/workflow/{quote_segment(workflow_name)}/correlated", encode(correlation_ids)
         query = {"includeClosed": include_completed, "includeTasks": include_tasks}
         return await self.api_client.call_for(
             dict[str, list[Workflow]], "POST", path, query=query, body=body, template="/workflow/{name}/correlated"
@@ -259,6 +259,6 @@ class AsyncWorkflowResourceApi(OptionalResourceApi):
         self, method: str, workflow_id: str, verb: str, query: Mapping[str, QueryValue] | None = None
     ) -> None:
         """Restart and retry change what they find, so they are not sent twice; pause and resume may be."""
-        path = f"/workflow/{quoted(workflow_id)}/{verb}"
+        path = f"/workflow/{quote_segment(workflow_id)}/{verb}"
         resend = method == "PUT"
         await self.api_client.call_for(str, method, path, query=query, template=f"{_WORKFLOW}/{verb}", resend=resend)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from conductor.client.http.api.async_resource_api import AsyncResourceApi, quoted
+from conductor.client.http.api.async_resource_api import AsyncResourceApi
 from conductor.client.http.async_api_client import JSON, QueryValue, encode
+from conductor.client.http.endpoint import quote_segment
 from conductor.client.http.errors import ApiException, NotFoundException
 
 T = TypeVar("T")
@@ -37,7 +38,7 @@ class OptionalResourceApi(AsyncResourceApi):
         path = template
         for value in values:
             before, _, rest = path.partition("{")
-            path = before + quoted(value) + rest.partition("}")[2]
+            path = before + quote_segment(value) + rest.partition("}")[2]
         sent = text.encode() if text is not None else None if body is None else encode(body)
         try:
             return await self.api_client.call_for(
