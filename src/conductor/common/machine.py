@@ -110,11 +110,16 @@ def is_writable_by_others(found: os.stat_result) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name or address always means this machine."""
+    """Return whether a host name or address means this machine. An IPv6 address may be in brackets."""
+    name = host.lower().removeprefix("[").removesuffix("]").removesuffix(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(name)
     except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 def try_lock(file: int) -> bool:

@@ -15,12 +15,12 @@ from types import FrameType, TracebackType
 from typing import Self
 
 from conductor.common.clock import SYSTEM_CLOCK, Clock
-from conductor.common.machine import run_event_loop
+from conductor.common.machine import is_loopback, run_event_loop
 from conductor.coordinator.core import Core
 from conductor.coordinator.http.app import App
 from conductor.coordinator.http.auth import Auth
 from conductor.coordinator.http.connection import Connections
-from conductor.coordinator.http.origins import Origins, is_loopback
+from conductor.coordinator.http.origins import Origins
 from conductor.coordinator.http.routes import ROUTES
 from conductor.coordinator.http.web_ui import PAGE_ROUTES
 from conductor.coordinator.store.database_file import refusal

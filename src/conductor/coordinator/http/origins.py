@@ -9,10 +9,10 @@ first, a form or plain text, is never read as JSON. Programs that are no browser
 from __future__ import annotations
 
 import functools
-import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 
+from conductor.common.machine import is_loopback
 from conductor.coordinator.request_errors import ApiError, bad_request
 
 #: In the list of hosts: any.
@@ -92,19 +92,6 @@ def check_content_type(headers: Mapping[bytes, bytes]) -> None:
     raise ApiError(
         415, f"the body must be JSON and say so: send the header Content-Type: application/json (it was: {shown})"
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a name or address means this machine."""
-    name = _bare(host)
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback
 
 
 def _has_body(headers: Mapping[bytes, bytes]) -> bool:
