@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from conductor.coordinator import Coordinator
-from conductor.coordinator.limits import MAX_COUNTED_SERIES
+from conductor.coordinator.limits import MAX_SERIES_PER_METRIC
 from conductor.coordinator.server_metrics import METRICS, OTHER, Tally
 from conductor.testing import FakeClock
 
@@ -150,16 +150,16 @@ def test_what_has_no_route_is_counted_together(api: httpx.Client) -> None:
 
 
 def test_names_are_kept_apart_up_to_a_limit(api: httpx.Client) -> None:
-    for number in range(MAX_COUNTED_SERIES + 5):
+    for number in range(MAX_SERIES_PER_METRIC + 5):
         poll(api, f"t{number}")
     found = scraped(api)
-    assert len(found.series("coordinator_polls_total")) == MAX_COUNTED_SERIES + 1
+    assert len(found.series("coordinator_polls_total")) == MAX_SERIES_PER_METRIC + 1
     assert found("coordinator_polls_total", taskType=OTHER) == 5
 
 
 def test_a_name_that_is_known_is_counted_beyond_the_limit() -> None:
     tally = Tally()
-    for number in range(MAX_COUNTED_SERIES):
+    for number in range(MAX_SERIES_PER_METRIC):
         tally.add(("m", f"n{number}", "a"))
     tally.add(("m", "late", "a"))
     tally.add(("m", "later", "b"), 2)

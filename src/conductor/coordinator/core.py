@@ -10,19 +10,19 @@ from typing import Any
 
 from conductor.common.clock import Clock
 from conductor.coordinator.definitions.definition_snapshots import Snapshots
-from conductor.coordinator.definitions.event_handlers import publish
-from conductor.coordinator.definitions.plan import SYSTEM_DOMAIN
-from conductor.coordinator.events.event_actions import Consequences
-from conductor.coordinator.events.event_handler_loop import Handled
+from conductor.coordinator.definitions.event_handlers import publish_event
+from conductor.coordinator.definitions.workflow_plan import SYSTEM_DOMAIN
+from conductor.coordinator.events.event_actions import EventActions
+from conductor.coordinator.events.event_handler_loop import EventHandlerLoop
 from conductor.coordinator.limits import (
     EVENTS_PER_STEP,
     EXPIRED_PER_STEP,
+    MAX_DRY_RUNS,
     RUNS_PER_STEP,
-    TRIALS_AT_ONCE,
     WAIT_FOR_SCRIPTS_S,
 )
 from conductor.coordinator.request_errors import ApiError, bad_request
-from conductor.coordinator.schedules.runs import Runs
+from conductor.coordinator.schedules.schedule_runner import ScheduleRunner
 from conductor.coordinator.server_metrics import (
     HEARTBEATS_TOTAL,
     NO_QUEUE,
@@ -105,11 +105,11 @@ class Core:
         self.queue = TaskQueue(self.snapshots, self.secrets)
         self.executions = Executions(self.queue, self.snapshots, self.poll_data)
         self.deadlines = Deadlines(self.executions, self.queue, self.snapshots)
-        self.schedule_runs = Runs(self.executions)
-        self.events = Handled(Consequences(self.executions, self.judge))
+        self.schedule_runs = ScheduleRunner(self.executions)
+        self.events = EventHandlerLoop(EventActions(self.executions, self.judge))
         self.waiters = Waiters(clock)
         #: So many tests of workflows run at once.
-        self.trials = asyncio.Semaphore(TRIALS_AT_ONCE)
+        self.trials = asyncio.Semaphore(MAX_DRY_RUNS)
         #: Bulk starts run one after another, so that a poll waits for one turn of one of them at most.
         self.bulk_starts = asyncio.Semaphore(1)
         self._timer = DeadlineTimer(clock, self._tick_on_time)
@@ -251,7 +251,7 @@ class Core:
 
     def publish_event(self, tx: Tx, name: str, payload: dict[str, Any]) -> None:
         """A workflow has published an event, such as `conductor:orders:paid`: its handlers are told, once."""
-        publish(tx, name, payload)
+        publish_event(tx, name, payload)
 
     def polls(self) -> Polls:
         """Who polls which queue, and how many polls are parked there."""

@@ -17,10 +17,10 @@ from conductor.coordinator.core import Core
 from conductor.coordinator.definitions import json_schemas, task_defs, workflow_defs
 from conductor.coordinator.limits import (
     EXPIRED_PER_STEP,
-    MAX_TRIAL_MOCKS,
-    MAX_TRIAL_STEPS,
-    MAX_TRIAL_TASKS,
-    MAX_TRIAL_TASKS_PER_MOCK,
+    MAX_DRY_RUN_MOCKS,
+    MAX_DRY_RUN_STEPS,
+    MAX_DRY_RUN_TASKS,
+    MAX_DRY_RUN_TASKS_PER_MOCK,
 )
 from conductor.coordinator.request_errors import bad_request
 from conductor.coordinator.store.database_file import MEMORY
@@ -32,11 +32,11 @@ from conductor.coordinator.tasks.task_report import ReportedStatus, report_on
 from conductor.coordinator.views.workflow_views import whole_workflow
 from conductor.coordinator.workflows.effects import Start, check_start
 
-_LIMIT = f"{MAX_TRIAL_TASKS} and {MAX_TRIAL_TASKS_PER_MOCK} for each mock: a loop that waits for nothing?"
+_LIMIT = f"{MAX_DRY_RUN_TASKS} and {MAX_DRY_RUN_TASKS_PER_MOCK} for each mock: a loop that waits for nothing?"
 _Milliseconds = Annotated[int, Meta(ge=0, lt=2**40)]
 
 
-class TaskMock(msgspec.Struct, rename="camel"):
+class MockedAttempt(msgspec.Struct, rename="camel"):
     """How one attempt at a task ends, and how long it is said to have waited and run."""
 
     status: ReportedStatus = "COMPLETED"
@@ -45,11 +45,11 @@ class TaskMock(msgspec.Struct, rename="camel"):
     queue_wait_time: _Milliseconds = 0
 
 
-class Trial(Start, rename="camel", kw_only=True):
+class DryRunRequest(Start, rename="camel", kw_only=True):
     """A request to start, with a mock for each attempt at a task, by reference name."""
 
-    task_ref_to_mock_output: dict[str, list[TaskMock]] = field(default_factory=dict)
-    sub_workflow_test_request: dict[str, Trial] = field(default_factory=dict)
+    task_ref_to_mock_output: dict[str, list[MockedAttempt]] = field(default_factory=dict)
+    sub_workflow_test_request: dict[str, DryRunRequest] = field(default_factory=dict)
 
     def count(self) -> int:
         """How many mocks there are, those of sub-workflows included."""
@@ -60,8 +60,8 @@ class Trial(Start, rename="camel", kw_only=True):
         """Refuse what cannot be run."""
         if not (self.name or "").strip():
             raise bad_request("a test of a workflow needs its name")
-        if self.count() > MAX_TRIAL_MOCKS:
-            raise bad_request(f"a test of a workflow has at most {MAX_TRIAL_MOCKS} mocks, not {self.count()}")
+        if self.count() > MAX_DRY_RUN_MOCKS:
+            raise bad_request(f"a test of a workflow has at most {MAX_DRY_RUN_MOCKS} mocks, not {self.count()}")
         check_start(self)
 
 
@@ -78,16 +78,16 @@ def definitions(tx: Tx) -> Definitions:
     return Definitions(workflow_defs.all_workflow_defs(tx), task_defs.all_task_defs(tx), json_schemas.all_schemas(tx))
 
 
-def run(trial: Trial, known: Definitions, now_ms: int) -> bytes:
+def run(trial: DryRunRequest, known: Definitions, now_ms: int) -> bytes:
     """The workflow as it is when nothing is left to do, as JSON. Takes its time: not for the event loop."""
     clock = _Still(now_ms)
     store = Store(MEMORY, clock=clock)
     try:
         core = Core(store, clock)
-        max_tasks = MAX_TRIAL_TASKS + MAX_TRIAL_TASKS_PER_MOCK * trial.count()
+        max_tasks = MAX_DRY_RUN_TASKS + MAX_DRY_RUN_TASKS_PER_MOCK * trial.count()
         store.call(lambda tx: _define(tx, known))
         workflow = store.call(lambda tx: core.executions.start(tx, trial))
-        for _ in range(MAX_TRIAL_STEPS):
+        for _ in range(MAX_DRY_RUN_STEPS):
             if store.call(lambda tx: tx.value("count tasks") or 0) > max_tasks:
                 raise bad_request(f"the test makes more than {max_tasks} tasks, {_LIMIT}")
             found = store.call(lambda tx: _next(tx, core, workflow, trial))
@@ -124,7 +124,7 @@ def _define(tx: Tx, known: Definitions) -> None:
         json_schemas.put_schema(tx, schema["name"], int(schema.get("version") or 1), schema)
 
 
-def _next(tx: Tx, core: Core, workflow: int, trial: Trial) -> list[tuple[TaskRow, TaskMock]] | None:
+def _next(tx: Tx, core: Core, workflow: int, trial: DryRunRequest) -> list[tuple[TaskRow, MockedAttempt]] | None:
     """The first open task that has a mock, with it. None: nothing is left to do."""
     core.deadlines.expire(tx, EXPIRED_PER_STEP)  # what was put off for the next transaction, and what mocks made late
     for row, mocks in _mocked(tx, workflow, trial):
@@ -133,12 +133,12 @@ def _next(tx: Tx, core: Core, workflow: int, trial: Trial) -> list[tuple[TaskRow
     return [] if due_ms is not None and due_ms <= tx.now_ms else None
 
 
-def _end(tx: Tx, core: Core, row: TaskRow, mock: TaskMock) -> None:
+def _end(tx: Tx, core: Core, row: TaskRow, mock: MockedAttempt) -> None:
     (outcome,) = core.judge(tx, [report_on(tx, row, mock.status, mock.output or {})])
     outcome.raise_for_verdict()
 
 
-def _mocked(tx: Tx, workflow: int, trial: Trial) -> Iterator[tuple[TaskRow, list[TaskMock]]]:
+def _mocked(tx: Tx, workflow: int, trial: DryRunRequest) -> Iterator[tuple[TaskRow, list[MockedAttempt]]]:
     for row in open_tasks(tx, workflow):
         ref = row.ref.rpartition("__")[0] if row.iteration else row.ref
         mocks = trial.task_ref_to_mock_output.get(row.ref) or trial.task_ref_to_mock_output.get(ref)

@@ -25,13 +25,13 @@ MAX_BRANCHES = 10_000
 #: One step makes tasks whose inputs bring in about this many bytes; the rest follows in the next step.
 BYTES_PER_DECISION = 1024 * 1024
 #: A workflow that makes this many tasks without ever waiting for anything fails: it is a loop by mistake.
-MAX_RESTLESS_TASKS = 10_000
+MAX_TASKS_WITHOUT_WAITING = 10_000
 #: For that count, a task with a larger input counts as several.
-RESTLESS_TASK_BYTES = 8 * 1024
+BYTES_PER_COUNTED_TASK = 8 * 1024
 #: Workflows that one change may move within one transaction; the rest follows in the next.
 STEPS_PER_TRANSACTION = 200
 #: And for how long it may do so, in seconds of computing.
-STEPS_S = 0.2
+STEPS_PER_TRANSACTION_S = 0.2
 #: What is asked for many things at once is done in turns of about this long, so that others are served between them.
 TURN_S = 0.05
 #: Reports that are judged in one transaction, and tasks that are put back into their queue in one.
@@ -40,7 +40,7 @@ REQUEUED_PER_TRANSACTION = 500
 #: Overdue tasks and workflows looked at in one transaction; the rest follows in the next.
 EXPIRED_PER_STEP = 200
 #: A workflow in whose steps the process has died this often in a row is set aside as FAILED.
-MAX_DEATHS = 2
+MAX_CRASHES_PER_WORKFLOW = 2
 #: Sub-workflows inside sub-workflows: one that starts itself comes to an end.
 MAX_SUB_WORKFLOW_DEPTH = 100
 #: Workflows that start each other (START_WORKFLOW, events, failure workflows) without ever waiting for anything.
@@ -55,7 +55,7 @@ MAX_WARNINGS_NAMED = 5
 MAX_POLLS_KEPT = 10_000
 MAX_POLL_NAME_CHARS = 1000
 #: Series of one metric that are kept apart; what is more is counted together, as `other`.
-MAX_COUNTED_SERIES = 200
+MAX_SERIES_PER_METRIC = 200
 #: Correlation ids that one request may ask for, and what the answer may have.
 MAX_CORRELATION_IDS = 1000
 MAX_ANSWER_BYTES = 4 * MAX_BODY_BYTES
@@ -73,10 +73,10 @@ QUICK_SCRIPT_S = 0.5
 #: Scripts at a time, each in a process of its own: first runs, and longer runs. Processes are started when needed.
 SCRIPT_PROCESSES = 2
 #: Scripts taken from their queues, including those that wait for their longer run, and the bytes of their input.
-SCRIPTS_IN_HAND = 500
-SCRIPT_BYTES_IN_HAND = 64 * 1024 * 1024
+MAX_RUNNING_SCRIPTS = 500
+MAX_RUNNING_SCRIPT_BYTES = 64 * 1024 * 1024
 #: Tasks that a lane takes from a queue in one transaction.
-TASKS_PER_TAKE = 16
+SYSTEM_TASKS_PER_POLL = 16
 #: HTTP tasks at a time; the others wait in their queue.
 HTTP_CALLS = 32
 #: The answer that an HTTP task can take, headers and unpacked body: a larger one fails it.
@@ -107,10 +107,10 @@ MAX_HANDLER_ACTIONS = 100
 #: Published events acted on in one transaction; the rest follows in the next.
 EVENTS_PER_STEP = 20
 #: Mocks in one test of a workflow, and tests that run at once.
-MAX_TRIAL_MOCKS = 10_000
-TRIALS_AT_ONCE = 2
+MAX_DRY_RUN_MOCKS = 10_000
+MAX_DRY_RUNS = 2
 #: Tasks that such a test may make, sub-workflows included, and how many more for each mock: then it is refused.
-MAX_TRIAL_TASKS = 1000
-MAX_TRIAL_TASKS_PER_MOCK = 10
+MAX_DRY_RUN_TASKS = 1000
+MAX_DRY_RUN_TASKS_PER_MOCK = 10
 #: After so many steps such a test is answered as it is.
-MAX_TRIAL_STEPS = 20_000
+MAX_DRY_RUN_STEPS = 20_000

@@ -6,7 +6,7 @@ when somebody scrapes, from indexes that hold only what is unfinished.
 
 from __future__ import annotations
 
-from conductor.coordinator.limits import MAX_COUNTED_SERIES
+from conductor.coordinator.limits import MAX_SERIES_PER_METRIC
 from conductor.telemetry.exposition import Histogram, Kind, Metric
 
 _QUEUE = ("taskType", "domain")
@@ -140,7 +140,7 @@ class Tally:
 
     def _begin(self, key: Key, count: int) -> None:
         seen = self._series.get(key[0], 0)
-        if seen >= MAX_COUNTED_SERIES:
+        if seen >= MAX_SERIES_PER_METRIC:
             key = (key[0], OTHER, *key[2:])
         self._series[key[0]] = seen + 1
         self._counts[key] = self._counts.get(key, 0) + count
@@ -155,7 +155,7 @@ class Tally:
         return dict(self._counts)
 
 
-def by_verdict(counts: dict[Key, int]) -> dict[Key, int]:
+def merge_queues_of_reports(counts: dict[Key, int]) -> dict[Key, int]:
     """The same counts with reports added up over their queues: whoever scrapes is told their verdicts alone."""
     found: dict[Key, int] = {}
     for key, count in counts.items():
@@ -165,7 +165,7 @@ def by_verdict(counts: dict[Key, int]) -> dict[Key, int]:
     return found
 
 
-def by_queue(counts: dict[Key, int]) -> dict[int, dict[str, int]]:
+def count_reports_by_queue(counts: dict[Key, int]) -> dict[int, dict[str, int]]:
     """How many reports had which verdict, by the key of their queue."""
     found: dict[int, dict[str, int]] = {}
     for key, count in counts.items():

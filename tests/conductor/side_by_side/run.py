@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from conductor.coordinator.definitions.plan import TASK_TYPES
+from conductor.coordinator.definitions.workflow_plan import TASK_TYPES
 from side_by_side.definitions import OWNER, Definition
 from side_by_side.values import Values, Way
 

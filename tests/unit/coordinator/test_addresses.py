@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conductor.coordinator.system.addresses import Addresses, RefusedAddress
+from conductor.coordinator.system.addresses import Addresses, AddressRejected
 
 
 def check(allowed: list[str], host: str, address: str, port: int = 80) -> None:
@@ -46,7 +46,7 @@ def check(allowed: list[str], host: str, address: str, port: int = 80) -> None:
     ],
 )
 def test_link_local_metadata_and_multicast_addresses_are_refused_however_they_are_written_a12(address: str) -> None:
-    with pytest.raises(RefusedAddress, match="link-local, metadata and multicast"):
+    with pytest.raises(AddressRejected, match="link-local, metadata and multicast"):
         check([], "metadata.example", address)
 
 
@@ -100,12 +100,12 @@ def test_what_is_on_the_list_may_be_called(allowed: str, host: str, address: str
     ],
 )
 def test_what_is_not_on_it_may_not(allowed: str, host: str, address: str, port: int) -> None:
-    with pytest.raises(RefusedAddress, match="--http-task-host"):
+    with pytest.raises(AddressRejected, match="--http-task-host"):
         check([allowed], host, address, port)
 
 
 def test_a_name_on_the_list_that_leads_to_a_link_local_address_is_refused() -> None:
-    with pytest.raises(RefusedAddress, match="link-local"):
+    with pytest.raises(AddressRejected, match="link-local"):
         check(["api.example"], "api.example", "169.254.169.254")
 
 

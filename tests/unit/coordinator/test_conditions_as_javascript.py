@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conductor.coordinator.language.expressions import as_text
+from conductor.coordinator.language.expressions import to_text
 from conductor.coordinator.language.javascript_subset import INHERITED, ConditionError, EngineNeeded, evaluate
-from conductor.coordinator.system.script_runner import Script, ScriptError, ScriptRunner
+from conductor.coordinator.system.script_runner import ScriptError, ScriptRequest, ScriptRunner
 
 FAILS = "fails"
 #: Texts and numbers that JavaScript converts in ways of its own.
@@ -103,7 +103,7 @@ def runner() -> Iterator[ScriptRunner]:
 
 def of_engine(runner: ScriptRunner, text: str, data: Any) -> Any:
     try:
-        return runner.run(Script("javascript", text, json.dumps(data).encode()))
+        return runner.run(ScriptRequest("javascript", text, json.dumps(data).encode()))
     except ScriptError:
         return FAILS
 
@@ -125,7 +125,7 @@ def check(runner: ScriptRunner, text: str, data: Any) -> bool:
         return False
     found = of_engine(runner, text, data)
     assert (type(own), own) == (type(found), found)
-    assert as_text(own) == as_text(found)
+    assert to_text(own) == to_text(found)
     return True
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from house import House, simple
 
-from conductor.coordinator.definitions.plan import walk_tasks
+from conductor.coordinator.definitions.workflow_plan import walk_tasks
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "workflows.md").read_text("utf-8")
 CONTROL = PAGE.partition("\n## Control\n")[2].partition("\n## ")[0]

@@ -28,7 +28,7 @@ def add(house: House, *actions: dict[str, Any], **fields: Any) -> None:
 
 
 def publish(house: House, event: str = EVENT, **payload: Any) -> None:
-    house.store.call(lambda tx: event_handlers.publish(tx, event, payload))
+    house.store.call(lambda tx: event_handlers.publish_event(tx, event, payload))
 
 
 def tick(house: House) -> int | None:
@@ -181,7 +181,7 @@ class TestOnce:
         add(house, starts())
         publish(house)
         with monkeypatch.context() as broken:
-            broken.setattr("conductor.coordinator.events.event_handler_loop.handlers", lambda *_, **__: 1 / 0)
+            broken.setattr("conductor.coordinator.events.event_handler_loop.find_handlers", lambda *_, **__: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 tick(house)
         tick(house)
@@ -191,7 +191,7 @@ class TestOnce:
         add(house, starts())
 
         def failing(tx: Any) -> None:
-            event_handlers.publish(tx, EVENT, {})
+            event_handlers.publish_event(tx, EVENT, {})
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):

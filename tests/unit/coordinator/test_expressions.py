@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductor.coordinator.language.durations import parse_duration_ms, parse_until_ms
-from conductor.coordinator.language.expressions import expressions, named, resolve
+from conductor.coordinator.language.expressions import find_expressions, lookup_in, resolve
 from conductor.coordinator.language.javascript_subset import ConditionError, evaluate, is_true
 from conductor.coordinator.language.jsonpath import ExpressionError, parse_path
 
@@ -20,7 +20,7 @@ DATA: dict[str, Any] = {
 
 
 def value(template: Any) -> Any:
-    return resolve(template, named(DATA))
+    return resolve(template, lookup_in(DATA))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_unknown_path_syntax_is_an_error(text: str) -> None:
 
 def test_expressions_are_found_with_their_place() -> None:
     template = {"a": ["x ${one.output}", {"b": "${two.output.${three.output.k}}"}], "c": "$${no}"}
-    assert list(expressions(template, "in")) == [("in.a[0]", "one.output"), ("in.a[1].b", "three.output.k")]
+    assert list(find_expressions(template, "in")) == [("in.a[0]", "one.output"), ("in.a[1].b", "three.output.k")]
 
 
 json_values = st.recursive(
@@ -105,18 +105,18 @@ snippets = st.lists(
 
 @given(snippets, json_values)
 def test_any_text_resolves_to_something(text: str, known: Any) -> None:
-    found = resolve({"a": [text]}, named({"workflow": {"input": known}, "ref": known}))
+    found = resolve({"a": [text]}, lookup_in({"workflow": {"input": known}, "ref": known}))
     json.dumps(found)
 
 
 @given(json_values)
 def test_a_value_comes_back_as_it_went_in(known: Any) -> None:
-    assert resolve("${workflow.input}", named({"workflow": {"input": known}})) == known
+    assert resolve("${workflow.input}", lookup_in({"workflow": {"input": known}})) == known
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="$", exclude_categories=["Cs"])))
 def test_text_without_expressions_is_left_alone(text: str) -> None:
-    assert resolve(text, named(DATA)) == text
+    assert resolve(text, lookup_in(DATA)) == text
 
 
 # -- conditions of loops and switches

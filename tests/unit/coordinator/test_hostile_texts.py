@@ -159,7 +159,7 @@ def test_what_opens_nothing_is_text(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["${" * 20_000, "${a" * 150 + "x" * 100_000, "$${" * 100_000, "${a['" * 20_000])
 def test_hostile_expressions_are_read_in_one_go(text: str) -> None:
-    assert expressions.resolve(text, expressions.named({})) is not None
+    assert expressions.resolve(text, expressions.lookup_in({})) is not None
     assert validate_definition(flow(x=text)) or "$${" in text
 
 
@@ -168,7 +168,7 @@ def test_x13_more_expressions_than_anybody_writes_are_refused() -> None:
     (problem,) = validate_definition(flow(x=text))
     assert problem.message == "there are 20001 expressions; one definition can have 20000"
     with pytest.raises(TooLarge, match="write at most 20000 of them"):
-        expressions.resolve({"x": text}, expressions.named({}))
+        expressions.resolve({"x": text}, expressions.lookup_in({}))
     assert validate_definition(flow(x=text.removesuffix("${workflow.input.a}"))) == []
 
 

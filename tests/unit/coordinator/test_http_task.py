@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 
 from conductor.coordinator.limits import MAX_HTTP_CALL_S
-from conductor.coordinator.system.http_call import HttpAnswer, HttpFailure, place_of
-from conductor.coordinator.system.http_task_worker import WrongRequest, answered, read_request, refused
+from conductor.coordinator.system.http_call import HttpAnswer, HttpFailure, parse_origin
+from conductor.coordinator.system.http_task_worker import (
+    InvalidHttpRequest,
+    convert_answer,
+    convert_invalid_request,
+    read_request,
+)
 
 
 def asked(**fields: Any) -> dict[str, Any]:
@@ -71,15 +76,15 @@ def test_a_body_is_sent_as_json_unless_it_is_a_text(body: Any, sent: bytes) -> N
     ],
 )
 def test_what_cannot_be_sent_fails_the_task_with_the_reason(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(WrongRequest, match=said) as found:
+    with pytest.raises(InvalidHttpRequest, match=said) as found:
         read_request(given)
-    assert refused(found.value).status == "FAILED"
+    assert convert_invalid_request(found.value).status == "FAILED"
 
 
 @pytest.mark.parametrize("uri", ["file:///etc/passwd", "ftp://x/", "gopher://x", "//x", "x", "http://", "http://a b/"])
 def test_only_http_and_https_are_called(uri: str) -> None:
     with pytest.raises(HttpFailure):
-        place_of(uri)
+        parse_origin(uri)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +96,7 @@ def test_only_http_and_https_are_called(uri: str) -> None:
     ],
 )
 def test_the_place_of_an_address(uri: str, place: tuple[str, str, int]) -> None:
-    assert place_of(uri) == place
+    assert parse_origin(uri) == place
 
 
 def answer(status: int, body: Any = None, text: str = "") -> HttpAnswer:
@@ -99,15 +104,15 @@ def answer(status: int, body: Any = None, text: str = "") -> HttpAnswer:
 
 
 def test_a_success_has_status_headers_body_and_phrase() -> None:
-    found = answered(answer(201, {"a": 1}), async_complete=False)
+    found = convert_answer(answer(201, {"a": 1}), async_complete=False)
     assert found.status == "COMPLETED"
     response = {"statusCode": 201, "reasonPhrase": "Phrase", "headers": {"X-A": ["1", "2"]}, "body": {"a": 1}}
     assert found.output == {"response": response}
 
 
 def test_somebody_else_ends_a_task_that_says_so() -> None:
-    assert answered(answer(200), async_complete=True).status == "IN_PROGRESS"
-    assert answered(answer(500), async_complete=True).status == "FAILED"
+    assert convert_answer(answer(200), async_complete=True).status == "IN_PROGRESS"
+    assert convert_answer(answer(500), async_complete=True).status == "FAILED"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +124,7 @@ def test_somebody_else_ends_a_task_that_says_so() -> None:
     ],
 )
 def test_any_other_status_is_a_failure(status: int, text: str, said: str) -> None:
-    found = answered(answer(status, text=text), async_complete=False)
+    found = convert_answer(answer(status, text=text), async_complete=False)
     assert found.status == "FAILED"
     assert found.reason is not None
     assert said in found.reason

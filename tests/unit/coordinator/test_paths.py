@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductor.coordinator.definitions.validation import validate_definition
-from conductor.coordinator.language.expressions import named, resolve
+from conductor.coordinator.language.expressions import lookup_in, resolve
 from conductor.coordinator.language.jsonpath import ExpressionError, parse_path, walk
 from conductor.coordinator.language.value_sizes import TooLarge
 from conductor.coordinator.limits import MAX_ELEMENTS_WALKED
@@ -32,7 +32,7 @@ TITLES = [book["title"] for book in STORE["book"]]
 
 
 def value(path: str) -> Any:
-    return resolve(f"${{{path_in('store', path)}}}", named({"store": STORE}))
+    return resolve(f"${{{path_in('store', path)}}}", lookup_in({"store": STORE}))
 
 
 def path_in(start: str, path: str) -> str:
@@ -247,7 +247,7 @@ def test_the_work_of_a_path_is_bounded_s07(path: str) -> None:
     numbers = range(MAX_ELEMENTS_WALKED + 1)
     documents = {"tree": tree, "long": list(numbers), "map": dict.fromkeys(map(str, numbers))}
     with pytest.raises(TooLarge, match="the work of these expressions"):
-        resolve(f"${{{path}}}", named(documents))
+        resolve(f"${{{path}}}", lookup_in(documents))
 
 
 def test_the_meter_counts_each_element_once_per_step_s07() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from conductor.coordinator.limits import MAX_MISSED_COUNTED
 from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.schedules import schedule_store
-from conductor.coordinator.schedules.cron_schedule import Schedule, next_few
+from conductor.coordinator.schedules.cron_schedule import Schedule, next_due_times
 from conductor.coordinator.server_metrics import MISSED_TOTAL
 from conductor.coordinator.store.sql import SCHEMA_VERSION
 from conductor.coordinator.views import search_query
@@ -157,7 +157,7 @@ class TestARun:
         assert board.moments() == [1]
 
     def test_only_so_many_are_remembered(self, board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("conductor.coordinator.schedules.runs.RUNS_KEPT_PER_SCHEDULE", 5)
+        monkeypatch.setattr("conductor.coordinator.schedules.schedule_runner.RUNS_KEPT_PER_SCHEDULE", 5)
         board.save()
         board.turn(8)
         assert board.moments() == [4, 5, 6, 7, 8]
@@ -250,7 +250,7 @@ class TestABusyCoordinator:
     def test_starts_take_turns_with_other_callers_and_none_is_missed_a06(
         self, board: Board, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("conductor.coordinator.schedules.runs.TURN_S", -1)  # one start per transaction
+        monkeypatch.setattr("conductor.coordinator.schedules.schedule_runner.TURN_S", -1)  # one start per transaction
         for name in ("a", "b", "c"):
             board.save(name)
         board.house.clock.advance(60)
@@ -401,13 +401,13 @@ class TestRefusals:
 
 class TestNextFew:
     def test_tells_the_next_moments_within_bounds(self) -> None:
-        found = next_few("0 0 0 * * *", NOON_MS, None, None, 3)
+        found = next_due_times("0 0 0 * * *", NOON_MS, None, None, 3)
         assert [datetime.fromtimestamp(at_ms / 1000, UTC).isoformat() for at_ms in found] == [
             "2027-06-02T00:00:00+00:00",
             "2027-06-03T00:00:00+00:00",
             "2027-06-04T00:00:00+00:00",
         ]
-        assert next_few("0 0 0 * * *", NOON_MS, 1_900_000_000_000, 1_900_100_000_000, 5) == [1_900_022_400_000]
+        assert next_due_times("0 0 0 * * *", NOON_MS, 1_900_000_000_000, 1_900_100_000_000, 5) == [1_900_022_400_000]
 
 
 class TestASchedule:

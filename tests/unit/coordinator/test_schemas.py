@@ -11,9 +11,9 @@ import pytest
 
 from conductor.coordinator.definitions import json_schemas
 from conductor.coordinator.definitions.json_schemas import (
-    input_problem,
-    schema_problem,
-    workflow_input_problem,
+    find_schema_problem,
+    find_task_input_problem,
+    find_workflow_input_problem,
 )
 from conductor.coordinator.definitions.task_defs import TaskDef
 
@@ -27,11 +27,11 @@ class NoSchemas:
 
 def problem(data: Any, given: Any) -> str | None:
     task_def = TaskDef(name="t", enforce_schema=True, input_schema={"name": "s", "type": "JSON", "data": data})
-    return input_problem(NoSchemas(), task_def, given)  # type: ignore[arg-type]
+    return find_task_input_problem(NoSchemas(), task_def, given)  # type: ignore[arg-type]
 
 
 def refused(data: Any) -> str | None:
-    return schema_problem({"name": "s", "data": data})
+    return find_schema_problem({"name": "s", "data": data})
 
 
 def under(schema: Any, **more: Any) -> dict[str, Any]:
@@ -173,12 +173,12 @@ class TestWhatCannotBeUsed:
         assert "the input schema of t cannot be used: " in str(problem(under(schema), {"a": 1}))
 
     def test_a_schema_of_another_kind_or_without_a_form(self) -> None:
-        assert "its type is AVRO" in str(schema_problem({"name": "s", "type": "AVRO", "data": {"type": "record"}}))
-        assert "not a JSON object" in str(schema_problem({"name": "s", "data": "text"}))
-        assert "JSON object" in str(schema_problem("text"))
-        assert "version" in str(schema_problem({"name": "s", "version": 2**70}))
-        assert schema_problem({"name": "s"}) is None
-        assert schema_problem(None) is None
+        assert "its type is AVRO" in str(find_schema_problem({"name": "s", "type": "AVRO", "data": {"type": "record"}}))
+        assert "not a JSON object" in str(find_schema_problem({"name": "s", "data": "text"}))
+        assert "JSON object" in str(find_schema_problem("text"))
+        assert "version" in str(find_schema_problem({"name": "s", "version": 2**70}))
+        assert find_schema_problem({"name": "s"}) is None
+        assert find_schema_problem(None) is None
 
 
 class TestX02:
@@ -318,7 +318,7 @@ class TestWorkflowsF09:
 
     def test_f09_an_input_that_does_not_match_is_a_problem(self) -> None:
         def found(given: Any, **more: Any) -> str | None:
-            return workflow_input_problem(NoSchemas(), {**self.FLOW, **more}, given)  # type: ignore[arg-type]
+            return find_workflow_input_problem(NoSchemas(), {**self.FLOW, **more}, given)  # type: ignore[arg-type]
 
         assert found({"n": "many"}) == 'input of w refused by its schema: n: "many" is not of type "integer"'
         assert found({"n": "many"}, enforceSchema=True) is not None

@@ -14,7 +14,7 @@ import pytest
 
 from conductor.coordinator.language.script_engines import engine_files
 from conductor.coordinator.system import script_runner
-from conductor.coordinator.system.script_runner import MoreTimeNeeded, Script, ScriptError, ScriptRunner
+from conductor.coordinator.system.script_runner import QuickRunTimeout, ScriptError, ScriptRequest, ScriptRunner
 
 
 @pytest.fixture
@@ -25,11 +25,11 @@ def runner() -> Iterator[ScriptRunner]:
 
 
 def value(runner: ScriptRunner, script: str, data: Any = None) -> Any:
-    return runner.run(Script("javascript", script, json.dumps(data or {}).encode()))
+    return runner.run(ScriptRequest("javascript", script, json.dumps(data or {}).encode()))
 
 
 def query(runner: ScriptRunner, script: str, data: Any = None) -> Any:
-    return runner.run(Script("jq", script, json.dumps(data).encode()))
+    return runner.run(ScriptRequest("jq", script, json.dumps(data).encode()))
 
 
 @pytest.mark.parametrize(
@@ -309,11 +309,11 @@ def test_so_does_a_hostile_query(runner: ScriptRunner, script: str) -> None:
 
 @pytest.mark.parametrize("script", ["while (true) {}", "new Array(1e9).join()"])
 def test_the_first_run_of_a_long_script_is_short_a12(runner: ScriptRunner, script: str) -> None:
-    with pytest.raises(MoreTimeNeeded):
-        runner.run_quickly(Script("javascript", script, b"{}"))
-    assert runner.run_quickly(Script("javascript", "1 + 1", b"{}")) == 2
+    with pytest.raises(QuickRunTimeout):
+        runner.run_quickly(ScriptRequest("javascript", script, b"{}"))
+    assert runner.run_quickly(ScriptRequest("javascript", "1 + 1", b"{}")) == 2
     with pytest.raises(ScriptError, match="bad"):
-        runner.run_quickly(Script("javascript", "throw 'bad'", b"{}"))
+        runner.run_quickly(ScriptRequest("javascript", "throw 'bad'", b"{}"))
 
 
 def test_a_process_that_is_killed_in_the_middle_of_a_script_is_replaced(runner: ScriptRunner) -> None:

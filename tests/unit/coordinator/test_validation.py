@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from workflow_run import fork, loop, switch, task
 
-from conductor.coordinator.definitions.plan import TASK_TYPES, Plan
-from conductor.coordinator.definitions.validation import MAX_NESTING, definition_warnings, validate_definition
+from conductor.coordinator.definitions.validation import MAX_NESTING, find_definition_warnings, validate_definition
+from conductor.coordinator.definitions.workflow_plan import TASK_TYPES, WorkflowPlan
 from conductor.coordinator.language import script_engines
 from conductor.coordinator.language.durations import parse_until_ms
 from conductor.coordinator.request_errors import ApiError
@@ -42,7 +42,7 @@ def test_a_definition_with_everything_in_it_is_good() -> None:
         "q", decisionCases={}, defaultCase=[], forkTasks=[], loopOver=[], joinOn=[], onStateChange={}, sink=None
     )
     assert problems(sent, failureWorkflow=None, timeoutPolicy="TIME_OUT_WF", timeoutSeconds=0, version=3) == []
-    Plan({"name": "flow", "tasks": [sent]})
+    WorkflowPlan({"name": "flow", "tasks": [sent]})
 
 
 def test_an_unsupported_type_is_refused_by_name_with_a_way_out() -> None:
@@ -78,7 +78,7 @@ def test_what_needs_a_package_that_is_not_there_is_refused_with_the_command(
 def test_a_type_that_somebody_made_up_is_for_workers_of_that_name() -> None:
     made_up = task("u", "USER_TASK")
     assert problems(made_up) == []
-    node = Plan({"name": "flow", "tasks": [made_up]}).nodes["u"]
+    node = WorkflowPlan({"name": "flow", "tasks": [made_up]}).nodes["u"]
     assert (node.type, node.name) == ("SIMPLE", "USER_TASK")
 
 
@@ -281,7 +281,7 @@ def test_what_an_inline_sub_workflow_names_is_its_own() -> None:
     inline["tasks"][1]["inputParameters"] = {"x": "${s.output}"}  # type: ignore[index]
     outer = {"name": "flow", "tasks": [task("s", "SUB_WORKFLOW", subWorkflowParam={"workflowDefinition": inline})]}
     assert validate_definition(outer) == []
-    assert [found.path for found in definition_warnings(outer)] == [
+    assert [found.path for found in find_definition_warnings(outer)] == [
         "tasks[0].subWorkflowParam.workflowDefinition.tasks[1].inputParameters.x"
     ]
 
@@ -325,7 +325,7 @@ odd_tasks = st.builds(
 @given(json_values | st.lists(odd_tasks, max_size=3).map(lambda tasks: {"name": "flow", "tasks": tasks}))
 def test_anything_is_judged_and_what_passes_can_be_planned(definition: Any) -> None:
     if not validate_definition(definition):
-        Plan(definition)
+        WorkflowPlan(definition)
 
 
 class TestWhatOtherTypesHave:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from workflow_run import Run, fork, loop, sequences, switch, task
 
-from conductor.coordinator.definitions.plan import Plan
+from conductor.coordinator.definitions.workflow_plan import WorkflowPlan
 from conductor.coordinator.workflows.workflow_actions import (
     ActionRefused,
     pause,
@@ -167,7 +167,9 @@ def test_restart_forgets_everything() -> None:
 def test_restart_with_another_definition() -> None:
     run = Run(task("a"))
     run.complete("a")
-    plan = Plan({"name": "flow", "version": 2, "tasks": [task("n", taskDefinition={"inputTemplate": {"k": 1}})]})
+    plan = WorkflowPlan(
+        {"name": "flow", "version": 2, "tasks": [task("n", taskDefinition={"inputTemplate": {"k": 1}})]}
+    )
     decision = restart(run.state, run.now_ms, run.new_id, plan=plan)
     assert [(one.ref, one.input) for one in decision.schedule] == [("n", {"k": 1})]
     assert decision.workflow_status == "RUNNING"

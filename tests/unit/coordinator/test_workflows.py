@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from workflow_run import START_MS, Run, fork, loop, sequences, switch, task
 
-from conductor.coordinator.definitions.plan import TASK_TYPES, Plan
+from conductor.coordinator.definitions.workflow_plan import TASK_TYPES, WorkflowPlan
 from conductor.coordinator.workflows import decider
 from conductor.coordinator.workflows.decider import after_sub_workflow, decide
 from conductor.coordinator.workflows.operators import OPERATORS
@@ -492,7 +492,7 @@ def test_a_condition_that_fails_ends_the_loop_and_the_workflow() -> None:
 
 
 def test_x07_a_loop_that_waits_for_nothing_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decider, "MAX_RESTLESS_TASKS", 1_000)
+    monkeypatch.setattr(decider, "MAX_TASKS_WITHOUT_WAITING", 1_000)
     run = Run(loop("l", "true", task("v", "SET_VARIABLE", inputParameters={"x": 1})))
     steps = [len(decision.schedule) for decision in run.decisions]
     assert max(steps) <= 201
@@ -730,7 +730,7 @@ def test_a_step_costs_the_same_however_long_the_workflow_is(length: int) -> None
     ]
     tasks = LazyTasks(ended)
     tasks.waiting = [ended[-1]]
-    state = WorkflowState(workflow_id="w", plan=Plan({"name": "long", "tasks": steps}), tasks=tasks)
+    state = WorkflowState(workflow_id="w", plan=WorkflowPlan({"name": "long", "tasks": steps}), tasks=tasks)
     decision = decide(state, START_MS, lambda: "new")
     assert [one.ref for one in decision.schedule] == [f"t{length - 1}"]
     assert tasks.asked <= 5

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from conductor.coordinator.definitions.plan import Plan
 from conductor.coordinator.definitions.validation import validate_definition
+from conductor.coordinator.definitions.workflow_plan import WorkflowPlan
 from conductor.coordinator.workflows.decider import decide, first_variables, workflow_input
 from conductor.coordinator.workflows.decision import Decision
 from conductor.coordinator.workflows.state import TaskList, TaskState, WorkflowState
@@ -132,7 +132,7 @@ class Run:
         self.decisions: list[Decision] = []
         self.state = WorkflowState(
             workflow_id="flow-1",
-            plan=Plan(definition),
+            plan=WorkflowPlan(definition),
             tasks=TaskList(),
             input=workflow_input(definition, given or {}),
             variables=first_variables(definition),

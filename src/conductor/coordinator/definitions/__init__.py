@@ -6,6 +6,6 @@
 - `json_schemas`: JSON schemas: those that are kept under a name, and the check of an input against one.
 - `schema_cost`: what a schema means, and how much work it can make.
 - `event_handlers`: what is done when an event is published, and the events that wait for it.
-- `plan`: a workflow definition as a graph, read once.
+- `workflow_plan`: a workflow definition as a graph, read once.
 - `definition_snapshots`: a definition as it was when a workflow started, with the task definitions of that moment.
 """

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from conductor.coordinator.definitions.plan import Plan, polled_name, walk_tasks
 from conductor.coordinator.definitions.task_defs import TaskDef, parse_task_def
 from conductor.coordinator.definitions.workflow_defs import workflow_def_body
+from conductor.coordinator.definitions.workflow_plan import WorkflowPlan, polled_name, walk_tasks
 from conductor.coordinator.request_errors import ApiError
-from conductor.coordinator.settings.placeholders import places
+from conductor.coordinator.settings.placeholders import find_secret_places
 from conductor.coordinator.store.transaction import Tx
 
 #: Parsed snapshots kept in memory; they never change, so this is no second truth.
@@ -20,7 +20,7 @@ SNAPSHOTS_CACHED = 256
 SNAPSHOT_BYTES_CACHED = 8 * 1024 * 1024
 
 
-class DefinedTask:
+class SnapshotTask:
     """A task of a definition, and what is known of it once and for all."""
 
     def __init__(self, ref: str, task: dict[str, Any] | None) -> None:
@@ -36,9 +36,11 @@ class DefinedTask:
         #: The task and its definition as clients read them: encoded once, for every task that is delivered.
         self.raw = msgspec.Raw(encoded), msgspec.Raw(msgspec.json.encode(wire))
         #: Where its input names secrets; None if it names none.
-        self.secret_places = places({**self.task_def.input_template, **(self.task.get("inputParameters") or {})})
+        self.secret_places = find_secret_places(
+            {**self.task_def.input_template, **(self.task.get("inputParameters") or {})}
+        )
         #: What is the same in every delivery, kept for whoever makes them.
-        self.delivered: dict[str, Any] | None = None
+        self.delivery_fields: dict[str, Any] | None = None
 
 
 class Snapshot:
@@ -49,31 +51,31 @@ class Snapshot:
         #: About what it takes in memory, against the length of its text.
         self.size = len(body)
         self.definition: dict[str, Any] = msgspec.json.decode(body)
-        self.plan = Plan(self.definition)
+        self.plan = WorkflowPlan(self.definition)
         self._tasks = {task["taskReferenceName"]: task for task in walk_tasks(self.definition.get("tasks"))}
-        self._defined: dict[str, DefinedTask] = {}
+        self._defined: dict[str, SnapshotTask] = {}
         self._wire: dict[str, Any] | None = None
 
-    def defined(self, ref: str, definition: bytes | None = None) -> DefinedTask:
+    def task(self, ref: str, definition: bytes | None = None) -> SnapshotTask:
         """The task of the definition behind a reference name; those of a loop carry `__iteration`.
 
         `definition` is what a task that was made at run time brings along.
         """
         if definition is not None:
-            return DefinedTask(ref, msgspec.json.decode(definition)[0])
+            return SnapshotTask(ref, msgspec.json.decode(definition)[0])
         known = self._defined.get(ref)
         if known is None:
-            base = self.plan.base_of(ref)
+            base = self.plan.base_name(ref)
             if base is None:  # nothing of the definition: such names may be as many as there is data
-                return DefinedTask(ref, None)
+                return SnapshotTask(ref, None)
             known = self._defined.get(base)
             if known is None:
-                known = self._defined[base] = DefinedTask(base, self._tasks.get(base))
+                known = self._defined[base] = SnapshotTask(base, self._tasks.get(base))
         return known
 
     def task_def(self, ref: str, definition: bytes | None = None) -> TaskDef:
-        """The definition that rules this task. See `defined`."""
-        return self.defined(ref, definition).task_def
+        """The definition that rules this task. See `task`."""
+        return self.task(ref, definition).task_def
 
     def wire(self) -> dict[str, Any]:
         """The definition as clients read it: every task with the definition that rules it."""
@@ -115,17 +117,17 @@ class Snapshots:
                 self._bytes -= self._parsed.popitem(last=False)[1].size
         return found
 
-    def of_registered(self, tx: Tx, name: str, version: int | None) -> Snapshot | None:
+    def freeze_registered(self, tx: Tx, name: str, version: int | None) -> Snapshot | None:
         """A registered workflow frozen now; None if there is none."""
         # Any change to a definition forgets this, so that the task definitions are those of this moment.
-        pk = tx.live.fact(("frozen", name, version), lambda: self._freeze_registered(tx, name, version))
+        pk = tx.live.fact(("frozen", name, version), lambda: self._freeze_latest(tx, name, version))
         return None if pk is None else self.get(tx, pk)
 
-    def _freeze_registered(self, tx: Tx, name: str, version: int | None) -> int | None:
+    def _freeze_latest(self, tx: Tx, name: str, version: int | None) -> int | None:
         body = workflow_def_body(tx, name, version)
         return None if body is None else self._freeze(tx, body)
 
-    def of_inline(self, tx: Tx, definition: dict[str, Any]) -> Snapshot:
+    def freeze_inline(self, tx: Tx, definition: dict[str, Any]) -> Snapshot:
         """A definition that came with the request, frozen now."""
         return self.get(tx, self._freeze(tx, msgspec.json.encode(definition)))
 

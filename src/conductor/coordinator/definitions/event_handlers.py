@@ -127,7 +127,7 @@ def remove_handler(tx: Tx, name: str) -> None:
         raise _unknown(name)
 
 
-def handlers(tx: Tx, event: str | None = None, *, active_only: bool = False) -> list[EventHandler]:
+def find_handlers(tx: Tx, event: str | None = None, *, active_only: bool = False) -> list[EventHandler]:
     """All of them, or those of an event."""
     rows = tx.matching("event handlers", {"event": event, "active": active_only})
     return [msgspec.json.decode(body, type=EventHandler) for (body,) in rows]
@@ -145,7 +145,7 @@ def _unknown(name: str | None) -> ApiError:
 # -- events --------------------------------------------------------------------------------------------------------
 
 
-def publish(tx: Tx, event: str, payload: dict[str, Any]) -> None:
+def publish_event(tx: Tx, event: str, payload: dict[str, Any]) -> None:
     """Tell the handlers of this event, in the next transaction after this one. Nobody listens: nothing is kept."""
     if tx.fact("listening", event) is None:
         return

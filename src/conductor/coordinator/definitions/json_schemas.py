@@ -73,24 +73,24 @@ def drop_schema(tx: Tx, name: str, version: int | None = None) -> bool:
 # -- enforcing them ------------------------------------------------------------------------------------------------
 
 
-def input_problem(tx: Tx, task_def: TaskDef, given: dict[str, Any]) -> str | None:
+def find_task_input_problem(tx: Tx, task_def: TaskDef, given: dict[str, Any]) -> str | None:
     """Why the input of a task is not accepted, with the path of the value; None if it is."""
     if not task_def.enforce_schema:
         return None
     return _problem(tx, task_def.name, task_def.input_schema, given)
 
 
-def workflow_input_problem(tx: Tx, definition: Mapping[str, Any], given: dict[str, Any]) -> str | None:
+def find_workflow_input_problem(tx: Tx, definition: Mapping[str, Any], given: dict[str, Any]) -> str | None:
     """Why a workflow cannot be started with this input; None if it can. A definition enforces unless it says no."""
     if definition.get("enforceSchema") is False:
         return None
     return _problem(tx, str(definition.get("name")), definition.get("inputSchema"), given)
 
 
-def schema_form_problem(schema: Any) -> str | None:
+def find_schema_form_problem(schema: Any) -> str | None:
     """Return why a definition cannot have this schema (name, version, type, data); None if it can.
 
-    Whether `data` is a schema that can be used is a question of `schema_problem`.
+    Whether `data` is a schema that can be used is a question of `find_schema_problem`.
     """
     if not isinstance(schema, dict):
         return None if schema is None else "a schema is a JSON object with name, version, type and data"
@@ -103,12 +103,12 @@ def schema_form_problem(schema: Any) -> str | None:
     return None
 
 
-def schema_problem(schema: Any) -> str | None:
+def find_schema_problem(schema: Any) -> str | None:
     """Return why no input can be checked by this schema; None if it can.
 
     A schema that only names a registered one has no data to look at.
     """
-    wrong = schema_form_problem(schema)
+    wrong = find_schema_form_problem(schema)
     if wrong is not None or schema is None:
         return wrong
     if schema.get("type") not in (None, "JSON"):
@@ -119,12 +119,12 @@ def schema_problem(schema: Any) -> str | None:
 def _problem(tx: Tx, owner: str, named: Any, given: dict[str, Any]) -> str | None:
     if not named:
         return None
-    wrong = schema_problem(named)
+    wrong = find_schema_problem(named)
     if wrong is None and not named.get("data"):
         named = get_schema(tx, str(named.get("name")), named.get("version") or 1)
         if named is None or not named.get("data"):
             return None
-        wrong = schema_problem(named)
+        wrong = find_schema_problem(named)
     if wrong is not None:
         return f"the input schema of {owner} cannot be used: {wrong}"
     wrong = _compiled(named["data"]).refusal(given)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from conductor.coordinator.definitions.json_schemas import schema_form_problem, schema_problem
+from conductor.coordinator.definitions.json_schemas import find_schema_form_problem, find_schema_problem
 from conductor.coordinator.request_errors import invalid, not_found
 from conductor.coordinator.store.transaction import Tx
 from conductor.protocol.wire import DEFAULT_RESPONSE_TIMEOUT_S
@@ -78,16 +78,16 @@ def parse_task_def(raw: Any, path: str = "taskDef", *, embedded: bool = False) -
     problems = [] if embedded else list(_timeout_problems(found, path))
     if not found.name.strip():
         problems.append((f"{path}.name", "TaskDef name cannot be null or empty"))
-    if found.enforce_schema and (wrong := schema_form_problem(found.input_schema)) is not None:
+    if found.enforce_schema and (wrong := find_schema_form_problem(found.input_schema)) is not None:
         problems.append((f"{path}.inputSchema", f"the input schema of {found.name} cannot be used: {wrong}"))
     if problems:
         raise invalid(problems)
     return found
 
 
-def task_def_warnings(task_def: TaskDef) -> list[str]:
+def find_task_def_warnings(task_def: TaskDef) -> list[str]:
     """Return what tasks of this type will fail by."""
-    wrong = schema_problem(task_def.input_schema) if task_def.enforce_schema else None
+    wrong = find_schema_problem(task_def.input_schema) if task_def.enforce_schema else None
     return [] if wrong is None else [f"the input schema of {task_def.name} cannot be used, so no task can run: {wrong}"]
 
 
@@ -162,20 +162,20 @@ def _limits(task_def: TaskDef) -> tuple[int, int, int]:
     )
 
 
-def place_of(tx: Tx, name: str, domain: str, embedded: TaskDef) -> tuple[int, int]:
+def get_queue_keys(tx: Tx, name: str, domain: str, embedded: TaskDef) -> tuple[int, int]:
     """The keys of a task type and of its queue for a domain, both made on first use."""
     key = "place", name, domain
     facts = tx.live.facts
     known = facts.get(key)
     # Nearly always it is the very same definition; to compare two takes longer than all the rest.
     if known is None or (known[2] is not embedded and known[2] != embedded):
-        type_ = type_pk(tx, name, embedded)
+        type_ = get_task_type_pk(tx, name, embedded)
         tx.live.fact((*key, "made"), lambda: None)
-        facts[key] = type_, queue_pk(tx, type_, domain), embedded
+        facts[key] = type_, get_queue_pk(tx, type_, domain), embedded
     return facts[key][:2]  # type: ignore[no-any-return]
 
 
-def type_pk(tx: Tx, name: str, embedded: TaskDef | None = None) -> int:
+def get_task_type_pk(tx: Tx, name: str, embedded: TaskDef | None = None) -> int:
     """The key of a task type, made on first use. A definition inside a workflow limits types nobody registered."""
     row = tx.fact("task type", name)
     if row is None:
@@ -187,7 +187,7 @@ def type_pk(tx: Tx, name: str, embedded: TaskDef | None = None) -> int:
     return pk
 
 
-def queue_pk(tx: Tx, task_type: int, domain: str) -> int:
+def get_queue_pk(tx: Tx, task_type: int, domain: str) -> int:
     """The key of a queue, made on first use."""
     row = tx.fact("queue", task_type, domain)
     if row is None:

@@ -7,17 +7,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from conductor.coordinator.definitions.json_schemas import schema_form_problem, schema_problem
-from conductor.coordinator.definitions.plan import SCRIPT_EVALUATORS, TASK_TYPES, TERMINATION_STATUSES, stems, task_type
+from conductor.coordinator.definitions.json_schemas import find_schema_form_problem, find_schema_problem
 from conductor.coordinator.definitions.task_defs import parse_task_def
+from conductor.coordinator.definitions.workflow_plan import (
+    SCRIPT_EVALUATORS,
+    TASK_TYPES,
+    TERMINATION_STATUSES,
+    strip_iterations,
+    task_type,
+)
 from conductor.coordinator.language import javascript_subset
 from conductor.coordinator.language.durations import parse_duration_ms, parse_until_ms
 from conductor.coordinator.language.expressions import (
     TASK_ID_NAME,
     count_expressions,
-    expressions,
-    shown,
-    unclosed,
+    find_expressions,
+    find_unclosed,
+    shorten,
 )
 from conductor.coordinator.language.jsonpath import ExpressionError, parse_path
 from conductor.coordinator.language.script_engines import Language, missing_engine
@@ -63,14 +69,14 @@ FOREIGN_TYPES = {
 AI_TYPES = ("LLM_", "GENERATE_")
 
 
-class Problem(NamedTuple):
+class DefinitionProblem(NamedTuple):
     """Why a definition is refused or warned about, and where in it."""
 
     path: str
     message: str
 
 
-def made_task_problem(task: Any) -> str | None:
+def find_runtime_task_problem(task: Any) -> str | None:
     """Why a task that was made at run time cannot be; None if it can. It is one task, and none that holds others."""
     kind = task_type(task)
     if kind in HOLDERS:
@@ -87,7 +93,7 @@ def made_task_problem(task: Any) -> str | None:
     return None
 
 
-def validate_definition(definition: Any, *, nested: bool = False) -> list[Problem]:
+def validate_definition(definition: Any, *, nested: bool = False) -> list[DefinitionProblem]:
     """Return all that is wrong with a workflow definition, in the order it is written; empty if it can be registered.
 
     `nested` definitions are those of sub-workflows: Conductor does not look for unknown names in their expressions.
@@ -97,7 +103,7 @@ def validate_definition(definition: Any, *, nested: bool = False) -> list[Proble
     return checker.problems
 
 
-def definition_warnings(definition: Any) -> list[Problem]:
+def find_definition_warnings(definition: Any) -> list[DefinitionProblem]:
     """Return what a workflow definition says without effect, or will fail by when it is used."""
     checker = _Checker()
     checker.check_definition(definition)
@@ -125,18 +131,18 @@ class _Checker:
     depth: int = 0
     #: Whether this is the definition of a sub-workflow.
     nested: bool = False
-    problems: list[Problem] = field(default_factory=list)
-    warnings: list[Problem] = field(default_factory=list)
+    problems: list[DefinitionProblem] = field(default_factory=list)
+    warnings: list[DefinitionProblem] = field(default_factory=list)
     #: Reference name → whether it is inside a loop.
     refs: dict[str, bool] = field(default_factory=dict)
     #: (where, what holds expressions)
     templates: list[tuple[str, Any]] = field(default_factory=list)
 
     def problem(self, path: str, message: str) -> None:
-        self.problems.append(Problem(self.prefix + path, message))
+        self.problems.append(DefinitionProblem(self.prefix + path, message))
 
     def warn(self, path: str, message: str) -> None:
-        self.warnings.append(Problem(self.prefix + path, message))
+        self.warnings.append(DefinitionProblem(self.prefix + path, message))
 
     # -- the workflow
 
@@ -167,9 +173,9 @@ class _Checker:
         if not isinstance(definition.get("failureWorkflow"), str | None):
             self.problem("failureWorkflow", "failureWorkflow is the name of a workflow")
         schema = definition.get("inputSchema") if definition.get("enforceSchema") is not False else None
-        if (wrong := schema_form_problem(schema)) is not None:
+        if (wrong := find_schema_form_problem(schema)) is not None:
             self.problem("inputSchema", f"the input schema cannot be used: {wrong}")
-        elif (wrong := schema_problem(schema)) is not None:
+        elif (wrong := find_schema_problem(schema)) is not None:
             self.warn("inputSchema", f"the input schema cannot be used, so no workflow can start: {wrong}")
         self.check_rate_limit(definition.get("rateLimitConfig"))
         for name in IDLE_WORKFLOW_FIELDS:
@@ -187,14 +193,14 @@ class _Checker:
         self.check_count(f"{path}.concurrentExecLimit", config.get("concurrentExecLimit"))
         if policy is not None and policy not in RATE_LIMIT_POLICIES:
             known = " or ".join(RATE_LIMIT_POLICIES)
-            self.problem(f"{path}.policy", f"policy is '{shown(policy)}'; it can be {known}")
+            self.problem(f"{path}.policy", f"policy is '{shorten(policy)}'; it can be {known}")
         for name in config.keys() - set(RATE_LIMIT_FIELDS):
             self.problem(f"{path}.{name}", f"{name} of rateLimitConfig is not supported by the coordinator")
         self.templates.append((path, key))
-        for _, text in expressions(key):
+        for _, text in find_expressions(key):
             if not text.strip().startswith("workflow."):
                 self.problem(
-                    f"{path}.rateLimitKey", f"${{{shown(text)}}} is not known when a workflow starts; name its input"
+                    f"{path}.rateLimitKey", f"${{{shorten(text)}}} is not known when a workflow starts; name its input"
                 )
 
     # -- its tasks
@@ -270,7 +276,7 @@ class _Checker:
         if value is None:
             return
         if not isinstance(value, int) or isinstance(value, bool) or not at_least <= value <= MAX_COUNT:
-            self.problem(path, f"'{shown(value)}' is not a whole number from {at_least} to {MAX_COUNT}")
+            self.problem(path, f"'{shorten(value)}' is not a whole number from {at_least} to {MAX_COUNT}")
 
     def required(self, task: Mapping[str, Any], place: _Place, name: str) -> bool:
         if task.get(name) not in (None, "", [], {}):
@@ -338,7 +344,9 @@ class _Checker:
                 self.problem(f"{place.path}.{name}", f"{name} is a list of task reference names")
         mode = task.get("joinMode")
         if mode is not None and mode not in JOIN_MODES:
-            self.problem(f"{place.path}.joinMode", f"joinMode is '{shown(mode)}'; it can be {' or '.join(JOIN_MODES)}")
+            self.problem(
+                f"{place.path}.joinMode", f"joinMode is '{shorten(mode)}'; it can be {' or '.join(JOIN_MODES)}"
+            )
 
     def check_exclusive_join(self, task: Mapping[str, Any], place: _Place) -> None:
         self.required(task, place, "joinOn")
@@ -383,7 +391,7 @@ class _Checker:
         if strategy is not None and strategy not in IDEMPOTENCY_STRATEGIES:
             known = ", ".join(IDEMPOTENCY_STRATEGIES)
             self.problem(
-                f"{path}.idempotencyStrategy", f"idempotencyStrategy is '{shown(strategy)}'; it can be {known}"
+                f"{path}.idempotencyStrategy", f"idempotencyStrategy is '{shorten(strategy)}'; it can be {known}"
             )
         self.templates.append((path, {**parameters, "workflowDefinition": inline if isinstance(inline, str) else None}))
         if inline is not None and not isinstance(inline, str):
@@ -468,7 +476,7 @@ class _Checker:
     def check_round_names(self) -> None:
         """In a loop, round 2 of task `a` is called `a__2`: nothing else may be."""
         for ref in self.refs:
-            for base in stems(ref):
+            for base in strip_iterations(ref):
                 if self.refs.get(base):
                     self.problem(
                         "tasks", f"taskReferenceName '{ref}' is what '{base}' is called in a round of its loop"
@@ -480,9 +488,9 @@ class _Checker:
             self.problem("", f"there are {count} expressions; one definition can have {MAX_EXPRESSIONS}")
             return
         for path, template in self.templates:
-            for where, text in unclosed(template, path):
-                self.problem(where, f"the ${{ in '{shown(text)}' is never closed; write $${{ for a literal ${{")
-            for where, text in expressions(template, path):
+            for where, text in find_unclosed(template, path):
+                self.problem(where, f"the ${{ in '{shorten(text)}' is never closed; write $${{ for a literal ${{")
+            for where, text in find_expressions(template, path):
                 self.check_expression(where, text)
 
     def check_expression(self, path: str, text: str) -> None:
@@ -493,12 +501,12 @@ class _Checker:
         except ExpressionError as error:
             self.problem(path, f"expression {error}")
             return
-        in_round = any(self.refs.get(base, False) for base in stems(name))
+        in_round = any(self.refs.get(base, False) for base in strip_iterations(name))
         if path.startswith(_OUTPUT):
             return  # it is null, as on Conductor: a branch that a dynamic fork makes, for instance, is known by no one
         if name in ("workflow", TASK_ID_NAME) or name in self.refs or in_round:
             return
-        message = f"${{{shown(text)}}} names '{shown(name)}', which is no task of this workflow"
+        message = f"${{{shorten(text)}}} names '{shorten(name)}', which is no task of this workflow"
         if _INPUT_AT_TOP.match(path) and not self.nested:
             self.problem(path, message)
         else:

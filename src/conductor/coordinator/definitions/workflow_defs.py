@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from conductor.coordinator.definitions.plan import walk_tasks
-from conductor.coordinator.definitions.task_defs import parse_task_def, task_def_warnings
-from conductor.coordinator.definitions.validation import definition_warnings, validate_definition
+from conductor.coordinator.definitions.task_defs import find_task_def_warnings, parse_task_def
+from conductor.coordinator.definitions.validation import find_definition_warnings, validate_definition
+from conductor.coordinator.definitions.workflow_plan import walk_tasks
 from conductor.coordinator.limits import MAX_PROBLEMS_NAMED
 from conductor.coordinator.request_errors import conflict, invalid, not_found
 from conductor.coordinator.store.transaction import Tx
@@ -32,12 +32,12 @@ def check_workflow_def(raw: dict[str, Any], path: str = "workflowDef", *, nested
     return with_defaults(raw)
 
 
-def workflow_def_warnings(definition: dict[str, Any]) -> list[str]:
+def find_workflow_def_warnings(definition: dict[str, Any]) -> list[str]:
     """Return what a definition that can be registered says without effect, or will fail by when it is used."""
-    found = [f"{where}: {message}" for where, message in definition_warnings(definition)]
+    found = [f"{where}: {message}" for where, message in find_definition_warnings(definition)]
     for task in walk_tasks(definition["tasks"]):
         if embedded := task.get("taskDefinition"):
-            found += task_def_warnings(parse_task_def({**embedded, "name": task["name"]}, embedded=True))
+            found += find_task_def_warnings(parse_task_def({**embedded, "name": task["name"]}, embedded=True))
     return found
 
 

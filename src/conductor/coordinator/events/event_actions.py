@@ -22,7 +22,7 @@ from conductor.coordinator.workflows.workflow_signals import find_open_task
 Judge = Callable[[Tx, Sequence[Report]], list[Outcome]]
 
 
-class Consequences:
+class EventActions:
     """What handlers can do."""
 
     def __init__(self, executions: Executions, judge: Judge) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from conductor.coordinator.definitions.event_handlers import EventHandler, HandlerAction, handlers
-from conductor.coordinator.events.event_actions import Consequences
-from conductor.coordinator.language.expressions import named, resolve
+from conductor.coordinator.definitions.event_handlers import EventHandler, HandlerAction, find_handlers
+from conductor.coordinator.events.event_actions import EventActions
+from conductor.coordinator.language.expressions import lookup_in, resolve
 from conductor.coordinator.language.javascript_subset import ConditionError, evaluate, is_true
 from conductor.coordinator.language.value_sizes import TooLarge
 from conductor.coordinator.limits import TURN_S
@@ -31,10 +31,10 @@ _NamedAction = tuple[str, HandlerAction]
 _read_actions = msgspec.json.Decoder(list[_NamedAction]).decode
 
 
-class Handled:
+class EventHandlerLoop:
     """Takes events from the store."""
 
-    def __init__(self, consequences: Consequences) -> None:
+    def __init__(self, consequences: EventActions) -> None:
         self._consequences = consequences
 
     def handle(self, tx: Tx, limit: int) -> None:
@@ -61,7 +61,7 @@ class Handled:
         payload = _expanded(told) if action.expand_inline_json else told
         try:
             with tx.savepoint():
-                asked = resolve(action.asked, named(payload))
+                asked = resolve(action.asked, lookup_in(payload))
                 self._consequences.carry_out(tx, action.action, asked, about, _publisher(tx, told))
         except (ApiError, TooLarge) as error:
             why = error.in_one_line() if isinstance(error, ApiError) else error
@@ -74,7 +74,7 @@ class Handled:
 
 def _actions_for(tx: Tx, event: str, payload: dict[str, Any]) -> list[_NamedAction]:
     """Return the actions of all handlers that apply to an event, each with the name of its handler."""
-    found = [handler for handler in handlers(tx, event, active_only=True) if _applies(handler, payload)]
+    found = [handler for handler in find_handlers(tx, event, active_only=True) if _applies(handler, payload)]
     return [(handler.name or "", action) for handler in found for action in handler.actions]
 
 

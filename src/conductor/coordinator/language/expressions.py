@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from conductor.coordinator.language.jsonpath import ExpressionError, Step, parse_path, walk
-from conductor.coordinator.language.value_sizes import TooLarge, size_of
+from conductor.coordinator.language.value_sizes import TooLarge, json_size
 from conductor.coordinator.limits import MAX_ELEMENTS_WALKED, MAX_EXPRESSIONS, MAX_VALUE_BYTES
 
 T = TypeVar("T")
@@ -116,7 +116,7 @@ def _parts(text: str, at: int, *, inside: bool, depth: int) -> tuple[list[str | 
     return [part for part in parts if part != ""], len(text)
 
 
-def named(values: Mapping[str, Any]) -> Lookup:
+def lookup_in(values: Mapping[str, Any]) -> Lookup:
     """The names of a mapping."""
     return lambda name, _step: values.get(name)
 
@@ -174,13 +174,13 @@ class _Resolver:
     def written_out(self, parts: Sequence[str | _Expression]) -> str:
         if self.keeps_secrets and any(isinstance(part, _Expression) and part.names_secret for part in parts):
             return self.beside_secrets(parts)
-        return "".join([part if isinstance(part, str) else self.counted(as_text(part.value(self))) for part in parts])
+        return "".join([part if isinstance(part, str) else self.counted(to_text(part.value(self))) for part in parts])
 
     def beside_secrets(self, parts: Sequence[str | _Expression]) -> str:
         """A text that names a secret is read again when its task is handed out: nothing else in it may be read so."""
         written = []
         for part in parts:
-            text = part if isinstance(part, str) else self.counted(as_text(part.value(self)))
+            text = part if isinstance(part, str) else self.counted(to_text(part.value(self)))
             written.append(text if isinstance(part, _Expression) and part.names_secret else text.replace("${", "$${"))
         return "".join(written)
 
@@ -191,20 +191,20 @@ class _Resolver:
             raise TooLarge("the work of these expressions", "look into smaller lists")
 
     def counted(self, value: T) -> T:
-        self.left -= size_of(value) if isinstance(value, dict | list) else len(value) if isinstance(value, str) else 1
+        self.left -= json_size(value) if isinstance(value, dict | list) else len(value) if isinstance(value, str) else 1
         if self.left < 0:
             raise TooLarge("the value of these expressions")
         return value
 
 
-def as_text(value: Any) -> str:
+def to_text(value: Any) -> str:
     """A value inside a string: as JSON writes it, a string without quotes. What is missing is `null`."""
     return value if isinstance(value, str) else _JSON.encode(value)
 
 
-def shown(value: Any) -> str:
+def shorten(value: Any) -> str:
     """A value inside a message to people: as text, cut when it is long."""
-    text = as_text(value)
+    text = to_text(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
@@ -218,7 +218,7 @@ def secret_placeholder(name: str) -> str:
     return f"${{workflow.secrets.{name}}}"
 
 
-def expressions(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+def find_expressions(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """Every expression in a value whose path is fixed, as (where it stands, what is between the braces)."""
     for where, text in _texts(value, path, 0):
         yield from ((where, found) for found in _fixed(_parse(text)))
@@ -233,7 +233,7 @@ def _count(text: str) -> int:
     return text.count("${") - text.count("$${")
 
 
-def unclosed(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+def find_unclosed(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """Every text in a value with a `${` that no `}` closes, as (where it stands, the text)."""
     return ((where, text) for where, text in _texts(value, path, 0) if not _is_closed(text))
 

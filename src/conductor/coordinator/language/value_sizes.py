@@ -21,7 +21,7 @@ class TooLarge(ValueError):
         super().__init__(f"{what} {limit}" if instead is None else f"{what} would be too much; {instead}")
 
 
-def size_of(value: Any) -> int:
+def json_size(value: Any) -> int:
     """How many bytes a value takes, as JSON, about."""
     if isinstance(value, str):
         return len(value)
@@ -30,5 +30,5 @@ def size_of(value: Any) -> int:
 
 def check_size(what: str, value: Any) -> None:
     """Raise TooLarge for a value that must not be stored."""
-    if size_of(value) > MAX_VALUE_BYTES:
+    if json_size(value) > MAX_VALUE_BYTES:
         raise TooLarge(what)

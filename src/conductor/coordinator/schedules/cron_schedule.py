@@ -123,7 +123,7 @@ def _read(cron: CronSchedule) -> None:
         raise bad_request(str(error)) from error
 
 
-def next_few(expression: str, now_ms: int, starts_ms: int | None, ends_ms: int | None, count: int) -> list[int]:
+def next_due_times(expression: str, now_ms: int, starts_ms: int | None, ends_ms: int | None, count: int) -> list[int]:
     """The next moments at which an expression would be due, in UTC."""
     cron = CronSchedule(cron_expression=expression)
     _read(cron)
@@ -136,16 +136,16 @@ def next_few(expression: str, now_ms: int, starts_ms: int | None, ends_ms: int |
     return found
 
 
-def shown_start(start: Start) -> dict[str, Any]:
+def view_start_request(start: Start) -> dict[str, Any]:
     """A request to start, as Conductor shows it."""
     shown = {name: value for name, value in msgspec.to_builtins(start).items() if value is not None}
     return {**shown, "taskToDomain": shown.get("taskToDomain", {})}
 
 
-def shown(schedule: Schedule, created_ms: int, updated_ms: int, next_ms: int | None) -> dict[str, Any]:
+def view_schedule(schedule: Schedule, created_ms: int, updated_ms: int, next_ms: int | None) -> dict[str, Any]:
     """A schedule as Conductor shows it."""
     all_of_it = msgspec.to_builtins(schedule) | {
-        "startWorkflowRequest": shown_start(schedule.start),
+        "startWorkflowRequest": view_start_request(schedule.start),
         "cronSchedules": msgspec.to_builtins(schedule.cron_schedules or []),
         "createTime": created_ms,
         "updatedTime": updated_ms,

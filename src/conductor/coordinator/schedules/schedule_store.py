@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from conductor.coordinator.request_errors import not_found
-from conductor.coordinator.schedules.cron_schedule import Schedule, shown
+from conductor.coordinator.schedules.cron_schedule import Schedule, view_schedule
 from conductor.coordinator.store.transaction import Tx
 
 _read = msgspec.json.Decoder(Schedule).decode
@@ -30,7 +30,7 @@ def get(tx: Tx, name: str) -> dict[str, Any]:
     if found is None:
         raise _unknown(name)
     body, created_ms, updated_ms = found
-    return shown(_read(body), created_ms, updated_ms, tx.value("next due of schedule", name))
+    return view_schedule(_read(body), created_ms, updated_ms, tx.value("next due of schedule", name))
 
 
 def load(tx: Tx, name: str) -> Schedule:

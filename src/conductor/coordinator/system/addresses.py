@@ -38,7 +38,7 @@ _EMBEDDED = [
 ]
 
 
-class RefusedAddress(Exception):
+class AddressRejected(Exception):
     """An HTTP task wants to go where it may not; its message says why."""
 
 
@@ -63,12 +63,12 @@ class Addresses:
     def resolve(self, host: str, port: int) -> list[tuple[socket.AddressFamily, Address]]:
         """The addresses of a host that may be called. Raises RefusedAddress if none may, OSError if it has none."""
         found: list[tuple[socket.AddressFamily, Address]] = []
-        refused: RefusedAddress | None = None
+        refused: AddressRejected | None = None
         for family, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
             one = ipaddress.ip_address(str(address[0]).partition("%")[0])
             try:
                 self.check(host, one, port)
-            except RefusedAddress as error:
+            except AddressRejected as error:
                 refused = error
             else:
                 found.append((family, one))
@@ -82,11 +82,11 @@ class Addresses:
         if any(meant in network and only in (None, port) for network, only in self._networks):
             return
         if meant.is_link_local or meant.is_multicast or meant.is_unspecified or any(meant in one for one in _REFUSED):
-            raise RefusedAddress(
+            raise AddressRejected(
                 f"{host} is {address}: link-local, metadata and multicast addresses are not called by HTTP tasks"
             )
         if (self._names or self._networks) and not self._named(host, port):
-            raise RefusedAddress(
+            raise AddressRejected(
                 f"{host}:{port} is not among the hosts that HTTP tasks may call; "
                 "add it with `serve --http-task-host` or CONDUCTOR_HTTP_TASK_HOSTS"
             )

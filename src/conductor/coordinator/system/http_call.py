@@ -19,7 +19,7 @@ from urllib.parse import quote, urljoin, urlsplit
 import msgspec
 
 from conductor.coordinator.limits import MAX_HTTP_ANSWER_BYTES, MAX_REDIRECTS
-from conductor.coordinator.system.addresses import Addresses, RefusedAddress
+from conductor.coordinator.system.addresses import Addresses, AddressRejected
 from conductor.version import __version__
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
@@ -116,7 +116,7 @@ class HttpCall:
                     connection.putheader(name, value)
                 connection.endheaders(request.body)
                 return self._read(connection.getresponse(), request)
-        except RefusedAddress as error:
+        except AddressRejected as error:
             raise HttpFailure(str(error), final=True) from None
         except TimeoutError:
             raise HttpFailure(f"{what}: {'stopped' if self._aborted else 'timed out'}") from None
@@ -127,7 +127,7 @@ class HttpCall:
             raise HttpFailure(f"{what}: {'stopped' if self._aborted else said}") from None
 
     def _connect(self, request: HttpRequest) -> http.client.HTTPConnection:
-        scheme, host, port = place_of(request.uri)
+        scheme, host, port = parse_origin(request.uri)
         connected = self._open(host, port, request.connect_timeout_s)
         try:
             if scheme == "https":
@@ -189,7 +189,7 @@ def _trust() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def place_of(uri: str) -> tuple[str, str, int]:
+def parse_origin(uri: str) -> tuple[str, str, int]:
     """(scheme, host, port) of an address. Raises HttpFailure for what is no http or https address."""
     try:
         parts = urlsplit(uri)
@@ -231,7 +231,7 @@ def _redirected(request: HttpRequest, status: int, location: str) -> HttpRequest
     """The request that follows a redirect, as browsers do it."""
     uri = urljoin(request.uri, location)
     headers = dict(request.headers)
-    if place_of(uri) != place_of(request.uri):
+    if parse_origin(uri) != parse_origin(request.uri):
         headers = {name: value for name, value in headers.items() if name.lower() in _PUBLIC_HEADERS}
     if status in (307, 308) or request.method in ("GET", "HEAD"):
         return request._replace(uri=uri, headers=headers)

@@ -10,7 +10,7 @@ import msgspec
 from conductor.coordinator.definitions.validation import REFUSED_HTTP_FIELDS
 from conductor.coordinator.limits import HTTP_TIMEOUT_MS, MAX_HTTP_CALL_S
 from conductor.coordinator.system.http_call import METHODS, HttpAnswer, HttpFailure, HttpRequest
-from conductor.coordinator.system.system_task_result import Result, failed
+from conductor.coordinator.system.system_task_result import SystemTaskResult, failed
 from conductor.protocol.wire import MAX_REASON_CHARS
 
 MISSING_REQUEST = (
@@ -22,7 +22,7 @@ NO_METHOD = "No HTTP method specified"
 _JSON = "application/json"
 
 
-class WrongRequest(Exception):
+class InvalidHttpRequest(Exception):
     """An `http_request` that cannot be sent; its message says why."""
 
 
@@ -30,17 +30,17 @@ def read_request(given: Mapping[str, Any]) -> HttpRequest:
     """The request in a task's input. Raises WrongRequest."""
     asked = given.get("http_request", given if "uri" in given else None)
     if not isinstance(asked, dict):
-        raise WrongRequest(MISSING_REQUEST)
+        raise InvalidHttpRequest(MISSING_REQUEST)
     for name, instead in REFUSED_HTTP_FIELDS.items():
         if asked.get(name):
-            raise WrongRequest(f"{name} of http_request is not supported by the coordinator: {instead}")
+            raise InvalidHttpRequest(f"{name} of http_request is not supported by the coordinator: {instead}")
     uri, method = asked.get("uri"), asked.get("method")
     if uri is None or uri == "":
-        raise WrongRequest(MISSING_URI)
+        raise InvalidHttpRequest(MISSING_URI)
     if method is None or method == "":
-        raise WrongRequest(NO_METHOD)
+        raise InvalidHttpRequest(NO_METHOD)
     if method not in METHODS:
-        raise WrongRequest(f"Invalid HTTP method: {method}; it can be {', '.join(METHODS)}")
+        raise InvalidHttpRequest(f"Invalid HTTP method: {method}; it can be {', '.join(METHODS)}")
     content_type = _media_type("contentType", asked)
     headers = {"Accept": _media_type("accept", asked), "Content-Type": content_type, **_headers(asked.get("headers"))}
     return HttpRequest(
@@ -58,7 +58,7 @@ def _media_type(name: str, asked: Mapping[str, Any]) -> str:
     if isinstance(value, list):
         value = ", ".join(map(str, value))
     if not isinstance(value, str) or "/" not in value or not value.isprintable() or not value.isascii():
-        raise WrongRequest(f"{name} of http_request is '{value}'; it is a media type such as {_JSON}")
+        raise InvalidHttpRequest(f"{name} of http_request is '{value}'; it is a media type such as {_JSON}")
     return value
 
 
@@ -66,16 +66,16 @@ def _headers(given: Any) -> dict[str, str]:
     if given is None:
         return {}
     if not isinstance(given, dict):
-        raise WrongRequest(f"headers of http_request is '{given}'; it is an object of names and values")
+        raise InvalidHttpRequest(f"headers of http_request is '{given}'; it is an object of names and values")
     headers = {}
     for name, value in given.items():
         if value is None:
             continue
         text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         if not (name.isascii() and name.isprintable() and name and not set(name) & set(' :"(),/;<=>?@[]{}\\')):
-            raise WrongRequest(f"'{name}' is no name of a header")
+            raise InvalidHttpRequest(f"'{name}' is no name of a header")
         if any(sign in text for sign in "\r\n\0") or not _latin(text):
-            raise WrongRequest(f"the header {name} of http_request has a value that cannot be sent")
+            raise InvalidHttpRequest(f"the header {name} of http_request has a value that cannot be sent")
         headers[name] = text
     return headers
 
@@ -94,7 +94,9 @@ def _body(body: Any, content_type: str) -> bytes | None:
     if isinstance(body, str):
         return body.encode()
     if "json" not in content_type.lower():
-        raise WrongRequest(f"a body that is no text is sent as JSON; for contentType {content_type} write it as a text")
+        raise InvalidHttpRequest(
+            f"a body that is no text is sent as JSON; for contentType {content_type} write it as a text"
+        )
     return msgspec.json.encode(body)
 
 
@@ -107,12 +109,12 @@ def _seconds(name: str, asked: Mapping[str, Any]) -> float:
     except (TypeError, ValueError, OverflowError):
         milliseconds = -1
     if milliseconds < 0:
-        raise WrongRequest(f"{name} of http_request is '{value}'; it is a number of milliseconds")
+        raise InvalidHttpRequest(f"{name} of http_request is '{value}'; it is a number of milliseconds")
     # 0 is for ever in Conductor.
     return min(milliseconds / 1000, MAX_HTTP_CALL_S) if milliseconds else float(MAX_HTTP_CALL_S)
 
 
-def answered(answer: HttpAnswer, *, async_complete: bool) -> Result:
+def convert_answer(answer: HttpAnswer, *, async_complete: bool) -> SystemTaskResult:
     """What an answer means: a status of 200 to 299 is a success."""
     response = {
         "statusCode": answer.status,
@@ -121,26 +123,26 @@ def answered(answer: HttpAnswer, *, async_complete: bool) -> Result:
         "body": answer.body if 200 <= answer.status < 300 else None,
     }
     if 200 <= answer.status < 300:
-        return Result("IN_PROGRESS" if async_complete else "COMPLETED", {"response": response})
+        return SystemTaskResult("IN_PROGRESS" if async_complete else "COMPLETED", {"response": response})
     if answer.status < 400:
         return failed("No response from the remote service", response=response)
     said = f'"{answer.text}"' if answer.text else "[no body]"
     asked = f'{answer.method} request for "{answer.uri}"'
-    return not_invoked(f"{answer.status} {answer.reason} on {asked}: {said}"[:MAX_REASON_CHARS])
+    return fail_call(f"{answer.status} {answer.reason} on {asked}: {said}"[:MAX_REASON_CHARS])
 
 
-def refused(error: WrongRequest) -> Result:
+def convert_invalid_request(error: InvalidHttpRequest) -> SystemTaskResult:
     """A request that cannot be sent."""
     if str(error) in (MISSING_REQUEST, MISSING_URI, NO_METHOD):
         return failed(str(error))
-    return not_invoked(str(error))
+    return fail_call(str(error))
 
 
-def not_invoked(why: str, *, final: bool = False) -> Result:
+def fail_call(why: str, *, final: bool = False) -> SystemTaskResult:
     """There was no answer, or one that is a failure."""
     return failed(f"Failed to invoke HTTP task due to: {why}", final=final, response=why)
 
 
-def unanswered(failure: HttpFailure) -> Result:
+def convert_failure(failure: HttpFailure) -> SystemTaskResult:
     """What it means that there was none."""
-    return not_invoked(str(failure), final=failure.final)
+    return fail_call(str(failure), final=failure.final)

@@ -42,7 +42,7 @@ _KEPT_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 _PROGRAM = Path(__file__).with_name("script_process.py")
 
 
-class Script(NamedTuple):
+class ScriptRequest(NamedTuple):
     """A script and the JSON that it is about."""
 
     language: Language
@@ -65,7 +65,7 @@ class ScriptTimeout(ScriptError):
         super().__init__(OVERRUN, overran=True)
 
 
-class MoreTimeNeeded(Exception):
+class QuickRunTimeout(Exception):
     """A script that did not end in its first run."""
 
 
@@ -78,18 +78,18 @@ class ScriptRunner:
         self._lock = threading.Lock()
         self._closed = False
 
-    def run_quickly(self, script: Script) -> Any:
+    def run_quickly(self, script: ScriptRequest) -> Any:
         """Return the value of a script that is short. Raises MoreTimeNeeded, or ScriptError."""
         try:
             return self._run(script, QUICK_SCRIPT_CPU_S, QUICK_SCRIPT_S)
         except ScriptTimeout:
-            raise MoreTimeNeeded from None
+            raise QuickRunTimeout from None
 
-    def run(self, script: Script) -> Any:
+    def run(self, script: ScriptRequest) -> Any:
         """Return the value of a script. Raises ScriptError, at the latest soon after `SCRIPT_S`."""
         return self._run(script, SCRIPT_S, SCRIPT_S + GRACE_S)
 
-    def _run(self, script: Script, cpu_s: float, limit_s: float) -> Any:
+    def _run(self, script: ScriptRequest, cpu_s: float, limit_s: float) -> Any:
         missing = missing_engine(script.language)
         if missing is not None:
             raise ScriptError(f"a script in {script.language} {missing}")
@@ -177,7 +177,7 @@ class _Process:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def ask(self, script: Script, cpu_s: float, limit_s: float) -> bytes:
+    def ask(self, script: ScriptRequest, cpu_s: float, limit_s: float) -> bytes:
         """Return the process's answer about a script. Raises ScriptError if there is none in time, or it dies."""
         if not self._ready:
             self._exchange(b"", START_S)

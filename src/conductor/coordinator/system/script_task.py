@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 
-from conductor.coordinator.definitions.plan import SCRIPT_EVALUATORS
-from conductor.coordinator.system.script_runner import Script, ScriptError
-from conductor.coordinator.system.system_task_result import Result, failed
+from conductor.coordinator.definitions.workflow_plan import SCRIPT_EVALUATORS
+from conductor.coordinator.system.script_runner import ScriptError, ScriptRequest
+from conductor.coordinator.system.system_task_result import SystemTaskResult, failed
 
 #: Runs a script; raises ScriptError.
-Run = Callable[[Script], Any]
+Run = Callable[[ScriptRequest], Any]
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def run_script_task(kind: str, given: bytes, run: Run) -> Result:
+def run_script_task(kind: str, given: bytes, run: Run) -> SystemTaskResult:
     """Do a task of one of these types. `given` is its input as it is stored."""
     return _KINDS[kind](_decode(given), given, run)
 
@@ -26,7 +26,7 @@ def script_reason(error: ScriptError) -> str:
     return str(error) if error.overran else f"Error evaluating the script {error}"
 
 
-def _inline(given: dict[str, Any], data: bytes, run: Run) -> Result:
+def _inline(given: dict[str, Any], data: bytes, run: Run) -> SystemTaskResult:
     evaluator, expression = given.get("evaluatorType") or "javascript", given.get("expression")
     problem = None
     if evaluator not in (*SCRIPT_EVALUATORS, "value-param"):
@@ -36,39 +36,39 @@ def _inline(given: dict[str, Any], data: bytes, run: Run) -> Result:
     if problem is not None:
         return failed(problem, final=True, error=problem)
     if evaluator == "value-param":
-        return Result("COMPLETED", {"result": given.get(str(expression))})
+        return SystemTaskResult("COMPLETED", {"result": given.get(str(expression))})
     try:
-        return Result("COMPLETED", {"result": run(Script("javascript", str(expression), data))})
+        return SystemTaskResult("COMPLETED", {"result": run(ScriptRequest("javascript", str(expression), data))})
     except ScriptError as error:
         # A script that went wrong goes wrong again; one that took too long may have had bad luck.
         return failed(script_reason(error), final=not error.overran, error=script_reason(error))
 
 
-def _lambda(given: dict[str, Any], data: bytes, run: Run) -> Result:
+def _lambda(given: dict[str, Any], data: bytes, run: Run) -> SystemTaskResult:
     body = given.get("scriptExpression")
     if not isinstance(body, str) or not body.strip():
         return failed(
             "Empty 'scriptExpression' in Lambda task's input parameters. A non-empty String value must be provided."
         )
     try:
-        script = Script("javascript", f"function scriptFun(){{{body}\n}} scriptFun();", data)
-        return Result("COMPLETED", {"result": run(script)})
+        script = ScriptRequest("javascript", f"function scriptFun(){{{body}\n}} scriptFun();", data)
+        return SystemTaskResult("COMPLETED", {"result": run(script)})
     except ScriptError as error:
         return failed(script_reason(error), error=script_reason(error))
 
 
-def _jq(given: dict[str, Any], data: bytes, run: Run) -> Result:
+def _jq(given: dict[str, Any], data: bytes, run: Run) -> SystemTaskResult:
     query = given.get("queryExpression")
     if not isinstance(query, str):
         return failed("Missing 'queryExpression' in input parameters")
     try:
-        values = run(Script("jq", query, data))
+        values = run(ScriptRequest("jq", query, data))
     except ScriptError as error:
         return failed(str(error), error=str(error))
-    return Result("COMPLETED", {"result": values[0] if values else None, "resultList": values})
+    return SystemTaskResult("COMPLETED", {"result": values[0] if values else None, "resultList": values})
 
 
-_KINDS: dict[str, Callable[[dict[str, Any], bytes, Run], Result]] = {
+_KINDS: dict[str, Callable[[dict[str, Any], bytes, Run], SystemTaskResult]] = {
     "INLINE": _inline,
     "LAMBDA": _lambda,
     "JSON_JQ_TRANSFORM": _jq,

@@ -9,7 +9,7 @@ import msgspec
 from conductor.coordinator.core import Core
 from conductor.coordinator.store.lookup import find_workflow, workflow_data
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.system.system_task_result import Result, failed
+from conductor.coordinator.system.system_task_result import SystemTaskResult, failed
 from conductor.coordinator.workflows.effects import Start, check_start
 from conductor.coordinator.workflows.operators import MAX_PRIORITY
 
@@ -19,7 +19,7 @@ EVENT_SINK = "conductor"
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def run_start_task(core: Core, tx: Tx, task: dict[str, Any]) -> Result:
+def run_start_task(core: Core, tx: Tx, task: dict[str, Any]) -> SystemTaskResult:
     """Do a task of one of these types. Raises ApiError if it cannot be done."""
     given = _decode(bytes(task["inputData"]))
     if task["taskType"] == "EVENT":
@@ -27,7 +27,7 @@ def run_start_task(core: Core, tx: Tx, task: dict[str, Any]) -> Result:
     return _start(core, tx, task, given)
 
 
-def _publish(core: Core, tx: Tx, task: dict[str, Any], given: dict[str, Any]) -> Result:
+def _publish(core: Core, tx: Tx, task: dict[str, Any], given: dict[str, Any]) -> SystemTaskResult:
     sink = given.get("sink")
     workflow = find_workflow(tx, task["workflowInstanceId"])
     domains = workflow_data(tx, workflow.pk).task_to_domain
@@ -50,10 +50,10 @@ def _publish(core: Core, tx: Tx, task: dict[str, Any], given: dict[str, Any]) ->
     produced = f"{EVENT_SINK}:{task['workflowType']}:{name}"
     payload["event_produced"] = produced
     core.publish_event(tx, produced, payload)
-    return Result("IN_PROGRESS" if given.get("asyncComplete") is True else "COMPLETED", payload)
+    return SystemTaskResult("IN_PROGRESS" if given.get("asyncComplete") is True else "COMPLETED", payload)
 
 
-def _start(core: Core, tx: Tx, task: dict[str, Any], given: dict[str, Any]) -> Result:
+def _start(core: Core, tx: Tx, task: dict[str, Any], given: dict[str, Any]) -> SystemTaskResult:
     asked = given.get("startWorkflow")
     if asked is None:
         return failed("Missing 'startWorkflow' in input data.")
@@ -67,4 +67,4 @@ def _start(core: Core, tx: Tx, task: dict[str, Any], given: dict[str, Any]) -> R
         return failed(f"startWorkflow validation failed. priority: {start.priority} is not from 0 to {MAX_PRIORITY}")
     check_start(start)
     started = core.executions.start(tx, start, find_workflow(tx, task["workflowInstanceId"]))
-    return Result("COMPLETED", {"workflowId": tx.ids.workflow(started)})
+    return SystemTaskResult("COMPLETED", {"workflowId": tx.ids.workflow(started)})

@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from conductor.coordinator.core import RETRY_STEP_MS, Core
-from conductor.coordinator.definitions.plan import SYSTEM_DOMAIN
-from conductor.coordinator.limits import TASKS_PER_TAKE
+from conductor.coordinator.definitions.workflow_plan import SYSTEM_DOMAIN
+from conductor.coordinator.limits import SYSTEM_TASKS_PER_POLL
 from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.settings.masking import SecretMask
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import StoreError
-from conductor.coordinator.system.system_task_result import Result, failed
+from conductor.coordinator.system.system_task_result import SystemTaskResult, failed
 from conductor.coordinator.tasks.task_queue import RECEIVED_SECRETS
 from conductor.coordinator.tasks.task_report import Report
 from conductor.protocol.wire import LEASE_ID
@@ -32,10 +32,10 @@ WORKER_ID = "coordinator"
 
 T = TypeVar("T")
 #: Does a task. None: the task was reported, or somebody else ends it.
-Work = Callable[[dict[str, Any]], Awaitable[Result | None]]
+Work = Callable[[dict[str, Any]], Awaitable[SystemTaskResult | None]]
 
 
-class Lane:
+class SystemTaskQueue:
     """Takes tasks while there are any and there is room for them, of each task type in its turn.
 
     `work` does a task; the lane masks and reports its result.
@@ -86,8 +86,8 @@ class Lane:
 
     async def _take(self, task_type: str) -> bool:
         """Take tasks of a type; whether there may be more."""
-        room = min(TASKS_PER_TAKE, self._slots - len(self._in_hand))
-        taken = await until_written(
+        room = min(SYSTEM_TASKS_PER_POLL, self._slots - len(self._in_hand))
+        taken = await write_with_retry(
             self.core, lambda tx: self.core.queue.poll(tx, task_type, self.domain, WORKER_ID, room)
         )
         for task in taken:
@@ -109,24 +109,26 @@ class Lane:
             why = f"the coordinator could not do this task: {type(error).__name__}: {error}"
             await self._report(task, failed(mask.mask_failure(why)))
 
-    async def _report(self, task: dict[str, Any], result: Result) -> None:
-        await until_written(self.core, lambda tx: report_result(self.core, tx, task, result))
+    async def _report(self, task: dict[str, Any], result: SystemTaskResult) -> None:
+        await write_with_retry(self.core, lambda tx: report_result(self.core, tx, task, result))
 
     def _done(self, running: asyncio.Task[None]) -> None:
         del self._in_hand[running], self._bytes[running]
         self._fill_soon()
 
 
-class QuickLane(Lane):
+class TransactionTaskQueue(SystemTaskQueue):
     """Tasks that are done within the transaction that takes them."""
 
-    def __init__(self, core: Core, name: str, at_once: int, do: Callable[[Tx, dict[str, Any]], Result]) -> None:
+    def __init__(
+        self, core: Core, name: str, at_once: int, do: Callable[[Tx, dict[str, Any]], SystemTaskResult]
+    ) -> None:
         super().__init__(core, name, 1, _never)
         self._at_once = at_once
         self._do_now = do
 
     async def _take(self, task_type: str) -> bool:
-        return await until_written(self.core, lambda tx: self._do_all(tx, task_type)) == self._at_once
+        return await write_with_retry(self.core, lambda tx: self._do_all(tx, task_type)) == self._at_once
 
     def _do_all(self, tx: Tx, task_type: str) -> int:
         taken = self.core.queue.poll(tx, task_type, self.domain, WORKER_ID, self._at_once)
@@ -144,17 +146,17 @@ async def _never(_: dict[str, Any]) -> None:
     """A quick lane calls no `work`."""
 
 
-async def _masked(result: Result, mask: SecretMask) -> Result:
+async def _masked(result: SystemTaskResult, mask: SecretMask) -> SystemTaskResult:
     """Return a result without the values of secrets. A large one takes a while, so a thread masks it."""
 
-    def masked() -> Result:
+    def masked() -> SystemTaskResult:
         output = mask.mask_output(result.output, failed=result.reason is not None)
         return result._replace(output=output, reason=result.reason and mask.mask_failure(result.reason))
 
-    return await beside(masked) if mask else result
+    return await run_in_thread(masked) if mask else result
 
 
-async def until_written(core: Core, change: Callable[[Tx], T]) -> T:
+async def write_with_retry(core: Core, change: Callable[[Tx], T]) -> T:
     """Run a change in a transaction, again and again while the file cannot be written."""
     while True:
         try:
@@ -164,7 +166,7 @@ async def until_written(core: Core, change: Callable[[Tx], T]) -> T:
             await core.clock.sleep(RETRY_STEP_MS / 1000)
 
 
-def report_of(task: dict[str, Any]) -> Report:
+def make_report(task: dict[str, Any]) -> Report:
     """What is said about a task, without how it went."""
     return Report(
         task_id=task["taskId"],
@@ -175,9 +177,9 @@ def report_of(task: dict[str, Any]) -> Report:
     )
 
 
-def report_result(core: Core, tx: Tx, task: dict[str, Any], result: Result) -> None:
+def report_result(core: Core, tx: Tx, task: dict[str, Any], result: SystemTaskResult) -> None:
     """Say how a task ended. One that others have ended, or that time has ended, is left as it is."""
-    report = report_of(task)
+    report = make_report(task)
     report.output_data = result.output
     if result.status == "IN_PROGRESS":
         core.queue.park(tx, report)
@@ -187,7 +189,7 @@ def report_result(core: Core, tx: Tx, task: dict[str, Any], result: Result) -> N
         core.judge(tx, [report])
 
 
-def beside(call: Callable[[], T]) -> Awaitable[T]:
+def run_in_thread(call: Callable[[], T]) -> Awaitable[T]:
     """Run what blocks in a thread of its own, which nobody waits for when the program ends."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()

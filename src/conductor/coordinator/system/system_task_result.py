@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from conductor.coordinator.tasks.task_report import ReportedStatus
 
 
-class Result(NamedTuple):
+class SystemTaskResult(NamedTuple):
     """How a task ended. IN_PROGRESS: its own part is done, and somebody else ends it."""
 
     status: ReportedStatus
@@ -15,6 +15,6 @@ class Result(NamedTuple):
     reason: str | None = None
 
 
-def failed(reason: str, *, final: bool = False, **output: Any) -> Result:
+def failed(reason: str, *, final: bool = False, **output: Any) -> SystemTaskResult:
     """A task that failed; `final`: trying again is of no use."""
-    return Result("FAILED_WITH_TERMINAL_ERROR" if final else "FAILED", output, reason)
+    return SystemTaskResult("FAILED_WITH_TERMINAL_ERROR" if final else "FAILED", output, reason)

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from conductor.coordinator.core import Core
-from conductor.coordinator.definitions.plan import SYSTEM_DOMAIN, SYSTEM_TASKS
+from conductor.coordinator.definitions.workflow_plan import SYSTEM_DOMAIN, SYSTEM_TASKS
 from conductor.coordinator.limits import (
     HTTP_CALLS,
     MAX_HTTP_CALL_S,
-    SCRIPT_BYTES_IN_HAND,
+    MAX_RUNNING_SCRIPT_BYTES,
+    MAX_RUNNING_SCRIPTS,
     SCRIPT_PROCESSES,
-    SCRIPTS_IN_HAND,
     STARTS_PER_TRANSACTION,
 )
 from conductor.coordinator.store.rows import TaskRow
@@ -25,11 +25,17 @@ from conductor.coordinator.store.writer import StoreError
 from conductor.coordinator.system import http_task_worker
 from conductor.coordinator.system.addresses import Addresses
 from conductor.coordinator.system.http_call import HttpCall, HttpFailure, HttpRequest
-from conductor.coordinator.system.script_runner import MoreTimeNeeded, Script, ScriptError, ScriptRunner
+from conductor.coordinator.system.script_runner import QuickRunTimeout, ScriptError, ScriptRequest, ScriptRunner
 from conductor.coordinator.system.script_task import Run, run_script_task, script_reason
 from conductor.coordinator.system.start_tasks import run_start_task
-from conductor.coordinator.system.system_task_queue import Lane, QuickLane, beside, report_of, until_written
-from conductor.coordinator.system.system_task_result import Result
+from conductor.coordinator.system.system_task_queue import (
+    SystemTaskQueue,
+    TransactionTaskQueue,
+    make_report,
+    run_in_thread,
+    write_with_retry,
+)
+from conductor.coordinator.system.system_task_result import SystemTaskResult
 from conductor.coordinator.workflows.decision import ScriptFailed
 
 logger = logging.getLogger(__name__)
@@ -50,9 +56,11 @@ class SystemWorkers:
         self.scripts = ScriptRunner()
         self._first_runs, self._longer_runs = asyncio.Semaphore(SCRIPT_PROCESSES), asyncio.Semaphore(SCRIPT_PROCESSES)
         lanes = (
-            Lane(core, "http", HTTP_CALLS, self._call),
-            Lane(core, "script", SCRIPTS_IN_HAND, self._run_script, max_bytes=SCRIPT_BYTES_IN_HAND),
-            QuickLane(core, "start", STARTS_PER_TRANSACTION, lambda tx, task: run_start_task(core, tx, task)),
+            SystemTaskQueue(core, "http", HTTP_CALLS, self._call),
+            SystemTaskQueue(core, "script", MAX_RUNNING_SCRIPTS, self._run_script, max_bytes=MAX_RUNNING_SCRIPT_BYTES),
+            TransactionTaskQueue(
+                core, "start", STARTS_PER_TRANSACTION, lambda tx, task: run_start_task(core, tx, task)
+            ),
         )
         self._lanes = {lane.domain: lane for lane in lanes}
 
@@ -81,23 +89,23 @@ class SystemWorkers:
 
     # -- HTTP -----------------------------------------------------------------------------------------------------
 
-    async def _call(self, task: dict[str, Any]) -> Result:
+    async def _call(self, task: dict[str, Any]) -> SystemTaskResult:
         given = bytes(task["inputData"])
         try:
-            request, async_complete = await beside(lambda: _read_request(given))
+            request, async_complete = await run_in_thread(lambda: _read_request(given))
             answer = await self._answer_of(request)
-            return http_task_worker.answered(answer, async_complete=async_complete)
-        except http_task_worker.WrongRequest as error:
-            return http_task_worker.refused(error)
+            return http_task_worker.convert_answer(answer, async_complete=async_complete)
+        except http_task_worker.InvalidHttpRequest as error:
+            return http_task_worker.convert_invalid_request(error)
         except HttpFailure as error:
-            return http_task_worker.unanswered(error)
+            return http_task_worker.convert_failure(error)
 
     async def _answer_of(self, request: HttpRequest) -> Any:
         call = HttpCall(request, self._addresses)
         self._calls.add(call)
         try:
             async with asyncio.timeout(MAX_HTTP_CALL_S):
-                return await beside(call.run)
+                return await run_in_thread(call.run)
         except TimeoutError:
             call.abort()
             raise HttpFailure(f"no whole answer of {request.uri} within {MAX_HTTP_CALL_S} seconds") from None
@@ -106,7 +114,7 @@ class SystemWorkers:
 
     # -- scripts --------------------------------------------------------------------------------------------------
 
-    async def _run_script(self, task: dict[str, Any]) -> Result | None:
+    async def _run_script(self, task: dict[str, Any]) -> SystemTaskResult | None:
         kind, given = task["taskType"], bytes(task["inputData"])
         if kind not in SYSTEM_TASKS:
             await self._answer(task, kind)
@@ -117,25 +125,25 @@ class SystemWorkers:
         """Run a script shortly, and again for longer if it needs more time: long scripts wait for each other only."""
         try:
             async with self._first_runs:
-                return await beside(lambda: work(self.scripts.run_quickly))
-        except MoreTimeNeeded:
+                return await run_in_thread(lambda: work(self.scripts.run_quickly))
+        except QuickRunTimeout:
             async with self._longer_runs:
-                return await beside(lambda: work(self.scripts.run))
+                return await run_in_thread(lambda: work(self.scripts.run))
 
     async def _answer(self, task: dict[str, Any], kind: str) -> None:
         """The script of a SWITCH or a loop: its value is not the task's result, but what the workflow goes on with."""
         executions = self._core.executions
-        asked = await until_written(self._core, lambda tx: executions.question(tx, report_of(task)))
+        asked = await write_with_retry(self._core, lambda tx: executions.question(tx, make_report(task)))
         if asked is None:
             return
         script, data = asked
         try:
-            value = await self._in_turn(lambda run: run(Script("javascript", script, _encode(data))))
+            value = await self._in_turn(lambda run: run(ScriptRequest("javascript", script, _encode(data))))
         except ScriptError as error:
             why = script_reason(error)
             why = f"Unable to evaluate condition {script}, exception {why}" if kind == "DO_WHILE" else why
             value = ScriptFailed(why)
-        await until_written(self._core, lambda tx: executions.answer(tx, report_of(task), value))
+        await write_with_retry(self._core, lambda tx: executions.answer(tx, make_report(task), value))
 
 
 def _read_request(given: bytes) -> tuple[HttpRequest, bool]:

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from conductor.coordinator.definitions.definition_snapshots import DefinedTask, Snapshots
-from conductor.coordinator.definitions.plan import OPERATORS_WITH_SCRIPTS, SYSTEM_DOMAIN
+from conductor.coordinator.definitions.definition_snapshots import Snapshots, SnapshotTask
 from conductor.coordinator.definitions.task_defs import TaskDef
+from conductor.coordinator.definitions.workflow_plan import OPERATORS_WITH_SCRIPTS, SYSTEM_DOMAIN
 from conductor.coordinator.limits import REQUEUED_PER_TRANSACTION
 from conductor.coordinator.request_errors import not_found
 from conductor.coordinator.server_metrics import GRANTED_TOTAL, NO_QUEUE, NO_VERDICT, REPORTS_TOTAL, TASKS_ENDED_TOTAL
-from conductor.coordinator.settings.placeholders import filled
+from conductor.coordinator.settings.placeholders import fill_secrets
 from conductor.coordinator.settings.secrets import Secrets
 from conductor.coordinator.store.row_cache import LiveTask, LiveWorkflow
 from conductor.coordinator.store.rows import TaskData, TaskRow
@@ -157,14 +157,14 @@ class TaskQueue:
         snapshot = self._snapshots.get(tx, of.snapshot)
         answer = task_json(tx.ids, row, data, TaskOwner(of.name, snapshot, of.correlation_id, of.priority), domain)
         if row.operator not in _KEPT_AS_GIVEN:
-            self._add_secrets(answer, data, snapshot.defined(row.ref), domain)
+            self._add_secrets(answer, data, snapshot.task(row.ref), domain)
         task.lease_id = answer[LEASE_ID] = tx.ids.lease(row.pk, row.lease_no)
         answer[LEASE_EXPIRES_AT] = row.lease_until_ms
         if of.traceparent is not None:
             answer[TRACEPARENT] = of.traceparent
         return answer
 
-    def _add_secrets(self, task: dict[str, Any], data: TaskData, defined: DefinedTask, domain: str) -> None:
+    def _add_secrets(self, task: dict[str, Any], data: TaskData, defined: SnapshotTask, domain: str) -> None:
         """Insert the secrets that the definition names. Their values are in this answer and are not stored."""
         if defined.secret_places is not None:
             received: dict[str, str] = {}
@@ -175,7 +175,7 @@ class TaskQueue:
                     received[name] = value
                 return value
 
-            given = filled(msgspec.json.decode(data.input), defined.secret_places, secret)
+            given = fill_secrets(msgspec.json.decode(data.input), defined.secret_places, secret)
             task["inputData"] = msgspec.Raw(msgspec.json.encode(given))
             if domain.startswith(SYSTEM_DOMAIN):  # no client can poll these queues
                 task[RECEIVED_SECRETS] = received

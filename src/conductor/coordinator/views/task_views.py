@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from conductor.coordinator.definitions.definition_snapshots import DefinedTask, Snapshot, Snapshots
-from conductor.coordinator.definitions.plan import SYSTEM_DOMAIN
+from conductor.coordinator.definitions.definition_snapshots import Snapshot, Snapshots, SnapshotTask
+from conductor.coordinator.definitions.workflow_plan import SYSTEM_DOMAIN
 from conductor.coordinator.request_errors import not_found
 from conductor.coordinator.store.ids import Ids
 from conductor.coordinator.store.lookup import get_workflow
@@ -68,8 +68,8 @@ def has_ended(tx: Tx, workflow: int, ref: str) -> bool:
 
 def task_json(ids: Ids, row: TaskRow, data: TaskData, owner: TaskOwner, domain: str) -> dict[str, Any]:
     """A task as Conductor's clients read it; payloads and definitions are inserted as they are stored."""
-    defined = owner.snapshot.defined(row.ref, data.definition)
-    task = (defined.delivered or _delivered(defined, row.operator)).copy()
+    defined = owner.snapshot.task(row.ref, data.definition)
+    task = (defined.delivery_fields or _delivered(defined, row.operator)).copy()
     if row.operator == "SUB_WORKFLOW":
         task["workflowTask"] = _with_version(defined.raw[0], data)
     started_ms = row.started_ms
@@ -100,11 +100,11 @@ def task_json(ids: Ids, row: TaskRow, data: TaskData, owner: TaskOwner, domain: 
     return task
 
 
-def _delivered(defined: DefinedTask, operator: str) -> dict[str, Any]:
+def _delivered(defined: SnapshotTask, operator: str) -> dict[str, Any]:
     """What is the same for every task of a definition, with places for what is not."""
     simple, task_def = operator == "SIMPLE", defined.task_def
     workflow_task, task_definition = defined.raw
-    defined.delivered = {
+    defined.delivery_fields = {
         **dict.fromkeys(_OWN),
         "taskType": defined.polled_name if simple else _WIRE_KINDS.get(operator, operator),
         "taskDefName": "SWITCH" if operator == "SWITCH" else task_def.name,
@@ -115,7 +115,7 @@ def _delivered(defined: DefinedTask, operator: str) -> dict[str, Any]:
         "workflowTask": workflow_task,
         "taskDefinition": task_definition,
     }
-    return defined.delivered
+    return defined.delivery_fields
 
 
 def version_in(data: TaskData) -> int | None:

@@ -116,7 +116,7 @@ class Facts:
         if row.operator != "SIMPLE":
             return 0
         snapshot = self._snapshots.get(self._tx, workflow.snapshot)
-        defined = snapshot.defined(row.ref)
+        defined = snapshot.task(row.ref)
         own = defined.task.get("retryCount")
         return int(own if own is not None else defined.task_def.retry_count)
 

@@ -16,11 +16,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from conductor.coordinator.definitions.plan import FORKS, SYSTEM_TASKS, Node, task_type
+from conductor.coordinator.definitions.workflow_plan import FORKS, SYSTEM_TASKS, TaskNode, task_type
 from conductor.coordinator.language import javascript_subset
 from conductor.coordinator.language.expressions import resolve
-from conductor.coordinator.language.value_sizes import TooLarge, check_size, size_of
-from conductor.coordinator.limits import MAX_RESTLESS_TASKS, MAX_VALUE_BYTES
+from conductor.coordinator.language.value_sizes import TooLarge, check_size, json_size
+from conductor.coordinator.limits import MAX_TASKS_WITHOUT_WAITING, MAX_VALUE_BYTES
 from conductor.coordinator.workflows.decision import Decision, Draft, FailureWorkflow, ScriptAsked
 from conductor.coordinator.workflows.dynamic_tasks import FORKED_DEFINITIONS, FlowError, branch_node, dynamic_node
 from conductor.coordinator.workflows.loop_retention import remove_round
@@ -121,7 +121,7 @@ class Decider:
         #: Whether the last task of the whole flow has just gone by.
         self.at_end = False
         #: Loops whose first round is still to begin: after all that is reached together with them, as on Conductor.
-        self.begun: deque[Node] = deque()
+        self.begun: deque[TaskNode] = deque()
 
     @property
     def running(self) -> bool:
@@ -177,14 +177,16 @@ class Decider:
     def go_on_later(self) -> None:
         """This decision has made enough: the next one goes on at once, unless this has gone on for too long."""
         restless = max(1, self.draft.state.restless + self.draft.cost)
-        if restless > MAX_RESTLESS_TASKS:
-            self.end("FAILED", f"more than {MAX_RESTLESS_TASKS} tasks without a wait: a loop that waits for nothing")
+        if restless > MAX_TASKS_WITHOUT_WAITING:
+            self.end(
+                "FAILED", f"more than {MAX_TASKS_WITHOUT_WAITING} tasks without a wait: a loop that waits for nothing"
+            )
         else:
             self.draft.decision.restless = restless
 
     # -- reaching a task
 
-    def enter(self, node: Node | None) -> None:
+    def enter(self, node: TaskNode | None) -> None:
         """The flow has reached a task: start it, unless it is marked to be skipped."""
         while node is not None and self.running:
             present = self.draft.task_of(node)
@@ -194,11 +196,11 @@ class Decider:
             if present.status != "SKIPPED" or present.executed:
                 return  # it has been reached before
             self.draft.executed(present)
-            node = self.plan.following(node)
+            node = self.plan.next_after(node)
 
     def start(
         self,
-        node: Node,
+        node: TaskNode,
         previous: TaskState | None = None,
         *,
         again: TaskState | None = None,
@@ -242,7 +244,7 @@ class Decider:
             # What is inside comes before what stands beside it, as on Conductor.
             self.settle(self.draft.ended.pop())
 
-    def attempt(self, node: Node, task_id: str, previous: TaskState | None, again: TaskState | None) -> TaskState:
+    def attempt(self, node: TaskNode, task_id: str, previous: TaskState | None, again: TaskState | None) -> TaskState:
         """The task of a node before it starts; see `start`."""
         draft, before = self.draft, again or previous
         task = TaskState(
@@ -264,7 +266,7 @@ class Decider:
             return replace(task, retry_count=count, retried_task_id=retried, reason=previous.reason)
         return task
 
-    def fork_out(self, node: Node, task: TaskState) -> bool:
+    def fork_out(self, node: TaskNode, task: TaskState) -> bool:
         """Start the branches of a dynamic fork, as many as one decision may make. Whether that was all of them."""
         branches = list({made["taskReferenceName"]: made for made in task.input[FORKED_DEFINITIONS]}.values())
         rounds = self.draft.rounds(node.loop)
@@ -282,12 +284,12 @@ class Decider:
                 break
         return True
 
-    def node_of(self, task: TaskState) -> Node:
+    def node_of(self, task: TaskState) -> TaskNode:
         """The node of a task: one of the plan, or one that was made at run time."""
         if task.own is None:
-            return self.plan.nodes.get(task.ref) or self.plan.nodes[self.plan.base_of(task.ref) or task.ref]
+            return self.plan.nodes.get(task.ref) or self.plan.nodes[self.plan.base_name(task.ref) or task.ref]
         place = task.own.fork or task.own.task["taskReferenceName"]
-        return self.plan.made(task.own.task, task.type, self.plan.nodes[place])
+        return self.plan.make_runtime_node(task.own.task, task.type, self.plan.nodes[place])
 
     # -- a task has ended
 
@@ -309,7 +311,7 @@ class Decider:
         else:
             self.fail(self.draft.executed(task))
 
-    def may_retry(self, node: Node, task: TaskState) -> bool:
+    def may_retry(self, node: TaskNode, task: TaskState) -> bool:
         """Whether a failed task is worth another attempt."""
         if (
             not (node.type in ("SIMPLE", "SUB_WORKFLOW") or node.type in SYSTEM_TASKS)
@@ -323,13 +325,13 @@ class Decider:
         in_time = total_ms <= 0 or self.draft.now_ms - task.first_scheduled_ms < total_ms
         return in_time and task.retry_count < retry_limit(task_def, node.task)
 
-    def retry(self, node: Node, task: TaskState) -> None:
+    def retry(self, node: TaskNode, task: TaskState) -> None:
         """The next attempt takes a failed one's place."""
         self.draft.executed(task, retried=True)
         delay_ms = retry_delay_ms(task_def_of(node), task.retry_count, self.jitter)
         self.start(node, task, delay_ms=delay_ms)
 
-    def follow(self, node: Node, task: TaskState) -> None:
+    def follow(self, node: TaskNode, task: TaskState) -> None:
         """Go on behind a task."""
         if node.type == "TERMINATE" and task.status == "COMPLETED":
             self.terminated(task)
@@ -338,13 +340,13 @@ class Decider:
         else:
             for branch in node.branches if task.status == "COMPLETED" else ():
                 self.enter(branch[0])
-            following = node.next or self.plan.following(node)
+            following = node.next or self.plan.next_after(node)
             if following is not None:
                 self.enter(following)
             elif node is self.plan.top[-1]:
                 self.at_end = True
 
-    def case_of(self, node: Node, task: TaskState) -> list[Node]:
+    def case_of(self, node: TaskNode, task: TaskState) -> list[TaskNode]:
         """The tasks that a SWITCH has chosen."""
         if node.type not in ("SWITCH", "DECISION") or task.status != "COMPLETED":
             return []
@@ -390,11 +392,11 @@ class Decider:
             return []
         return [] if self.draft.state.tasks.waits() else joins
 
-    def over(self, sequence: Sequence[Node]) -> bool:
+    def over(self, sequence: Sequence[TaskNode]) -> bool:
         """Whether a sequence has been run to its end."""
         return bool(self.ending(sequence[-1]))
 
-    def ending(self, node: Node) -> list[TaskState]:
+    def ending(self, node: TaskNode) -> list[TaskState]:
         """A task that is over; behind a SWITCH, also the last one of the case it chose. Empty while one runs."""
         task = self.draft.task_of(node)
         if task is None or not (task.executed and task.status in TERMINAL_TASK_STATUSES):
@@ -405,7 +407,7 @@ class Decider:
         behind = self.ending(case[-1])
         return [task, *behind] if behind else []
 
-    def join(self, node: Node, task: TaskState) -> bool:
+    def join(self, node: TaskNode, task: TaskState) -> bool:
         """End a JOIN if all that it waits for has ended."""
         joined: list[TaskState] = []
         size = 0
@@ -419,7 +421,7 @@ class Decider:
             if not ending and not (target and self.never_comes(node, target)):
                 return False
             joined += ending
-            size += sum(size_of(forked.output) for forked in ending)
+            size += sum(json_size(forked.output) for forked in ending)
             if size > MAX_VALUE_BYTES:
                 reason = str(TooLarge(f"what {task.ref} joins"))
                 self.draft.end(task, "FAILED_WITH_TERMINAL_ERROR", reason=reason)
@@ -455,7 +457,7 @@ class Decider:
         node = self.plan.nodes.get(ref)
         return self.draft.task_of(node) if node else self.draft.latest(ref)
 
-    def never_comes(self, join: Node, node: Node) -> bool:
+    def never_comes(self, join: TaskNode, node: TaskNode) -> bool:
         """Whether a task to join was left out: its branch is over without it (another case was chosen)."""
         fork, at = join.fork, node if self.draft.task_of(node) is None else None
         if fork is None:
@@ -467,7 +469,7 @@ class Decider:
             at = at.parent
         return at is not None and any(at in branch and self.over(branch) for branch in fork.branches)
 
-    def next_round(self, node: Node, task: TaskState) -> bool:
+    def next_round(self, node: TaskNode, task: TaskState) -> bool:
         """End a round of a loop if it is over, and begin the next one or end the loop."""
         if any(self.is_inside(ref, node) for ref in self.draft.open_refs()):
             return False
@@ -501,22 +503,22 @@ class Decider:
         self.enter(node.body[0])
         return True
 
-    def is_inside(self, ref: str, loop: Node) -> bool:
+    def is_inside(self, ref: str, loop: TaskNode) -> bool:
         """Whether a task of this name runs in the rounds of a loop. One made at run time has a JOIN there that does."""
-        base = self.plan.base_of(ref)
+        base = self.plan.base_name(ref)
         return base is not None and self.plan.nodes[base].is_within(loop)
 
-    def round_output(self, node: Node) -> dict[str, Any]:
+    def round_output(self, node: TaskNode) -> dict[str, Any]:
         """What the tasks of a loop's present round have given."""
-        tasks = ((inner.ref, self.draft.task_of(inner)) for inner in self.plan.inside[node.ref])
+        tasks = ((inner.ref, self.draft.task_of(inner)) for inner in self.plan.tasks_in_loop[node.ref])
         return {ref: task.output for ref, task in tasks if task is not None}
 
-    def loops_again(self, node: Node, task: TaskState, output: dict[str, Any]) -> bool:
+    def loops_again(self, node: TaskNode, task: TaskState, output: dict[str, Any]) -> bool:
         """The loop's condition. `$` holds its inputs, its own output, and the last output of each task inside."""
         if not node.task.get("loopCondition"):
             return bool(node.task.get("items"))
         data = {**task_input(self.draft, node, task.task_id), node.ref: output}
-        for inner in self.plan.inside[node.ref]:
+        for inner in self.plan.tasks_in_loop[node.ref]:
             if newest := self.draft.newest(inner.ref):
                 data[inner.ref] = newest.output
         return javascript_subset.is_true(self.draft.value_of(task, str(node.task.get("loopCondition")), data))

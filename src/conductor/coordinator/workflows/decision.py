@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from conductor.coordinator.definitions.plan import Node, stems
+from conductor.coordinator.definitions.workflow_plan import TaskNode, strip_iterations
 from conductor.coordinator.language import javascript_subset
-from conductor.coordinator.limits import BYTES_PER_DECISION, RESTLESS_TASK_BYTES, TASKS_PER_DECISION
+from conductor.coordinator.limits import BYTES_PER_COUNTED_TASK, BYTES_PER_DECISION, TASKS_PER_DECISION
 from conductor.coordinator.workflows.state import TaskState, WorkflowState
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 
@@ -164,7 +164,7 @@ class Draft:
 
     def watched(self) -> bool:
         """Whether something is open that the decider itself has to look at: not only work for workers."""
-        return not self.plan.only_work and any(task.type != "SIMPLE" for task in self.open.values())
+        return not self.plan.has_only_worker_tasks and any(task.type != "SIMPLE" for task in self.open.values())
 
     def open_all(self) -> list[TaskState]:
         """All that is open. Of a wide fork that is much to read; only the end of a workflow asks for it."""
@@ -202,20 +202,20 @@ class Draft:
             return next(reversed(self._new.values()))
         return self._changed.get(self._last.task_id, self._last) if self._last else None
 
-    def round_of(self, loop: Node) -> int:
+    def round_of(self, loop: TaskNode) -> int:
         """The round that a loop is in."""
         task = self.latest(loop.ref + self.rounds(loop.loop))
         return task.iteration if task else 0
 
-    def rounds(self, loop: Node | None) -> str:
+    def rounds(self, loop: TaskNode | None) -> str:
         """What the reference names of tasks in a loop end with now: the round of each enclosing loop."""
         return "" if loop is None else f"{self.rounds(loop.loop)}__{self.round_of(loop)}"
 
-    def ref_of(self, node: Node) -> str:
+    def ref_of(self, node: TaskNode) -> str:
         """The reference name of a task in the present round."""
         return node.ref + self.rounds(node.loop)
 
-    def task_of(self, node: Node) -> TaskState | None:
+    def task_of(self, node: TaskNode) -> TaskState | None:
         """The newest attempt at a task in the present round."""
         return self.latest(node.ref if node.loop is None else self.ref_of(node))
 
@@ -244,14 +244,14 @@ class Draft:
         self._new[task.task_id] = task
         self.made += 1
         if task.status in TERMINAL_TASK_STATUSES:  # the others are waited for
-            self.cost += 1 + self.bytes_brought_in // RESTLESS_TASK_BYTES
+            self.cost += 1 + self.bytes_brought_in // BYTES_PER_COUNTED_TASK
         self.spent_bytes += self.bytes_brought_in
         self.bytes_brought_in = 0
         if self.made >= TASKS_PER_DECISION or self.spent_bytes >= BYTES_PER_DECISION:
             self.spent = True
         self._latest[task.ref] = task.task_id
         if "__" in task.ref:
-            self._newest.update(dict.fromkeys(stems(task.ref), task.task_id))
+            self._newest.update(dict.fromkeys(strip_iterations(task.ref), task.task_id))
         self._sort(task)
 
     def new_tasks(self) -> list[TaskState]:
@@ -262,7 +262,7 @@ class Draft:
         """Forget tasks that this decision has made and whose consequences are drawn: they are never stored."""
         for task_id in task_ids:
             ref = self._new.pop(task_id).ref
-            for known, name in ((self._latest, ref), *((self._newest, stem) for stem in stems(ref))):
+            for known, name in ((self._latest, ref), *((self._newest, stem) for stem in strip_iterations(ref))):
                 if known.get(name) == task_id:
                     del known[name]
 

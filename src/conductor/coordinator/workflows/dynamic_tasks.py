@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from conductor.coordinator.definitions.plan import TASK_TYPES, Node, task_type
-from conductor.coordinator.definitions.validation import made_task_problem
-from conductor.coordinator.language.expressions import shown
+from conductor.coordinator.definitions.validation import find_runtime_task_problem
+from conductor.coordinator.definitions.workflow_plan import TASK_TYPES, TaskNode, task_type
+from conductor.coordinator.language.expressions import shorten
 from conductor.coordinator.language.value_sizes import check_size
 from conductor.coordinator.limits import MAX_BRANCHES
 from conductor.coordinator.workflows.decision import Draft
@@ -31,7 +31,7 @@ class FlowError(Exception):
 # -- a dynamic fork
 
 
-def branches(draft: Draft, node: Node, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def branches(draft: Draft, node: TaskNode, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The branches that the input of a dynamic fork asks for, by reference name: each is one task. FlowError if not."""
     if node.next is None or node.next.type != "JOIN":
         raise FlowError("Dynamic join definition is not followed by a join task.  Check the workflow definition.")
@@ -46,22 +46,24 @@ def branches(draft: Draft, node: Node, given: Mapping[str, Any]) -> dict[str, di
     return found
 
 
-def _check_number(node: Node, branches: list[Any]) -> list[Any]:
+def _check_number(node: TaskNode, branches: list[Any]) -> list[Any]:
     if len(branches) > MAX_BRANCHES:
         raise FlowError(f"the dynamic fork {node.ref} has {len(branches)} branches; it can have {MAX_BRANCHES}")
     return branches
 
 
-def _check(draft: Draft, node: Node, task: dict[str, Any]) -> None:
+def _check(draft: Draft, node: TaskNode, task: dict[str, Any]) -> None:
     ref = task["taskReferenceName"]
-    problem = made_task_problem(_with_type(task))
+    problem = find_runtime_task_problem(_with_type(task))
     if problem is not None:
-        raise FlowError(f"the task '{shown(ref)}' of the dynamic fork {node.ref} cannot be: {problem}")
-    if draft.plan.base_of(ref) is not None:
-        raise FlowError(f"the dynamic fork {node.ref} has a task '{shown(ref)}', as the definition of the workflow has")
+        raise FlowError(f"the task '{shorten(ref)}' of the dynamic fork {node.ref} cannot be: {problem}")
+    if draft.plan.base_name(ref) is not None:
+        raise FlowError(
+            f"the dynamic fork {node.ref} has a task '{shorten(ref)}', as the definition of the workflow has"
+        )
 
 
-def _alike(node: Node, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _alike(node: TaskNode, given: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One task type or one sub-workflow, with many inputs."""
     workflow, kind = given.get("forkTaskWorkflow"), given.get("forkTaskType") or "SIMPLE"
     name = given.get("forkTaskName") or (kind if kind != "SIMPLE" else node.ref)
@@ -89,7 +91,7 @@ def _sub_workflow(name: Any, version: Any, one: Any) -> dict[str, Any]:
     return {key: value for key, value in parameters.items() if value is not None}
 
 
-def _listed(node: Node, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _listed(node: TaskNode, given: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A list of tasks, and beside it what each is given."""
     named = node.task.get("dynamicForkTasksParam")
     if named is None:
@@ -97,17 +99,17 @@ def _listed(node: Node, given: Mapping[str, Any]) -> list[dict[str, Any]]:
     tasks, inputs = given.get(named), given.get(str(node.task.get("dynamicForkTasksInputParamName")))
     if not isinstance(tasks, list) or not all(_has_reference(task) for task in tasks):
         raise FlowError(
-            f"Input '{named}' is invalid. Cannot deserialize a list of Workflow Tasks from '{shown(_java(tasks))}'"
+            f"Input '{named}' is invalid. Cannot deserialize a list of Workflow Tasks from '{shorten(_java(tasks))}'"
         )
     if not isinstance(inputs, dict):
         raise FlowError(
             "Input to the dynamically forked tasks is not a map -> expecting a map of K,V  but found "
-            f"{shown(_java(inputs))}"
+            f"{shorten(_java(inputs))}"
         )
     return [_with_input(task, inputs.get(task["taskReferenceName"])) for task in _check_number(node, tasks)]
 
 
-def _listed_together(node: Node, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _listed_together(node: TaskNode, given: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The oldest style: one list of tasks that name themselves differently."""
     named = node.task.get("dynamicForkJoinTasksParam")
     found = given.get(str(named))
@@ -115,7 +117,7 @@ def _listed_together(node: Node, given: Mapping[str, Any]) -> list[dict[str, Any
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
         raise FlowError(
             f"Dynamic tasks could not be created. The value of {_java(named)} from task's input "
-            f"{shown(dict(given))} has no dynamic tasks to be scheduled"
+            f"{shorten(dict(given))} has no dynamic tasks to be scheduled"
         )
     return [
         _with_input(
@@ -138,7 +140,7 @@ def _with_input(task: dict[str, Any], given: Any) -> dict[str, Any]:
     if not isinstance(given, dict | None):
         ref = task["taskReferenceName"]
         raise FlowError(
-            f"Tasks could not be dynamically forked due to invalid input: that of {shown(ref)} is '{shown(given)}'"
+            f"Tasks could not be dynamically forked due to invalid input: that of {shorten(ref)} is '{shorten(given)}'"
         )
     parameters = task.get("inputParameters")
     return {**task, "inputParameters": {**(parameters if isinstance(parameters, dict) else {}), **(given or {})}}
@@ -166,16 +168,16 @@ def _java(value: Any) -> Any:
     return "null" if value is None else value
 
 
-def branch_node(draft: Draft, fork: Node, task: Mapping[str, Any]) -> tuple[Node, Own]:
+def branch_node(draft: Draft, fork: TaskNode, task: Mapping[str, Any]) -> tuple[TaskNode, Own]:
     """One branch of a dynamic fork, with the task definition of this moment."""
     own = Own(task=_with_definition(draft, _with_type(task)), fork=fork.ref)
-    return draft.plan.made(own.task, task_type(own.task), fork), own
+    return draft.plan.make_runtime_node(own.task, task_type(own.task), fork), own
 
 
 # -- a DYNAMIC task
 
 
-def dynamic_node(draft: Draft, node: Node, given: Mapping[str, Any]) -> tuple[Node, Own]:
+def dynamic_node(draft: Draft, node: TaskNode, given: Mapping[str, Any]) -> tuple[TaskNode, Own]:
     """Return what a DYNAMIC task is, now that its input is known: a task for workers, or one of the server.
 
     Raises:
@@ -186,18 +188,18 @@ def dynamic_node(draft: Draft, node: Node, given: Mapping[str, Any]) -> tuple[No
     if name is None or not str(name).strip():
         raise FlowError(
             "Cannot map a dynamic task based on the parameter and input. "
-            f"Parameter= {parameter}, input= {shown(dict(given))}"
+            f"Parameter= {parameter}, input= {shorten(dict(given))}"
         )
     named = {**node.task, "name": str(name)}
     made = _with_type({**named, "type": "SIMPLE"})
     kind = task_type(made)
     if kind != "SIMPLE":
         named = made
-        if problem := made_task_problem(made):
+        if problem := find_runtime_task_problem(made):
             raise FlowError(f"the DYNAMIC task {node.ref} cannot be a {kind}: {problem}")
     fork = node.parent.ref if node.parent and node.parent.type == "FORK_JOIN_DYNAMIC" else None
     own = Own(task=_with_definition(draft, named), fork=fork)
-    return draft.plan.made(own.task, kind, node), own
+    return draft.plan.make_runtime_node(own.task, kind, node), own
 
 
 def _with_definition(draft: Draft, task: Mapping[str, Any]) -> dict[str, Any]:

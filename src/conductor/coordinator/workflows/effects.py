@@ -11,11 +11,11 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from conductor.coordinator.definitions.definition_snapshots import Snapshot, Snapshots
-from conductor.coordinator.definitions.event_handlers import publish
-from conductor.coordinator.definitions.json_schemas import input_problem, workflow_input_problem
-from conductor.coordinator.definitions.plan import OPERATORS_WITH_SCRIPTS, SYSTEM_TASKS, system_domain
-from conductor.coordinator.definitions.task_defs import TaskDef, place_of, type_pk
+from conductor.coordinator.definitions.event_handlers import publish_event
+from conductor.coordinator.definitions.json_schemas import find_task_input_problem, find_workflow_input_problem
+from conductor.coordinator.definitions.task_defs import TaskDef, get_queue_keys, get_task_type_pk
 from conductor.coordinator.definitions.workflow_defs import check_workflow_def
+from conductor.coordinator.definitions.workflow_plan import OPERATORS_WITH_SCRIPTS, SYSTEM_TASKS, system_domain
 from conductor.coordinator.limits import MAX_SUB_WORKFLOW_DEPTH, MAX_VALUE_BYTES
 from conductor.coordinator.request_errors import ApiError, bad_request, conflict, not_found
 from conductor.coordinator.server_metrics import ENDED_TOTAL, STARTED_TOTAL
@@ -99,7 +99,7 @@ class Effects:
         snapshot = self._freeze(tx, start)
         definition = snapshot.definition
         given = workflow_input(definition, start.input or {})
-        problem = workflow_input_problem(tx, definition, given) if definition.get("inputSchema") else None
+        problem = find_workflow_input_problem(tx, definition, given) if definition.get("inputSchema") else None
         if problem is not None:
             raise bad_request(problem)
         row = WorkflowRow(
@@ -136,8 +136,8 @@ class Effects:
 
     def _freeze(self, tx: Tx, start: Start) -> Snapshot:
         if start.workflow_def is not None:
-            return self._snapshots.of_inline(tx, start.workflow_def)
-        snapshot = self._snapshots.of_registered(tx, start.name or "", start.version)
+            return self._snapshots.freeze_inline(tx, start.workflow_def)
+        snapshot = self._snapshots.freeze_registered(tx, start.name or "", start.version)
         if snapshot is None:
             raise not_found(f"No such workflow defined. name={start.name}, version={start.version or 'null'}")
         return snapshot
@@ -191,7 +191,7 @@ class Effects:
             definition = None if task.own is None else _encode(task.own)
             task_def = snapshot.task_def(task.ref, definition)
             polled = task.queued and task.status not in TERMINAL_TASK_STATUSES
-            problem = input_problem(tx, task_def, task.input) if polled and task_def.enforce_schema else None
+            problem = find_task_input_problem(tx, task_def, task.input) if polled and task_def.enforce_schema else None
             if problem is not None:
                 refused, polled = True, False
                 task = _refused(tx, task, problem)
@@ -225,7 +225,7 @@ class Effects:
         task_def: TaskDef,
     ) -> bool:
         """Put an ended task back into its queue, under its id. Whether it was refused for its input."""
-        problem = input_problem(tx, task_def, task.input) if task_def.enforce_schema else None
+        problem = find_task_input_problem(tx, task_def, task.input) if task_def.enforce_schema else None
         if problem is not None:
             self._update(tx, live, known, _refused(tx, task, problem))
             return True
@@ -253,7 +253,7 @@ class Effects:
             if task.type in OPERATORS_WITH_SCRIPTS:
                 task_def, polled_as = SCRIPT, task.type
         else:
-            type_ = type_pk(tx, task.name)
+            type_ = get_task_type_pk(tx, task.name)
         columns = _new_columns(tx, live.row, task, task_def, type_, queue)
         row = replace(NEW_TASK, **columns)
         if queue:  # a system task is watched through its workflow's own wake-up
@@ -273,12 +273,12 @@ class Effects:
         """(task type, queue, domain) of a task for workers, those of our own included."""
         if task.type in OPERATORS_WITH_SCRIPTS:
             domain = system_domain(task.type)
-            return type_pk(tx, task.name), place_of(tx, task.type, domain, SCRIPT)[1], domain
+            return get_task_type_pk(tx, task.name), get_queue_keys(tx, task.type, domain, SCRIPT)[1], domain
         if task.type in SYSTEM_TASKS:
             domain = system_domain(task.type)
-            return *place_of(tx, task.name, domain, task_def), domain
+            return *get_queue_keys(tx, task.name, domain, task_def), domain
         domain = self._domain(tx, task.name, state.task_to_domain) if state.task_to_domain else ""
-        return *place_of(tx, task.name, domain, task_def), domain
+        return *get_queue_keys(tx, task.name, domain, task_def), domain
 
     def _domain(self, tx: Tx, task_type: str, task_to_domain: Mapping[str, str]) -> str:
         """The first of the listed domains that has workers, else the last."""
@@ -329,7 +329,7 @@ class Effects:
 
     def _waits_for_script(self, tx: Tx, row: TaskRow) -> TaskRow:
         """Put a task that runs into the queue of scripts: what its own definition says of time is not about these."""
-        queue = place_of(tx, row.operator, system_domain(row.operator), SCRIPT)[1]
+        queue = get_queue_keys(tx, row.operator, system_domain(row.operator), SCRIPT)[1]
         self._queue.announce(tx, queue)
         lease_ms = SCRIPT.response_timeout_seconds * 1000
         return replace(
@@ -440,7 +440,7 @@ class Effects:
             "status": row.status,
             "reasonForIncompletion": workflow_data(tx, row.pk).reason,
         }
-        publish(tx, f"conductor:{row.name}:{row.status}", about)
+        publish_event(tx, f"conductor:{row.name}:{row.status}", about)
 
     def _end_others(self, tx: Tx, row: WorkflowRow) -> list[int]:
         """End the tasks that wait for a workflow which somebody else has started, under the same idempotency key."""

@@ -19,9 +19,14 @@ import msgspec
 from msgspec.structs import replace
 
 from conductor.coordinator.definitions.definition_snapshots import Snapshot, Snapshots
-from conductor.coordinator.definitions.plan import SCRIPT_OPERATORS
 from conductor.coordinator.definitions.task_defs import get_task_def
-from conductor.coordinator.limits import MAX_DEATHS, STEPS_PER_TRANSACTION, STEPS_S, TURN_S
+from conductor.coordinator.definitions.workflow_plan import SCRIPT_OPERATORS
+from conductor.coordinator.limits import (
+    MAX_CRASHES_PER_WORKFLOW,
+    STEPS_PER_TRANSACTION,
+    STEPS_PER_TRANSACTION_S,
+    TURN_S,
+)
 from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.store.lookup import get_task, get_workflow, remove_workflow
 from conductor.coordinator.store.row_cache import LiveWorkflow
@@ -83,7 +88,7 @@ class Executions:
 
     # -- advancing ------------------------------------------------------------------------------------------------
 
-    def advance(self, tx: Tx, workflows: Iterable[int], seconds: float = STEPS_S) -> None:
+    def advance(self, tx: Tx, workflows: Iterable[int], seconds: float = STEPS_PER_TRANSACTION_S) -> None:
         """Draw the consequences of what has happened, in these workflows and in those they move.
 
         Sub-workflows that were marked for termination on the way are terminated. What takes more than `seconds` of
@@ -172,7 +177,7 @@ class Executions:
         live = tx.live.workflow(tx, pk)
         if live is None or live.row.status != "RUNNING" or not live.queued:
             return False
-        if self._snapshots.get(tx, live.row.snapshot).plan.only_work:
+        if self._snapshots.get(tx, live.row.snapshot).plan.has_only_worker_tasks:
             return False
         rows = (task.row for task in live.queued.values())
         return any(row.operator in SCRIPT_OPERATORS and row.due_at_ms is None for row in rows)
@@ -207,7 +212,7 @@ class Executions:
         At first nothing is guarded. A transaction in which something went wrong is run again with care.
         """
         live = tx.live
-        if live.suspects.get(pk, 0) >= MAX_DEATHS:
+        if live.suspects.get(pk, 0) >= MAX_CRASHES_PER_WORKFLOW:
             return self._set_aside(tx, pk)
         # Were this process to die now, the next one would find here what it was doing.
         live.step[:8] = pk.to_bytes(8, "little")
@@ -245,7 +250,7 @@ class Executions:
         row = get_workflow(tx, pk)
         if row.terminal:
             return []
-        reason = f"the coordinator died {MAX_DEATHS} times in a row in a step of this workflow"
+        reason = f"the coordinator died {MAX_CRASHES_PER_WORKFLOW} times in a row in a step of this workflow"
         logger.error("workflow %s is set aside as FAILED: %s", tx.ids.workflow(pk), reason)
         return self._end_unread(tx, row, reason)
 
@@ -285,7 +290,7 @@ class Executions:
         """Do something to a whole workflow. `latest`: on the newest definition; `refused`: a refusal's status."""
         snapshot = None
         if latest:
-            snapshot = self._snapshots.of_registered(tx, get_workflow(tx, pk).name, None)
+            snapshot = self._snapshots.freeze_registered(tx, get_workflow(tx, pk).name, None)
             asked["plan"] = None if snapshot is None else snapshot.plan
         try:
             touched = self.guarded(tx, pk, lambda tx, pk: self.act_on(tx, pk, action, snapshot, **asked))

@@ -9,14 +9,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from conductor.coordinator.definitions.plan import Node, Plan
+from conductor.coordinator.definitions.workflow_plan import TaskNode, WorkflowPlan
 from conductor.coordinator.limits import TASKS_PER_DECISION
 from conductor.coordinator.workflows.decision import Draft
 from conductor.coordinator.workflows.dynamic_tasks import FORKED_TASKS
 from conductor.coordinator.workflows.state import TaskState
 
 
-def remove_round(draft: Draft, loop: Node, number: int) -> bool:
+def remove_round(draft: Draft, loop: TaskNode, number: int) -> bool:
     """Remove the tasks of a round that is over. Return whether all of them are removed."""
     rounds = f"{draft.rounds(loop.loop)}__{number}"
     draft.forget_new([task.task_id for task in draft.new_tasks() if _is_of_round(draft.plan, task, loop, rounds)])
@@ -31,17 +31,17 @@ def remove_round(draft: Draft, loop: Node, number: int) -> bool:
     return True
 
 
-def _is_of_round(plan: Plan, task: TaskState, loop: Node, rounds: str) -> bool:
+def _is_of_round(plan: WorkflowPlan, task: TaskState, loop: TaskNode, rounds: str) -> bool:
     if task.own is not None and task.own.fork is not None:
         node, base = plan.nodes[task.own.fork], task.own.task["taskReferenceName"]
     else:
-        base = plan.base_of(task.ref) or task.ref
+        base = plan.base_name(task.ref) or task.ref
         node = plan.nodes[base]
     of_task = task.ref.removeprefix(base)
     return node.is_within(loop) and (of_task == rounds or of_task.startswith(f"{rounds}__"))
 
 
-def _stored(draft: Draft, loop: Node, rounds: str) -> Iterator[str]:
+def _stored(draft: Draft, loop: TaskNode, rounds: str) -> Iterator[str]:
     """The ids of a round's stored tasks. The branches of a dynamic fork come before the fork, which names them."""
     for node in _nodes_inside(draft.plan, loop):
         found = list(draft.state.tasks.named(node.ref + rounds))
@@ -51,8 +51,8 @@ def _stored(draft: Draft, loop: Node, rounds: str) -> Iterator[str]:
         yield from (task_id for task_id, _ in found)
 
 
-def _nodes_inside(plan: Plan, loop: Node) -> Iterator[Node]:
-    for node in plan.inside[loop.ref]:
+def _nodes_inside(plan: WorkflowPlan, loop: TaskNode) -> Iterator[TaskNode]:
+    for node in plan.tasks_in_loop[loop.ref]:
         yield node
         if node.type == "DO_WHILE":
             yield from _nodes_inside(plan, node)

@@ -11,11 +11,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from conductor.coordinator.definitions.plan import DEFAULT_CASE, SCRIPT_EVALUATORS, TERMINATION_STATUSES, Node
 from conductor.coordinator.definitions.validation import MAX_COUNT, validate_definition
+from conductor.coordinator.definitions.workflow_plan import (
+    DEFAULT_CASE,
+    SCRIPT_EVALUATORS,
+    TERMINATION_STATUSES,
+    TaskNode,
+)
 from conductor.coordinator.language import javascript_subset
 from conductor.coordinator.language.durations import parse_duration_ms, parse_until_ms
-from conductor.coordinator.language.expressions import as_text, resolve, shown
+from conductor.coordinator.language.expressions import resolve, shorten, to_text
 from conductor.coordinator.language.value_sizes import TooLarge, check_size
 from conductor.coordinator.workflows.decision import Draft, ScriptAsked, SubWorkflowStart
 from conductor.coordinator.workflows.dynamic_tasks import FORKED_DEFINITIONS, FORKED_TASKS, FlowError, branches
@@ -25,14 +30,14 @@ from conductor.coordinator.workflows.state import TaskState
 #: The highest priority a workflow can have.
 MAX_PRIORITY = 99
 
-Start = Callable[[Draft, Node, TaskState], TaskState]
+Start = Callable[[Draft, TaskNode, TaskState], TaskState]
 
 
 class OperatorError(Exception):
     """A task of the flow that cannot start; its message becomes the reason of the failure."""
 
 
-def start_operator(draft: Draft, node: Node, task: TaskState) -> TaskState:
+def start_operator(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
     """The task as it starts."""
     try:
         return OPERATORS[node.type](draft, node, task)
@@ -59,36 +64,36 @@ def _completed(draft: Draft, task: TaskState, **changes: Any) -> TaskState:
     return replace(task, status="COMPLETED", ended_ms=draft.now_ms, **changes)
 
 
-def simple(_draft: Draft, _node: Node, task: TaskState) -> TaskState:
+def simple(_draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
     """For a worker: it waits in the queue."""
     return replace(task, status="SCHEDULED", started_ms=0, queued=True)
 
 
-def http(draft: Draft, node: Node, task: TaskState) -> TaskState:
+def http(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
     """For a worker of our own. It reads in the input whether somebody else ends the task."""
     given = {**task.input, "asyncComplete": bool(node.task.get("asyncComplete"))}
     return simple(draft, node, replace(task, input=given))
 
 
-def event(draft: Draft, node: Node, task: TaskState) -> TaskState:
+def event(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
     """The same, with where the event goes."""
     given = {**task.input, "sink": resolve(node.task.get("sink"), Scope(draft, task.task_id))}
     return http(draft, node, replace(task, input=given))
 
 
-def human(_draft: Draft, _node: Node, task: TaskState) -> TaskState:
+def human(_draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
     """Until somebody updates the task."""
     return replace(task, status="IN_PROGRESS")
 
 
-def noop(draft: Draft, _node: Node, task: TaskState) -> TaskState:
+def noop(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
     """Nothing."""
     return _completed(draft, task, input={})
 
 
-def switch(draft: Draft, node: Node, task: TaskState) -> TaskState:
+def switch(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
     """Choose a case."""
-    case = as_text(_switch_value(draft, node, task))
+    case = to_text(_switch_value(draft, node, task))
     chosen: dict[str, Any] = {"case": case}
     if chosen_case(node, case):
         chosen["hasChildren"] = "true"
@@ -96,7 +101,7 @@ def switch(draft: Draft, node: Node, task: TaskState) -> TaskState:
     return _completed(draft, task, input={**task.input, **chosen}, output=output)
 
 
-def _switch_value(draft: Draft, node: Node, task: TaskState) -> Any:
+def _switch_value(draft: Draft, node: TaskNode, task: TaskState) -> Any:
     if node.type == "DECISION":
         script = node.task.get("caseExpression")
         return draft.value_of(task, str(script), task.input) if script else task.input.get(node.task["caseValueParam"])
@@ -106,12 +111,12 @@ def _switch_value(draft: Draft, node: Node, task: TaskState) -> Any:
     return task.input.get(expression)
 
 
-def chosen_case(node: Node, case: Any) -> list[Node]:
+def chosen_case(node: TaskNode, case: Any) -> list[TaskNode]:
     """The tasks of a case; those of the default case if it has none."""
     return list(node.cases.get(case) or node.cases[DEFAULT_CASE])
 
 
-def fork(draft: Draft, node: Node, task: TaskState) -> TaskState:
+def fork(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
     """The branches start when the task has ended, which is at once."""
     if node.next is None or node.next.type != "JOIN":
         raise FlowError("Fork task definition is not followed by a join task.  Check the blueprint")
@@ -119,14 +124,14 @@ def fork(draft: Draft, node: Node, task: TaskState) -> TaskState:
     return _completed(draft, task, input={**task.input, "forkedTasks": forked})
 
 
-def fork_dynamic(draft: Draft, node: Node, task: TaskState) -> TaskState:
+def fork_dynamic(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
     """The branches are made from data; they start when the task has ended, which is at once."""
     made = branches(draft, node, task.input)
     forked = {FORKED_TASKS: list(made), FORKED_DEFINITIONS: list(made.values())}
     return _completed(draft, task, input={**forked, **task.input})
 
 
-def join(draft: Draft, node: Node, task: TaskState) -> TaskState:
+def join(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
     """Wait for tasks of the branches; for all branches, if it is not said for which."""
     joined = list(node.task.get("joinOn") or ())
     fork = node.fork
@@ -139,13 +144,13 @@ def join(draft: Draft, node: Node, task: TaskState) -> TaskState:
     return replace(task, status="IN_PROGRESS", input=given, joins=frozenset(joined))
 
 
-def exclusive_join(_draft: Draft, node: Node, task: TaskState) -> TaskState:
+def exclusive_join(_draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
     """Wait for the one task of several that is run."""
     lists = {name: list(node.task.get(name) or ()) for name in ("joinOn", "defaultExclusiveJoinTask")}
     return replace(task, status="IN_PROGRESS", input={**task.input, **lists})
 
 
-def do_while(draft: Draft, node: Node, task: TaskState) -> TaskState:
+def do_while(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
     """The first round; none at all, if it is to go through a list that has nothing in it."""
     items = loop_items(draft, node)
     if items is not None and not items:
@@ -153,7 +158,7 @@ def do_while(draft: Draft, node: Node, task: TaskState) -> TaskState:
     return replace(task, status="IN_PROGRESS", iteration=1, output=this_round(1, items))
 
 
-def loop_items(draft: Draft, node: Node) -> list[Any] | None:
+def loop_items(draft: Draft, node: TaskNode) -> list[Any] | None:
     """The list that a loop goes through; None if it goes by its condition alone."""
     asked = node.task.get("items")
     if not asked:
@@ -174,12 +179,12 @@ def this_round(number: int, items: list[Any] | None) -> dict[str, Any]:
     return now if items is None else {**now, "loopIndex": number - 1, "loopItem": items[number - 1]}
 
 
-def dynamic(_draft: Draft, _node: Node, _task: TaskState) -> TaskState:
+def dynamic(_draft: Draft, _node: TaskNode, _task: TaskState) -> TaskState:
     """Never reached: by then it is known what the task is."""
     raise OperatorError("a DYNAMIC task without a name")
 
 
-def set_variable(draft: Draft, _node: Node, task: TaskState) -> TaskState:
+def set_variable(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
     """Each input is a variable from now on."""
     variables = {**draft.variables, **task.input}
     check_size("the variables of this workflow", variables)
@@ -187,18 +192,18 @@ def set_variable(draft: Draft, _node: Node, task: TaskState) -> TaskState:
     return _completed(draft, task)
 
 
-def terminate(draft: Draft, _node: Node, task: TaskState) -> TaskState:
+def terminate(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
     """The end of the workflow; its output is this task's."""
     status = task.input.get("terminationStatus")
     if status not in TERMINATION_STATUSES:
-        raise OperatorError(f"terminationStatus is '{shown(status)}'; it can be {', '.join(TERMINATION_STATUSES)}")
+        raise OperatorError(f"terminationStatus is '{shorten(status)}'; it can be {', '.join(TERMINATION_STATUSES)}")
     output = task.input.get("workflowOutput")
     if output is None:
         output = {}
     return _completed(draft, task, output=output if isinstance(output, dict) else {"output": output})
 
 
-def wait(draft: Draft, _node: Node, task: TaskState) -> TaskState:
+def wait(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
     """Until a time, for a time, or until somebody updates the task."""
     duration, until = task.input.get("duration"), task.input.get("until")
     if duration and until:
@@ -206,9 +211,9 @@ def wait(draft: Draft, _node: Node, task: TaskState) -> TaskState:
     at_ms = None
     try:
         if duration:
-            at_ms = draft.now_ms + parse_duration_ms(as_text(duration))
+            at_ms = draft.now_ms + parse_duration_ms(to_text(duration))
         elif until:
-            at_ms = parse_until_ms(as_text(until))
+            at_ms = parse_until_ms(to_text(until))
     except (ValueError, OverflowError) as error:
         raise OperatorError(str(error)) from error
     if at_ms is not None and at_ms <= draft.now_ms:
@@ -216,14 +221,14 @@ def wait(draft: Draft, _node: Node, task: TaskState) -> TaskState:
     return replace(task, status="IN_PROGRESS", wait_until_ms=at_ms)
 
 
-def sub_workflow(draft: Draft, node: Node, task: TaskState) -> TaskState:
+def sub_workflow(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
     """Start another workflow and wait for its end."""
     parameters = node.task.get("subWorkflowParam") or {}
     resolved = resolve({key: parameters.get(key) for key in _SUB_WORKFLOW_KEYS}, Scope(draft, task.task_id))
     definition = _inline_definition(draft, parameters.get("workflowDefinition"))
     name = resolved["name"] or (definition or {}).get("name")
     if not isinstance(name, str):
-        raise OperatorError(f"the name of a sub-workflow is '{shown(name)}'; it is the name of a workflow")
+        raise OperatorError(f"the name of a sub-workflow is '{shorten(name)}'; it is the name of a workflow")
     given = {
         "subWorkflowName": name,
         "subWorkflowVersion": _whole_number("version", resolved["version"], MAX_COUNT) or None,
@@ -245,7 +250,7 @@ _SUB_WORKFLOW_KEYS = ("name", "version", "taskToDomain", "priority", "idempotenc
 
 def _key(value: Any) -> str | None:
     """An idempotency key; what resolves to nothing is none."""
-    return None if value is None or value == "" else as_text(value)
+    return None if value is None or value == "" else to_text(value)
 
 
 def _inline_definition(draft: Draft, definition: Any) -> dict[str, Any] | None:
@@ -266,7 +271,7 @@ def _whole_number(name: str, value: Any, at_most: int) -> int | None:
         number = -1
     if not 0 <= number <= at_most:
         raise OperatorError(
-            f"the {name} of a sub-workflow is '{shown(value)}'; it is a whole number from 0 to {at_most}"
+            f"the {name} of a sub-workflow is '{shorten(value)}'; it is a whole number from 0 to {at_most}"
         )
     return number
 
@@ -278,7 +283,7 @@ def _domains(given: Any) -> dict[str, str] | None:
     for name, domain in given.items():
         if not isinstance(domain, str | None):
             raise OperatorError(
-                f"taskToDomain of a sub-workflow gives '{name}' the domain '{shown(domain)}'; a domain is a string"
+                f"taskToDomain of a sub-workflow gives '{name}' the domain '{shorten(domain)}'; a domain is a string"
             )
     return {name: domain for name, domain in given.items() if domain is not None}
 

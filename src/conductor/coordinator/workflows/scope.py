@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from conductor.coordinator.definitions.plan import Node
+from conductor.coordinator.definitions.workflow_plan import TaskNode
 from conductor.coordinator.language.expressions import TASK_ID_NAME, resolve_and_measure, secret_placeholder
 from conductor.coordinator.language.jsonpath import Step
 from conductor.coordinator.settings.environment import environment
@@ -93,12 +93,12 @@ def _task_view(task: TaskState, draft: Draft) -> dict[str, Any]:
     }
 
 
-def task_def_of(node: Node) -> Mapping[str, Any]:
+def task_def_of(node: TaskNode) -> Mapping[str, Any]:
     """The task definition that applies, as the snapshot has it; empty if none was registered."""
     return node.task.get("taskDefinition") or {}
 
 
-def task_input(draft: Draft, node: Node, task_id: str) -> dict[str, Any]:
+def task_input(draft: Draft, node: TaskNode, task_id: str) -> dict[str, Any]:
     """The input of a task. Its definition's template fills in what is not given or resolves to null."""
     template = task_def_of(node).get("inputTemplate")
     given = node.task.get("inputParameters")

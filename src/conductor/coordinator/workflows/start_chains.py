@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from conductor.coordinator.definitions.plan import TASK_TYPES
+from conductor.coordinator.definitions.workflow_plan import TASK_TYPES
 from conductor.coordinator.limits import MAX_CHAINED_STARTS
 from conductor.coordinator.request_errors import conflict
 from conductor.coordinator.store.rows import WorkflowRow

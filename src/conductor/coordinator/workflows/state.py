@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from conductor.coordinator.definitions.plan import Plan, stems
+from conductor.coordinator.definitions.workflow_plan import WorkflowPlan, strip_iterations
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 
 #: The flow goes on after a task in one of these.
@@ -135,7 +135,7 @@ class TaskList:
         """Add a task, or replace the one with its id."""
         if task.task_id not in self._by_id:
             self._latest[task.ref] = task.task_id
-            self._newest.update(dict.fromkeys(stems(task.ref), task.task_id))
+            self._newest.update(dict.fromkeys(strip_iterations(task.ref), task.task_id))
         self._by_id[task.task_id] = task
 
     def __iter__(self) -> Iterator[TaskState]:
@@ -189,7 +189,7 @@ class WorkflowState(Struct, frozen=True, kw_only=True, gc=False):
     """One execution of a workflow, between two decisions."""
 
     workflow_id: str
-    plan: Plan
+    plan: WorkflowPlan
     tasks: Tasks
     status: str = "RUNNING"
     input: dict[str, Any] = {}

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from conductor.coordinator.definitions.plan import FORKS, Node, Plan
+from conductor.coordinator.definitions.workflow_plan import FORKS, TaskNode, WorkflowPlan
 from conductor.coordinator.workflows.decider import Decider, decide, first_variables
 from conductor.coordinator.workflows.decision import Decision, Draft
 from conductor.coordinator.workflows.operators import loop_items, this_round
@@ -121,7 +121,7 @@ def restart(
     now_ms: int,
     new_id: NewId,
     *,
-    plan: Plan | None = None,
+    plan: WorkflowPlan | None = None,
     workflow_input: dict[str, Any] | None = None,
 ) -> Decision:
     """Begin again with the same id and no tasks; `plan` is given to use another definition."""
@@ -335,7 +335,7 @@ class _Rewind:
         self.kept = [task for task in tasks if not self._is_gone(task)]
         self.reopened = [self._wait_again(task) for task in self.kept if task.ref in self._waiting]
 
-    def _place_of(self, task: TaskState) -> tuple[Node, list[int]]:
+    def _place_of(self, task: TaskState) -> tuple[TaskNode, list[int]]:
         """Where in the definition a task stands, and the rounds of the loops around it, the outermost first.
 
         One that was made at run time stands where its fork does.
@@ -343,21 +343,21 @@ class _Rewind:
         if task.own is not None and task.own.fork is not None:
             rounds = task.ref.removeprefix(task.own.task["taskReferenceName"])
             return self._plan.nodes[task.own.fork], _numbers(rounds)
-        base = self._plan.base_of(task.ref) or task.ref
+        base = self._plan.base_name(task.ref) or task.ref
         return self._plan.nodes[base], _numbers(task.ref.removeprefix(base))
 
-    def _ref_of(self, node: Node) -> str:
+    def _ref_of(self, node: TaskNode) -> str:
         """The reference name of a task in the rounds that the workflow goes back to."""
         rounds = self._rounds[: len(_loops_around(node))]
         return node.ref + "".join(f"__{number}" for number in rounds)
 
-    def _leave_out(self, node: Node) -> None:
+    def _leave_out(self, node: TaskNode) -> None:
         self._gone.add(node.ref)
         for sequence in (*node.cases.values(), *node.branches, node.body):
             for inner in sequence:
                 self._leave_out(inner)
 
-    def _leave_out_following(self, node: Node) -> None:
+    def _leave_out_following(self, node: TaskNode) -> None:
         """Everything behind a task in its own sequence, and behind that sequence."""
         following = node.next
         is_kept = node.ref not in self._gone or self._is_branch(self._target)
@@ -406,9 +406,9 @@ def _in_this_round(decider: Decider, loop: TaskState) -> TaskState:
     return replace(loop, output={**loop.output, **this_round(loop.iteration, items if known else None)})
 
 
-def _loops_around(node: Node) -> list[Node]:
+def _loops_around(node: TaskNode) -> list[TaskNode]:
     """The loops that a task is in, the outermost first."""
-    found: list[Node] = []
+    found: list[TaskNode] = []
     at = node.loop
     while at is not None:
         found.insert(0, at)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from conductor.coordinator.language.expressions import as_text, named, resolve
+from conductor.coordinator.language.expressions import lookup_in, resolve, to_text
 from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.settings.environment import environment
 from conductor.coordinator.store.rows import WorkflowRow
@@ -60,8 +60,8 @@ def limit_of(definition: Mapping[str, Any], row: WorkflowRow, given: Mapping[str
         "version": row.version,
         "env": environment(),
     }
-    found = resolve(config.get("rateLimitKey"), named({"workflow": names}))
-    key = "" if found is None else as_text(found)
+    found = resolve(config.get("rateLimitKey"), lookup_in({"workflow": names}))
+    key = "" if found is None else to_text(found)
     return Limit(row.name, key, config["concurrentExecLimit"], config.get("policy") == "REJECT")
 
 

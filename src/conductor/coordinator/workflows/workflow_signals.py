@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from conductor.coordinator.definitions.definition_snapshots import Snapshots
-from conductor.coordinator.definitions.plan import stems
+from conductor.coordinator.definitions.workflow_plan import strip_iterations
 from conductor.coordinator.store.lookup import find_workflow, get_workflow, open_tasks
 from conductor.coordinator.store.rows import TaskRow
 from conductor.coordinator.store.transaction import Tx
@@ -27,7 +27,7 @@ def family(tx: Tx, workflow: int) -> Iterator[int]:
 def find_open_task(tx: Tx, workflow_id: str, ref: str) -> TaskRow | None:
     """The open task of a workflow that has this reference name, in whatever round of a loop."""
     rows = open_tasks(tx, tx.ids.workflow_pk(workflow_id) or 0)
-    return next((row for row in rows if row.ref == ref or (row.iteration and ref in stems(row.ref))), None)
+    return next((row for row in rows if row.ref == ref or (row.iteration and ref in strip_iterations(row.ref))), None)
 
 
 def open_waits(tx: Tx, workflow: int) -> Iterator[TaskRow]:

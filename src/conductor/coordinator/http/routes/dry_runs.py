@@ -10,7 +10,7 @@ from conductor.coordinator.http.app import JSON, Answer, Request, Route
 
 async def run(request: Request) -> Answer:
     """POST /workflow/test: run a workflow in memory with made-up outputs of its tasks; the workflow as it is then."""
-    asked = request.json(dry_run.Trial)
+    asked = request.json(dry_run.DryRunRequest)
     await request.beside(asked.check)
     known = await request.core.read(dry_run.definitions)
     async with request.core.trials:
@@ -18,4 +18,4 @@ async def run(request: Request) -> Answer:
     return Answer(200, body, JSON)
 
 
-ROUTES = [Route("POST", "/api/workflow/test", run, body=dry_run.Trial)]
+ROUTES = [Route("POST", "/api/workflow/test", run, body=dry_run.DryRunRequest)]

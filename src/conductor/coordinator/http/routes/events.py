@@ -23,7 +23,7 @@ async def update(request: Request) -> Answer:
 
 async def everything(request: Request) -> Answer:
     """GET /event: all event handlers."""
-    found = await request.core.read(event_handlers.handlers)
+    found = await request.core.read(event_handlers.find_handlers)
     return as_json([handler.wire() for handler in found])
 
 
@@ -31,7 +31,7 @@ async def of_event(request: Request) -> Answer:
     """GET /event/{event}?activeOnly=true: the handlers of an event."""
     active_only = request.flag("activeOnly", default=True)
     event = request.params["event"]
-    found = await request.core.read(lambda tx: event_handlers.handlers(tx, event, active_only=active_only))
+    found = await request.core.read(lambda tx: event_handlers.find_handlers(tx, event, active_only=active_only))
     return as_json([handler.wire() for handler in found])
 
 

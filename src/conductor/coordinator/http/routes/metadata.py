@@ -34,7 +34,7 @@ def _as_header_value(text: str) -> str:
 def checked_workflow_def(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return a definition with its defaults, and the warnings about it; 400 if it cannot be registered."""
     definition = workflow_defs.check_workflow_def(raw)
-    return definition, workflow_defs.workflow_def_warnings(definition)
+    return definition, workflow_defs.find_workflow_def_warnings(definition)
 
 
 async def register_task_defs(request: Request) -> Answer:
@@ -45,7 +45,7 @@ async def register_task_defs(request: Request) -> Answer:
 
     def parse_all() -> tuple[list[task_defs.TaskDef], list[str]]:
         found = [task_defs.parse_task_def(item, f"registerTaskDef.taskDefinitions[{i}]") for i, item in enumerate(raw)]
-        return found, [warning for one in found for warning in task_defs.task_def_warnings(one)]
+        return found, [warning for one in found for warning in task_defs.find_task_def_warnings(one)]
 
     parsed, warnings = await request.beside(parse_all)
     await request.core.write(lambda tx: task_defs.register_task_defs(tx, parsed))
@@ -59,7 +59,7 @@ async def update_task_def(request: Request) -> Answer:
     if named is not None and raw.setdefault("name", named) != named:
         raise bad_request(f"the path names {named!r}, the body {raw['name']!r}")
     task_def = await request.beside(lambda: task_defs.parse_task_def(raw, "updateTaskDef.taskDefinition"))
-    warnings = await request.beside(lambda: task_defs.task_def_warnings(task_def))
+    warnings = await request.beside(lambda: task_defs.find_task_def_warnings(task_def))
     await request.core.write(lambda tx: task_defs.update_task_def(tx, task_def))
     return DONE._replace(headers=warning_headers(warnings))
 

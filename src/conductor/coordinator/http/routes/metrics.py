@@ -9,7 +9,7 @@ from typing import Any
 from conductor.coordinator import server_metrics as table
 from conductor.coordinator.core import Core
 from conductor.coordinator.http.app import Answer, Request, Route
-from conductor.coordinator.limits import MAX_COUNTED_SERIES
+from conductor.coordinator.limits import MAX_SERIES_PER_METRIC
 from conductor.coordinator.store.database_file import MEMORY
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.queue_load import queues
@@ -74,7 +74,11 @@ class _Samples:
         by_name = {metric.name: metric for metric in table.METRICS}
         # What is alerted on is there from the beginning: a rate misses the first step of what was not.
         self._add(table.COMMIT_FAILED_TOTAL, store.failed_commits)
-        counts = {(table.MISSED_TOTAL.name,): 0, **table.by_verdict(store.counts.copy()), **core.counts.copy()}
+        counts = {
+            (table.MISSED_TOTAL.name,): 0,
+            **table.merge_queues_of_reports(store.counts.copy()),
+            **core.counts.copy(),
+        }
         for (name, *labels), count in sorted(counts.items()):
             self._add(by_name[name], count, *labels)
 
@@ -107,15 +111,15 @@ def file_bytes(database: str, suffix: str = "") -> int | None:
 def _bounded(rows: list[tuple[str, int]]) -> Iterator[tuple[str, int]]:
     """The largest, and the sum of the others."""
     rows.sort(key=lambda row: -row[1])
-    yield from rows[:MAX_COUNTED_SERIES]
-    if rest := rows[MAX_COUNTED_SERIES:]:
+    yield from rows[:MAX_SERIES_PER_METRIC]
+    if rest := rows[MAX_SERIES_PER_METRIC:]:
         yield table.OTHER, sum(count for _, count in rest)
 
 
 def _at_most(found: list[QueueLoad]) -> Iterator[QueueLoad]:
     """Those that somebody must look at, the longest and the busiest; and the sum of the others."""
-    yield from found[:MAX_COUNTED_SERIES]
-    if rest := found[MAX_COUNTED_SERIES:]:
+    yield from found[:MAX_SERIES_PER_METRIC]
+    if rest := found[MAX_SERIES_PER_METRIC:]:
         oldest: list[Any] = [queue.oldest_ms for queue in rest if queue.oldest_ms is not None]
         yield QueueLoad(
             name=table.OTHER,

@@ -8,7 +8,7 @@ from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json
 from conductor.coordinator.http.routes.search import ASKED, asked_for
 from conductor.coordinator.request_errors import ApiError, bad_request, invalid
 from conductor.coordinator.schedules import schedule_store
-from conductor.coordinator.schedules.cron_schedule import Schedule, next_few
+from conductor.coordinator.schedules.cron_schedule import Schedule, next_due_times
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views import search_query
 
@@ -145,7 +145,7 @@ async def next_moments(request: Request) -> Answer:
     expression, count = request.required("cronExpression"), min(max(0, request.integer("limit", MAX_NEXT)), MAX_NEXT)
     starts_ms = request.integer("scheduleStartTime", 0) or None
     ends_ms = request.integer("scheduleEndTime", 0) or None
-    return as_json(next_few(expression, request.core.clock.wall_ms(), starts_ms, ends_ms, count))
+    return as_json(next_due_times(expression, request.core.clock.wall_ms(), starts_ms, ends_ms, count))
 
 
 async def runs(request: Request) -> Answer:

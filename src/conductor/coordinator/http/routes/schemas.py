@@ -39,7 +39,7 @@ def _check(found: list[dict[str, Any]], named: list[Named]) -> None:
     problems = [
         (f"schema.{key.name}", f"schema {key.name} cannot be used: {wrong}")
         for schema, key in zip(found, named, strict=True)
-        if schema.get("type") in (None, "JSON") and (wrong := json_schemas.schema_problem(schema)) is not None
+        if schema.get("type") in (None, "JSON") and (wrong := json_schemas.find_schema_problem(schema)) is not None
     ]
     if problems:
         raise invalid(problems)

@@ -7,7 +7,7 @@ import sys
 
 from conductor.coordinator.http.app import Answer, Request, Route, as_json
 from conductor.coordinator.http.routes.metrics import file_bytes
-from conductor.coordinator.server_metrics import by_queue
+from conductor.coordinator.server_metrics import count_reports_by_queue
 from conductor.coordinator.views import execution, leases, overview, queue_load, recent_workflows, waiting_facts
 from conductor.protocol.views import OpenLeases, QueueLoads, ServerState
 from conductor.version import __version__
@@ -65,7 +65,7 @@ async def why_task(request: Request) -> Answer:
 async def see_queues(request: Request) -> Answer:
     """GET /view/queues: depth, age, who polls, in hand, rates, p50 and p95, verdicts, and what is wrong."""
     core, polls = request.core, request.core.polls()
-    verdicts = by_queue(core.store.counts.copy())
+    verdicts = count_reports_by_queue(core.store.counts.copy())
     found = await core.read(lambda tx: (tx.now_ms, queue_load.queues(tx, polls, with_stats=True, verdicts=verdicts)))
     return as_json(QueueLoads(now_ms=found[0], queues=found[1]))
 

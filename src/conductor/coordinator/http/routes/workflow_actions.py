@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from conductor.coordinator.http.app import DONE, NOTHING, Answer, Request, Route, as_json, as_text
-from conductor.coordinator.language.value_sizes import size_of
+from conductor.coordinator.language.value_sizes import json_size
 from conductor.coordinator.limits import MAX_ANSWER_BYTES, TURN_S
 from conductor.coordinator.request_errors import ApiError, bad_request, invalid
 from conductor.coordinator.store.lookup import find_workflow, remove_workflow
@@ -174,7 +174,7 @@ async def read_many(request: Request) -> Answer:
                 failed[workflow_id] = error.message
                 continue
             done.append(found)
-            size += size_of(found)
+            size += json_size(found)
             if size > MAX_ANSWER_BYTES:
                 raise bad_request(f"the answer would be larger than {MAX_ANSWER_BYTES} bytes; ask for fewer ids")
         return {"bulkErrorResults": failed, "bulkSuccessfulResults": done}

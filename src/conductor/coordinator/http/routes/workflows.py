@@ -10,7 +10,7 @@ import msgspec
 from conductor.coordinator.definitions.workflow_defs import check_workflow_def
 from conductor.coordinator.http.app import Answer, Request, Route, as_json, as_text, read_json, whole_number
 from conductor.coordinator.http.routes.signals import RETURN_STRATEGY, return_strategy, wait_for_signal
-from conductor.coordinator.language.value_sizes import size_of
+from conductor.coordinator.language.value_sizes import json_size
 from conductor.coordinator.limits import MAX_ANSWER_BYTES, MAX_CORRELATION_IDS
 from conductor.coordinator.request_errors import ApiError, bad_request, invalid, not_found
 from conductor.coordinator.store.lookup import find_workflow
@@ -200,7 +200,7 @@ async def _correlated(request: Request, ids: list[str]) -> dict[str, Any]:
         size = 0
         for correlation_id in dict.fromkeys(ids):
             found[correlation_id] = find(tx, correlation_id)
-            size += size_of(found[correlation_id])
+            size += json_size(found[correlation_id])
             if size > MAX_ANSWER_BYTES:
                 raise bad_request(f"the answer would be larger than {MAX_ANSWER_BYTES} bytes; ask for fewer ids")
         return found

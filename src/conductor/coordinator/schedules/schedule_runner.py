@@ -13,7 +13,7 @@ from conductor.coordinator.language.cron import CronError
 from conductor.coordinator.limits import MAKE_UP_MS, RUNS_KEPT_PER_SCHEDULE, TURN_S
 from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.schedules import schedule_store
-from conductor.coordinator.schedules.cron_schedule import Schedule, shown_start
+from conductor.coordinator.schedules.cron_schedule import Schedule, view_start_request
 from conductor.coordinator.server_metrics import MISSED_TOTAL
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import is_fault_of_file
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 LOG_EVERY_MS = 60_000
 
 
-class Runs:
+class ScheduleRunner:
     """Starts the workflows of schedules."""
 
     def __init__(self, executions: Executions) -> None:
@@ -71,7 +71,7 @@ class Runs:
         asked = _start_of(schedule, f"{cron.cron_expression} {cron.zone}", due_ms, tx.now_ms, tx.ids.run(pk))
         workflow, reason = self._start(tx, name, asked)
         state = "EXECUTED" if reason is None else "FAILED"
-        request = msgspec.json.encode(shown_start(schedule.start))
+        request = msgspec.json.encode(view_start_request(schedule.start))
         tx.run(
             "add schedule run",
             *(pk, name, due_ms, tx.now_ms, schedule.start.name, workflow, state, reason, cron.zone, request),

@@ -55,8 +55,8 @@ TERMINATION_STATUSES = ("COMPLETED", "FAILED", "TERMINATED")
 
 
 @dataclass(slots=True, eq=False)
-class Node:
-    """One task of a definition and its neighbours. Made by `Plan`; read-only afterwards."""
+class TaskNode:
+    """One task of a definition and its neighbours. Made by `WorkflowPlan`; read-only afterwards."""
 
     ref: str
     type: str
@@ -65,17 +65,17 @@ class Node:
     #: The task as the definition has it.
     task: Mapping[str, Any]
     #: The task whose case, branch or loop this one is in.
-    parent: Node | None = None
+    parent: TaskNode | None = None
     #: The enclosing DO_WHILE, however deep inside of it.
-    loop: Node | None = None
+    loop: TaskNode | None = None
     #: What runs after it in the same sequence.
-    next: Node | None = None
+    next: TaskNode | None = None
     #: Sequences inside it: the cases of a SWITCH, the branches of a FORK_JOIN, the body of a DO_WHILE.
-    cases: dict[str, Sequence[Node]] = field(default_factory=dict)
-    branches: Sequence[Sequence[Node]] = ()
-    body: Sequence[Node] = ()
+    cases: dict[str, Sequence[TaskNode]] = field(default_factory=dict)
+    branches: Sequence[Sequence[TaskNode]] = ()
+    body: Sequence[TaskNode] = ()
     #: The FORK_JOIN or FORK_JOIN_DYNAMIC a JOIN belongs to.
-    fork: Node | None = None
+    fork: TaskNode | None = None
 
     @property
     def optional(self) -> bool:
@@ -92,7 +92,7 @@ class Node:
         """Whether what is inside of it does not lead on to what follows it: a JOIN or the loop itself waits."""
         return self.type in ("FORK_JOIN", "FORK_JOIN_DYNAMIC", "DO_WHILE")
 
-    def is_within(self, loop: Node) -> bool:
+    def is_within(self, loop: TaskNode) -> bool:
         """Whether this runs in the rounds of a loop, however deep."""
         at = self.loop
         while at is not None and at is not loop:
@@ -113,7 +113,7 @@ FORKS = ("FORK_JOIN", "FORK_JOIN_DYNAMIC")
 DEFAULT_CASE = "\0default"
 
 
-class Plan:
+class WorkflowPlan:
     """A definition that `validate_definition` has found good, as a graph.
 
     Make it once per definition and keep it: it holds no state of an execution.
@@ -121,18 +121,20 @@ class Plan:
 
     def __init__(self, definition: Mapping[str, Any]) -> None:
         self.definition = definition
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, TaskNode] = {}
         self.top = self._sequence(definition["tasks"], None, None)
         self.permissive = [node for node in self.nodes.values() if node.permissive]
         #: Whether there are only tasks for workers, one after the other.
-        self.only_work = all(node.type == "SIMPLE" for node in self.nodes.values())
+        self.has_only_worker_tasks = all(node.type == "SIMPLE" for node in self.nodes.values())
         #: All that runs in the rounds of a DO_WHILE, however deep.
-        self.inside: dict[str, list[Node]] = {}
+        self.tasks_in_loop: dict[str, list[TaskNode]] = {}
         for node in self.nodes.values():
             if node.loop:
-                self.inside.setdefault(node.loop.ref, []).append(node)
+                self.tasks_in_loop.setdefault(node.loop.ref, []).append(node)
 
-    def _sequence(self, tasks: Sequence[Mapping[str, Any]], parent: Node | None, loop: Node | None) -> list[Node]:
+    def _sequence(
+        self, tasks: Sequence[Mapping[str, Any]], parent: TaskNode | None, loop: TaskNode | None
+    ) -> list[TaskNode]:
         nodes = [self._node(task, parent, loop) for task in tasks]
         for node, following in pairwise(nodes):
             node.next = following
@@ -140,11 +142,11 @@ class Plan:
                 following.fork = node
         return nodes
 
-    def _node(self, task: Mapping[str, Any], parent: Node | None, loop: Node | None) -> Node:
+    def _node(self, task: Mapping[str, Any], parent: TaskNode | None, loop: TaskNode | None) -> TaskNode:
         kind = task_type(task)
         name = _FIXED_NAMES.get(kind) or polled_name(task)
         kind = kind if kind in TASK_TYPES else "SIMPLE"
-        node = Node(task["taskReferenceName"], kind, name, task, parent, loop)
+        node = TaskNode(task["taskReferenceName"], kind, name, task, parent, loop)
         self.nodes[node.ref] = node
         match node.type:
             case "SWITCH" | "DECISION":
@@ -155,15 +157,15 @@ class Plan:
                 node.body = self._sequence(task["loopOver"], node, node)
         return node
 
-    def made(self, task: Mapping[str, Any], kind: str, place: Node) -> Node:
+    def make_runtime_node(self, task: Mapping[str, Any], kind: str, place: TaskNode) -> TaskNode:
         """A task made at run time: a branch of the dynamic fork `place`, or what the DYNAMIC task `place` is."""
         ref, name = task["taskReferenceName"], _FIXED_NAMES.get(kind) or polled_name(task)
         kind = kind if kind in TASK_TYPES else "SIMPLE"
         if place.type == "FORK_JOIN_DYNAMIC":
-            return Node(ref, kind, name, task, parent=place, loop=place.loop)
-        return Node(ref, kind, name, task, parent=place.parent, loop=place.loop, next=place.next)
+            return TaskNode(ref, kind, name, task, parent=place, loop=place.loop)
+        return TaskNode(ref, kind, name, task, parent=place.parent, loop=place.loop, next=place.next)
 
-    def base_of(self, ref: str) -> str | None:
+    def base_name(self, ref: str) -> str | None:
         """The reference name as the definition has it, of a task in a round of its loop; None if it has none."""
         while ref not in self.nodes:
             ref, found, number = ref.rpartition("__")
@@ -171,16 +173,16 @@ class Plan:
                 return None
         return ref
 
-    def following(self, node: Node) -> Node | None:
+    def next_after(self, node: TaskNode) -> TaskNode | None:
         """What runs once this task is over: the end of a branch or of a loop's body is followed by nothing."""
-        at: Node | None = node
+        at: TaskNode | None = node
         while at is not None and at.next is None:
             # Behind the last task of a case comes what follows the SWITCH; branches and bodies are waited for.
             at = at.parent if at.parent is not None and not at.parent.is_waited_for else None
         return at.next if at is not None else None
 
 
-def stems(ref: str) -> Iterator[str]:
+def strip_iterations(ref: str) -> Iterator[str]:
     """A reference name without the rounds at its end: `a__2__3` may be round 3 of `a__2`, which is round 2 of `a`."""
     stem, found, number = ref.rpartition("__")
     while found and number.isdecimal():
