@@ -67,7 +67,7 @@ test-browser: $(BROWSER_READY)  ## the page in a real browser (Chromium must be 
 	$(PYTEST) -m browser --timeout 600 tests/browser $(ARGS)
 
 test-conductor: $(READY)  ## the acceptance suite on real Conductor servers (JDK 21+ and Maven; TARGETS=conductor-sqlite,...)
-	CONDUCTOR_TARGETS='$(TARGETS)' $(PYTEST) -m conductor --timeout 900 tests/conductor $(ARGS)
+	CONDUCTOR_TARGETS='$(TARGETS)' $(PYTEST) -m conductor --timeout 900 tests/acceptance $(ARGS)
 
 chaos: $(READY)  ## bad network, full disks, kill -9, stopped processes: nothing lost, nothing twice (ARGS="--tasks 50000", --kills 200)
 	$(BIN)/python -m tests.integration.chaos $(ARGS)

@@ -11,8 +11,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.integration.other_sdks import CACHE, ROOT, Unavailable, environment
-
 from benchmarks._figures import Figures, number
 from benchmarks._processes import PROGRAMS
 from benchmarks._rivals import CONDUCTOR_PYTHON, DRAMATIQ, HUEY, OURS
@@ -24,6 +22,7 @@ from benchmarks.starts import RATE as START_RATE
 from benchmarks.throughput import PART as THROUGHPUT
 from benchmarks.throughput import RATE, SERVER_CPU, WORKER_CPU
 from conductor.version import __version__
+from tests.integration.other_sdks import CACHE, ROOT, Unavailable, environment
 
 PLACE = CACHE / "bench"
 PLOT_PACKAGES = ("matplotlib==3.11.2",)

@@ -14,11 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.integration.other_sdks import Unavailable, conductor_python
-from tests.integration.other_sdks import environment as environment_with
-
 from benchmarks._processes import PROGRAMS, Family, environment, running, until
 from benchmarks._server import Server, server, simple
+from tests.integration.other_sdks import Unavailable, conductor_python
+from tests.integration.other_sdks import environment as environment_with
 
 #: Tasks that a worker holds beyond those it works on: none, and as many as one poll gives.
 PREFETCH = (0, 100)

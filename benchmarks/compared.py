@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import httpx
 import msgspec
-from tests.integration.other_sdks import conductor_python
 
 from benchmarks._compared_program import WORKERS
 from benchmarks._processes import running
 from benchmarks._server import server
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
+from tests.integration.other_sdks import conductor_python
 
 PROGRAM = Path(__file__).with_name("_compared_program.py")
 ROUNDS = 3

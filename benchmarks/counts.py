@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 from benchmarks._run import Run
 
 PART = "counts"
 STATEMENTS, COMMITS = "SQL statements", "commits"
 START, REPORT = "start", "report of 50"
-COSTS = Path(__file__).parents[1] / "tests" / "unit"
 
 
 def measure(run: Run) -> None:
     """Once: it comes out the same every time."""
     import pytest
 
-    sys.path.insert(0, str(COSTS))
-    from costs import CountedCoordinator, Counter, costs_of_coordinator
+    from tests.unit.cost_counters import CountedCoordinator, Counter, costs_of_coordinator
 
     with pytest.MonkeyPatch.context() as patched, CountedCoordinator(Counter(), patched) as found:
         costs = costs_of_coordinator(found)

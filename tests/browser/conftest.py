@@ -15,10 +15,10 @@ if importlib.util.find_spec("playwright") is None:
     collect_ignore_glob = ["test_*.py"]
 else:
     from playwright.sync_api import Browser, sync_playwright
-    from scene import Scene
-    from watched_page import WatchedPage
 
     from conductor.coordinator import Coordinator
+    from tests.browser.page_fixture import Scene
+    from tests.browser.watched_page import WatchedPage
 
     CHROMIUM = next(
         (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None

@@ -6,8 +6,9 @@ import re
 
 import pytest
 from playwright.sync_api import expect
-from scene import Scene
-from watched_page import WatchedPage
+
+from tests.browser.page_fixture import Scene
+from tests.browser.watched_page import WatchedPage
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser
-from scene import Scene
-from watched_page import WatchedPage
+
+from tests.browser.page_fixture import Scene
+from tests.browser.watched_page import WatchedPage
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 PICTURES = {

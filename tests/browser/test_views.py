@@ -6,8 +6,9 @@ import re
 
 import pytest
 from playwright.sync_api import Browser, Route, expect
-from scene import WIDE, Scene, task
-from watched_page import WatchedPage
+
+from tests.browser.page_fixture import WIDE, Scene, task
+from tests.browser.watched_page import WatchedPage
 
 VIEWS = {
     "workflows": "/",

@@ -12,11 +12,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from catalogue import path_of, text_of
-from printed_ports import alone_on
-from user_program import Program
 
 from conductor.testing import ConductorStub
+from tests.compat.catalogue import path_of, text_of
+from tests.compat.printed_ports import alone_on
+from tests.compat.user_program import Program
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ RunBlock = Callable[..., ModuleType]
 
 @pytest.fixture
 def run_block(server: ConductorStub) -> Iterator[RunBlock]:
-    import preamble
+    from tests.compat import preamble
 
     preamble.CALLS.clear()
     made: list[str] = []

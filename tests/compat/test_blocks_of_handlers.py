@@ -12,10 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
-import preamble
 import pytest
-from catalogue import text_of
-from printed_ports import alone_on
 
 from conductor.client.automator.task_handler import TaskHandler
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
@@ -25,6 +22,9 @@ from conductor.client.worker.worker import Worker
 from conductor.client.worker.worker_config import resolve_worker_config
 from conductor.client.worker.worker_task import worker_task
 from conductor.testing import ConductorStub, Status
+from tests.compat import preamble
+from tests.compat.catalogue import text_of
+from tests.compat.printed_ports import alone_on
 
 
 @pytest.fixture

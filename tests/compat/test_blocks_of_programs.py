@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from catalogue import path_of
-from printed_ports import alone_on
-from user_program import Program
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.models import TaskDef, WorkflowDef, WorkflowTask
 from conductor.client.orkes_clients import OrkesClients
 from conductor.coordinator import Coordinator
 from conductor.testing import ConductorStub
+from tests.compat.catalogue import path_of
+from tests.compat.printed_ports import alone_on
+from tests.compat.user_program import Program
 
 INTERRUPTED = -signal.SIGINT
 

@@ -6,12 +6,12 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-import preamble
 import pytest
 
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.testing import ConductorStub
+from tests.compat import preamble
 
 #: Stands in an input for the address of the test's web page.
 PAGE = "<page>"

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from catalogue import BLOCKS, NOT_RUN, RUN, path_of, printed
+
+from tests.compat.catalogue import BLOCKS, NOT_RUN, RUN, path_of, printed
 
 HERE = Path(__file__).parent
 

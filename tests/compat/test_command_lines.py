@@ -11,14 +11,14 @@ from typing import Any
 
 import httpx
 import pytest
-from printed_ports import alone_on
 from prometheus_client.parser import text_string_to_metric_families
-from user_program import Program
 
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.worker.worker_task import worker_task
 from conductor.testing import ConductorStub, Status
+from tests.compat.printed_ports import alone_on
+from tests.compat.user_program import Program
 
 ROOT = Path(__file__).parents[2]
 LOAD_TEST = ["-W", "error", "-m", "conductor.client.automator.task_handler_asyncio"]

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from user_program import Program
 
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.worker.worker_config import ConfigurationError, resolve_worker_config
 from conductor.client.worker.worker_task import worker_task
 from conductor.testing import ConductorStub
+from tests.compat.user_program import Program
 
 #: property: (default, a text for the environment and what it means, another text and its meaning)
 PROPERTIES: dict[str, tuple[Any, tuple[str, Any], tuple[str, Any]]] = {

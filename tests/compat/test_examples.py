@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from user_program import Program
 
 from conductor.coordinator import Coordinator
 from conductor.testing import ConductorStub
+from tests.compat.user_program import Program
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from user_program import Program
-
 from conductor.coordinator import Coordinator
+from tests.compat.user_program import Program
 
 QUICKSTART = """
 from conductor.client.automator.task_handler import TaskHandler

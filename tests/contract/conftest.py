@@ -3,9 +3,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from either_server import EitherServer, Real, Stub, Task
 
 from conductor.testing import FakeClock
+from tests.contract.either_server import EitherServer, Real, Stub, Task
 
 
 @pytest.fixture(params=[Stub, Real], ids=["stub", "coordinator"])

@@ -11,7 +11,8 @@ from typing import Any
 
 import httpx
 import pytest
-from either_server import LEASE_S, EitherServer, Task, asked, said, verdict_of
+
+from tests.contract.either_server import LEASE_S, EitherServer, Task, asked, said, verdict_of
 
 COMMITTED = (200, "COMMITTED")
 CANCELLED = (409, "CANCELLED")

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chaos.proxy import CALM, Proxy
 
 from conductor.client.automator import worker_group
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
@@ -30,6 +29,7 @@ from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.workflows.effects import Start
 from conductor.testing import ConductorStub, FakeClock, Status
 from conductor.testing.wait_until import Watch
+from tests.integration.chaos.proxy import CALM, Proxy
 
 PATIENCE_S = 60.0
 JOB = {"name": "job", "taskReferenceName": "job", "type": "SIMPLE"}

@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
-from test_system_tasks import ended, wait_until
 
 from conductor.coordinator import Coordinator
 from conductor.coordinator.workflows import start_chains
+from tests.integration.test_system_tasks import ended, wait_until
 
 LIMIT = 12
 STOPPED = f"{LIMIT} workflows have started each other without waiting for anything"

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from chaos.run import Plan, run
+
+from tests.integration.chaos.run import Plan, run
 
 
 def seed_of_today() -> int:

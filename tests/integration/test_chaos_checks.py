@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chaos.attacks import Attacks, Targets
-from chaos.checks import Checks
-from chaos.kills import BRANCHES, Found
-from chaos.proxy import Seen
+
+from tests.integration.chaos.attacks import Attacks, Targets
+from tests.integration.chaos.checks import Checks
+from tests.integration.chaos.kills import BRANCHES, Found
+from tests.integration.chaos.proxy import Seen
 
 
 class Story:

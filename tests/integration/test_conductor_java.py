@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from other_sdks import ROOT, Unavailable, conductor_java, late_reports_failure
 
 from conductor.coordinator import Coordinator
-
-sys.path.append(str(ROOT / "tests" / "conductor"))
-
-from servers.java import find_java  # noqa: E402 - found on the path above
-from servers.missing import Missing  # noqa: E402
+from tests.acceptance.servers.java import find_java
+from tests.acceptance.servers.missing import Missing
+from tests.integration.other_sdks import Unavailable, conductor_java, late_reports_failure
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("conductor-java"), pytest.mark.timeout(600)]
 

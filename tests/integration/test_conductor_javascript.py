@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from other_sdks import Unavailable, conductor_javascript, late_reports_failure
 
 from conductor.coordinator import Coordinator
+from tests.integration.other_sdks import Unavailable, conductor_javascript, late_reports_failure
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("conductor-javascript"), pytest.mark.timeout(400)]
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from other_sdks import Unavailable, conductor_python, late_reports_failure
 
 from conductor.coordinator import Coordinator
+from tests.integration.other_sdks import Unavailable, conductor_python, late_reports_failure
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("conductor-python"), pytest.mark.timeout(600)]
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx
 import pytest
-from chaos.processes import CoordinatorProcess
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.errors import BulkStartError, NotFoundException
@@ -19,6 +18,7 @@ from conductor.client.http.models.start_workflow_request import StartWorkflowReq
 from conductor.client.workflow_client import AsyncWorkflowClient, WorkflowClient
 from conductor.coordinator import Coordinator
 from conductor.coordinator.workflows import bulk_start
+from tests.integration.chaos.processes import CoordinatorProcess
 
 FLOW = {"name": "flow", "tasks": [{"name": "work", "taskReferenceName": "work"}]}
 #: A start that is refused where it is decoded, checked or started; its error names the field or the workflow.

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from chaos.kills import run
+
+from tests.integration.chaos.kills import run
 
 KILLS = 50
 

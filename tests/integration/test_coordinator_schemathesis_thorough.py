@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_coordinator_schemathesis import Server, document, drawn, server
+
+from tests.integration.test_coordinator_schemathesis import Server, document, drawn, server
 
 __all__ = ["server"]  # a fixture
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from chaos.processes import CoordinatorProcess
+
+from tests.integration.chaos.processes import CoordinatorProcess
 
 #: More than one transaction terminates.
 BRANCHES = 600

@@ -13,7 +13,6 @@ from typing import Any
 
 import psutil
 import pytest
-from program import PATIENCE_S, Program
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.models.task_def import TaskDef
@@ -21,6 +20,7 @@ from conductor.client.http.models.workflow_def import WorkflowDef
 from conductor.client.orkes_clients import OrkesClients
 from conductor.coordinator import Coordinator
 from conductor.testing import ConductorStub
+from tests.integration.program import PATIENCE_S, Program
 
 #: Both handlers. A task says that it has begun and waits for its gate, which is always open for negative numbers.
 WORK = """

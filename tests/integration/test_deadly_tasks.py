@@ -12,13 +12,13 @@ from typing import Any
 
 import httpx
 import pytest
-from program import Program
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.models.task_def import TaskDef
 from conductor.client.http.models.workflow_def import WorkflowDef
 from conductor.client.orkes_clients import OrkesClients
 from conductor.coordinator import Coordinator
+from tests.integration.program import Program
 
 NEIGHBOURS = 100
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chaos.http_stream import Message
-from chaos.proxy import Proxy
 
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
@@ -26,6 +24,8 @@ from conductor.client.worker.worker import Worker
 from conductor.coordinator import Coordinator
 from conductor.protocol.wire import Verdict
 from conductor.testing import FakeClock
+from tests.integration.chaos.http_stream import Message
+from tests.integration.chaos.proxy import Proxy
 
 #: Time is turned by hand: no lease ends because a machine is busy.
 LEASE_S = 3600

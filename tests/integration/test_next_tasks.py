@@ -10,8 +10,6 @@ from typing import Any
 
 import httpx
 import pytest
-from chaos.http_stream import Message
-from chaos.proxy import Proxy
 
 from conductor.client.automator.engine import Engine
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
@@ -24,6 +22,8 @@ from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.tasks.task_report import Outcome, Report
 from conductor.testing import FakeClock
 from conductor.testing.wait_until import Watch
+from tests.integration.chaos.http_stream import Message
+from tests.integration.chaos.proxy import Proxy
 
 JSON = {"content-type": "application/json"}
 

@@ -9,16 +9,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from chaos.processes import CoordinatorProcess
-from chaos.proxy import CALM, Proxy
-from chaos.server import Server
-
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.event.task_runner_events import TaskRunnerEventsListener, TaskUpdateCompleted
 from conductor.client.worker.worker import Worker
 from conductor.coordinator.store.online_backup import back_up
 from conductor.testing.wait_until import Watch
+from tests.integration.chaos.processes import CoordinatorProcess
+from tests.integration.chaos.proxy import CALM, Proxy
+from tests.integration.chaos.server import Server
 
 PATIENCE_S = 60.0
 BEFORE, LOST, AFTER = range(5), range(100, 110), range(200, 210)

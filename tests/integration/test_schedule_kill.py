@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from chaos.schedules import run
+
+from tests.integration.chaos.schedules import run
 
 KILLS = 200
 

@@ -14,12 +14,12 @@ from urllib.parse import quote, quote_plus
 
 import httpx
 import pytest
-from far_server import FarServer
-from test_system_tasks import ended, http, start, wait_until
 
 from conductor.coordinator import Coordinator
 from conductor.coordinator.store.online_backup import back_up
 from conductor.coordinator.system import system_workers
+from tests.integration.far_server import FarServer
+from tests.integration.test_system_tasks import ended, http, start, wait_until
 
 PLAIN = "Distinctive-4711-value-of-a-secret"
 #: Every encoding writes some of its characters in another way.

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from program import PATIENCE_S, Program
 
 from conductor.testing import ConductorStub
+from tests.integration.program import PATIENCE_S, Program
 
 #: Both handlers in the same program: `sys.argv` is not needed, the test writes the one it wants.
 PROCESSES = """

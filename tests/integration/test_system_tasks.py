@@ -14,14 +14,14 @@ from typing import Any
 
 import httpx
 import pytest
-from far_server import PATIENCE_S, FarServer
-from hostile.server import Server
 
 from conductor.coordinator import Coordinator
 from conductor.coordinator.limits import MAX_HTTP_ANSWER_BYTES, WAIT_FOR_SCRIPTS_S
 from conductor.coordinator.system import system_workers
 from conductor.coordinator.system.script_task import run_script_task
 from conductor.testing.fake_clock import FakeClock
+from tests.integration.far_server import PATIENCE_S, FarServer
+from tests.integration.hostile.server import Server
 
 _numbers = itertools.count()
 

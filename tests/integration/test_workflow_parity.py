@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from other_sdks import Unavailable, conductor_python
+
+from tests.integration.other_sdks import Unavailable, conductor_python
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("conductor-python"), pytest.mark.timeout(600)]
 
@@ -81,7 +82,7 @@ REQUEST_EXCEPTIONS = {
 @pytest.fixture(scope="module")
 def python() -> Path:
     try:
-        return conductor_python()  # type: ignore[no-any-return]
+        return conductor_python()
     except Unavailable as error:
         if os.environ.get("CI"):
             raise

@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
-from far_server import FarServer
 
 from conductor.coordinator import Coordinator
+from tests.integration.far_server import FarServer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "workflows.md").read_text()
 EXAMPLES: dict[str, dict[str, Any]] = {

@@ -12,8 +12,11 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 import pytest
-from cli.program import CLI, Program, url_in
-from costs import (
+
+from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.store.writer import Store
+from tests.unit.cli.program import CLI, Program, url_in
+from tests.unit.cost_counters import (
     Cost,
     CountedCoordinator,
     Counter,
@@ -24,9 +27,6 @@ from costs import (
     counted_worker,
     function,
 )
-
-from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.store.writer import Store
 
 T = TypeVar("T")
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from automator.worker_fixture import Events, Gate
 from conductor.client.automator.async_task_runner import AsyncTaskRunner
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.authentication_settings import AuthenticationSettings
@@ -33,6 +32,7 @@ from conductor.client.http.async_rest import AuthorizationException
 from conductor.client.telemetry.metrics_collector import MetricsCollector
 from conductor.client.worker.worker import Worker
 from conductor.testing import ConductorStub, Delay, FakeClock, Status
+from tests.unit.automator.worker_fixture import Events, Gate
 
 
 async def double(value: int) -> dict[str, int]:

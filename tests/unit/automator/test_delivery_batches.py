@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from automator.worker_fixture import turn_loop
 from conductor.client.automator import delivery
 from conductor.client.automator.delivery import MOST_UNDER_WAY, NOT_SENT, Delivery, ReportAnswer, read_answers
 from conductor.client.automator.thread_pool import ThreadPool
@@ -22,6 +21,7 @@ from conductor.client.http.models.task import Task
 from conductor.client.http.response import Response
 from conductor.protocol.wire import VERDICT_HEADER, Verdict
 from conductor.testing import FakeClock
+from tests.unit.automator.worker_fixture import turn_loop
 
 #: Stands for OpenTelemetry's current span.
 report_span: ContextVar[str] = ContextVar("report_span", default="")

@@ -14,18 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from automator.hostile_answers import (
-    ANSWERS,
-    BATCH_ANSWERS,
-    MAX_ANSWER_BYTES,
-    WRONG,
-    answer_of,
-    packed,
-    raw,
-    task_json,
-)
-from automator.portable_workers import about_process
-from automator.worker_fixture import Events, lines
 from conductor.client.automator.task_handler import TaskHandler
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
@@ -38,6 +26,18 @@ from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.coordinator import Coordinator
 from conductor.protocol.wire import MAX_BODY_HEADER, Verdict
 from conductor.testing import ConductorStub, FakeClock, Judge, Malformed, Reset, Status
+from tests.unit.automator.hostile_answers import (
+    ANSWERS,
+    BATCH_ANSWERS,
+    MAX_ANSWER_BYTES,
+    WRONG,
+    answer_of,
+    packed,
+    raw,
+    task_json,
+)
+from tests.unit.automator.portable_workers import about_process
+from tests.unit.automator.worker_fixture import Events, lines
 
 #: A lease that ends in no test, however fast its clock is turned.
 LONG_S = 10**8

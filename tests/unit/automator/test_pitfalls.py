@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from automator.worker_fixture import KINDS, Events, lines, of_kind
 from conductor.client import automator
 from conductor.client.automator.async_task_runner import AsyncTaskRunner
 from conductor.client.configuration.configuration import Configuration
@@ -27,6 +26,7 @@ from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.worker.worker import Worker
 from conductor.testing import CloseAfter, ConductorStub, Reset, Status
+from tests.unit.automator.worker_fixture import KINDS, Events, lines, of_kind
 
 #: The lines that belong to the worker's core.
 CORE = (1, 2, 3, 4, 5, 6, 8, 9, *range(12, 22), *range(24, 29), *range(32, 37))
@@ -251,8 +251,8 @@ async def test_p35_connections_that_the_server_closes_cost_no_attempt(conductor_
 @pytest.mark.parametrize("kind", KINDS)
 def test_p34_memory_does_not_grow_with_the_work_done(conductor_stub: ConductorStub, kind: str) -> None:
     """A process that has done thousands of tasks, failures among them, is as small as one that has done hundreds."""
-    from automator import portable_workers
     from conductor.client.automator.task_handler import TaskHandler
+    from tests.unit.automator import portable_workers
 
     function = portable_workers.own_memory if kind == "def" else portable_workers.own_memory_async
     worker = Worker("job", function, thread_count=20, idle_poll_timeout=0)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from automator.test_lease import LEASE_S, PATIENCE_S, Seen, until
 from conductor.client.automator.progress import MAX_BYTES
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
@@ -20,6 +19,7 @@ from conductor.client.event.task_runner_events import TaskLeaseLost, TaskUpdateC
 from conductor.client.http.models.task import Task
 from conductor.client.worker.worker import Worker
 from conductor.testing import ConductorStub, FakeClock, Reset, Status
+from tests.unit.automator.test_lease import LEASE_S, PATIENCE_S, Seen, until
 
 
 class Talker:

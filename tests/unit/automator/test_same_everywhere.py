@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from automator.worker_forms import BARE, CASES, FORMS, MISFIT, Case, EventFile, workers
 from conductor.client.automator.task_handler import TaskHandler
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.testing import ConductorStub
+from tests.unit.automator.worker_forms import BARE, CASES, FORMS, MISFIT, Case, EventFile, workers
 
 HANDLERS = ("processes", "one loop")
 

@@ -14,9 +14,6 @@ from typing import Any
 import psutil
 import pytest
 
-from automator import portable_workers
-from automator.worker_fixture import lines
-from automator.worker_forms import EventFile
 from conductor.client.automator import supervisor as supervisor_module
 from conductor.client.automator.child import ChildSpec
 from conductor.client.automator.supervisor import HEALTHY_S, Supervisor, WorkerProcess
@@ -27,8 +24,11 @@ from conductor.client.worker.worker import Worker
 from conductor.client.worker.worker_config import ConfigurationError
 from conductor.client.worker.worker_task import worker_task
 from conductor.testing import ConductorStub
+from tests.unit.automator import portable_workers
+from tests.unit.automator.worker_fixture import lines
+from tests.unit.automator.worker_forms import EventFile
 
-UNIT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 #: Processes on a busy machine take their time.
 PATIENCE_S = 60.0
 
@@ -106,7 +106,7 @@ class TestProcesses:
         program = f"""
 import multiprocessing
 from conductor import Configuration, TaskHandler, Worker
-from automator.portable_workers import shared_modules
+from tests.unit.automator.portable_workers import shared_modules
 if __name__ == "__main__":
     multiprocessing.set_forkserver_preload(["colorsys"])
     workers, configuration = [Worker("job", shared_modules)], Configuration({conductor_stub.url!r})
@@ -114,7 +114,7 @@ if __name__ == "__main__":
         handler.start_processes()
         handler.join_processes()
 """
-        with subprocess.Popen([sys.executable, "-c", program], cwd=UNIT, stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
             output = output_of(conductor_stub)
             process.terminate()
             log = process.communicate(timeout=PATIENCE_S)[1]

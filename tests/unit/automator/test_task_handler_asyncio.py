@@ -12,7 +12,6 @@ from typing import Any
 import httpx
 import pytest
 
-from automator.worker_fixture import KINDS, Events, Gate, lines, of_kind, turn_loop
 from conductor.client.automator import task_handler_asyncio
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
@@ -35,6 +34,7 @@ from conductor.client.worker.worker import Worker
 from conductor.client.worker.worker_config import ConfigurationError
 from conductor.client.worker.worker_task import worker_task
 from conductor.testing import ConductorStub, FakeClock, Status
+from tests.unit.automator.worker_fixture import KINDS, Events, Gate, lines, of_kind, turn_loop
 
 
 def nothing(task: Task) -> None:

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from automator import portable_workers
-from automator.worker_fixture import Events, Gate, lines
 from conductor.client.automator.task_runner import TaskRunner
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.context.task_context import TaskInProgress, get_task_context
@@ -36,6 +34,8 @@ from conductor.client.worker.worker_config import ConfigurationError
 from conductor.client.worker.worker_interface import WorkerInterface
 from conductor.protocol.wire import Verdict
 from conductor.testing import ConductorStub, FakeClock, Malformed, Reset, Status
+from tests.unit.automator import portable_workers
+from tests.unit.automator.worker_fixture import Events, Gate, lines
 
 
 def greet(name: str) -> dict[str, str]:

@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import pytest
 
-from automator.worker_fixture import KINDS, Events, Gate, lines, of_kind, turn_loop
 from conductor.client.automator.async_task_runner import AsyncTaskRunner
 from conductor.client.automator.task_runner_asyncio import TaskRunnerAsyncIO
 from conductor.client.configuration.configuration import Configuration
@@ -32,6 +31,7 @@ from conductor.client.worker.worker import Worker
 from conductor.client.worker.worker_interface import WorkerInterface
 from conductor.client.worker.worker_task import worker_task
 from conductor.testing import ConductorStub, FakeClock, Status
+from tests.unit.automator.worker_fixture import KINDS, Events, Gate, lines, of_kind, turn_loop
 
 
 def echo(task: Task) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cli.program import DEADLINE_S
+from tests.unit.cli.program import DEADLINE_S
 
 #: What only a pipe, a CI system or another terminal would say.
 _FORGET = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "CI")

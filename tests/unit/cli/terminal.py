@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from cli.program import DEADLINE_S
 from conductor.testing.wait_until import Watch
+from tests.unit.cli.program import DEADLINE_S
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>()][0B]?|\r")
 

@@ -16,8 +16,8 @@ from urllib.request import Request, urlopen
 import psutil
 import pytest
 
-from cli.program import CLI, DEADLINE_S, Program
-from cli.terminal import Terminal
+from tests.unit.cli.program import CLI, DEADLINE_S, Program
+from tests.unit.cli.terminal import Terminal
 
 WORKERS = """
 from pathlib import Path

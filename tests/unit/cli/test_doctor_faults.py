@@ -22,6 +22,7 @@ from conductor.client.automator.process_deaths import DeathRecord, DeathRecords
 from conductor.common.clock import SYSTEM_CLOCK
 from conductor.coordinator import Coordinator
 from conductor.testing import ConductorStub, Status
+from tests.unit.http.certificates import Authority
 
 WORKERS = """
 from conductor import worker_task
@@ -185,10 +186,7 @@ def test_keys(faults: Any, monkeypatch: Any, key: str | None, fault: str) -> Non
         assert "CONDUCTOR_AUTH_KEY" in faults("--url", server.url)[fault]["remedy"]
 
 
-def test_a_certificate_that_nobody_knows(faults: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "http"))
-    from certificates import Authority
-
+def test_a_certificate_that_nobody_knows(faults: Any, tmp_path: Path) -> None:
     with ConductorStub(ssl_context=Authority(tmp_path).server_context()) as server:
         assert "CONDUCTOR_TLS_CA_FILE" in faults("--url", server.url)["tls"]["remedy"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from cli.shop import simple, step
 from conductor.cli.graph import MAX_DEPTH, draw
 from conductor.protocol.views import TaskAttempt, WorkflowDetails
 from conductor.protocol.why_waiting import Waiting
+from tests.unit.cli.shop import simple, step
 
 
 def drawn(tasks: Any, *steps: TaskAttempt) -> list[str]:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from cli.program import CLI, CONSOLE_SCRIPT, DEADLINE_S, Program
-from cli.terminal import Terminal
 from conductor.testing import ConductorStub
+from tests.unit.cli.program import CLI, CONSOLE_SCRIPT, DEADLINE_S, Program
+from tests.unit.cli.terminal import Terminal
 
 
 def test_its_own_tests_pass_without_a_server(cli: Any, place: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from cli.program import CLI
 from conductor.version import __version__
+from tests.unit.cli.program import CLI
 
 MISTAKES = {
     "no such command": (["swerve"], "swerve"),

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from cli.shop import Shop, simple
 from conductor.cli.newest_workflows import PAGE
 from conductor.coordinator import Coordinator
+from tests.unit.cli.shop import Shop, simple
 
 Purge = Callable[..., Any]
 #: A moment after everything.

@@ -12,8 +12,8 @@ from urllib.request import urlopen
 import psutil
 import pytest
 
-from cli.program import CLI, CONSOLE_SCRIPT, DEADLINE_S, Program
 from conductor.testing import ConductorStub
+from tests.unit.cli.program import CLI, CONSOLE_SCRIPT, DEADLINE_S, Program
 
 MODES = {"processes": [], "asyncio": ["--asyncio"]}
 

@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from cli.program import CLI, CONSOLE_SCRIPT, Program, url_in
+from tests.unit.cli.program import CLI, CONSOLE_SCRIPT, Program, url_in
 
 READY = "Coordinator at http://"
 HTTP_TASK = {

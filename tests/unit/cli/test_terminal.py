@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import pytest
 from rich.cells import cell_len
 
-from cli.program import CLI, DEADLINE_S
-from cli.screen import Screen, run_in_terminal
-from cli.shop import EVIL, Shop, order
 from conductor.common.text import escape
 from conductor.coordinator import Coordinator
+from tests.unit.cli.program import CLI, DEADLINE_S
+from tests.unit.cli.screen import Screen, run_in_terminal
+from tests.unit.cli.shop import EVIL, Shop, order
 
 #: What colours and weights are made of; nothing else may reach a terminal.
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")

@@ -13,14 +13,14 @@ from typing import Any
 import httpx
 import pytest
 
-from cli.program import CLI, Program
-from cli.terminal import Terminal
 from conductor.cli import tail
 from conductor.cli.server_kind import asking
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import ConductorError
 from conductor.coordinator import Coordinator
 from conductor.testing import ConductorStub
+from tests.unit.cli.program import CLI, Program
+from tests.unit.cli.terminal import Terminal
 
 #: How a terminal is asked for another screen, and for its own again.
 OTHER_SCREEN, OWN_SCREEN = "\x1b[?1049h", "\x1b[?1049l"

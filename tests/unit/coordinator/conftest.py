@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from house import House
+
+from tests.unit.coordinator.core_harness import Harness
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    with House(tmp_path / "coordinator.db") as found:
+def harness(tmp_path: Path) -> Iterator[Harness]:
+    with Harness(tmp_path / "coordinator.db") as found:
         yield found

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli.program import CLI, DEADLINE_S, Program, url_in
 from typer.main import get_command
 
 from conductor.cli.main import app
@@ -27,7 +26,8 @@ from conductor.client.event.task_runner_events import EVENT_TYPES
 from conductor.client.telemetry.worker_metrics import CANONICAL, METRICS
 from conductor.client.worker.worker_config import OPTIONS
 from conductor.coordinator.server_metrics import METRICS as COORDINATOR_METRICS
-from docs.pages import PAGES, ROOT, Block, anchors, blocks, code_words, links, name_of, program, prose_of
+from tests.unit.cli.program import CLI, DEADLINE_S, Program, url_in
+from tests.unit.docs.pages import PAGES, ROOT, Block, anchors, blocks, code_words, links, name_of, program, prose_of
 
 PYTHON = blocks("python")
 each_page = pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -3,7 +3,8 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
-from raw_server import RawServer, Script
+
+from tests.unit.http.raw_server import RawServer, Script
 
 
 @pytest.fixture

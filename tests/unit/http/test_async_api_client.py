@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from raw_server import RESET, answer
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
@@ -17,6 +16,7 @@ from conductor.client.http.async_rest import (
 )
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_def import TaskDef
+from tests.unit.http.raw_server import RESET, answer
 
 
 @pytest.fixture

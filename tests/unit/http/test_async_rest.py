@@ -12,7 +12,6 @@ import threading
 from typing import Any
 
 import pytest
-from raw_server import CLOSE, RESET, SILENCE, answer
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import (
@@ -27,6 +26,7 @@ from conductor.client.http.async_rest import (
     TransportError,
 )
 from conductor.client.http.call import Call
+from tests.unit.http.raw_server import CLOSE, RESET, SILENCE, answer
 
 
 @pytest.fixture

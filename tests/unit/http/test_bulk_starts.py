@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from raw_server import CLOSE, RawServer, Seen, answer
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http import bulk_starts
 from conductor.client.http.errors import AuthorizationException, BulkStartError, ConnectionLost, NotFoundException
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.workflow_client import AsyncWorkflowClient
+from tests.unit.http.raw_server import CLOSE, RawServer, Seen, answer
 
 Serve = Callable[..., Awaitable[RawServer]]
 FEATURES = {"Conductor_Features": "leases, batch-reports, bulk-starts"}

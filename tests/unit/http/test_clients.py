@@ -6,7 +6,6 @@ import threading
 from typing import Any
 
 import pytest
-from raw_server import answer
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.api.task_resource_api import TaskResourceApi
@@ -20,6 +19,7 @@ from conductor.client.orkes_clients import OrkesClients
 from conductor.client.schema_client import AsyncSchemaClient, SchemaClient
 from conductor.client.task_client import AsyncTaskClient, TaskClient
 from conductor.client.workflow_client import AsyncWorkflowClient, WorkflowClient
+from tests.unit.http.raw_server import answer
 
 PAIRS = [
     (TaskClient, AsyncTaskClient),

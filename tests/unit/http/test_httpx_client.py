@@ -6,7 +6,6 @@ from typing import Any
 
 import httpx
 import pytest
-from raw_server import CLOSE, RESET, SILENCE, answer
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
@@ -22,6 +21,7 @@ from conductor.client.http.async_rest import (
 )
 from conductor.client.http.call import Call
 from conductor.client.http.models.task import Task
+from tests.unit.http.raw_server import CLOSE, RESET, SILENCE, answer
 
 
 @pytest.fixture

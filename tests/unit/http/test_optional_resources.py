@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from raw_server import answer
 
 from conductor.client.ai.schedule import ScheduleInfo
 from conductor.client.authorization_client import AsyncAuthorizationClient
@@ -41,6 +40,7 @@ from conductor.client.scheduler_client import AsyncSchedulerClient
 from conductor.client.secret_client import AsyncSecretClient
 from conductor.client.task_client import AsyncTaskClient
 from conductor.client.workflow_client import AsyncWorkflowClient
+from tests.unit.http.raw_server import answer
 
 TAG = MetadataTag("k", "v")
 START = StartWorkflowRequest(name="wf", version=1, input={"a": 1})

@@ -7,12 +7,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from certificates import Authority
-from raw_server import RawServer, Seen, answer, read_request
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import AsyncRESTClientObject, ConnectError
 from conductor.client.http.call import Call
+from tests.unit.http.certificates import Authority
+from tests.unit.http.raw_server import RawServer, Seen, answer, read_request
 
 
 class Proxy(RawServer):

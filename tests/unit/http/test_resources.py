@@ -3,8 +3,6 @@
 from typing import Any
 
 import pytest
-from raw_server import RESET, SILENCE, answer
-from test_optional_resources import OPERATIONS
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi, Polled
@@ -20,6 +18,8 @@ from conductor.client.metadata_client import AsyncMetadataClient
 from conductor.client.schema_client import AsyncSchemaClient
 from conductor.client.task_client import AsyncTaskClient
 from conductor.client.workflow_client import AsyncWorkflowClient
+from tests.unit.http.raw_server import RESET, SILENCE, answer
+from tests.unit.http.test_optional_resources import OPERATIONS
 
 #: Their cases are in the other file.
 OPTIONAL = OPERATIONS | {"update_state", "getWorkflowRateLimit", "setWorkflowRateLimit", "removeWorkflowRateLimit"}

@@ -9,12 +9,12 @@ import h2.config
 import h2.connection
 import h2.events
 import pytest
-from certificates import Authority
-from raw_server import RESET, RawServer, answer
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import AsyncRESTClientObject, ConnectError, TransportError
 from conductor.client.http.call import Call
+from tests.unit.http.certificates import Authority
+from tests.unit.http.raw_server import RESET, RawServer, answer
 
 
 @pytest.fixture

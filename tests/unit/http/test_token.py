@@ -7,7 +7,6 @@ import threading
 from typing import Any
 
 import pytest
-from raw_server import RESET, answer
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.authentication_settings import AuthenticationSettings
@@ -15,6 +14,7 @@ from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import AuthorizationException
 from conductor.client.http.models.task import Task
 from conductor.testing import FakeClock
+from tests.unit.http.raw_server import RESET, answer
 
 KEYS = AuthenticationSettings("key", "secret")
 TTL_S = 45 * 60

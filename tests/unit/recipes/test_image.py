@@ -20,11 +20,11 @@ from typing import Any
 
 import psutil
 import pytest
-from cli.program import Program, url_in
 
 from conductor.testing.ports import free_port
-from recipes.recipes import DEPLOY, ROOT, healthcheck, replaced, tool
-from recipes.test_recipes_run import CREDENTIALS, READY, order
+from tests.unit.cli.program import Program, url_in
+from tests.unit.recipes.recipes import DEPLOY, ROOT, healthcheck, replaced, tool
+from tests.unit.recipes.test_recipes_run import CREDENTIALS, READY, order
 
 #: Debian's release that has the Python of the Dockerfile, and what the base image has of it.
 SUITE, PACKAGES = "trixie", "ca-certificates,python3,python3-venv"

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from docs.test_docs import COMMANDS, known_variables
 
 from conductor.client.worker.worker_config import OPTIONS
-from recipes.recipes import (
+from tests.unit.docs.test_docs import COMMANDS, known_variables
+from tests.unit.recipes.recipes import (
     DEPLOY,
     ROOT,
     UNITS,

@@ -18,11 +18,11 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
-from certificates import Authority
-from cli.program import CLI, DEADLINE_S, Program, url_in
 
 from conductor.testing.ports import free_port
-from recipes.recipes import DEPLOY, exec_start, healthcheck, replaced, setting, tool, workloads
+from tests.unit.cli.program import CLI, DEADLINE_S, Program, url_in
+from tests.unit.http.certificates import Authority
+from tests.unit.recipes.recipes import DEPLOY, exec_start, healthcheck, replaced, setting, tool, workloads
 
 CREDENTIALS = {"CONDUCTOR_AUTH_KEY": "workers", "CONDUCTOR_AUTH_SECRET": "a secret of the test"}
 COORDINATOR, WORKERS, BACKUP = (

@@ -9,7 +9,7 @@ import pytest
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.telemetry.metrics_collector import MetricsCollector
 from conductor.client.telemetry.metrics_hub import MetricsHub
-from telemetry.conftest import samples_of, value
+from tests.unit.telemetry.conftest import samples_of, value
 
 
 def settings(tmp_path: Path, **more: object) -> MetricsSettings:

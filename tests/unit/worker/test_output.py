@@ -19,13 +19,13 @@ import attrs
 import msgspec
 import pydantic
 import pytest
-import shop_models as m
 from hypothesis import given
 from hypothesis import strategies as st
 
 from conductor.client.http.models.task import Task
 from conductor.client.worker.output import OutputError, encode_output, to_output
 from conductor.client.worker.signature import read_signature
+from tests.unit.worker import shop_models as m
 
 
 def sent(value):

@@ -7,11 +7,11 @@ from datetime import date
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from nullable import ANYTHING, check_schema, inputs_near, validator
-from test_signature import CASES, make
 
 from conductor.client.http.models.task import Task
 from conductor.client.worker.signature import InputError, read_signature
+from tests.unit.worker.nullable import ANYTHING, check_schema, inputs_near, validator
+from tests.unit.worker.test_signature import CASES, make
 
 ANNOTATIONS = sorted({case.annotation for case in CASES})
 #: Types for which no schema can say what is accepted.

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from datetime import UTC
 
 import pytest
-import shop_models as m
 
 from conductor.client.http.models.task import Task
 from conductor.client.worker.signature import InputError, read_signature
+from tests.unit.worker import shop_models as m
 
 NAMES = {
     **vars(typing),

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import order_workers as shop
 import pytest
 
 from conductor.client.worker import registry
+from tests.unit.workflow import order_workers as shop
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from order_workers import anything, charge, label, not_a_worker, notify, quote
 
 from conductor.client.context.task_context import TaskContext, task_context
 from conductor.client.http.models.task import Task
@@ -29,6 +28,7 @@ from conductor.client.workflow import (
 )
 from conductor.client.workflow.task.http_task import HttpTask
 from conductor.client.workflow.task.simple_task import SimpleTask
+from tests.unit.workflow.order_workers import anything, charge, label, not_a_worker, notify, quote
 
 
 def tasks_of(made: ConductorWorkflow) -> list[dict[str, Any]]:

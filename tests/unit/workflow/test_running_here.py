@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from order_workers import charge, fails, label, notify, quote
 
 from conductor.client.worker.worker import Worker
 from conductor.client.workflow import ConductorWorkflow, WorkflowError, fork, loop, step, switch, wait, workflow
 from conductor.client.workflow.task.simple_task import SimpleTask
 from conductor.local import WorkflowFailed
+from tests.unit.workflow.order_workers import charge, fails, label, notify, quote
 
 
 @dataclass
@@ -96,7 +96,8 @@ def test_a_workflow_that_is_wrong_does_not_run() -> None:
 PROGRAM = """
 import os, sys
 sys.path.insert(0, {tests!r})
-import psutil, order_workers as shop
+import psutil
+from tests.unit.workflow import order_workers as shop
 from conductor.client.workflow import workflow
 with workflow("w") as w:
     w.returns(to=shop.notify(to="Ada").to)
@@ -109,7 +110,7 @@ assert not [c for c in me.net_connections() if c.status == "LISTEN"], me.net_con
 
 def test_leaves_no_process_port_or_file_behind(tmp_path: Path) -> None:
     env: dict[str, Any] = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(tmp_path)}
-    code = PROGRAM.format(tests=str(Path(__file__).parent))
+    code = PROGRAM.format(tests=str(Path(__file__).parents[3]))
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert not list(tmp_path.rglob("*"))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from order_workers import charge, label, notify, quote
 
 from conductor.client.http.models.task_def import TaskDef
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.worker import Worker
 from conductor.client.workflow import ConductorWorkflow, WorkflowError, loop, switch, wait, workflow
 from conductor.client.workflow.task.simple_task import SimpleTask
+from tests.unit.workflow.order_workers import charge, label, notify, quote
 
 
 def reminder() -> ConductorWorkflow:

@@ -1,0 +1,40 @@
+"""Workers that wear out their process, or never return. They write a line into a file when they begin."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from tests.unit.automator.portable_workers import ask_server
+
+_kept: list[bytes] = []
+
+
+def count(number: int) -> dict[str, int]:
+    """Notes that it ran, and where: one write, so that lines of several processes do not mix."""
+    with Path(os.environ["WORN_LOG"]).open("a") as log:
+        log.write(f"{number} {os.getpid()}\n")
+    return {"pid": os.getpid()}
+
+
+def count_and_ask(number: int, url: str = "") -> dict[str, int]:
+    """The same, and then it stands at the gate of the stub, if it is given one."""
+    answer = count(number)
+    if url:
+        ask_server(url)
+    return answer
+
+
+def count_and_hang(number: int, url: str = "") -> dict[str, int]:
+    """The same, and for a negative number it never returns."""
+    answer = count_and_ask(number, url)
+    while number < 0:
+        time.sleep(3600)
+    return answer
+
+
+def keep(megabytes: int) -> dict[str, int]:
+    """Keeps that much memory for ever, and says in which process."""
+    _kept.append(b"x" * (megabytes << 20))
+    return {"pid": os.getpid()}

@@ -1,0 +1,320 @@
+"""`conductor-worker workflow list`, `show`, `start` and `wait`."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from conductor.common.text import escape
+from conductor.coordinator import Coordinator
+from conductor.testing import ConductorStub
+from tests.unit.cli.shop import EVIL, Shop, order, simple, step
+
+FAILED_BECAUSE = "ConnectionError: bank.example refused"
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[Shop]:
+    """One order that waits for a person, one that has failed, one that nobody works on."""
+    with Coordinator() as coordinator:
+        made = Shop(coordinator.url)
+        made.ask(
+            "/metadata/taskdefs", [{"name": "charge", "retryCount": 1, "retryDelaySeconds": 0, "ownerEmail": "a@b.c"}]
+        )
+        made.register("order", *order("charge", "pack"))
+        made.register("party", *order("party_charge", "party_pack"))
+        yield made
+
+
+@pytest.fixture(scope="module")
+def waiting(shop: Shop) -> str:
+    """An order that has come as far as the person it waits for."""
+    workflow_id = shop.start("order", {"how": "post"}, "order-7")
+    while shop.work("pack") or shop.work("charge"):
+        pass
+    return workflow_id
+
+
+@pytest.fixture(scope="module")
+def failed(shop: Shop, waiting: str) -> str:  # noqa: ARG001 - after it: both are worked on by the same queues
+    """An order whose card was refused twice."""
+    workflow_id = shop.start("order", {"how": "fetch"}, "order-8")
+    for _ in range(2):
+        assert shop.work("charge", "FAILED", reasonForIncompletion=FAILED_BECAUSE) == 1
+    return workflow_id
+
+
+@pytest.fixture(scope="module")
+def forgotten(shop: Shop) -> str:
+    """An order for which no worker has ever come."""
+    return shop.start("party", {"how": "dance"})
+
+
+def lines_of(out: str) -> list[str]:
+    return [line.rstrip() for line in out.splitlines()]
+
+
+class TestShow:
+    def test_draws_the_graph_with_each_tasks_state(self, cli: Any, shop: Shop, waiting: str) -> None:
+        ran = cli("workflow", "show", waiting, "--url", shop.url)
+        assert (ran.status, ran.err) == (0, "")
+        title, ids, why, empty, *graph = lines_of(ran.out)
+        assert title.startswith("◐ RUNNING  order  version 1  for ")
+        assert f"id {waiting}, started 2" in ids
+        assert ids.endswith("correlation id order-7")
+        assert why.startswith("  okay waits for somebody to complete it.")
+        assert empty == ""
+        assert [line.partition("  0.")[0] for line in graph] == [
+            "✓ how  SWITCH  → post  completed",
+            "├─ post:",
+            "│  ✓ stamp  pack  completed",
+            "└─ not taken: fetch, default",
+            "✓ split  FORK_JOIN  2 branches  completed",
+            "├─ ✓ charge  completed",
+            "│  ✓ receipt  pack  completed",
+            "└─ ✓ wrap  pack  completed",
+            "✓ both  JOIN  completed",
+            "✓ rounds  DO_WHILE  round 2  completed",
+            "↻ ✓ turn  pack  completed",
+            "◐ okay  WAIT  in progress  waits for somebody to complete it",
+            "· ship  not reached",
+        ]
+
+    def test_says_how_it_failed_and_what_to_do(self, cli: Any, shop: Shop, failed: str) -> None:
+        out = cli("workflow", "show", failed, "--url", shop.url).out
+        assert f"charge is out of retries: attempt 2 of 2 failed: {FAILED_BECAUSE}. Correct what made it fail" in out
+        (line,) = [line for line in lines_of(out) if "─ ✕ charge" in line]
+        assert "failed  2 attempts" in line
+        assert line.endswith(FAILED_BECAUSE)
+
+    def test_says_why_each_open_task_waits(self, cli: Any, shop: Shop, forgotten: str) -> None:
+        out = cli("workflow", "show", forgotten, "--url", shop.url).out
+        assert "nobody has polled party_charge since the server started" in out
+        assert "Start a worker that polls party_charge" in out
+        assert "◐ both  JOIN  in progress  joins on receipt, wrap" in out
+
+    def test_for_programs(self, cli: Any, shop: Shop, failed: str) -> None:
+        found = json.loads(cli("workflow", "show", failed, "--json", "--url", shop.url).out)
+        assert found["workflow"]["status"] == "FAILED"
+        assert found["workflow"]["workflowDefinition"]["name"] == "order"
+        assert found["waiting"]["kind"] == "failed"
+        assert [task["status"] for task in found["tasks"] if task["ref"] == "charge"] == ["FAILED", "FAILED"]
+        assert found["cannotTell"] == []
+
+    def test_folds_wide_forks_with_the_interesting_branches_first(self, cli: Any, shop: Shop) -> None:
+        names = [simple("wide", f"image_{number}") for number in range(40)]
+        fork = {"dynamicForkTasksParam": "tasks", "dynamicForkTasksInputParamName": "inputs"}
+        given = {"inputParameters": {"tasks": names, "inputs": {}}}
+        shop.register("wide", step("FORK_JOIN_DYNAMIC", "fork", **fork, **given), step("JOIN", "join"))
+        workflow_id = shop.start("wide")
+        shop.work("wide", count=30)
+        shop.work("wide", "IN_PROGRESS", callbackAfterSeconds=600)
+        lines = lines_of(cli("workflow", "show", workflow_id, "--url", shop.url).out)[4:]
+        assert lines[0] == "✓ fork  FORK_JOIN_DYNAMIC  40 forked  completed"
+        assert len(lines) == 6, lines
+        assert "was handed back by its worker until" in lines[1] + lines[2] + lines[3] or "IN_PROGRESS" in lines[1]
+        assert lines[4] == "└─ … 37 more branches; all 40: " + lines[4].partition("all 40: ")[2]
+        assert "30 ✓ completed" in lines[4]
+        assert lines[5].startswith("◐ join  JOIN  in progress  joins on ")
+
+    def test_what_data_says_cannot_drive_the_terminal(self, cli: Any, shop: Shop) -> None:
+        shop.register(EVIL, simple(EVIL))
+        workflow_id = shop.start(EVIL, correlation_id=EVIL)
+        for arguments in (["show", workflow_id], ["list", "--name", EVIL]):
+            out = cli("workflow", *arguments, "--url", shop.url).out
+            assert escape(EVIL) in out
+            assert all(char.isprintable() or char == "\n" for char in out)
+
+    def test_an_id_that_is_none(self, cli: Any, shop: Shop) -> None:
+        ran = cli("workflow", "show", "\x1b[31mnope", "--url", shop.url)
+        assert (ran.status, ran.out) == (2, "")
+        assert ran.err == "conductor-worker: No such workflow found by id: \\x1b[31mnope\n"
+
+
+@pytest.mark.usefixtures("waiting", "failed", "forgotten")
+class TestList:
+    def rows(self, cli: Any, shop: Shop, *arguments: str) -> list[dict[str, Any]]:
+        ran = cli("workflow", "list", "--json", "--url", shop.url, *arguments)
+        assert (ran.status, ran.err) == (0, "")
+        found: list[dict[str, Any]] = json.loads(ran.out)
+        return found
+
+    def test_has_a_line_for_each_with_why(self, cli: Any, shop: Shop, waiting: str, failed: str) -> None:
+        head, *lines = lines_of(cli("workflow", "list", "--name", "order", "--url", shop.url).out)
+        assert head.split() == ["status", "workflow", "id", "started", "took", "correlation", "id", "why"]
+        assert lines[0].startswith(f"✕ FAILED   order v1  {failed}  ")
+        assert lines[0].endswith(FAILED_BECAUSE)
+        assert lines[1].startswith(f"◐ RUNNING  order v1  {waiting}  ")
+        assert lines[1].endswith("okay waits for somebody to complete it")
+
+    def test_filters(self, cli: Any, shop: Shop, waiting: str, failed: str, forgotten: str) -> None:
+        def ids(*arguments: str) -> list[str]:
+            return [row["workflowId"] for row in self.rows(cli, shop, *arguments)]
+
+        assert ids("--name", "party") == [forgotten]
+        assert ids("--status", "failed,terminated") == [failed]
+        assert ids("--name", "order", "--status", "RUNNING", "--status", "PAUSED") == [waiting]
+        assert ids("--correlation-id", "order-8") == [failed]
+        assert ids("--correlation-id", "order-") == [], "not a part of one"
+        assert ids("--text", "ORDER-") == [failed, waiting]
+        assert ids("--text", waiting) == [waiting]
+        assert ids("--text", "order-7", "--correlation-id", "order-8") == []
+        assert ids("--name", "order", "--since", "1h") == [failed, waiting]
+        assert ids("--since", "2100-01-01") == []
+        assert ids("--size", "1", "--name", "order") == [failed]
+
+    def test_says_that_there_are_more_or_none(self, cli: Any, shop: Shop) -> None:
+        out = cli("workflow", "list", "--size", "1", "--url", shop.url).out
+        assert lines_of(out)[-1] == "The newest 1: --size shows more."
+        assert cli("workflow", "list", "--name", "x", "--url", shop.url).out == "There are no such workflows.\n"
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["--status", "BROKEN"], "--status: 'BROKEN' is not one of COMPLETED, FAILED"),
+            (["--since", "soon"], "--since: 'soon' is no time; give 30s, 15m, 2h"),
+            (["--size", "0"], "--size"),
+        ],
+    )
+    def test_what_cannot_be_asked(self, cli: Any, shop: Shop, arguments: list[str], said: str) -> None:
+        ran = cli("workflow", "list", *arguments, "--url", shop.url)
+        assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
+        assert said in ran.err
+
+    def test_a_server_that_is_not_there(self, cli: Any) -> None:
+        ran = cli("workflow", "list", "--json", "--url", "http://127.0.0.1:1")
+        assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
+        assert "127.0.0.1:1" in ran.err
+
+    def test_a_server_without_workflows(self, cli: Any, conductor_stub: ConductorStub) -> None:
+        ran = cli("workflow", "list", "--url", conductor_stub.url)
+        assert (ran.status, ran.err.count("\n")) == (2, 1)
+
+
+class TestStartAndWait:
+    @pytest.fixture(autouse=True)
+    def registered(self, shop: Shop) -> None:
+        shop.register("short", simple("short"))
+
+    def test_start_prints_the_id(self, cli: Any, shop: Shop) -> None:
+        ran = cli("workflow", "start", "short", "--input", '{"a": 1}', "--correlation-id", "mine", "--url", shop.url)
+        assert (ran.status, ran.err) == (0, "")
+        found = shop.ask(f"/workflow/{ran.out.strip()}")
+        assert (found["input"], found["correlationId"]) == ({"a": 1}, "mine")
+        assert shop.work("short") == 1
+
+    def test_input_from_a_file_and_its_end(self, cli: Any, shop: Shop, place: Any) -> None:
+        (place / "input.json").write_text('{"b": [2]}')
+        worker = threading.Thread(target=lambda: _work_until_done(shop, outputData={"c": 3}))
+        worker.start()
+        ran = cli("workflow", "start", "short", "--input", "@input.json", "--wait", "--json", "--url", shop.url)
+        worker.join()
+        (ended,) = json.loads(ran.out)
+        assert (ran.status, ended["status"]) == (0, "COMPLETED")
+        assert shop.ask(f"/workflow/{ended['workflowId']}")["input"] == {"b": [2]}
+
+    def test_waiting_for_one_that_fails_is_status_1(self, cli: Any, shop: Shop) -> None:
+        good, bad = shop.start("short"), shop.start("short")
+        shop.work("short")
+        shop.work("short", "FAILED_WITH_TERMINAL_ERROR", reasonForIncompletion=EVIL)
+        ran = cli("workflow", "wait", good, bad, good, "--url", shop.url)
+        assert ran.status == 1
+        assert sorted(ran.out.splitlines()) == sorted([f"{good}: COMPLETED", *_failed(ran.out, bad)])
+        assert cli("workflow", "wait", good, "--url", shop.url).status == 0
+
+    def test_waiting_has_an_end(self, cli: Any, shop: Shop) -> None:
+        workflow_id = shop.start("short")
+        ran = cli("workflow", "wait", workflow_id, "--timeout", "0.1", "--url", shop.url)
+        assert (ran.status, ran.out) == (1, f"{workflow_id}: RUNNING after 0.1 s\n")
+        assert shop.work("short") == 1
+
+    def test_mistakes(self, cli: Any, shop: Shop) -> None:
+        for arguments, said in (
+            (["start", "short", "--input", "{"], "--input is not JSON"),
+            (["start", "short", "--input", "[1]"], "--input is a JSON object, not [1]"),
+            (["start", "short", "--input", "@no.json"], "--input @no.json: No such file"),
+            (["start", "absent"], "absent"),
+            (["start", "short", "--timeout", "3"], "--timeout is for --wait"),
+            (["wait", "nope"], "No such workflow found by id: nope"),
+        ):
+            ran = cli("workflow", *arguments, "--url", shop.url)
+            assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
+            assert said in ran.err
+
+
+class TestStartWithAFile:
+    @pytest.fixture(autouse=True)
+    def registered(self, shop: Shop) -> None:
+        shop.register("many", simple("many"))
+
+    def start(self, cli: Any, shop: Shop, *arguments: str) -> Any:
+        return cli("workflow", "start", "many", "--input-file", "many.jsonl", *arguments, "--url", shop.url)
+
+    def test_starts_a_workflow_for_each_line_and_shows_progress(self, cli: Any, shop: Shop, place: Any) -> None:
+        (place / "many.jsonl").write_text("".join(f'{{"n": {n}}}\n\n' for n in range(1200)))
+        ran = self.start(cli, shop, "--correlation-id", "mine")
+        ids = ran.out.split()
+        assert (ran.status, len(set(ids))) == (0, 1200)
+        assert ran.err.splitlines() == ["Started 1,000 of 1,200", "Started 1,200 of 1,200"]
+        found = shop.ask(f"/workflow/{ids[1100]}")
+        assert (found["input"], found["correlationId"]) == ({"n": 1100}, "mine")
+
+    def test_names_bad_lines_before_anything_is_started(self, cli: Any, shop: Shop, place: Any) -> None:
+        before = shop.ask("/tasks/queue/sizes?taskType=many")
+        (place / "many.jsonl").write_text('{"n": 1}\n{"n":\n\n[4]\n{"n": 5}\n')
+        ran = self.start(cli, shop)
+        assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
+        assert "nothing was started: line 2: not JSON" in ran.err
+        assert "line 4: not a JSON object" in ran.err
+        assert shop.ask("/tasks/queue/sizes?taskType=many") == before
+
+    def test_can_be_repeated_with_a_key_in_each_line(self, cli: Any, shop: Shop, place: Any) -> None:
+        (place / "many.jsonl").write_text('{"order": "a1"}\n{"order": 7}\n')
+        first = self.start(cli, shop, "--idempotency-field", "order")
+        again = self.start(cli, shop, "--idempotency-field", "order")
+        assert first.status == 0
+        assert again.out == first.out
+        (place / "many.jsonl").write_text('{"order": "a1"}\n{}\n')
+        ran = self.start(cli, shop, "--idempotency-field", "order")
+        assert (ran.status, "line 2: field 'order'" in ran.err) == (2, True)
+
+    def test_names_the_lines_that_the_server_refuses(self, cli: Any, shop: Shop, place: Any) -> None:
+        (place / "many.jsonl").write_text('{"n": 1}\n\n{"n": 2}\n')
+        ran = self.start(cli, shop, "--version", "9", "--json")
+        assert ran.status == 1
+        assert [(one["line"], "No such workflow" in one["error"]) for one in json.loads(ran.out)] == [
+            (1, True),
+            (3, True),
+        ]
+        assert "line 3: not started: No such workflow" in ran.err
+
+    def test_mistakes(self, cli: Any, shop: Shop, place: Any) -> None:
+        (place / "many.jsonl").write_text("\n")
+        for arguments, said in (
+            ([], "many.jsonl has no lines"),
+            (["--wait"], "--input-file goes without"),
+            (["--input", '{"a": 1}'], "--input-file goes without"),
+            (["--input-file", "absent.jsonl"], "--input-file absent.jsonl: No such file"),
+        ):
+            ran = self.start(cli, shop, *arguments)
+            assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
+            assert said in ran.err
+        ran = cli("workflow", "start", "many", "--idempotency-field", "order", "--url", shop.url)
+        assert (ran.status, "--idempotency-field is for --input-file" in ran.err) == (2, True)
+
+
+def _work_until_done(shop: Shop, **more: Any) -> None:
+    for _ in range(600):  # a minute: each poll waits for 100 ms
+        if shop.work("short", **more):
+            return
+
+
+def _failed(out: str, workflow_id: str) -> list[str]:
+    """The line about that one, which says what its worker said and nothing that drives a terminal."""
+    (line,) = [line for line in out.splitlines() if line.startswith(f"{workflow_id}: FAILED: ")]
+    assert "evil\\x1b[2J\\x07 [red]" in line
+    return [line]

@@ -1,0 +1,115 @@
+"""`conductor-worker workflow pause`, `resume`, `retry`, `rerun`, `restart` and `terminate`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from conductor.coordinator import Coordinator
+from tests.unit.cli.shop import Shop, simple, step
+
+Act = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[Shop]:
+    with Coordinator() as coordinator:
+        made = Shop(coordinator.url)
+        definitions = [{"name": name, "retryCount": 0, "ownerEmail": "a@b.c"} for name in ("first", "second")]
+        made.ask("/metadata/taskdefs", definitions)
+        made.register("two", simple("first"), simple("second"))
+        inner = step("SUB_WORKFLOW", "inner", subWorkflowParam={"name": "two", "version": 1})
+        made.register("outer", inner)
+        yield made
+
+
+@pytest.fixture
+def act(cli: Any, shop: Shop) -> Act:
+    """`conductor-worker workflow …` on this server."""
+    return lambda *arguments: cli("workflow", *arguments, "--url", shop.url)
+
+
+def status_of(shop: Shop, workflow_id: str) -> str:
+    return str(shop.ask(f"/workflow/{workflow_id}?includeTasks=false")["status"])
+
+
+def failed(shop: Shop, name: str = "two") -> str:
+    """One that has failed at its second task."""
+    workflow_id = shop.start(name)
+    shop.work("first")
+    shop.work("second", "FAILED", reasonForIncompletion="no")
+    assert status_of(shop, workflow_id) == "FAILED"
+    return workflow_id
+
+
+def test_several_are_paused_resumed_and_terminated(shop: Shop, act: Act) -> None:
+    one, other = shop.start("two"), shop.start("two")
+    assert act("pause", one, other).out == f"{one}: paused\n{other}: paused\n"
+    assert status_of(shop, one) == status_of(shop, other) == "PAUSED"
+    assert act("resume", one).status == 0
+    assert status_of(shop, one) == "RUNNING"
+    ran = act("terminate", one, other, "--reason", "twice", "--json")
+    assert json.loads(ran.out) == [{"workflowId": each, "done": True, "error": None} for each in (one, other)]
+    assert shop.ask(f"/workflow/{one}")["reasonForIncompletion"] == "twice"
+
+
+def test_a_failed_one_is_retried(shop: Shop, act: Act) -> None:
+    workflow_id = failed(shop)
+    assert act("retry", workflow_id).out == f"{workflow_id}: retried\n"
+    assert shop.work("first") == 0
+    assert shop.work("second") == 1
+    assert status_of(shop, workflow_id) == "COMPLETED"
+
+
+def test_a_failed_one_goes_on_inside_of_its_sub_workflow(shop: Shop, act: Act) -> None:
+    workflow_id = failed(shop, "outer")
+    assert act("retry", workflow_id, "--resume-subworkflows").status == 0
+    assert shop.work("first") == 0, "it was not started again"
+    assert shop.work("second") == 1
+    assert status_of(shop, workflow_id) == "COMPLETED"
+
+
+@pytest.mark.parametrize("by", ["ref", "id"])
+def test_it_runs_again_from_a_task(shop: Shop, act: Act, by: str) -> None:
+    workflow_id = failed(shop)
+    (first, _) = shop.ask(f"/workflow/{workflow_id}")["tasks"]
+    task = first["referenceTaskName"] if by == "ref" else first["taskId"]
+    assert act("rerun", workflow_id, "--from-task", task).out == f"{workflow_id}: runs again\n"
+    assert (shop.work("first"), shop.work("second")) == (1, 1)
+    assert status_of(shop, workflow_id) == "COMPLETED"
+
+
+def test_it_begins_again_on_the_newest_definition(shop: Shop, act: Act) -> None:
+    shop.register("changing", simple("first"))
+    workflow_id = shop.start("changing")
+    act("terminate", workflow_id)
+    shop.register("changing", simple("second"))
+    assert act("restart", workflow_id, "--use-latest").status == 0
+    assert shop.work("second") == 1
+    assert act("rerun", workflow_id).status == 0, "from its start"
+    assert shop.work("second") == 1
+    assert status_of(shop, workflow_id) == "COMPLETED"
+
+
+def test_what_is_refused_is_status_1_and_what_is_unknown_2(shop: Shop, act: Act) -> None:
+    ended, running = failed(shop), shop.start("two")
+    ran = act("retry", running, ended)
+    assert ran.status == 1
+    assert ran.out.splitlines() == [f"{running}: Workflow is still running. status=RUNNING", f"{ended}: retried"]
+    ran = act("pause", "no\x1b[31mpe", running, "--json")
+    assert ran.status == 2
+    unknown, done = json.loads(ran.out)
+    assert unknown["done"] is False
+    assert "No such workflow" in unknown["error"]
+    assert done == {"workflowId": running, "done": True, "error": None}, "the others are done all the same"
+    assert act("rerun", ended, "--from-task", "nothing").status != 0
+    act("terminate", running, ended)
+
+
+def test_a_server_that_is_away(cli: Any) -> None:
+    ran = cli("workflow", "pause", "x", "--url", "http://127.0.0.1:1", "--json")
+    assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert "0 of 1 were answered before" in ran.err

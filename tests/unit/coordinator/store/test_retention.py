@@ -1,0 +1,63 @@
+"""Finished workflows are forgotten by age and by number; running ones never."""
+
+from __future__ import annotations
+
+from conductor.coordinator.store.retention import Limits, Retention
+from tests.unit.coordinator.core_harness import Harness
+
+TABLES = ("workflow", "workflow_data", "task", "task_data", "task_log", "snapshot")
+
+
+def counts(harness: Harness) -> dict[str, int]:
+    return {
+        table: harness.store.call(lambda tx, table=table: tx.select(f"SELECT count(*) FROM {table}", ()))[0][0]  # type: ignore[misc]
+        for table in TABLES
+    }
+
+
+def finish(harness: Harness) -> str:
+    workflow = harness.start_one()
+    harness.report(harness.poll_one(), logs=[{"log": "done"}])
+    return workflow
+
+
+async def test_by_age(harness: Harness) -> None:
+    finish(harness)
+    running = harness.start_one("other")
+    harness.clock.advance(60)
+    young = finish(harness)
+    retention = Retention(harness.store, harness.clock, Limits(age_s=100))
+    assert await retention.sweep() == 40
+    assert counts(harness)["workflow"] == 3
+    harness.clock.advance(41)
+    assert await retention.sweep() == 59
+    assert harness.workflow(running)["status"] == "RUNNING"
+    assert harness.workflow(young)["status"] == "COMPLETED"
+    assert counts(harness)["workflow"] == 2
+
+
+async def test_by_number_the_oldest_go_first(harness: Harness) -> None:
+    ids = []
+    for _ in range(120):
+        harness.clock.advance(1)
+        ids.append(finish(harness))
+    retention = Retention(harness.store, harness.clock, Limits(count=10))
+    assert await retention.sweep() is None
+    kept = harness.store.call(
+        lambda tx: [tx.ids.workflow(row[0]) for row in tx.select("SELECT pk FROM workflow ORDER BY pk", ())]
+    )
+    assert kept == ids[-10:]
+
+
+async def test_nothing_of_a_removed_workflow_stays(harness: Harness) -> None:
+    finish(harness)
+    harness.clock.advance(2)
+    await Retention(harness.store, harness.clock, Limits(age_s=1)).sweep()
+    assert set(counts(harness).values()) == {0}
+
+
+async def test_the_same_definition_can_be_started_after_its_last_workflow_is_gone(harness: Harness) -> None:
+    finish(harness)
+    harness.clock.advance(2)
+    await Retention(harness.store, harness.clock, Limits(age_s=1)).sweep()
+    assert harness.workflow(finish(harness))["status"] == "COMPLETED"
