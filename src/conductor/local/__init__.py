@@ -1,6 +1,6 @@
 """Check and run workflows in this process, on a coordinator in memory, without a server.
 
-The client and the coordinator do not import each other; `workflow_runner` is the one module that uses both. It needs
+The client and the coordinator do not import each other; `workflow_runner` is the only module that uses both. It needs
 the extra "server".
 """
 

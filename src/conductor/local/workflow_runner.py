@@ -1,6 +1,6 @@
-"""Workflows on this machine alone: checked, and run on a coordinator in memory, without a server.
+"""Check workflow definitions and run workflows in this process, on a coordinator in memory.
 
-The one place where the client's side knows the coordinator. Needs the `server` extra.
+This is the only module that imports both the client and the coordinator. It needs the `server` extra.
 """
 
 from __future__ import annotations
@@ -8,32 +8,42 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
-from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_def import TaskDef
 from conductor.client.http.models.workflow import Workflow
 
 if TYPE_CHECKING:
     from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
+    from conductor.client.worker.worker_interface import WorkerInterface
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow
+    from conductor.client.workflow_client import AsyncWorkflowClient
 
-#: How long the end of an execution is not looked for again.
-_PAUSE_S = 0.01
+#: Interval between two checks whether a workflow has ended.
+_CHECK_INTERVAL_S = 0.01
+
+#: A workflow definition as JSON.
+Definition: TypeAlias = dict[str, Any]
+#: A `WorkerInterface` object or a function decorated with `@worker_task`.
+AnyWorker: TypeAlias = Any
 
 
 class WorkflowFailed(RuntimeError):
-    """An execution ended without completing; `execution` has its tasks."""
+    """A workflow ended without completing.
+
+    Attributes:
+        execution: The workflow with its tasks.
+    """
 
     def __init__(self, execution: Workflow) -> None:
-        super().__init__(story_of(execution))
+        super().__init__(describe_outcome(execution))
         self.execution = execution
 
 
-def problems_of_definition(definition: dict[str, Any]) -> list[str]:
-    """All that the coordinator would refuse, with the place in the definition."""
+def find_problems(definition: Definition) -> list[str]:
+    """Return every reason for which the coordinator would reject the definition, with its path in the definition."""
     from conductor.coordinator.definitions.workflow_defs import check_workflow_def
     from conductor.coordinator.request_errors import ApiError
 
@@ -45,7 +55,7 @@ def problems_of_definition(definition: dict[str, Any]) -> list[str]:
 
 
 def run_here(
-    workflow: ConductorWorkflow, workflow_input: Any, *, workers: Iterable[Any] | None, timeout_s: float
+    workflow: ConductorWorkflow, workflow_input: object, *, workers: Iterable[AnyWorker] | None, timeout_s: float
 ) -> dict[str, Any]:
     """Run a workflow with the workers of this process and return its output; see `ConductorWorkflow.run`."""
     from conductor.client.background_event_loop import BackgroundEventLoop
@@ -53,26 +63,26 @@ def run_here(
 
     workflow.validate()
     definition = workflow.to_workflow_def()
-    chosen = workers_for(definition.to_dict(), workers)
+    selected = select_workers(definition.to_dict(), workers)
     request = StartWorkflowRequest(
         name=definition.name,
         version=definition.version,
         input=as_json(workflow_input) if workflow_input is not None else {},
         workflow_def=definition,
     )
-    # Not on the caller's thread: in a notebook an event loop runs there already.
-    execution = BackgroundEventLoop().run_coroutine(_run(request, chosen, timeout_s))
+    # On a background thread, because in a notebook the caller's thread already runs an event loop.
+    execution = BackgroundEventLoop().run_coroutine(_run(request, selected, timeout_s))
     if not execution.is_successful():
         raise WorkflowFailed(execution)
     return execution.output
 
 
-def workers_by_name(workers: Iterable[Any] | None) -> dict[str, Any]:
-    """Workers by the task types that they serve: those given, or the decorated ones of this process."""
+def workers_by_task_type(workers: Iterable[AnyWorker] | None) -> dict[str, WorkerInterface]:
+    """Return the workers by the task types that they serve; None means the decorated workers of this process."""
     from conductor.client.worker import registry
     from conductor.client.worker.worker_interface import WorkerInterface
 
-    known: dict[str, Any] = {}
+    known: dict[str, WorkerInterface] = {}
     for one in registry.registered() if workers is None else workers:
         worker = one if isinstance(one, WorkerInterface) else registry.worker_of(one)
         if worker is None:
@@ -81,12 +91,20 @@ def workers_by_name(workers: Iterable[Any] | None) -> dict[str, Any]:
     return known
 
 
-def workers_for(definition: dict[str, Any], workers: Iterable[Any] | None) -> list[Any]:
-    """The workers that a definition needs: of those given, or of the decorated ones; an error names what is missing."""
+def select_workers(definition: Definition, workers: Iterable[AnyWorker] | None) -> list[WorkerInterface]:
+    """Return the workers that a definition needs.
+
+    Args:
+        definition: The workflow definition.
+        workers: The available workers; None means the decorated workers of this process.
+
+    Raises:
+        WorkflowError: There is no worker for some task types; the message names them.
+    """
     from conductor.client.workflow.authoring_errors import WorkflowError
 
-    known = workers_by_name(workers)
-    needed = sorted(set(simple_task_names(definition)))
+    known = workers_by_task_type(workers)
+    needed = sorted({name for task in definition.get("tasks", ()) for name in _simple_task_names(task)})
     missing = [name for name in needed if name not in known]
     if missing:
         raise WorkflowError(
@@ -96,25 +114,20 @@ def workers_for(definition: dict[str, Any], workers: Iterable[Any] | None) -> li
     return list({id(known[name]): known[name] for name in needed}.values())
 
 
-def simple_task_names(definition: dict[str, Any]) -> Iterator[str]:
-    """The task types that workers do, of all steps of a definition, also of those inside of others."""
-    for task in definition.get("tasks", ()):
-        yield from _names_in(task)
-
-
-def _names_in(task: dict[str, Any]) -> Iterator[str]:
+def _simple_task_names(task: dict[str, Any]) -> Iterator[str]:
+    """Return the task types for workers in a task of a definition, including all tasks nested in it."""
     if task.get("type", "SIMPLE") == "SIMPLE":
         yield task["name"]
     branches = [*task.get("forkTasks", ()), *task.get("decisionCases", {}).values()]
-    for inner in [*branches, task.get("defaultCase", ()), task.get("loopOver", ())]:
-        for one in inner or ():
-            yield from _names_in(one)
     inline = (task.get("subWorkflowParam") or {}).get("workflowDefinition")
     if isinstance(inline, dict):
-        yield from simple_task_names(inline)
+        branches.append(inline.get("tasks", ()))
+    for branch in [*branches, task.get("defaultCase", ()), task.get("loopOver", ())]:
+        for inner in branch or ():
+            yield from _simple_task_names(inner)
 
 
-async def _run(request: StartWorkflowRequest, workers: list[Any], timeout_s: float) -> Workflow:
+async def _run(request: StartWorkflowRequest, workers: list[WorkerInterface], timeout_s: float) -> Workflow:
     from conductor.client.workflow_client import AsyncWorkflowClient
     from conductor.coordinator import Coordinator
 
@@ -124,7 +137,7 @@ async def _run(request: StartWorkflowRequest, workers: list[Any], timeout_s: flo
         workflow_id, handler = await register_and_start(configuration, workers, request)
         try:
             async with AsyncWorkflowClient(configuration) as workflows:
-                return await _finished(workflows, workflow_id, timeout_s)
+                return await _wait_for_end(workflows, workflow_id, timeout_s)
         finally:
             await handler.stop()
     finally:
@@ -132,58 +145,61 @@ async def _run(request: StartWorkflowRequest, workers: list[Any], timeout_s: flo
 
 
 async def register_and_start(
-    configuration: Configuration, workers: list[Any], request: StartWorkflowRequest
+    configuration: Configuration, workers: list[WorkerInterface], request: StartWorkflowRequest
 ) -> tuple[str, TaskHandlerAsyncIO]:
-    """Start workers on this loop, and a workflow for them: its id, and the handler to stop. No file is written."""
+    """Register task definitions, start workers on this event loop without a journal, and start a workflow.
+
+    Returns:
+        The workflow id, and the handler that the caller must stop.
+    """
     from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
     from conductor.client.metadata_client import AsyncMetadataClient
     from conductor.client.workflow_client import AsyncWorkflowClient
 
-    # A short poll is answered at once: the time of a coordinator under test may stand still.
-    options: dict[str, Any] = {"journal_enabled": False, "poll_timeout": 0}
-    handler = TaskHandlerAsyncIO(workers, configuration, scan_for_annotated_workers=False, **options)
+    # A poll without a timeout is answered immediately, also when the coordinator's clock stands still.
+    handler = TaskHandlerAsyncIO(
+        workers, configuration, scan_for_annotated_workers=False, journal_enabled=False, poll_timeout=0
+    )
     async with AsyncMetadataClient(configuration) as metadata:
         if workers:
-            await metadata.register_task_defs([_task_def(worker) for worker in workers])
+            await metadata.register_task_defs([_task_def_of(worker) for worker in workers])
             await handler.start()
     async with AsyncWorkflowClient(configuration) as workflows:
         return await workflows.start_workflow(request), handler
 
 
-def _task_def(worker: Any) -> TaskDef:
-    """The worker's own definition; without one, a failure is not repeated, for whoever runs it wants to see it."""
+def _task_def_of(worker: WorkerInterface) -> TaskDef:
+    """Return the worker's own task definition. Without one, retries are off, so that a failure shows immediately."""
     template = getattr(worker, "task_def", None) or TaskDef(retry_count=0)
     definition = TaskDef.from_dict(template) if isinstance(template, Mapping) else copy(template)
     definition.name = worker.get_task_definition_name()
     return definition
 
 
-async def _finished(workflows: Any, workflow_id: str, timeout_s: float) -> Workflow:
+async def _wait_for_end(workflows: AsyncWorkflowClient, workflow_id: str, timeout_s: float) -> Workflow:
     try:
         async with asyncio.timeout(timeout_s):
             while True:
-                execution: Workflow = await workflows.get_workflow(workflow_id)
+                execution = await workflows.get_workflow(workflow_id)
                 if execution.is_terminal:
                     return execution
-                await asyncio.sleep(_PAUSE_S)
+                await asyncio.sleep(_CHECK_INTERVAL_S)
     except TimeoutError:
         execution = await workflows.get_workflow(workflow_id)
-        raise TimeoutError(f"not done after {timeout_s:g} s: {story_of(execution)}") from None
+        raise TimeoutError(f"not done after {timeout_s:g} s: {describe_outcome(execution)}") from None
 
 
-def story_of(execution: Workflow) -> str:
-    """What became of an execution, in one sentence."""
-    open_ones = [task for task in execution.tasks if task.status in ("SCHEDULED", "IN_PROGRESS")]
+def describe_outcome(execution: Workflow) -> str:
+    """Describe the state of a workflow in one sentence: its status, its last failure and its open tasks."""
+    open_tasks = [task for task in execution.tasks if task.status in ("SCHEDULED", "IN_PROGRESS")]
     failed = [task for task in execution.tasks if task.status.startswith(("FAILED", "TIMED_OUT"))]
-    story = f"workflow {execution.workflow_name!r} is {execution.status}"
+    outcome = f"workflow {execution.workflow_name!r} is {execution.status}"
     if failed:
-        story += f": {_said(failed[-1])}"
+        last = failed[-1]
+        reason = last.reason_for_incompletion or "no reason given"
+        outcome += f": step {last.reference_task_name!r} {last.status}: {reason}"
     elif execution.reason_for_incompletion:
-        story += f": {execution.reason_for_incompletion}"
-    if open_ones and not execution.is_terminal:
-        story += f"; it waits in {', '.join(repr(task.reference_task_name) for task in open_ones)}"
-    return story
-
-
-def _said(task: Task) -> str:
-    return f"step {task.reference_task_name!r} {task.status}: {task.reason_for_incompletion or 'no reason given'}"
+        outcome += f": {execution.reason_for_incompletion}"
+    if open_tasks and not execution.is_terminal:
+        outcome += f"; it waits in {', '.join(repr(task.reference_task_name) for task in open_tasks)}"
+    return outcome

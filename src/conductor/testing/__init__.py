@@ -1,4 +1,4 @@
-"""The test kit: a clock that tests turn, and a scriptable server on real sockets.
+"""The test kit: a clock that the test advances, and a scriptable Conductor server on real sockets.
 
     with ConductorStub() as server:
         server.add_task("greet", {"name": "Ada"})
@@ -7,21 +7,19 @@
 
 In reading order:
 
-- `stub`: `ConductorStub`, all that a test sees of the server.
-- `request`: one request as the stub saw it, and the name of its route.
-- `fault_script`: what a test tells the stub to do: behaviours, their order, requests that are held back.
-- `fault_player`: a request answered as its behaviour says.
-- `router`: from a request to the function that answers it.
-- `task_routes`, `metadata_routes`, `workflow_routes`: those functions.
+- `stub`: `ConductorStub`, the public face of the server.
+- `request`: one request as the stub received it, and the name of its route.
+- `fault_script`: the behaviours that a test can script, their order, and gates that hold requests back.
+- `fault_player`: answers one request as its behaviour says.
+- `router`: maps a request to its handler; answers and errors in Conductor's format.
+- `task_routes`, `metadata_routes`, `workflow_routes`, `stub_tokens`: the handlers.
 - `stub_queue`: the tasks in memory, and their leases.
-- `report_rules`: what the stub thinks of a report: Conductor's rules, a coordinator's verdicts.
-- `stub_tokens`: access tokens: who gets one, and how long it is good for.
-- `stub_errors`: refusals, in the shape that Conductor gives them.
-- `listener`, `http11`, `ports`: the socket and its thread, HTTP on it, a port that stays free.
-- `wait_until`: waiting for something to become true, without sleeping.
-- `fake_clock`: `FakeClock`, a clock that stands still until a test turns it.
-- `workflow_run`: a workflow under test, on a coordinator whose time a test turns.
-- `pytest_plugin`: all of it as fixtures.
+- `report_rules`: decides about a report: Conductor's rules, and the coordinator's verdicts.
+- `listener`, `http11`, `ports`: the socket and its thread, HTTP/1.1, and a port that stays free.
+- `wait_until`: waiting for a condition without sleeping.
+- `fake_clock`: `FakeClock`, a clock that stands still until a test advances it.
+- `workflow_run`: a workflow under test, on a coordinator with a `FakeClock`.
+- `pytest_plugin`: the fixtures.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
     from conductor.testing.request import Request as Request
     from conductor.testing.stub import ConductorStub as ConductorStub
 
-#: Name to the module that has it.
+#: Public name to the module that defines it.
 _HOMES = {
     "Behaviour": "fault_script",
     "CloseAfter": "fault_script",

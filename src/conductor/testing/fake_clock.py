@@ -1,4 +1,4 @@
-"""Time that passes when a test says so."""
+"""A clock for tests: time passes only when a test advances it."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from itertools import count
 from conductor.common.clock import Clock
 from conductor.testing.wait_until import DEFAULT_TIMEOUT_S, Watch, call_on, resolve
 
-#: When every fake clock starts: a second that is easy to recognise, on both of its faces.
+#: Every fake clock starts at these times, which are easy to recognize in a failure.
 START_MONOTONIC_S = 1000.0
 START_WALL_MS = 1_700_000_000_000
 
 
 class FakeClock(Clock):
-    """A clock that stands still until `advance` moves it. Sleepers may live on any number of event loops and threads.
+    """A clock that stands still until `advance` moves it.
 
-    Timeouts of the waiting methods are real seconds: how long the test is patient with the code under test.
+    Sleepers may be on any number of event loops and threads. The `timeout_s` of the waiting methods is in real
+    seconds: the code under test must reach the expected state within that time.
+
+    Attributes:
+        sleeps: Every duration requested by `sleep` and `wait` on this clock, in order.
     """
 
     def __init__(self) -> None:
         self._time = _Time()
-        #: Every duration that was asked for on this clock, by `sleep` and by `wait`, in order.
         self.sleeps: list[float] = []
 
     def twin(self) -> FakeClock:
-        """Another clock of the same time and the same sleepers, with a list of `sleeps` of its own."""
+        """Return a clock that shares time and sleepers with this one but has its own list of `sleeps`."""
         twin = FakeClock()
         twin._time = self._time
         return twin
@@ -44,9 +47,9 @@ class FakeClock(Clock):
             return
         sleeper = self._time.park(seconds)
         try:
-            await sleeper.rung
+            await sleeper.woken
         finally:
-            self._time.leave(sleeper)
+            self._time.remove(sleeper)
 
     async def wait(self, event: asyncio.Event, timeout_s: float | None = None) -> bool:
         if timeout_s is None:
@@ -58,32 +61,39 @@ class FakeClock(Clock):
         sleeper = self._time.park(timeout_s)
         waiting = asyncio.ensure_future(event.wait())
         try:
-            await asyncio.wait((waiting, sleeper.rung), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((waiting, sleeper.woken), return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiting.cancel()
-            self._time.leave(sleeper)
+            self._time.remove(sleeper)
         return event.is_set()
 
     @property
     def sleeping(self) -> int:
-        """How many are parked now."""
-        return self._time.parked()
+        """The number of sleepers now."""
+        return self._time.count()
 
     def advance(self, seconds: float) -> None:
-        """Let time pass and wake, in order, everybody whose time has come. They run when their loops get to it."""
+        """Move the time forward and wake the due sleepers in order. Each continues on its own event loop."""
         self._time.move_to(self._time.now_s + seconds)
 
     async def advance_to_next(self, sleepers: int = 1, timeout_s: float = DEFAULT_TIMEOUT_S) -> float:
-        """Wait until that many are parked and let time pass until the first is due. Returns the seconds passed."""
+        """Wait for at least `sleepers` sleepers, then advance until the first is due.
+
+        Returns:
+            The seconds that passed on this clock.
+        """
         await self.until_sleeping(sleepers, timeout_s)
         started_s = self._time.now_s
         self._time.move_to(max(started_s, self._time.next_due_s()))
         return self._time.now_s - started_s
 
     async def run_for(self, seconds: float, sleepers: int = 1, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        """Let time pass from one due sleeper to the next, so that each sees the very time it asked for.
+        """Advance from one due sleeper to the next, so that each one wakes exactly at the time it asked for.
 
-        `sleepers` is how many are parked when the code under test is at rest.
+        Args:
+            seconds: How far to advance in total.
+            sleepers: The number of sleepers while the code under test is idle.
+            timeout_s: Real seconds to wait for them each time.
         """
         end_s = self._time.now_s + seconds
         await self.until_sleeping(sleepers, timeout_s)
@@ -93,12 +103,12 @@ class FakeClock(Clock):
         self._time.move_to(end_s)
 
     async def until_sleeping(self, n: int = 1, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        """Wait until at least that many are parked."""
-        await self._time.watch.until(lambda: self._time.parked() >= n, timeout_s)
+        """Wait on the event loop for at least `n` sleepers."""
+        await self._time.watch.until(lambda: self._time.count() >= n, timeout_s)
 
     def wait_sleeping(self, n: int = 1, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        """The same for a test without an event loop."""
-        self._time.watch.wait_for(lambda: self._time.parked() >= n, timeout_s)
+        """Block the thread until there are at least `n` sleepers."""
+        self._time.watch.wait_for(lambda: self._time.count() >= n, timeout_s)
 
 
 @dataclass(eq=False, slots=True)
@@ -106,11 +116,11 @@ class _Sleeper:
     due_s: float
     order: int
     loop: asyncio.AbstractEventLoop
-    rung: asyncio.Future[None]
+    woken: asyncio.Future[None]
 
 
 class _Time:
-    """The time that twins share, and the sleepers that are parked on it."""
+    """The time that twins share, and the sleepers that wait for it."""
 
     def __init__(self) -> None:
         self.now_s = START_MONOTONIC_S
@@ -118,7 +128,7 @@ class _Time:
         self._sleepers: list[_Sleeper] = []
         self._order = count()
 
-    def parked(self) -> int:
+    def count(self) -> int:
         return len(self._sleepers)
 
     def next_due_s(self) -> float:
@@ -133,7 +143,7 @@ class _Time:
             self.watch.notify()
         return sleeper
 
-    def leave(self, sleeper: _Sleeper) -> None:
+    def remove(self, sleeper: _Sleeper) -> None:
         with self.watch.held:
             if sleeper in self._sleepers:
                 self._sleepers.remove(sleeper)
@@ -146,8 +156,8 @@ class _Time:
             self._sleepers = [s for s in self._sleepers if s.due_s > now_s]
             self.watch.notify()
         for sleeper in due:
-            call_on(sleeper.loop, resolve, sleeper.rung)
+            call_on(sleeper.loop, resolve, sleeper.woken)
 
     def _describe(self) -> str:
         due_in = sorted(round(sleeper.due_s - self.now_s, 3) for sleeper in self._sleepers)
-        return f"{len(due_in)} parked on the clock, due in seconds: {due_in}"
+        return f"sleepers on the clock: {len(due_in)}, due in seconds: {due_in}"

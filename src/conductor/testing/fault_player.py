@@ -1,9 +1,8 @@
-"""One request answered as its behaviour says, well or badly."""
+"""Answers one request as its behaviour says, correctly or with a fault."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import msgspec
 
@@ -20,26 +19,30 @@ from conductor.testing.fault_script import (
     Reset,
     Status,
 )
-from conductor.testing.http11 import Connection, StubAnswer
-from conductor.testing.report_rules import refusal
+from conductor.testing.http11 import StubAnswer, StubConnection
 from conductor.testing.request import Request
-from conductor.testing.router import Router, json_answer
-from conductor.testing.stub_errors import StubError
-from conductor.testing.stub_tokens import Tokens
+from conductor.testing.router import Router, StubError, json_answer
+from conductor.testing.stub_tokens import StubTokens
 from conductor.testing.wait_until import Watch
 
+#: Status and message of a verdict that a script gives.
+_SCRIPTED_REFUSALS = {
+    Verdict.CANCELLED: StubError(409, "The lease has ended", verdict=Verdict.CANCELLED),
+    Verdict.REJECTED: StubError(400, "The report is refused", verdict=Verdict.REJECTED),
+}
 
-class Player:
+
+class FaultPlayer:
     """Plays behaviours on a connection."""
 
-    def __init__(self, tokens: Tokens, router: Router, watch: Watch, clock: Clock) -> None:
+    def __init__(self, tokens: StubTokens, router: Router, watch: Watch, clock: Clock) -> None:
         self._tokens = tokens
         self._router = router
         self._watch = watch
         self._clock = clock
 
-    async def play(self, behaviour: Behaviour, connection: Connection, request: Request, *, close: bool) -> None:
-        """Answer the request, or do what the behaviour says instead; `close` when it is the last of its connection."""
+    async def play(self, behaviour: Behaviour, connection: StubConnection, request: Request, *, close: bool) -> None:
+        """Answer the request as the behaviour says. With `close`, it is the last request of its connection."""
         match behaviour:
             case Pass():
                 connection.send(await self._answer(request), close=close)
@@ -47,7 +50,7 @@ class Player:
                 connection.send(await self._answer(request))
                 connection.close()
             case Status():
-                connection.send(_scripted(behaviour), close=close)
+                connection.send(_scripted_answer(behaviour), close=close)
             case Judge(verdict):
                 connection.send(await self._judge(request, verdict), close=close)
             case Malformed(data, raw=True):
@@ -62,7 +65,7 @@ class Player:
                 connection.reset()
             case HalfOpen(applied):
                 await self._apply_unanswered(request, applied)
-                await asyncio.get_running_loop().create_future()  # until the client has enough
+                await asyncio.get_running_loop().create_future()  # until the client disconnects
 
     async def _apply_unanswered(self, request: Request, applied: bool) -> None:
         if applied:
@@ -75,7 +78,7 @@ class Player:
             return await self._router.answer(request)
         except StubError as error:
             return error.answer()
-        except ValueError as error:  # what cannot be read is a 500 on the real server too
+        except ValueError as error:  # a Conductor server also answers 500 to a body that it cannot parse
             return StubError(500, str(error)).answer()
 
     async def _judge(self, request: Request, verdict: Verdict) -> StubAnswer:
@@ -83,21 +86,21 @@ class Player:
             answer = await self._answer(request)
             headers = answer.headers | {VERDICT_HEADER: str(verdict)}
             return StubAnswer(answer.status, answer.body, answer.content_type, headers)
-        refused = refusal(verdict)
+        refusal = _SCRIPTED_REFUSALS[verdict]
         if request.route == "reports":
-            return json_answer([{"taskId": report.get("taskId"), **refused.to_dict()} for report in request.json])
-        return refused.answer()
+            return json_answer([{"taskId": report.get("taskId"), **refusal.to_dict()} for report in request.json])
+        return refusal.answer()
 
 
-def _scripted(behaviour: Status) -> StubAnswer:
+def _scripted_answer(behaviour: Status) -> StubAnswer:
     body, headers = behaviour.body, dict(behaviour.headers)
     if body is None and behaviour.status >= 400:
         body = StubError(behaviour.status, "As the test's script says").to_dict()
     content_type = headers.pop("Content-Type", "text/plain" if isinstance(body, str) else "application/json")
-    return StubAnswer(behaviour.status, _bytes(body), content_type, headers)
+    return StubAnswer(behaviour.status, _encode_body(body), content_type, headers)
 
 
-def _bytes(body: Any) -> bytes:
+def _encode_body(body: object) -> bytes:
     if body is None:
         return b""
     if isinstance(body, bytes):

@@ -1,11 +1,11 @@
-"""What a test tells the stub: to misbehave with some requests, in some order (`Script`), or to hold them (`Gates`)."""
+"""The behaviours that a test can script (`FaultScript`), and gates that hold requests back (`Gates`)."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from conductor.protocol.wire import Verdict
 from conductor.testing.request import ROUTE_NAMES, Request
@@ -14,22 +14,28 @@ from conductor.testing.wait_until import Watch
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Behave as usual."""
+    """Answer normally."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Answer with this status and do nothing. Without a body an error status gets Conductor's error body."""
+    """Answer with a status code and ignore the request.
+
+    Attributes:
+        status: The HTTP status code.
+        body: Bytes and text are sent unchanged, anything else as JSON. Without a body, an error status gets
+            Conductor's error body.
+        headers: Additional headers.
+    """
 
     status: int
-    #: Bytes and text travel as they are, anything else as JSON.
-    body: Any = None
+    body: object = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Wait, then behave as `then` says."""
+    """Wait for `seconds` on the stub's clock, then behave as `then` says."""
 
     seconds: float
     then: Behaviour = Pass()
@@ -37,21 +43,24 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """Cut the connection with an RST; with `applied` the request has its effect first: only the answer is lost."""
+    """Cut the connection with an RST. With `applied`, process the request first, so that only the answer is lost."""
 
     applied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class HalfOpen:
-    """Never answer, and keep the connection; with `applied` the request has its effect nevertheless."""
+    """Never answer and keep the connection open. With `applied`, process the request first."""
 
     applied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """Do nothing and answer 200 with this body; with `raw` the bytes are the whole answer, and the connection ends."""
+    """Ignore the request and answer 200 with `data` as the body.
+
+    With `raw`, `data` is the whole answer including status line and headers, and the connection is closed.
+    """
 
     data: bytes = b'[{"taskId": '
     raw: bool = False
@@ -59,65 +68,60 @@ class Malformed:
 
 @dataclass(frozen=True, slots=True)
 class CloseAfter:
-    """Answer as usual, promising to keep the connection, and close it."""
+    """Answer normally without announcing a close, then close the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Answer a report or heartbeat with this verdict, as a coordinator would; only COMMITTED has an effect."""
+    """Answer a report or heartbeat with this verdict, as the coordinator would. Only COMMITTED has an effect."""
 
     verdict: Verdict
 
 
 Behaviour: TypeAlias = Pass | Status | Delay | Reset | HalfOpen | Malformed | CloseAfter | Judge
 
-#: The name of a route, or a function that picks requests.
+#: The name of a route, or a function that selects requests.
 RequestChoice: TypeAlias = str | Callable[[Request], bool]
 
 
 @dataclass(slots=True)
-class _Entry:
+class _ScriptEntry:
     route: RequestChoice
     behaviours: deque[Behaviour]
     repeat: bool
 
-    def next(self) -> Behaviour:
-        behaviour = self.behaviours.popleft()
-        if self.repeat:
-            self.behaviours.append(behaviour)
-        return behaviour
 
-
-class Script:
-    """Behaviours in the order in which they are played, one a request. When none is left, the stub behaves well."""
+class FaultScript:
+    """The behaviours of a test, played in order, one per request. After the last one, the stub answers normally."""
 
     def __init__(self) -> None:
-        self._entries: list[_Entry] = []
+        self._entries: list[_ScriptEntry] = []
 
     def add(self, route: RequestChoice, behaviours: tuple[Behaviour, ...], *, repeat: bool) -> None:
-        """Play these, one a request, for requests of that route; for ever with `repeat`."""
+        """Play these behaviours, one per request of the route. With `repeat`, start over after the last one."""
         check_route(route)
-        self._entries.append(_Entry(route, deque(behaviours), repeat))
+        self._entries.append(_ScriptEntry(route, deque(behaviours), repeat))
 
     def clear(self, route: RequestChoice | None = None) -> None:
-        """Forget what is left, of one route or of all."""
+        """Remove the remaining behaviours of one route, or of all routes."""
         self._entries = [entry for entry in self._entries if route is not None and entry.route != route]
 
-    def play(self, request: Request) -> Behaviour:
-        """What to do with this request."""
+    def next_behaviour(self, request: Request) -> Behaviour:
         for entry in self._entries:
-            if entry.behaviours and fits(entry.route, request):
-                return entry.next()
+            if entry.behaviours and matches(entry.route, request):
+                behaviour = entry.behaviours.popleft()
+                if entry.repeat:
+                    entry.behaviours.append(behaviour)
+                return behaviour
         return Pass()
 
 
-def fits(route: RequestChoice, request: Request) -> bool:
-    """Whether the request is of that route."""
+def matches(route: RequestChoice, request: Request) -> bool:
     return request.route == route if isinstance(route, str) else route(request)
 
 
 def check_route(route: RequestChoice) -> None:
-    """Refuse a name that no request will ever have."""
+    """Reject a name that no request can have."""
     if isinstance(route, str) and route not in ROUTE_NAMES:
         raise ValueError(f"no route is named {route!r}; use one of {', '.join(sorted(ROUTE_NAMES))}, or a function")
 
@@ -131,25 +135,23 @@ class Gates:
         self._waiting: Counter[RequestChoice] = Counter()
 
     def close(self, route: RequestChoice) -> None:
-        """Let no request of the route through from now on."""
         check_route(route)
         with self._watch.held:
             self._closed.append(route)
 
     def open(self, route: RequestChoice | None = None) -> None:
-        """Let the held ones go, of one route or of all."""
+        """Let the waiting requests of one route through, or of all routes."""
         with self._watch.held:
             self._closed = [closed for closed in self._closed if route not in (None, closed)]
         self._watch.notify()
 
-    def waiting(self, route: RequestChoice) -> int:
-        """How many requests stand at the gate."""
+    def count_waiting(self, route: RequestChoice) -> int:
         return self._waiting[route]
 
-    async def go_through(self, request: Request) -> None:
-        """Wait until no gate is in the way."""
+    async def pass_through(self, request: Request) -> None:
+        """Wait until every gate of this request's route is open."""
         for route in list(self._closed):
-            if fits(route, request):
+            if matches(route, request):
                 await self._wait_at(route)
 
     async def _wait_at(self, route: RequestChoice) -> None:

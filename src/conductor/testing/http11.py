@@ -1,4 +1,4 @@
-"""As much of HTTP/1.1 as the stub needs: requests in, answers out, connections kept alive, cut or left hanging."""
+"""The part of HTTP/1.1 that the stub needs: requests, answers, and connections that stay open, close or break."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import cast
 
 
 class BadRequest(Exception):
-    """What arrived is not HTTP."""
+    """The received bytes are not a valid HTTP request."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawRequest:
-    """One request as it came over the wire. Header names are in lower case."""
+    """A request from the wire. Header names are in lower case."""
 
     method: str
     target: str
@@ -29,7 +29,7 @@ class RawRequest:
 
 @dataclass(frozen=True, slots=True)
 class StubAnswer:
-    """What the server says to one request."""
+    """The answer to one request."""
 
     status: int = 200
     body: bytes = b""
@@ -37,8 +37,9 @@ class StubAnswer:
     headers: dict[str, str] = field(default_factory=dict)
 
     def encode(self, *, close: bool) -> bytes:
-        """The bytes that travel."""
-        lines = [f"HTTP/1.1 {self.status} {_phrase(self.status)}"]
+        """Return the bytes to send; with `close`, announce that the connection ends."""
+        phrase = HTTPStatus(self.status).phrase if self.status in list(HTTPStatus) else "Unknown"
+        lines = [f"HTTP/1.1 {self.status} {phrase}"]
         if self.body or self.status not in (204, 304):
             lines += [f"Content-Type: {self.content_type}", f"Content-Length: {len(self.body)}"]
         if close:
@@ -47,35 +48,28 @@ class StubAnswer:
         return "\r\n".join([*lines, "", ""]).encode("latin-1") + self.body
 
 
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return "Unknown"
-
-
-class Connection(asyncio.Protocol):
-    """One client connection. Requests are served one by one; when the client leaves, the current one is given up."""
+class StubConnection(asyncio.Protocol):
+    """A client connection. Serves one request at a time; a disconnect cancels the current one."""
 
     def __init__(
         self,
         number: int,
-        serve: Callable[[Connection, RawRequest], Awaitable[None]],
-        among: set[Connection],
+        serve: Callable[[StubConnection, RawRequest], Awaitable[None]],
+        open_connections: set[StubConnection],
     ) -> None:
         self.number = number
         self.lost = asyncio.Event()
         self._serve = serve
-        #: The open connections; this one is in there from its first to its last moment.
-        self._among = among
+        #: Shared by all connections of a listener; contains this one while it is open.
+        self._open_connections = open_connections
         self._received = bytearray()
         self._pending: deque[RawRequest] = deque()
-        self._working: asyncio.Task[None] | None = None
+        self._serving: asyncio.Task[None] | None = None
         self._closing = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._among.add(self)
+        self._open_connections.add(self)
 
     def data_received(self, data: bytes) -> None:
         self._received += data
@@ -87,29 +81,29 @@ class Connection(asyncio.Protocol):
         except BadRequest as error:
             self.send(StubAnswer(400, str(error).encode(), "text/plain"), close=True)
             return
-        if self._pending and self._working is None:
-            self._working = asyncio.get_running_loop().create_task(self._work())
+        if self._pending and self._serving is None:
+            self._serving = asyncio.get_running_loop().create_task(self._serve_pending())
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
         self._closing = True
-        if self._working is not None:
-            self._working.cancel()
-        self._among.discard(self)
+        if self._serving is not None:
+            self._serving.cancel()
+        self._open_connections.discard(self)
         self.lost.set()
 
-    async def _work(self) -> None:
+    async def _serve_pending(self) -> None:
         try:
             while self._pending and not self._closing:
                 await self._serve(self, self._pending.popleft())
         finally:
-            self._working = None
+            self._serving = None
 
     def send(self, answer: StubAnswer, *, close: bool = False) -> None:
-        """Answer the request that is being served; with `close`, say that it was the last, and end."""
+        """Answer the current request; with `close`, announce the end of the connection and close it."""
         self.send_raw(answer.encode(close=close), close=close)
 
     def send_raw(self, data: bytes, *, close: bool) -> None:
-        """Put bytes on the wire as they are."""
+        """Send bytes unchanged."""
         if self._closing:
             return
         self._transport.write(data)
@@ -117,12 +111,12 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """End the connection in good order (FIN), without a word."""
+        """Close the connection with a FIN."""
         self._closing = True
         self._transport.close()
 
     def reset(self) -> None:
-        """End the connection rudely (RST): the client reads 'connection reset by peer'. Harmless once it has ended."""
+        """Close the connection with an RST, so that the client reads "connection reset by peer". Idempotent."""
         self._closing = True
         if self.lost.is_set():
             return
@@ -133,7 +127,7 @@ class Connection(asyncio.Protocol):
 
 
 def parse_request(data: bytearray) -> tuple[RawRequest, int] | None:
-    """The first request in the data and its length in bytes, or None while it is not complete."""
+    """Return the first request in the data and its length in bytes, or None while it is incomplete."""
     head_end = data.find(b"\r\n\r\n")
     if head_end < 0:
         return None
@@ -142,23 +136,19 @@ def parse_request(data: bytearray) -> tuple[RawRequest, int] | None:
         method, target, version = lines[0].split(" ")
     except ValueError:
         raise BadRequest(f"not a request line: {lines[0][:80]!r}") from None
-    headers = _headers(lines[1:])
-    body = _body(data, head_end + 4, headers)
+    pairs = (line.partition(":") for line in lines[1:])
+    headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    body = _parse_body(data, head_end + 4, headers)
     if body is None:
         return None
     keep_alive = headers.get("connection", "").lower() != "close" and version == "HTTP/1.1"
     return RawRequest(method, target, headers, body[0], keep_alive), body[1]
 
 
-def _headers(lines: list[str]) -> dict[str, str]:
-    pairs = (line.partition(":") for line in lines)
-    return {name.strip().lower(): value.strip() for name, _, value in pairs}
-
-
-def _body(data: bytearray, start: int, headers: dict[str, str]) -> tuple[bytes, int] | None:
-    """The body and where it ends, or None while it is not complete."""
+def _parse_body(data: bytearray, start: int, headers: dict[str, str]) -> tuple[bytes, int] | None:
+    """Return the body and the position of its end, or None while it is incomplete."""
     if headers.get("transfer-encoding", "").lower() == "chunked":
-        return _chunked_body(data, start)
+        return _parse_chunks(data, start)
     try:
         end = start + int(headers.get("content-length", "0"))
     except ValueError:
@@ -166,7 +156,7 @@ def _body(data: bytearray, start: int, headers: dict[str, str]) -> tuple[bytes, 
     return (bytes(data[start:end]), end) if len(data) >= end else None
 
 
-def _chunked_body(data: bytearray, start: int) -> tuple[bytes, int] | None:
+def _parse_chunks(data: bytearray, start: int) -> tuple[bytes, int] | None:
     chunks: list[bytes] = []
     while (line_end := data.find(b"\r\n", start)) >= 0:
         try:

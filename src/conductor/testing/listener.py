@@ -1,4 +1,4 @@
-"""A socket, a thread and an event loop that belong together."""
+"""The stub's listening socket, with a thread and an event loop of its own."""
 
 from __future__ import annotations
 
@@ -11,31 +11,32 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from weakref import WeakSet
 
-from conductor.testing.http11 import Connection, RawRequest
+from conductor.testing.http11 import RawRequest, StubConnection
 from conductor.testing.ports import free_port
 
-#: How long a start or stop may take before something is wrong, in real seconds.
-_PATIENCE_S = 10.0
-#: Turns of the event loop from the accepted socket to the connection; some more do no harm.
-_TURNS_TO_ACCEPT = 5
+#: A start or stop that takes longer than this fails, in real seconds.
+_START_STOP_TIMEOUT_S = 10.0
+#: Iterations of the event loop that asyncio needs from an accepted socket to its protocol object, with a margin.
+_LOOP_ITERATIONS_TO_ACCEPT = 5
 
 _listeners: WeakSet[Listener] = WeakSet()
 
 
-def _leave_to_parent() -> None:
+def _close_inherited_sockets() -> None:
+    """Close the sockets in a forked child: a copy would keep the port in use after the stub has stopped."""
     for listener in _listeners:
-        listener.leave_to_parent()
+        listener.close_inherited_socket()
 
 
-os.register_at_fork(after_in_child=_leave_to_parent)
+os.register_at_fork(after_in_child=_close_inherited_sockets)
 
 
 class Listener:
-    """Accepts connections on the loopback interface, in its own thread. Started again it takes the same port."""
+    """Accepts connections on the loopback interface, in its own thread. A restart uses the same port."""
 
     def __init__(
         self,
-        serve: Callable[[Connection, RawRequest], Awaitable[None]],
+        serve: Callable[[StubConnection, RawRequest], Awaitable[None]],
         port: int,
         ssl_context: ssl.SSLContext | None,
     ) -> None:
@@ -43,7 +44,7 @@ class Listener:
         self._port = port
         self._ssl_context = ssl_context
         self._numbers = count(1)
-        self._connections: set[Connection] = set()
+        self._connections: set[StubConnection] = set()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
@@ -52,42 +53,39 @@ class Listener:
 
     @property
     def scheme(self) -> str:
-        """`https` with TLS, else `http`."""
         return "http" if self._ssl_context is None else "https"
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
         if not self._port:
             raise RuntimeError("the stub has no port yet: start it, or use it in a with block")
         return self._port
 
-    def leave_to_parent(self) -> None:
-        """In a forked child: a copy of the socket would keep the port taken after the stub has stopped."""
+    def close_inherited_socket(self) -> None:
         if self._socket is not None:
             self._socket.close()
 
     def start(self) -> None:
-        """Bind and serve; returns when connections are accepted."""
+        """Bind the port and return when connections are accepted."""
         if self._thread is not None:
-            raise RuntimeError("the stub is running already")
+            raise RuntimeError("the stub is already running")
         ready = threading.Event()
         failure: list[BaseException] = []
         self._thread = threading.Thread(target=self._run, args=(ready, failure), name="conductor-stub", daemon=True)
         self._thread.start()
-        if not ready.wait(_PATIENCE_S) or failure:
+        if not ready.wait(_START_STOP_TIMEOUT_S) or failure:
             self._thread = None
-            raise failure[0] if failure else TimeoutError(f"the stub did not start within {_PATIENCE_S} s")
+            raise failure[0] if failure else TimeoutError(f"the stub did not start within {_START_STOP_TIMEOUT_S} s")
 
     def stop(self) -> None:
-        """Cut all connections, free the port and end the thread. Does nothing when it is not running."""
+        """Reset all connections, release the port and end the thread. No-op when it is not running."""
         thread, self._thread = self._thread, None
         if thread is None or self._loop is None or self._stopped is None:
             return
         self._loop.call_soon_threadsafe(self._stopped.set)
-        thread.join(_PATIENCE_S)
+        thread.join(_START_STOP_TIMEOUT_S)
         if thread.is_alive():
-            raise TimeoutError(f"the stub did not stop within {_PATIENCE_S} s")
+            raise TimeoutError(f"the stub did not stop within {_START_STOP_TIMEOUT_S} s")
 
     def _run(self, ready: threading.Event, failure: list[BaseException]) -> None:
         try:
@@ -101,24 +99,24 @@ class Listener:
         self._stopped = asyncio.Event()
         self._port = self._port or free_port()
         self._socket = socket.create_server(("127.0.0.1", self._port))
-        server = await self._loop.create_server(self._connection, sock=self._socket, ssl=self._ssl_context)
+        server = await self._loop.create_server(self._make_connection, sock=self._socket, ssl=self._ssl_context)
         ready.set()
         await self._stopped.wait()
-        await self._end_connections(server)
+        await self._reset_connections(server)
         server.close()
         await server.wait_closed()
 
-    async def _end_connections(self, server: asyncio.Server) -> None:
-        """Connections that are being accepted right now too: closing the server would leave those half made."""
+    async def _reset_connections(self, server: asyncio.Server) -> None:
+        """Reset every connection, including those that are being accepted: closing the server would leak them."""
         assert self._loop is not None  # noqa: S101
         for listening in server.sockets:
             self._loop.remove_reader(listening.fileno())
-        for _ in range(_TURNS_TO_ACCEPT):
-            while self._connections:  # while one ends, another may end by itself
+        for _ in range(_LOOP_ITERATIONS_TO_ACCEPT):
+            while self._connections:  # the set changes while this waits
                 connection = next(iter(self._connections))
                 connection.reset()
                 await connection.lost.wait()
             await asyncio.sleep(0)
 
-    def _connection(self) -> Connection:
-        return Connection(next(self._numbers), self._serve, self._connections)
+    def _make_connection(self) -> StubConnection:
+        return StubConnection(next(self._numbers), self._serve, self._connections)

@@ -5,25 +5,20 @@ from __future__ import annotations
 import random
 import socket
 
-#: Below what operating systems lend to outgoing connections (Linux from 32768, others from 49152): a port from there
-#: may belong to somebody's connection when a stopped server wants it back.
-_NEVER_LENT = range(16_000, 32_000)
-_TRIES = 100
+#: Ports below the ephemeral range (Linux from 32768, others from 49152). An ephemeral port could be assigned to an
+#: outgoing connection while a stopped server needs it again.
+_PORTS = range(16_000, 32_000)
+_MAX_TRIES = 100
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on. A server may give it up and take it again: no connection gets it meanwhile."""
-    for port in random.sample(_NEVER_LENT, _TRIES):
+    """Return a free loopback port that the operating system does not assign to outgoing connections."""
+    for port in random.sample(_PORTS, _MAX_TRIES):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if _bound(probe, port):
-                return port
-    raise OSError(f"none of {_TRIES} ports tried from {_NEVER_LENT.start} to {_NEVER_LENT.stop} is free on 127.0.0.1")
-
-
-def _bound(probe: socket.socket, port: int) -> bool:
-    try:
-        probe.bind(("127.0.0.1", port))
-    except OSError:
-        return False
-    return True
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise OSError(f"none of {_MAX_TRIES} ports tried from {_PORTS.start} to {_PORTS.stop} is free on 127.0.0.1")

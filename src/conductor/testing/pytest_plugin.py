@@ -1,6 +1,6 @@
-"""Fixtures for tests of workers; pytest finds them by itself once the package is installed.
+"""Fixtures for tests of workers and workflows; pytest finds them once the package is installed.
 
-Nothing of the package is imported before a test asks for a fixture.
+Each fixture imports its part of the package on first use, so that other test suites pay nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def conductor_stub() -> Iterator[ConductorStub]:
-    """A running `ConductorStub`, stopped after the test."""
+    """Provide a running `ConductorStub` and stop it after the test."""
     from conductor.testing.stub import ConductorStub
 
     with ConductorStub() as stub:
@@ -29,7 +29,7 @@ def conductor_stub() -> Iterator[ConductorStub]:
 
 @pytest.fixture
 def fake_clock() -> FakeClock:
-    """A `FakeClock` that stands still until the test advances it."""
+    """Provide a `FakeClock` that stands still until the test advances it."""
     from conductor.testing.fake_clock import FakeClock
 
     return FakeClock()
@@ -37,17 +37,17 @@ def fake_clock() -> FakeClock:
 
 @pytest.fixture
 def coordinator(fake_clock: FakeClock) -> Iterator[Coordinator]:
-    """A coordinator in memory on a port of its own; its time is that of `fake_clock`. Needs the `server` extra."""
+    """Provide a coordinator in memory, on a free port and on the time of `fake_clock`. Needs the `server` extra."""
     from conductor.coordinator import Coordinator
 
     with Coordinator(clock=fake_clock) as running:
         yield running
-        fake_clock.advance(3600)  # whatever is parked on the clock gets out of the way
+        fake_clock.advance(3600)  # wakes all sleepers, so that the coordinator can stop
 
 
 @pytest.fixture
 def conductor_clients(coordinator: Coordinator) -> OrkesClients:
-    """The clients of `coordinator`."""
+    """Provide the clients of `coordinator`."""
     from conductor.client.configuration.configuration import Configuration
     from conductor.client.orkes_clients import OrkesClients
 
@@ -56,7 +56,10 @@ def conductor_clients(coordinator: Coordinator) -> OrkesClients:
 
 @pytest.fixture
 def run_workflow(coordinator: Coordinator, fake_clock: FakeClock) -> Iterator[WorkflowBench]:
-    """Runs a workflow on `coordinator`, as far as it goes by itself: `run_workflow(order, {"id": 1}, mocks={...})`."""
+    """Provide a function that runs a workflow on `coordinator` until it ends or waits.
+
+    Example: `run_workflow(order, {"id": 1}, mocks={...})`.
+    """
     from conductor.testing.workflow_run import WorkflowBench
 
     bench = WorkflowBench(coordinator.url, fake_clock)

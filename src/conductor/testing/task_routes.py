@@ -5,31 +5,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_exec_log import TaskExecLog
 from conductor.common.clock import Clock
 from conductor.protocol.wire import FEATURE_BATCH_REPORTS, FEATURE_LEASES, FEATURES_HEADER, MAX_POLL_TIMEOUT_MS
 from conductor.testing.http11 import StubAnswer
-from conductor.testing.report_rules import Reports
-from conductor.testing.request import Request
-from conductor.testing.router import StubRoute, body_object, json_answer, text_answer
-from conductor.testing.stub_errors import StubError
+from conductor.testing.report_rules import ReportRules
+from conductor.testing.request import JsonObject, Request
+from conductor.testing.router import StubError, StubRoute, body_object, json_answer, text_answer
 from conductor.testing.stub_queue import QueueKey, StubQueue
 from conductor.testing.wait_until import Watch
 
-#: What a poll waits that does not say how long.
+#: Timeout of a poll that names none.
 _DEFAULT_POLL_MS = 100
-#: Floating-point dust that is no time left to wait.
-_DUST_S = 1e-6
+#: A remainder of the timeout below this is a rounding error, not time to wait.
+_MIN_WAIT_S = 1e-6
 
 
 class TaskRoutes:
-    """Answers what workers ask."""
+    """Answers the requests of workers."""
 
     def __init__(
         self,
         queue: StubQueue,
-        reports: Reports,
+        reports: ReportRules,
         watch: Watch,
         clock: Clock,
         *,
@@ -42,13 +40,14 @@ class TaskRoutes:
         self._clock = clock
         self._leases = leases
         self._hold_partial_batches = hold_partial_batches
-        #: How often a worker has recalled its polls of a queue.
+        self._features = {FEATURES_HEADER: f"{FEATURE_LEASES}, {FEATURE_BATCH_REPORTS}"} if leases else {}
+        #: How often each worker has recalled its parked polls of a queue.
         self._recalls: Counter[tuple[QueueKey, str | None]] = Counter()
-        #: Who polled last, as a server lists it.
-        self._polls: dict[QueueKey, dict[str, object]] = {}
+        #: The last poll of each queue, in the format of `/tasks/queue/polldata`.
+        self._last_polls: dict[QueueKey, JsonObject] = {}
 
     def routes(self) -> list[StubRoute]:
-        """The endpoints, the more special ones first."""
+        """Return the endpoints, specific paths before general ones."""
         return [
             StubRoute("GET POST", "/tasks/poll/batch/*", self.poll_batch),
             StubRoute("GET", "/tasks/poll/*", self.poll_one),
@@ -56,7 +55,7 @@ class TaskRoutes:
             *([StubRoute("POST", "/tasks/reports", self.update_batch)] if self._leases else []),
             StubRoute("GET", "/tasks/queue/size", self.queue_size),
             StubRoute("GET", "/tasks/queue/all", self.queue_sizes),
-            StubRoute("GET", "/tasks/queue/polldata/all", self.poll_data),
+            StubRoute("GET", "/tasks/queue/polldata/all", lambda _: json_answer([*self._last_polls.values()])),
             StubRoute("GET", "/tasks/*/log", self.read_log),
             StubRoute("POST", "/tasks/*/log", self.add_log),
             StubRoute("GET", "/tasks/*", self.read_task),
@@ -69,52 +68,53 @@ class TaskRoutes:
         return StubAnswer(204, headers=self._features)
 
     async def poll_batch(self, request: Request, task_type: str) -> StubAnswer:
-        count = _number(request, "count", 1)
-        timeout_ms = _number(request, "timeout", _DEFAULT_POLL_MS)
+        count = _int_parameter(request, "count", 1)
+        timeout_ms = _int_parameter(request, "timeout", _DEFAULT_POLL_MS)
         if timeout_ms > MAX_POLL_TIMEOUT_MS:
             raise StubError(400, "Long Poll Timeout value cannot be more than 5 seconds")
         tasks = await self._poll(request, task_type, count, timeout_ms)
         return StubAnswer(body=b"[" + b",".join(tasks) + b"]", headers=self._features)
 
-    @property
-    def _features(self) -> dict[str, str]:
-        return {FEATURES_HEADER: f"{FEATURE_LEASES}, {FEATURE_BATCH_REPORTS}"} if self._leases else {}
-
     async def _poll(self, request: Request, task_type: str, count: int, timeout_ms: int) -> list[bytes]:
-        """The tasks as they travel: encoded before anybody can change them."""
+        """Return the polled tasks, encoded under the lock so that no later change shows in the answer."""
         key = QueueKey(task_type, request.query.get("domain"))
-        caller = (key, request.query.get("workerid"))
-        self._polls[key] = {
+        worker_id = request.query.get("workerid")
+        self._last_polls[key] = {
             "queueName": task_type,
             "domain": key.domain,
-            "workerId": caller[1],
+            "workerId": worker_id,
             "lastPollTime": self._clock.wall_ms(),
         }
         if count <= 0:
-            self._recall(*caller)
+            self._recall_parked_polls(key, worker_id)
             return []
-        recalls = self._recalls[caller]
-        await self._until_ready(key, count, timeout_ms / 1000, lambda: self._recalls[caller] > recalls)
-        with self._watch.held:
-            if self._recalls[caller] > recalls:
-                return []
-            tasks = self._queue.take(key, count, request.query.get("workerid"), lease=self._leases)
-            return [task.encode() for task in tasks]
+        recalls = self._recalls[key, worker_id]
 
-    def _recall(self, key: QueueKey, worker_id: str | None) -> None:
-        """A coordinator answers a worker's parked polls when that wants no more work; whose those are, it must say."""
+        def is_recalled() -> bool:
+            return self._recalls[key, worker_id] > recalls
+
+        await self._wait_until_ready(key, count, timeout_ms / 1000, is_recalled)
+        with self._watch.held:
+            if is_recalled():
+                return []
+            return [task.encode() for task in self._queue.take(key, count, worker_id, lease=self._leases)]
+
+    def _recall_parked_polls(self, key: QueueKey, worker_id: str | None) -> None:
+        """Answer the parked polls of a worker that wants no more tasks, as the coordinator does."""
         if self._leases and worker_id is not None:
             with self._watch.held:
                 self._recalls[key, worker_id] += 1
-                self._queue.ring(key)
+                self._queue.wake_polls(key)
 
-    async def _until_ready(self, key: QueueKey, count: int, timeout_s: float, recalled: Callable[[], bool]) -> None:
+    async def _wait_until_ready(
+        self, key: QueueKey, count: int, timeout_s: float, is_recalled: Callable[[], bool]
+    ) -> None:
         enough = count if self._hold_partial_batches else 1
-        ends_s = self._clock.monotonic() + timeout_s
+        deadline_s = self._clock.monotonic() + timeout_s
         while True:
-            left_s = ends_s - self._clock.monotonic()
+            left_s = deadline_s - self._clock.monotonic()
             with self._watch.held:
-                if recalled() or self._queue.ready(key) >= enough or left_s <= _DUST_S:
+                if is_recalled() or self._queue.count_ready(key) >= enough or left_s <= _MIN_WAIT_S:
                     return
                 event = self._queue.park(key)
                 left_s = min(left_s, self._queue.next_due_s(key) - self._clock.monotonic())
@@ -130,29 +130,26 @@ class TaskRoutes:
         if self._leases and not isinstance(request.json, dict):
             raise self._reports.malformed("A report is a JSON object")
         with self._watch.held:
-            return self._reports.take(body_object(request))
+            return self._reports.process(body_object(request))
 
     def update_batch(self, request: Request) -> StubAnswer:
         if not isinstance(request.json, list):
             raise StubError(400, "A JSON array of reports is required")
         with self._watch.held:
-            return json_answer(self._reports.take_batch(request.json))
+            return json_answer([self._reports.process_in_batch(body) for body in request.json])
 
-    def read_task(self, request: Request, task_id: str) -> StubAnswer:  # noqa: ARG002 - a handler's signature
+    def read_task(self, _request: Request, task_id: str) -> StubAnswer:
         with self._watch.held:
-            return StubAnswer(body=self._find(task_id).encode())
-
-    def _find(self, task_id: str) -> Task:
-        if task_id not in self._queue.tasks:
-            raise StubError(404, f"Task not found for taskId: {task_id}")
-        return self._queue.tasks[task_id]
+            if task_id not in self._queue.tasks:
+                raise StubError(404, f"Task not found for taskId: {task_id}")
+            return StubAnswer(body=self._queue.tasks[task_id].encode())
 
     def add_log(self, request: Request, task_id: str) -> StubAnswer:
         with self._watch.held:
             self._queue.logs[task_id].append(TaskExecLog(log=request.body.decode(), task_id=task_id))
         return StubAnswer()
 
-    def read_log(self, request: Request, task_id: str) -> StubAnswer:  # noqa: ARG002 - a handler's signature
+    def read_log(self, _request: Request, task_id: str) -> StubAnswer:
         with self._watch.held:
             lines = list(self._queue.logs[task_id])
         return json_answer(lines) if lines else StubAnswer(204)
@@ -160,17 +157,14 @@ class TaskRoutes:
     def queue_size(self, request: Request) -> StubAnswer:
         key = QueueKey(request.query.get("taskType", ""), request.query.get("domain") or None)
         with self._watch.held:
-            return text_answer(str(self._queue.ready(key)))
+            return text_answer(str(self._queue.count_ready(key)))
 
-    def queue_sizes(self, request: Request) -> StubAnswer:  # noqa: ARG002 - a handler's signature
+    def queue_sizes(self, _request: Request) -> StubAnswer:
         with self._watch.held:
             return json_answer(self._queue.sizes())
 
-    def poll_data(self, request: Request) -> StubAnswer:  # noqa: ARG002 - a handler's signature
-        return json_answer([*self._polls.values()])
 
-
-def _number(request: Request, name: str, default: int) -> int:
+def _int_parameter(request: Request, name: str, default: int) -> int:
     value = request.query.get(name, str(default))
     try:
         return int(value)

@@ -1,58 +1,56 @@
-"""The stub's `/workflow`: it remembers what was started and runs nothing."""
+"""The stub's `/workflow`: as much as a client needs that starts and watches workflows."""
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import uuid4
 
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.http.models.workflow import Workflow
 from conductor.common.clock import Clock
 from conductor.testing.http11 import StubAnswer
-from conductor.testing.request import Request
-from conductor.testing.router import StubRoute, body_object, json_answer, text_answer
-from conductor.testing.stub_errors import StubError
+from conductor.testing.request import JsonObject, Request
+from conductor.testing.router import StubError, StubRoute, body_object, json_answer, text_answer
 
 
 class WorkflowRoutes:
-    """Starts, shows and ends workflows without tasks; tasks are added by the test."""
+    """Starts, shows and ends workflows without tasks; the test adds the tasks."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.workflows: dict[str, Workflow] = {}
 
     def routes(self) -> list[StubRoute]:
-        """The endpoints."""
         return [
             StubRoute("POST", "/workflow", self.start),
             StubRoute("POST", "/workflow/*", self.start_by_name),
-            StubRoute("GET", "/workflow/*", self.read),
+            StubRoute("GET", "/workflow/*", lambda _, workflow_id: json_answer(self._find(workflow_id))),
             StubRoute("GET", "/workflow/*/status", self.read_status),
             StubRoute("DELETE", "/workflow/*", self.terminate),
-            StubRoute("PUT", "/workflow/*/pause", self.pause),
-            StubRoute("PUT", "/workflow/*/resume", self.resume),
+            StubRoute("PUT", "/workflow/*/pause", lambda _, workflow_id: self._set_status(workflow_id, "PAUSED")),
+            StubRoute("PUT", "/workflow/*/resume", lambda _, workflow_id: self._set_status(workflow_id, "RUNNING")),
         ]
 
     def start(self, request: Request) -> StubAnswer:
-        wish = StartWorkflowRequest.from_dict(body_object(request))
-        if not wish.name:
+        start = StartWorkflowRequest.from_dict(body_object(request))
+        if not start.name:
             raise StubError(400, "Validation failed, check below errors for detail.")
-        return self._start(wish.name, wish.version, wish.input, wish.correlation_id)
+        return self._start(start.name, start.version, start.input, start.correlation_id)
 
     def start_by_name(self, request: Request, name: str) -> StubAnswer:
         version = request.query.get("version")
-        return self._start(
-            name, int(version) if version else None, body_object(request), request.query.get("correlationId")
-        )
+        correlation_id = request.query.get("correlationId")
+        return self._start(name, int(version) if version else None, body_object(request), correlation_id)
 
-    def _start(self, name: str, version: int | None, given: dict[str, Any], correlation_id: str | None) -> StubAnswer:
+    def _start(
+        self, name: str, version: int | None, workflow_input: JsonObject, correlation_id: str | None
+    ) -> StubAnswer:
         now_ms = self._clock.wall_ms()
         workflow = Workflow(
             workflow_id=str(uuid4()),
             workflow_name=name,
             workflow_version=version or 1,
             status="RUNNING",
-            input=given,
+            input=workflow_input,
             correlation_id=correlation_id,
             create_time=now_ms,
             start_time=now_ms,
@@ -60,10 +58,7 @@ class WorkflowRoutes:
         self.workflows[workflow.workflow_id] = workflow
         return text_answer(workflow.workflow_id)
 
-    def read(self, request: Request, workflow_id: str) -> StubAnswer:  # noqa: ARG002 - a handler's signature
-        return json_answer(self._find(workflow_id))
-
-    def read_status(self, request: Request, workflow_id: str) -> StubAnswer:  # noqa: ARG002 - a handler's signature
+    def read_status(self, _request: Request, workflow_id: str) -> StubAnswer:
         return json_answer({"workflowId": workflow_id, "status": self._find(workflow_id).status})
 
     def terminate(self, request: Request, workflow_id: str) -> StubAnswer:
@@ -71,15 +66,10 @@ class WorkflowRoutes:
         if workflow.status == "COMPLETED":
             raise StubError(409, f"Workflow {workflow_id} is already COMPLETED")
         workflow.reason_for_incompletion = request.query.get("reason")
-        return self._become(workflow, "TERMINATED")
+        return self._set_status(workflow_id, "TERMINATED")
 
-    def pause(self, request: Request, workflow_id: str) -> StubAnswer:  # noqa: ARG002 - a handler's signature
-        return self._become(self._find(workflow_id), "PAUSED")
-
-    def resume(self, request: Request, workflow_id: str) -> StubAnswer:  # noqa: ARG002 - a handler's signature
-        return self._become(self._find(workflow_id), "RUNNING")
-
-    def _become(self, workflow: Workflow, status: str) -> StubAnswer:
+    def _set_status(self, workflow_id: str, status: str) -> StubAnswer:
+        workflow = self._find(workflow_id)
         workflow.status = status
         workflow.update_time = self._clock.wall_ms()
         return StubAnswer()

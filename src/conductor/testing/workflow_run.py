@@ -1,4 +1,4 @@
-"""Workflows under test: run by workers of the test's process or by mocks; time passes when the test says so."""
+"""Workflows under test: workers of the test's process or mocks do the tasks, and the test advances the time."""
 
 from __future__ import annotations
 
@@ -6,122 +6,152 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from conductor.client.background_event_loop import BackgroundEventLoop
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.workflow import Workflow
+from conductor.client.http.models.workflow_def import WorkflowDef
 from conductor.client.task_client import TaskClient
-from conductor.client.worker.worker import Worker
+from conductor.client.worker.worker import Worker, call_of
 from conductor.client.workflow_client import WorkflowClient
-from conductor.local.workflow_runner import register_and_start, story_of, workers_by_name, workers_for
+from conductor.local.workflow_runner import (
+    AnyWorker,
+    describe_outcome,
+    register_and_start,
+    select_workers,
+    workers_by_task_type,
+)
 from conductor.testing.fake_clock import FakeClock
+from conductor.testing.request import JsonObject
 
-#: How many real seconds a test is patient with the workflow under test.
-PATIENCE_S = 20.0
-_PAUSE_S = 0.005
-#: Steps that somebody outside, or time, must end.
+if TYPE_CHECKING:
+    from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
+    from conductor.client.workflow.conductor_workflow import ConductorWorkflow
+
+#: The workflow under test must end or wait within this many real seconds.
+SETTLE_TIMEOUT_S = 20.0
+_CHECK_INTERVAL_S = 0.005
+#: Task types that end by a signal or when their time has come.
 _WAITING_TYPES = ("WAIT", "HUMAN", "WAIT_FOR_WEBHOOK")
-_NOBODYS_TASK = "nobody does this"
+_UNUSED_TASK_TYPE = "no worker serves this task type"
 _LOOP_SUFFIX = re.compile(r"__\d+$")
+
+#: An output, a function of the task's input, an exception, or a list of these, one for each attempt.
+Mock: TypeAlias = Any
 
 
 class WorkflowRun:
-    """One execution under test. It has run as far as it can by itself: to its end, or until it waits."""
+    """A workflow under test. Every method returns after the workflow has ended or waits.
+
+    Attributes:
+        workflow_id: The id of the workflow on the coordinator.
+    """
 
     def __init__(self, workflow_id: str, client: WorkflowClient, clock: FakeClock) -> None:
         self.workflow_id = workflow_id
         self._client = client
         self._clock = clock
-        self._settle()
+        self._wait_until_settled()
 
     @property
     def execution(self) -> Workflow:
-        """The execution as it stands, with its tasks."""
+        """The workflow as it is now, with its tasks."""
         return self._client.get_workflow(self.workflow_id)
 
     @property
     def status(self) -> str:
-        """RUNNING, COMPLETED, FAILED, …"""
+        """The status of the workflow: RUNNING, COMPLETED, FAILED, …"""
         return self.execution.status
 
     @property
-    def output(self) -> dict[str, Any]:
-        """What the workflow gave. An execution that has not completed is an AssertionError that says why."""
+    def output(self) -> JsonObject:
+        """The output of the completed workflow.
+
+        Raises:
+            AssertionError: The workflow has not completed; the message says why.
+        """
         execution = self.execution
         if not execution.is_successful():
-            raise AssertionError(story_of(execution))
+            raise AssertionError(describe_outcome(execution))
         return execution.output
 
     @property
     def waiting(self) -> list[str]:
-        """The reference names of the steps that it waits in, also in sub-workflows; empty when it has ended."""
-        return [task.reference_task_name or "" for _, task in self._open() if self._waits(task)]
+        """The reference names of the tasks that the workflow waits in, including those of sub-workflows."""
+        return [task.reference_task_name or "" for _, task in self._open_tasks() if self._is_waiting(task)]
 
     def task(self, reference_name: str) -> Task:
-        """The latest attempt at a step; an AssertionError when the execution has not come there."""
+        """Return the latest attempt of a task.
+
+        Raises:
+            AssertionError: The workflow has not scheduled the task.
+        """
         found = self.execution.task(reference_name)
         if found is None:
-            raise AssertionError(f"the workflow has not come to {reference_name!r}: {story_of(self.execution)}")
+            outcome = describe_outcome(self.execution)
+            raise AssertionError(f"the workflow has not reached {reference_name!r}: {outcome}")
         return found
 
     def until_waiting(self, reference_name: str) -> WorkflowRun:
-        """The same run, which must wait in that step now."""
+        """Return this run; raise AssertionError unless the workflow waits in that task."""
         if reference_name not in self.waiting:
-            raise AssertionError(f"it does not wait in {reference_name!r}: {story_of(self.execution)}")
+            raise self._not_waiting(reference_name)
         return self
 
     def complete(self, reference_name: str, output: Mapping[str, Any] | None = None) -> WorkflowRun:
-        """End the step that it waits in with an output, and let it run on."""
+        """Complete the task that the workflow waits in, and let the workflow continue."""
         return self._end(reference_name, "COMPLETED", output)
 
     def fail(self, reference_name: str, output: Mapping[str, Any] | None = None) -> WorkflowRun:
-        """End the step that it waits in as FAILED, and let it run on."""
+        """Fail the task that the workflow waits in, and let the workflow continue."""
         return self._end(reference_name, "FAILED", output)
 
     def skip(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0) -> WorkflowRun:
-        """Let so much time pass, in no time, and let it run on."""
+        """Advance the clock, without real waiting, and let the workflow continue."""
         self._clock.advance(seconds + 60 * minutes + 3600 * hours + 86400 * days)
-        # A coordinator acts on all that is due before it answers a poll: so it has done that, when this is answered.
-        self._tasks().batch_poll_tasks(_NOBODYS_TASK, count=1, timeout_in_millisecond=0)
-        self._settle()
+        # The coordinator processes everything that is due before it answers a poll.
+        self._task_client().batch_poll_tasks(_UNUSED_TASK_TYPE, count=1, timeout_in_millisecond=0)
+        self._wait_until_settled()
         return self
 
     def _end(self, reference_name: str, status: str, output: Mapping[str, Any] | None) -> WorkflowRun:
-        owners = [workflow_id for workflow_id, task in self._open() if task.reference_task_name == reference_name]
+        owners = [workflow_id for workflow_id, task in self._open_tasks() if task.reference_task_name == reference_name]
         if not owners:
-            raise AssertionError(f"it does not wait in {reference_name!r}: {story_of(self.execution)}")
-        self._tasks().update_task_by_ref_name(owners[0], reference_name, status, output or {})
-        self._settle()
+            raise self._not_waiting(reference_name)
+        self._task_client().update_task_by_ref_name(owners[0], reference_name, status, output or {})
+        self._wait_until_settled()
         return self
 
-    def _tasks(self) -> TaskClient:
+    def _not_waiting(self, reference_name: str) -> AssertionError:
+        outcome = describe_outcome(self.execution)
+        return AssertionError(f"the workflow does not wait in {reference_name!r}: {outcome}")
+
+    def _task_client(self) -> TaskClient:
         return TaskClient(self._client.asynchronous.api_client)
 
-    def _settle(self) -> None:
-        """Wait until nothing is left that workers or the coordinator do by themselves."""
-        deadline_s = time.monotonic() + PATIENCE_S
-        calm = 0
+    def _wait_until_settled(self) -> None:
+        """Wait until the workflow has ended, or only a signal or the clock can move it."""
+        deadline_s = time.monotonic() + SETTLE_TIMEOUT_S
+        times_settled = 0
         while time.monotonic() < deadline_s:
-            execution = self.execution
-            if execution.is_terminal:
+            if self.execution.is_terminal:
                 return
-            under_way = self._open()
-            if under_way and all(self._waits(task) for _, task in under_way):
-                calm += 1
-                if calm > 1:
-                    return
-            else:
-                calm = 0
-            time.sleep(_PAUSE_S)
-        raise AssertionError(f"neither ended nor waiting after {PATIENCE_S:g} s: {story_of(self.execution)}")
+            tasks = self._open_tasks()
+            is_settled = bool(tasks) and all(self._is_waiting(task) for _, task in tasks)
+            times_settled = times_settled + 1 if is_settled else 0
+            if times_settled == 2:
+                return
+            time.sleep(_CHECK_INTERVAL_S)
+        outcome = describe_outcome(self.execution)
+        raise AssertionError(f"the workflow neither ended nor waited after {SETTLE_TIMEOUT_S:g} s: {outcome}")
 
-    def _waits(self, task: Task) -> bool:
-        """Whether somebody outside, or time, must end it or let it begin: a retry waits for its delay, for example.
+    def _is_waiting(self, task: Task) -> bool:
+        """Return whether only a signal or the clock can move the task. A retry waits for its delay, for example.
 
-        One whose time has come does not wait: however busy the machine is, it is about to go on.
+        A task that is due does not wait: it is about to move, even if a busy machine is slow to do so.
         """
         if task.status != "SCHEDULED" and task.task_type not in _WAITING_TYPES:
             return False
@@ -130,8 +160,8 @@ class WorkflowRun:
         since_ms = task.update_time or task.scheduled_time or 0
         return since_ms + task.callback_after_seconds * 1000 > self._clock.wall_ms()
 
-    def _open(self) -> list[tuple[str, Task]]:
-        """The steps under way and whose they are: of the workflow, and of its sub-workflows instead of them."""
+    def _open_tasks(self) -> list[tuple[str, Task]]:
+        """Return the open tasks with their workflow ids; a sub-workflow's tasks take the place of its parent task."""
         found: list[tuple[str, Task]] = []
         pending = [self.workflow_id]
         while pending:
@@ -147,35 +177,35 @@ class WorkflowRun:
 
 
 class WorkflowBench:
-    """Runs workflows on one coordinator for one test; made by the fixture `run_workflow`."""
+    """Runs workflows on one coordinator for one test; created by the fixture `run_workflow`."""
 
     def __init__(self, url: str, clock: FakeClock) -> None:
         self._configuration = Configuration(url)
         self._clock = clock
         self._client = WorkflowClient(self._configuration)
-        self._handlers: list[Any] = []
+        self._handlers: list[TaskHandlerAsyncIO] = []
 
     def __call__(
         self,
-        workflow: Any,
-        input: Mapping[str, Any] | None = None,  # noqa: A002 (what it is called everywhere)
+        workflow: ConductorWorkflow | WorkflowDef,
+        input: Mapping[str, Any] | None = None,  # noqa: A002 - the name that Conductor uses
         *,
-        workers: Iterable[Any] | None = None,
-        mocks: Mapping[str, Any] | None = None,
+        workers: Iterable[AnyWorker] | None = None,
+        mocks: Mapping[str, Mock] | None = None,
         correlation_id: str | None = None,
     ) -> WorkflowRun:
-        """Start a workflow (a `ConductorWorkflow` or a `WorkflowDef`) and let it run as far as it can by itself.
+        """Start a workflow and return when it has ended or waits.
 
         Args:
-            workflow: What to run.
+            workflow: The workflow to run.
             input: Its input.
             workers: Workers to use instead of the decorated ones of this process.
-            mocks: What steps give instead of being done, by reference name or task type: an output; a function of
-                the step's input; an exception; or a list of these, one for each attempt.
-            correlation_id: Of the execution.
+            mocks: Replacements of tasks, by reference name or task type: an output, a function of the task's input,
+                an exception, or a list of these, one for each attempt.
+            correlation_id: The correlation id of the workflow.
         """
-        definition = workflow.to_workflow_def() if hasattr(workflow, "to_workflow_def") else workflow
-        chosen = _with_mocks(definition.to_dict(), workers, mocks or {})
+        definition = workflow if isinstance(workflow, WorkflowDef) else workflow.to_workflow_def()
+        selected = _select_workers_and_mocks(definition.to_dict(), workers, mocks or {})
         request = StartWorkflowRequest(
             name=definition.name,
             version=definition.version,
@@ -183,7 +213,7 @@ class WorkflowBench:
             workflow_def=definition,
             correlation_id=correlation_id,
         )
-        started = BackgroundEventLoop().run_coroutine(register_and_start(self._configuration, chosen, request))
+        started = BackgroundEventLoop().run_coroutine(register_and_start(self._configuration, selected, request))
         workflow_id, handler = started
         self._handlers.append(handler)
         return WorkflowRun(workflow_id, self._client, self._clock)
@@ -195,40 +225,40 @@ class WorkflowBench:
         self._client.close()
 
 
-def _with_mocks(definition: dict[str, Any], workers: Iterable[Any] | None, mocks: Mapping[str, Any]) -> list[Any]:
-    """The workers that a definition needs, with the mocks in front of them."""
-    known = workers_by_name(workers)
-    references = _references(definition)
-    unknown = [name for name in mocks if name not in references and name not in references.values()]
+def _select_workers_and_mocks(
+    definition: JsonObject, workers: Iterable[AnyWorker] | None, mocks: Mapping[str, Mock]
+) -> list[Any]:
+    """Return the workers that a definition needs, wrapped by the mocks."""
+    known = workers_by_task_type(workers)
+    task_types = _task_types_by_reference(definition)
+    unknown = [name for name in mocks if name not in task_types and name not in task_types.values()]
     if unknown:
-        raise ValueError(f"mocks for {unknown}, which are neither steps nor task types of the workflow")
-    mocked = {task for ref, task in references.items() if ref in mocks or task in mocks}
-    for task in mocked:
-        all_of_it = task in mocks or all(ref in mocks for ref, name in references.items() if name == task)
-        if task not in known and not all_of_it:
-            continue  # some of its steps need a worker: said below
-        known[task] = Worker(task, _Mocked(known.get(task), deepcopy(dict(mocks))))
-    return workers_for(definition, list(known.values()))
+        raise ValueError(f"mocks for {unknown}, which are neither reference names nor task types of the workflow")
+    for task_type in {name for ref, name in task_types.items() if ref in mocks or name in mocks}:
+        is_all_mocked = task_type in mocks or all(ref in mocks for ref, name in task_types.items() if name == task_type)
+        if task_type in known or is_all_mocked:  # otherwise `select_workers` reports the missing worker
+            known[task_type] = Worker(task_type, _MockedWorker(known.get(task_type), deepcopy(dict(mocks))))
+    return select_workers(definition, list(known.values()))
 
 
-def _references(definition: Any) -> dict[str, str]:
-    """Reference name to task type, of all steps that workers do."""
+def _task_types_by_reference(definition: object) -> dict[str, str]:
+    """Return reference name to task type of all tasks that workers do."""
     found: dict[str, str] = {}
     if isinstance(definition, dict):
         if definition.get("type") == "SIMPLE" and "taskReferenceName" in definition:
             found[definition["taskReferenceName"]] = definition["name"]
         for value in definition.values():
-            found |= _references(value)
+            found |= _task_types_by_reference(value)
     elif isinstance(definition, list):
         for value in definition:
-            found |= _references(value)
+            found |= _task_types_by_reference(value)
     return found
 
 
-class _Mocked:
-    """A worker's function with mocks in front of it."""
+class _MockedWorker:
+    """A worker function that uses a mock where there is one, and otherwise calls the real worker."""
 
-    def __init__(self, worker: Any, mocks: dict[str, Any]) -> None:
+    def __init__(self, worker: Any, mocks: dict[str, Mock]) -> None:
         self._worker = worker
         self._mocks = mocks
 
@@ -236,8 +266,6 @@ class _Mocked:
         ref = _LOOP_SUFFIX.sub("", task.reference_task_name or "")
         name = ref if ref in self._mocks else task.task_def_name or ""
         if name not in self._mocks:
-            from conductor.client.worker.worker import call_of
-
             return call_of(self._worker)(task)
         mock = self._mocks[name]
         if isinstance(mock, list):

@@ -175,6 +175,6 @@ async def test_twins_share_the_time_but_not_the_list_of_sleeps(fake_clock: FakeC
 async def test_waiting_in_vain_says_who_is_parked(fake_clock: FakeClock) -> None:
     sleeper = asyncio.create_task(fake_clock.sleep(2.5))
     await fake_clock.until_sleeping()
-    with pytest.raises(TimeoutError, match=r"1 parked on the clock, due in seconds: \[2.5\]"):
+    with pytest.raises(TimeoutError, match=r"sleepers on the clock: 1, due in seconds: \[2.5\]"):
         await fake_clock.until_sleeping(2, timeout_s=0.01)
     sleeper.cancel()

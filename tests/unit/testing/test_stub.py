@@ -519,9 +519,9 @@ async def test_waiting_for_results_on_a_loop(conductor_stub: ConductorStub, asyn
     assert [result["taskId"] for result in await waiting] == ["t"]
 
 
-async def test_waiting_in_vain_says_what_was_seen(conductor_stub: ConductorStub, client: httpx.Client) -> None:
+async def test_a_timeout_names_the_requests_that_were_seen(conductor_stub: ConductorStub, client: httpx.Client) -> None:
     client.get("/tasks/t")
-    seen = r"did not come within 0.01 s; requests seen: 1 task; results: 0; the last: GET /tasks/t"
+    seen = r"did not become true within 0.01 s; requests seen: 1 task; results: 0; the last: GET /tasks/t"
     with pytest.raises(TimeoutError, match=seen):
         conductor_stub.wait_results(1, timeout=0.01)
     with pytest.raises(TimeoutError, match=seen):
@@ -536,7 +536,7 @@ def test_a_server_that_goes_away_and_comes_back() -> None:
     with pytest.raises(RuntimeError, match="start it"):
         _ = server.url
     server.start()
-    with pytest.raises(RuntimeError, match="running already"):
+    with pytest.raises(RuntimeError, match="already running"):
         server.start()
     url = server.url
     task_id = server.add_task("greet")

@@ -49,7 +49,7 @@ def test_mocks_stand_in_for_workers_by_step_or_task_type(run_workflow: Any) -> N
     assert run.output == {"receipt": "none"}
     assert run.task("lost").output_data == {"told": "boss"}
     assert run.task("charge").input_data["amount"] == 10.0  # from the real quote
-    with pytest.raises(AssertionError, match="the workflow has not come to 'sold'"):
+    with pytest.raises(AssertionError, match="the workflow has not reached 'sold'"):
         run.task("sold")
 
 
@@ -119,7 +119,7 @@ def test_what_nobody_can_do_is_said_at_once(run_workflow: Any) -> None:
 
 def test_a_mock_for_nothing_is_a_mistake(run_workflow: Any) -> None:
     w = ConductorWorkflow(None, "w") >> SimpleTask("a", "a")
-    with pytest.raises(ValueError, match="mocks for .'b'., which are neither steps nor task types"):
+    with pytest.raises(ValueError, match="mocks for .'b'., which are neither reference names nor task types"):
         run_workflow(w, workers=[Worker("a", dict)], mocks={"b": {}})
 
 

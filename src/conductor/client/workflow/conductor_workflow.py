@@ -366,10 +366,10 @@ class ConductorWorkflow:
 
     def problems(self) -> list[str]:
         """All that is wrong with it, as far as it can be told without a server; needs the `server` extra."""
-        from conductor.local.workflow_runner import problems_of_definition
+        from conductor.local.workflow_runner import find_problems
 
         found = [problem for step in self.steps() if isinstance(step, CheckedStep) for problem in step.problems()]
-        return found + problems_of_definition(self.to_workflow_def().to_dict())
+        return found + find_problems(self.to_workflow_def().to_dict())
 
     def validate(self) -> Self:
         """WorkflowError with all that is wrong, without a server: what a coordinator would refuse, and wrong inputs."""
