@@ -38,11 +38,15 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert [sum(window.values()) for _, window in found["time", "t"].windows()] == [1]
 
 
-def test_asking_twice_gives_the_same_object(tmp_path: Path) -> None:
+def test_two_objects_for_one_key_share_the_record(tmp_path: Path) -> None:
     file = MetricFile(tmp_path / "a.db")
-    assert file.counter("a") is file.counter("a")
-    assert file.summary("s", ("x",)) is file.summary("s", ("x",))
-    assert file.summary("s", ("x",), ("OK",)) is not file.summary("s", ("x",), ("BAD",))
+    file.counter("a").add()
+    file.counter("a").add()
+    assert file.counter("a").value == 2
+    for status in ("OK", "BAD", "OK"):
+        file.summary("s", ("x",), (status,)).observe(1.0)
+    assert file.counter("s_count", "x", "OK").value == 2
+    assert [sum(counts.values()) for _, counts in records(file)["s", "x"].windows()] == [3]
 
 
 def test_a_file_grows_chunk_by_chunk(tmp_path: Path) -> None:
@@ -71,8 +75,8 @@ def test_old_minutes_make_room_for_new_ones(tmp_path: Path) -> None:
 
 def test_a_minute_that_has_just_begun_is_empty(tmp_path: Path) -> None:
     file = MetricFile(tmp_path / "a.db")
-    file.summary("time", ("t",))._sketch.turn_to(7.0)
-    assert [spread for _, spread in records(file)["time", "t"].windows()] == [{}]
+    file.summary("time", ("t",))._sketch.start_minute(7)
+    assert [counts for _, counts in records(file)["time", "t"].windows()] == [{}]
 
 
 def test_threads_lose_no_count(tmp_path: Path) -> None:
@@ -121,7 +125,7 @@ def test_a_directory_that_cannot_be_written_stops_nobody(tmp_path: Path, caplog:
     file.counter("c").add()
     assert file.counter("c").value == 1
     assert [r.levelname for r in caplog.records] == ["ERROR"]
-    assert "work goes on" in caplog.text
+    assert "the worker continues without them" in caplog.text
 
 
 def test_a_full_disk_is_one_line_and_no_crash(tmp_path: Path) -> None:
@@ -138,6 +142,6 @@ for i in range(100):
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    assert run.stderr.count("Metrics will be missing") == 1
+    assert run.stderr.count("Metrics cannot be written") == 1
     found = {record.key: record for record in read_records((tmp_path / "a.db").read_bytes())}
     assert found["first",].number() == 100

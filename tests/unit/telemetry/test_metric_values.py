@@ -9,22 +9,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.client.telemetry.metric_values import BUCKETS, LARGEST, SMALLEST, bucket_of, merge, quantiles, value_of
+from conductor.client.telemetry.metric_values import (
+    BUCKETS,
+    LARGEST,
+    SMALLEST,
+    bucket_value,
+    compute_quantiles,
+    find_bucket,
+    merge_counts,
+)
 from conductor.client.telemetry.worker_metrics import QUANTILES
 
 
 @given(st.floats(min_value=SMALLEST * 1.001, max_value=LARGEST))
 def test_a_bucket_stands_for_its_values_within_two_percent(value: float) -> None:
-    assert value_of(bucket_of(value)) == pytest.approx(value, rel=0.02)
+    assert bucket_value(find_bucket(value)) == pytest.approx(value, rel=0.02)
 
 
 @given(st.floats())
 def test_every_float_has_a_bucket(value: float) -> None:
-    assert 0 <= bucket_of(value) < BUCKETS
+    assert 0 <= find_bucket(value) < BUCKETS
 
 
 def test_nothing_counted_is_not_a_number() -> None:
-    assert all(math.isnan(q) for q in quantiles({}, QUANTILES))
+    assert all(math.isnan(q) for q in compute_quantiles({}, QUANTILES))
 
 
 @pytest.mark.parametrize("draw", ["expovariate", "lognormal", "uniform", "two_humps"])
@@ -38,7 +46,7 @@ def test_quantiles_are_within_five_percent_of_the_exact_ones(draw: str) -> None:
     }
     values = [abs(draws[draw]()) for _ in range(20_000)]
     # As two processes would have counted them.
-    counts = merge(Counter(map(bucket_of, half)) for half in (values[::2], values[1::2]))
+    counts = merge_counts(Counter(map(find_bucket, half)) for half in (values[::2], values[1::2]))
     cuts = statistics.quantiles(values, n=100, method="inclusive")
     exact = [cuts[round(q * 100) - 1] for q in QUANTILES]
-    assert quantiles(counts, QUANTILES) == pytest.approx(exact, rel=0.05)
+    assert compute_quantiles(counts, QUANTILES) == pytest.approx(exact, rel=0.05)

@@ -241,7 +241,7 @@ def test_a_collector_handed_to_another_process_counts_for_the_same_whole(collect
     collector.on_poll_started(PollStarted("greet", "w", 1))
     twin.on_poll_started(PollStarted("greet", "w", 1))
     assert value(collector.render(), "task_poll_total", taskType="greet") == 2
-    with pytest.raises(RuntimeError, match="ask the hub"):
+    with pytest.raises(RuntimeError, match="use MetricsHub.render"):
         twin.render()
 
 

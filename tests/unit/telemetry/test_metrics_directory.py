@@ -31,7 +31,7 @@ def test_processes_are_added_up(directory: MetricsDirectory) -> None:
     assert totals.counters[KEY] == 6
     assert totals.gauges["g", "t"] == 6
     assert totals.counters["s_sum", "t"] == 6
-    assert sum(totals.recent(("s", "t"), 0).values()) == 3
+    assert sum(totals.merge_minutes(("s", "t"), 0).values()) == 3
 
 
 def test_an_ended_process_is_folded_in_and_its_file_removed(directory: MetricsDirectory, tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_an_ended_process_is_folded_in_and_its_file_removed(directory: MetricsDi
         totals = directory.totals()
         assert totals.counters[KEY] == 10
         assert totals.gauges["g", "t"] == 1, "a gauge ends with its process"
-        assert sum(totals.recent(("s", "t"), 0).values()) == 2
+        assert sum(totals.merge_minutes(("s", "t"), 0).values()) == 2
     assert list(tmp_path.glob("*.db")) == [live.path]
 
 
@@ -55,7 +55,7 @@ def test_a_hundred_restarts_leave_no_file(directory: MetricsDirectory, tmp_path:
         file = directory.place.new_file()
         file.counter(*KEY).add()
         file.close()
-        directory.fold()
+        directory.collect_ended()
     assert list(tmp_path.glob("*.db")) == []
     assert directory.totals().counters[KEY] == 100
 
@@ -66,9 +66,9 @@ def test_old_minutes_of_ended_processes_are_forgotten(tmp_path: Path) -> None:
     file = directory.place.new_file(lambda: now_s)
     file.summary("s", ("t",)).observe(1.0)
     file.close()
-    assert sum(directory.totals().recent(("s", "t"), 0).values()) == 1
+    assert sum(directory.totals().merge_minutes(("s", "t"), 0).values()) == 1
     now_s += 600
-    assert sum(directory.totals().recent(("s", "t"), 0).values()) == 0
+    assert sum(directory.totals().merge_minutes(("s", "t"), 0).values()) == 0
     assert directory.totals().counters["s_count", "t"] == 1
 
 
@@ -77,7 +77,7 @@ def test_kill_9_loses_nothing_that_was_counted(directory: MetricsDirectory, chil
     assert killed.heard() == "counted"
     killed.kill()
     assert directory.totals().counters[KEY] == 7
-    assert directory.processes() == []
+    assert directory.read_processes() == []
 
 
 def test_a_file_that_somebody_removed_harms_nobody(directory: MetricsDirectory) -> None:

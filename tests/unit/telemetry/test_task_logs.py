@@ -127,7 +127,7 @@ def test_a_chatty_task_is_cut_short(stream: io.StringIO) -> None:
         for i in range(2 * MAX_TASK_LOGS):
             logging.getLogger("shop").info("line %d", i)
     assert len(context.logs) == MAX_TASK_LOGS
-    assert context.logs[-1].log == "more than 1000 lines: the rest is in the worker's own log only"
+    assert context.logs[-1].log == "more than 1000 lines: later ones are only in the log of the worker"
 
 
 def test_a_level_that_is_none_is_refused() -> None:

@@ -1,15 +1,17 @@
-"""What workers measure and say of themselves: metrics, health, logs. In reading order:
+"""Metrics, health and logs of workers.
 
-- `worker_metrics`: the table: every metric, its labels, and how the numbers of several processes become one.
-- `metric_values`: what a process counts in: counters, gauges, summaries with quantiles, short texts.
-- `metric_file`: the memory-mapped file that holds them, so that not even `kill -9` loses a count.
-- `metrics_collector`: the listener that counts events of workers into such a file.
-- `health`: how a worker says how it is, and how its parent judges whether it is well.
-- `process_telemetry`: the two together, as a worker's process uses them.
-- `metrics_directory`: where the files of all processes of one handler lie, and what they add up to.
-- `prometheus_totals`: the sum as Prometheus reads it.
+The modules in reading order:
+
+- `worker_metrics`: the declarations of all metrics.
+- `metric_values`: counters, gauges, summaries with quantiles, and short texts.
+- `metric_file`: the memory-mapped file that holds the values of a process, so that `kill -9` loses no count.
+- `metrics_collector`: the listener that counts the events of workers in such a file.
+- `health`: the status that a worker records, and how the parent process judges its health.
+- `process_telemetry`: collector and health of one worker process.
+- `metrics_directory`: the directory with the files of all processes of a handler, and their totals.
+- `prometheus_totals`: the totals as series of Prometheus.
 - `metrics_server`: `/metrics`, `/health` and `/ready` over HTTP.
-- `otlp_push`: the sum pushed to an OpenTelemetry collector.
-- `metrics_hub`: the parent's side as a whole: gathers, then serves or writes.
-- `task_logs`: log records that know their task, and become the task's logs on the server.
+- `otlp_push`: the totals pushed to an OpenTelemetry collector.
+- `metrics_hub`: the parent process: reads the totals and serves or writes them.
+- `task_logs`: log records that carry the ids of their task, and log records that become task logs on the server.
 """

@@ -1,18 +1,19 @@
-"""The numbers of one process, in a memory-mapped file: a store is a few nanoseconds, and `kill -9` loses none of them.
+"""The metrics of one process in a memory-mapped file: a store takes nanoseconds, and `kill -9` loses no count.
 
-That is why there is a file format at all. Snapshots sent to the parent once a second would be less code, and would lose
-the last second of a process that is killed: the very second that one wants to know about. Here counts are exact.
+Snapshots sent to the parent once a second would need less code. They would lose the last second of a process that is
+killed, which is the second that matters. prometheus-client has a similar multiprocess mode; docs/lab-notes.md says why
+it is not used.
 
-A file is a row of chunks; a chunk is a header (magic, bytes used) and records; a record is its own header (size,
-kind, length of the key), the key `["name", "label value", ...]` as JSON, and a payload of eight-byte words (`numbers`):
+A file is a sequence of chunks. A chunk is a header (magic, bytes used) and records. A record is a header (size, kind,
+length of the key), the key `["name", "label value", ...]` as JSON, and a payload of eight-byte words:
 
 - COUNTER and GAUGE: one double.
-- SKETCH: one block per minute of the last six, each the minute's number and its buckets.
-- HISTOGRAM: how many values lie between its bounds, one double each; whoever reads it knows the bounds.
+- SKETCH: one block for each of the last six minutes, with the number of the minute and its buckets.
+- HISTOGRAM: one double per bucket. The reader knows the bounds.
 - TEXT: a length and the bytes.
 
-A record is written before the chunk's used-bytes word says so, hence a reader sees whole records or none. Only the
-owner writes; it holds an exclusive `flock` for as long as it lives, which is how others know that it does.
+A record is written before the used-bytes word of its chunk, so a reader sees whole records only. Only the owner of the
+file writes. The owner holds an exclusive `flock` while it lives, which tells readers that it is alive.
 """
 
 from __future__ import annotations
@@ -29,26 +30,25 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
 
 from conductor.client.telemetry.metric_values import (
     HISTOGRAM_BYTES,
     SKETCH_BYTES,
     TEXT_BYTES,
+    BucketCounts,
     Number,
     Sketch,
-    Spread,
     Summary,
     Text,
-    text_in,
-    windows_in,
+    read_text,
+    read_windows,
 )
 from conductor.common.machine import try_lock, unlock
 from conductor.telemetry.exposition import DEFAULT_BUCKETS, Buckets
 
 logger = logging.getLogger(__name__)
 
-#: A label value is cut here.
+#: Longer label values are cut.
 LABEL_CHARS = 200
 
 CHUNK_BYTES = 128 * 1024
@@ -56,20 +56,17 @@ _MAGIC = 0x314D5743_00000000  # "CWM1"
 _CHUNK_HEADER = struct.Struct("=QQ")
 _RECORD_HEADER = struct.Struct("=IHH")
 
+#: The name of a metric and its label values.
 Key = tuple[str, ...]
-T = TypeVar("T")
 
 
 class Payload(IntEnum):
-    """What a record holds."""
+    """The kind of a record. Counters, sketches and histograms outlive their process; gauges and texts do not."""
 
-    #: Only grows, and outlives its process.
     COUNTER = 1
-    #: About now: ends with its process.
     GAUGE = 2
     SKETCH = 3
     TEXT = 4
-    #: Only grows, and outlives its process.
     HISTOGRAM = 5
 
 
@@ -83,9 +80,9 @@ _PAYLOAD_BYTES = {
 
 
 class MetricFile:
-    """The numbers of this process, on disk under `path` for others to read; without a path, for nobody.
+    """Writes the metrics of this process to the file `path`, or to private memory without a path.
 
-    A disk that fills up or fails stops no worker: one line says so, and counting goes on where nobody reads it.
+    A full or broken disk does not stop a worker: the file logs the error once and continues in private memory.
     """
 
     def __init__(
@@ -94,23 +91,24 @@ class MetricFile:
         now: Callable[[], float] = time.monotonic,
         buckets: Buckets = DEFAULT_BUCKETS,
     ) -> None:
-        self._buckets = buckets
         self.path = path
         self._now = now
-        self._lock = threading.Lock()
+        self._buckets = buckets
+        #: Guards the values of counters and summaries.
+        self._value_lock = threading.Lock()
+        #: Guards the records and chunks.
         self._grow_lock = threading.Lock()
+        self._payloads: dict[tuple[Payload, Key], memoryview] = {}
         self._chunks_on_disk = 0
         self._chunk = memoryview(b"")
         self._used = CHUNK_BYTES
-        self._made: dict[tuple[Payload, Key], Any] = {}
-        self._summaries: dict[Key, Summary] = {}
         self._fd = -1
-        self._growing = path is not None
+        self._is_on_disk = path is not None
         if path is not None:
             self._create(path)
 
     def _create(self, path: Path) -> None:
-        # Under its final name only once it is locked: an unlocked file is taken for a dead process's.
+        # The file gets its final name after it is locked: readers take an unlocked file for that of a dead process.
         unfinished = path.with_suffix(".new")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -119,64 +117,62 @@ class MetricFile:
             self._add_chunk()
             unfinished.rename(path)
         except OSError as error:
-            self._give_up(error)
+            self._stop_writing(error)
 
     def counter(self, *key: str) -> Number:
-        """The counter under this key; 0 if it is new."""
-        return self._one(Payload.COUNTER, key, self._number)
+        """Return the counter with this name and these label values."""
+        return Number(self._find_payload(Payload.COUNTER, key), self._value_lock)
 
     def gauge(self, *key: str) -> Number:
-        """The gauge under this key; 0 if it is new."""
-        return self._one(Payload.GAUGE, key, self._number)
+        """Return the gauge with this name and these label values."""
+        return Number(self._find_payload(Payload.GAUGE, key), self._value_lock)
 
     def text(self, *key: str) -> Text:
-        """The text under this key."""
-        return self._one(Payload.TEXT, key, Text)
+        """Return the text with this name and these label values."""
+        return Text(self._find_payload(Payload.TEXT, key))
 
     def summary(self, name: str, labels: Key, tally_labels: Key = ()) -> Summary:
-        """The summary of this name: `name` + labels is its spread; its count and sum also carry the tally labels."""
+        """Return the summary with this name. Its sketch has `labels`; its count and sum also have `tally_labels`."""
         tally = (*labels, *tally_labels)
-        count, total = self.counter(f"{name}_count", *tally), self.counter(f"{name}_sum", *tally)
-        sketch = self._one(Payload.SKETCH, (name, *labels), Sketch)
-        histogram = self._one(Payload.HISTOGRAM, (f"{name}_bucket", *tally), _cells)
-        with self._grow_lock:
-            bounds = self._buckets.of(name)
-            made = Summary(count, total, sketch, histogram, bounds, self._now)
-            return self._summaries.setdefault((name, *tally), made)
+        return Summary(
+            self.counter(f"{name}_count", *tally),
+            self.counter(f"{name}_sum", *tally),
+            Sketch(self._find_payload(Payload.SKETCH, (name, *labels))),
+            self._find_payload(Payload.HISTOGRAM, (f"{name}_bucket", *tally)).cast("d"),
+            self._buckets.of(name),
+            self._now,
+            self._value_lock,
+        )
 
     def close(self) -> None:
-        """Give the file up: what it says now is final. What is still counted goes nowhere, harmlessly."""
-        fd, self._fd, self._growing = self._fd, -1, False
+        """Release the file. Its content is final; later values go to memory that no reader sees."""
+        fd, self._fd, self._is_on_disk = self._fd, -1, False
         if fd >= 0:
-            # By hand: the maps hold copies of the descriptor, and with them the lock.
+            # The memory maps hold copies of the descriptor, so closing this one would not release the lock.
             unlock(fd)
             os.close(fd)
 
-    def _give_up(self, error: OSError) -> None:
-        logger.error("Metrics will be missing: %s cannot be written (%s); work goes on", self.path, error)
-        self._growing = False
+    def _stop_writing(self, error: OSError) -> None:
+        logger.error("Metrics cannot be written to %s: %s; the worker continues without them", self.path, error)
+        self._is_on_disk = False
 
-    def _number(self, payload: memoryview) -> Number:
-        return Number(payload, self._lock)
-
-    def _one(self, kind: Payload, key: Key, make: Callable[[memoryview], T]) -> T:
+    def _find_payload(self, kind: Payload, key: Key) -> memoryview:
         with self._grow_lock:
-            if (kind, key) not in self._made:
-                self._made[kind, key] = make(self._append(kind, key))
-            made: T = self._made[kind, key]
-            return made
+            payload = self._payloads.get((kind, key))
+            if payload is None:
+                payload = self._payloads[kind, key] = self._append(kind, key)
+            return payload
 
     def _append(self, kind: Payload, key: Key) -> memoryview:
         name = json.dumps([part[:LABEL_CHARS] for part in key]).encode()
-        payload_at = _padded(_RECORD_HEADER.size + len(name))
+        payload_at = _pad(_RECORD_HEADER.size + len(name))
         size = payload_at + _PAYLOAD_BYTES[kind]
         if self._used + size > CHUNK_BYTES:
             self._add_chunk()
-        start = self._used
-        record = self._chunk[start : start + size]
+        record = self._chunk[self._used : self._used + size]
         _RECORD_HEADER.pack_into(record, 0, size, kind, len(name))
         record[_RECORD_HEADER.size : _RECORD_HEADER.size + len(name)] = name
-        self._used = start + size
+        self._used += size
         _CHUNK_HEADER.pack_into(self._chunk, 0, _MAGIC, self._used)
         return record[payload_at:]
 
@@ -186,13 +182,13 @@ class MetricFile:
         _CHUNK_HEADER.pack_into(self._chunk, 0, _MAGIC, self._used)
 
     def _map_chunk(self) -> mmap.mmap:
-        if self._growing:
+        if self._is_on_disk:
             offset = CHUNK_BYTES * self._chunks_on_disk
             try:
-                _set_aside(self._fd, offset, CHUNK_BYTES)
+                _reserve(self._fd, offset, CHUNK_BYTES)
                 chunk = mmap.mmap(self._fd, CHUNK_BYTES, offset=offset)
             except OSError as error:
-                self._give_up(error)
+                self._stop_writing(error)
             else:
                 self._chunks_on_disk += 1
                 return chunk
@@ -201,65 +197,57 @@ class MetricFile:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record as read: the key and the payload's bytes."""
+    """A record as read from a file."""
 
     kind: Payload
     key: Key
     payload: memoryview
 
     def number(self) -> float:
-        """The value of a COUNTER or GAUGE."""
+        """Return the value of a COUNTER or GAUGE."""
         return float(self.payload.cast("d")[0])
 
     def counts(self) -> list[float]:
-        """The counts of a HISTOGRAM."""
+        """Return the counts of a HISTOGRAM."""
         return list(self.payload.cast("d"))
 
-    def windows(self) -> Iterator[tuple[int, Spread]]:
-        """(minute, its spread) of each block in use of a SKETCH."""
-        return windows_in(self.payload)
+    def windows(self) -> Iterator[tuple[int, BucketCounts]]:
+        """Yield the minute and the counts of each window of a SKETCH that is in use."""
+        return read_windows(self.payload)
 
     def text(self) -> str:
-        """The value of a TEXT."""
-        return text_in(self.payload)
-
-
-def _cells(payload: memoryview) -> memoryview[float]:
-    return payload.cast("d")
+        """Return the value of a TEXT."""
+        return read_text(self.payload)
 
 
 def read_records(content: bytes) -> Iterator[Record]:
-    """Every record of a file's content; chunks that are torn or not ours end the reading."""
+    """Yield the records of a file. Reading ends at a chunk that is incomplete or has another format."""
     view = memoryview(content)
     for start in range(0, len(content) - CHUNK_BYTES + 1, CHUNK_BYTES):
         magic, used = _CHUNK_HEADER.unpack_from(view, start)
         if magic != _MAGIC or used > CHUNK_BYTES:
             return
-        yield from _records_of_chunk(view[start : start + used])
-
-
-def _records_of_chunk(chunk: memoryview) -> Iterator[Record]:
-    at = _CHUNK_HEADER.size
-    while at < len(chunk):
-        size, kind, key_length = _RECORD_HEADER.unpack_from(chunk, at)
-        name_at = at + _RECORD_HEADER.size
-        key = _key_of(bytes(chunk[name_at : name_at + key_length]))
-        yield Record(Payload(kind), key, chunk[at + _padded(_RECORD_HEADER.size + key_length) : at + size])
-        at += size
+        at, end = start + _CHUNK_HEADER.size, start + used
+        while at < end:
+            size, kind, key_length = _RECORD_HEADER.unpack_from(view, at)
+            key_at = at + _RECORD_HEADER.size
+            key = _decode_key(bytes(view[key_at : key_at + key_length]))
+            yield Record(Payload(kind), key, view[at + _pad(_RECORD_HEADER.size + key_length) : at + size])
+            at += size
 
 
 @lru_cache(maxsize=4096)
-def _key_of(name: bytes) -> Key:
+def _decode_key(name: bytes) -> Key:
     return tuple(json.loads(name))
 
 
-def _set_aside(fd: int, offset: int, size: int) -> None:
-    """Make room in the file. On a full disk this must fail here: later, a store would be a SIGBUS."""
+def _reserve(fd: int, offset: int, size: int) -> None:
+    """Allocate disk space. On a full disk this call must fail, because a later store would raise SIGBUS."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(fd, offset, size)
     else:  # macOS
         os.ftruncate(fd, offset + size)
 
 
-def _padded(size: int) -> int:
+def _pad(size: int) -> int:
     return (size + 7) // 8 * 8

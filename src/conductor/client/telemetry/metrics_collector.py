@@ -1,10 +1,10 @@
-"""A listener that counts what workers do. Every count is one or two stores into this process's memory-mapped file."""
+"""The listener that counts the events of workers in the metric file of this process."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.event.task_runner_events import (
@@ -25,14 +25,14 @@ from conductor.client.event.task_runner_events import (
 )
 from conductor.client.telemetry import worker_metrics
 from conductor.client.telemetry.metric_file import MetricFile
-from conductor.client.telemetry.metric_values import Number, Summary, current_minute
+from conductor.client.telemetry.metric_values import Number, Summary
 from conductor.client.telemetry.metrics_directory import MetricsDirectory, MetricsPlace
-from conductor.client.telemetry.prometheus_totals import render
+from conductor.client.telemetry.prometheus_totals import make_families
 from conductor.client.telemetry.worker_metrics import FAILED, SUCCESS
 from conductor.common.signals import format_exit_status
-from conductor.telemetry.exposition import Buckets, Kind, Metric, require_prometheus
+from conductor.telemetry.exposition import Buckets, Kind, Metric, require_prometheus, scrape
 
-#: So many values may a label have (error classes of one task type, addresses of the server); the rest is OTHER.
+#: The largest number of values of a label (error classes of a task type, paths of the server). Others become `OTHER`.
 MAX_LABEL_VALUES = 100
 OTHER = "other"
 
@@ -42,8 +42,13 @@ T = TypeVar("T")
 class MetricsCollector(TaskRunnerEventsListener):
     """Counts polls, executions, reports and requests.
 
-    A handler that is given `metrics_settings` makes and registers one in each of its processes. On its own,
-    `MetricsCollector(settings)` counts for this process alone, and `render()` is the Prometheus text of it.
+    A handler with `metrics_settings` creates a collector in each of its processes. A collector that you create yourself
+    counts for this process only, and `render()` returns its metrics.
+
+    Args:
+        settings: The directory, buckets and names of the metrics.
+        place: The settings of a hub, which then renders the metrics. Used by the handlers.
+        now: The monotonic clock.
     """
 
     def __init__(
@@ -85,11 +90,11 @@ class MetricsCollector(TaskRunnerEventsListener):
 
     @classmethod
     def for_process(cls, place: MetricsPlace, now: Callable[[], float] = time.monotonic) -> MetricsCollector:
-        """The collector of this process, for the hub that the place came from."""
+        """Return a collector for this process whose metrics the hub of `place` renders."""
         return cls(place=place, now=now)
 
     def __reduce__(self) -> tuple[Callable[[MetricsPlace], MetricsCollector], tuple[MetricsPlace]]:
-        """In another process it becomes a collector of its own, for the same hub."""
+        """Unpickle as a new collector for the same hub, because each process has its own file."""
         return MetricsCollector.for_process, (self._place,)
 
     def on_poll_started(self, event: PollStarted) -> None:
@@ -110,7 +115,7 @@ class MetricsCollector(TaskRunnerEventsListener):
 
     def on_task_execution_completed(self, event: TaskExecutionCompleted) -> None:
         self._success_time[event.task_type].observe(event.duration_ms / 1000)
-        if event.output_size_bytes is not None:  # listeners of conductor-python need not say it
+        if event.output_size_bytes is not None:  # events in the form of conductor-python may lack it
             self._result_size[event.task_type].observe(event.output_size_bytes)
 
     def on_task_execution_failure(self, event: TaskExecutionFailure) -> None:
@@ -137,57 +142,57 @@ class MetricsCollector(TaskRunnerEventsListener):
         self._processes_died[event.task_type, format_exit_status(event.exit_status)].add()
 
     def on_worker_started(self, event: WorkerStarted) -> None:
-        # A rate over a counter that is not there yet misses its first steps, so the ones to alert on begin at 0.
+        # A rate misses the first increase of a counter that did not exist before, so counters for alerts start at 0.
         self._update_failed[event.task_type].add(0)
         self._leases_lost[event.task_type].add(0)
         self.set_gauge(worker_metrics.SLOTS, event.task_type, event.thread_count)
 
     def on_request(self, method: str, uri: str, status: int | str, seconds: float) -> None:
-        """Count one request to the server. `uri` is the template of the path: never one with an id in it."""
+        """Count a request to the server. `uri` is the template of the path, without ids."""
         self._requests[method, uri, str(status)].observe(seconds)
 
-    # -- by hand, under conductor-python's names -----------------------------------------------------------------
+    # -- methods of conductor-python --------------------------------------------------------------------------------
 
     def increment_task_poll(self, task_type: str) -> None:
-        """Count one poll."""
+        """Count a poll."""
         self._polls[task_type].add()
 
     def increment_task_poll_error(self, task_type: str, exception: object) -> None:
-        """Count one poll that failed; `exception` is the exception, its class, or its name."""
+        """Count a failed poll. `exception` is the exception, its class or its name."""
         self._poll_errors[task_type, _class_name(exception)].add()
 
     def increment_task_execution_error(self, task_type: str, exception: object) -> None:
-        """Count one execution that failed."""
+        """Count a failed execution."""
         self._execute_errors[task_type, _class_name(exception)].add()
 
     def increment_task_update_error(self, task_type: str, exception: object) -> None:
-        """Count one report that had to be sent again."""
+        """Count a report that was sent again."""
         self._update_errors[task_type, _class_name(exception)].add()
 
     def record_task_poll_time(self, task_type: str, time_spent: float, status: str = SUCCESS) -> None:  # noqa: ARG002
-        """Say how many seconds a poll took; polls have no status here, failed ones are counted as errors."""
+        """Record the seconds of a poll. The status is ignored: failed polls are counted as errors."""
         self._poll_time[task_type].observe(time_spent)
 
     def record_task_execute_time(self, task_type: str, time_spent: float, status: str = SUCCESS) -> None:
-        """Say how many seconds an execution took, and whether it was a SUCCESS."""
+        """Record the seconds and the status of an execution."""
         (self._success_time if status == SUCCESS else self._failure_time)[task_type].observe(time_spent)
 
     def record_task_update_time(self, task_type: str, time_spent: float, status: str = SUCCESS) -> None:  # noqa: ARG002
-        """Say how many seconds a report took; reports have no status here, but verdicts, which are counted apart."""
+        """Record the seconds of a report. The status is ignored: verdicts are counted separately."""
         self._update_time[task_type].observe(time_spent)
 
     def record_task_result_payload_size(self, task_type: str, payload_size: int) -> None:
-        """Say how many bytes an output has."""
+        """Record the size of an output in bytes."""
         self._result_size[task_type].observe(payload_size)
 
     def record_api_request_time(
         self, method: str, uri: str, status: str, time_spent: float, metric_uri: str | None = None
     ) -> None:
-        """Count one request; `metric_uri` is the template of the path, in place of the path itself."""
+        """Record the seconds of a request. `metric_uri` is the template of the path and replaces `uri`."""
         self.on_request(method, metric_uri or uri, status, time_spent)
 
     def set_gauge(self, metric: Metric, task_type: str, value: float) -> None:
-        """Say how things stand now: `set_gauge(worker_metrics.SLOTS_IN_USE, "my_task", 3)`."""
+        """Set a gauge: `set_gauge(worker_metrics.SLOTS_IN_USE, "my_task", 3)`."""
         gauge = self._gauges.get((metric.name, task_type))
         if gauge is None:
             if metric.kind is not Kind.GAUGE:
@@ -196,14 +201,20 @@ class MetricsCollector(TaskRunnerEventsListener):
         gauge.set(value)
 
     def render(self) -> bytes:
-        """What was counted, as Prometheus text. (Only of a collector on its own; a handler's hub renders for all.)"""
+        """Return the metrics in the text format of Prometheus.
+
+        Raises:
+            RuntimeError: The collector belongs to a hub, which renders the metrics of all processes.
+        """
         if self._directory is None:
-            raise RuntimeError("this collector belongs to a hub: ask the hub for the metrics of all processes")
-        minute, buckets = current_minute(time.monotonic()), self._place.buckets
-        return render(self._directory.totals(), minute, buckets=buckets, canonical=self._canonical)[0]
+            raise RuntimeError(
+                "this collector belongs to a hub: use MetricsHub.render() for the metrics of all processes"
+            )
+        totals, buckets = self._directory.totals(), self._place.buckets
+        return scrape(make_families(totals, time.monotonic(), buckets, canonical=self._canonical))[0]
 
     def close(self) -> None:
-        """Count no more. Files are removed, unless a hub is still to read them."""
+        """Stop counting. The metric file is removed, unless a hub has to read it."""
         self.file.close()
         if self._directory is not None:
             self._directory.close()
@@ -221,8 +232,8 @@ def _class_name(exception: object) -> str:
     return exception.__name__ if isinstance(exception, type) else type(exception).__name__
 
 
-class _Series(dict[Any, T]):
-    """Series by label value (or values, as a tuple), made when first asked for, and never without bound."""
+class _Series(dict[str | tuple[str, ...], T]):
+    """The series of a metric by label value, or by a tuple of several. A series is created on first use."""
 
     def __init__(self, make: Callable[[tuple[str, ...]], T]) -> None:
         super().__init__()
@@ -230,17 +241,13 @@ class _Series(dict[Any, T]):
 
     def __missing__(self, labels: str | tuple[str, ...]) -> T:
         if isinstance(labels, str):
-            made = self[labels] = self._make((labels,))
-            return made
-        bounded = self._bounded(labels)
-        if bounded in self:
-            return self[bounded]
-        made = self[bounded] = self._make(bounded)
-        return made
-
-    def _bounded(self, labels: tuple[str, ...]) -> tuple[str, ...]:
-        """The labels, with OTHER for the second when the first already has as many as it may."""
+            series = self[labels] = self._make((labels,))
+            return series
+        # The second label becomes OTHER once the first one has MAX_LABEL_VALUES values of it.
         seen = {known[1] for known in self if known[0] == labels[0]}
-        if len(seen) < MAX_LABEL_VALUES or labels[1] in seen:
-            return labels
-        return (labels[0], OTHER, *labels[2:])
+        if len(seen) >= MAX_LABEL_VALUES and labels[1] not in seen:
+            labels = (labels[0], OTHER, *labels[2:])
+            if labels in self:
+                return self[labels]
+        series = self[labels] = self._make(labels)
+        return series

@@ -1,7 +1,7 @@
-"""Where the processes of one handler meet: a directory with one file per process, and the sum of what they counted.
+"""The directory in which the processes of one handler write their metric files, and the totals of these files.
 
-Names begin with the handler's own prefix, so several handlers may share a directory. Each holds a lock on
-`<prefix>.lock` while it lives; files of a prefix whose lock is free are swept by the next handler that comes by.
+File names begin with the prefix of the handler, so several handlers can share a directory. Each handler holds a lock on
+`<prefix>.lock` while it lives. The next handler removes the files of a prefix whose lock is free.
 """
 
 from __future__ import annotations
@@ -17,96 +17,82 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conductor.client.telemetry.metric_file import Key, MetricFile, Payload, Record, read_records
-from conductor.client.telemetry.metric_values import WINDOWS, Spread, current_minute, merge
+from conductor.client.telemetry.metric_values import WINDOWS, BucketCounts, merge_counts, minute_number
 from conductor.common.machine import try_lock
 from conductor.telemetry.exposition import DEFAULT_BUCKETS, Buckets
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsPlace:
-    """What a child process must know to take part: where, under which prefix, with which buckets. Picklable."""
+    """The directory, prefix and histogram buckets that a child process needs for its metric file. Picklable."""
 
     directory: Path
     prefix: str
     buckets: Buckets = DEFAULT_BUCKETS
 
     def new_file(self, now: Callable[[], float] = time.monotonic) -> MetricFile:
-        """A file for this process. Several in one process are fine."""
+        """Create a metric file for this process. A process may have several."""
         name = f"{self.prefix}-{os.getpid()}-{uuid.uuid4().hex[:8]}.db"
         return MetricFile(self.directory / name, now, self.buckets)
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessRecords:
-    """What one live process says of itself."""
-
-    path: Path
-    records: list[Record]
-
-
 class Totals:
-    """The numbers of many processes, added up by key. Those of ended ones stay in it, but for gauges and texts."""
+    """The sums over many processes. Ended processes contribute counters, histograms and sketches, but not gauges."""
 
     def __init__(self) -> None:
         self.counters: dict[Key, float] = {}
         self.gauges: dict[Key, float] = {}
-        #: Counts between bounds.
+        #: The counts of each bucket.
         self.histograms: dict[Key, list[float]] = {}
-        #: Spreads by minute.
-        self.sketches: dict[Key, dict[int, Spread]] = {}
+        #: The bucket counts of each minute.
+        self.sketches: dict[Key, dict[int, BucketCounts]] = {}
 
     def add(self, records: Iterable[Record]) -> None:
-        """Add the numbers of a live process."""
+        """Add the values of a running process."""
         for record in records:
+            key = record.key
             if record.kind is Payload.COUNTER:
-                self.counters[record.key] = self.counters.get(record.key, 0.0) + record.number()
+                self.counters[key] = self.counters.get(key, 0.0) + record.number()
             elif record.kind is Payload.GAUGE:
-                self.gauges[record.key] = self.gauges.get(record.key, 0.0) + record.number()
-            elif record.kind is Payload.SKETCH:
-                self._add_sketch(record)
+                self.gauges[key] = self.gauges.get(key, 0.0) + record.number()
+            # Lists and dicts are replaced, not changed: a copy of these totals may share them.
             elif record.kind is Payload.HISTOGRAM:
-                self._add_histogram(record)
+                known, new = self.histograms.get(key), record.counts()
+                self.histograms[key] = new if known is None else [a + b for a, b in zip(known, new, strict=True)]
+            elif record.kind is Payload.SKETCH:
+                minutes = self.sketches.setdefault(key, {})
+                for minute, counts in record.windows():
+                    minutes[minute] = merge_counts((minutes.get(minute, {}), counts))
 
     def add_ended(self, records: Iterable[Record]) -> None:
-        """Add what remains of an ended process."""
+        """Add the values of an ended process."""
         self.add(record for record in records if record.kind is not Payload.GAUGE)
 
     def copy(self) -> Totals:
-        """One to add to while this one stays as it is."""
-        twin = Totals()
-        twin.counters, twin.gauges = dict(self.counters), dict(self.gauges)
-        twin.histograms = dict(self.histograms)
-        twin.sketches = {key: dict(minutes) for key, minutes in self.sketches.items()}
-        return twin
+        """Return a copy, to which values can be added without changing these totals."""
+        copy = Totals()
+        copy.counters, copy.gauges = dict(self.counters), dict(self.gauges)
+        copy.histograms = dict(self.histograms)
+        copy.sketches = {key: dict(minutes) for key, minutes in self.sketches.items()}
+        return copy
 
-    def forget_before(self, minute: int) -> None:
-        """Drop the spreads of older minutes."""
+    def discard_before(self, minute: int) -> None:
+        """Discard the bucket counts of older minutes."""
         for minutes in self.sketches.values():
-            for old in [m for m in minutes if m < minute]:
+            for old in [number for number in minutes if number < minute]:
                 del minutes[old]
 
-    def recent(self, key: Key, since_minute: int) -> Spread:
-        """The spread of a sketch's values since that minute."""
-        return merge(spread for minute, spread in self.sketches.get(key, {}).items() if minute >= since_minute)
-
-    def _add_histogram(self, record: Record) -> None:
-        known, new = self.histograms.get(record.key), record.counts()
-        # Never in place: a copy of these totals may share it.
-        self.histograms[record.key] = new if known is None else [a + b for a, b in zip(known, new, strict=True)]
-
-    def _add_sketch(self, record: Record) -> None:
-        minutes = self.sketches.setdefault(record.key, {})
-        for minute, spread in record.windows():
-            # Never in place: a copy of these totals may share it.
-            minutes[minute] = merge((minutes[minute], spread)) if minute in minutes else spread
+    def merge_minutes(self, key: Key, since_minute: int) -> BucketCounts:
+        """Return the bucket counts of a sketch since that minute."""
+        return merge_counts(counts for minute, counts in self.sketches[key].items() if minute >= since_minute)
 
 
 class MetricsDirectoryError(ValueError):
-    """The directory of the metrics cannot be used; the message says why and what to do."""
+    """The metrics directory cannot be used. The message says why and what to do."""
 
 
 class MetricsDirectory:
-    """The reading side. `place` goes to the children; `totals()` is the sum of them all, living and ended."""
+    """Reads the metric files of all processes of a handler. Child processes get `place` to write theirs."""
 
     def __init__(
         self,
@@ -117,12 +103,13 @@ class MetricsDirectory:
         self.path = Path(directory).absolute() if directory is not None else private_directory()
         self.place = MetricsPlace(self.path, f"conductor-{os.getpid()}-{uuid.uuid4().hex[:8]}", buckets)
         self._now = now
-        self._past = Totals()
+        #: The sums over ended processes.
+        self._ended = Totals()
         self._lock = threading.Lock()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._sweep()
-            self._lock_fd = _make_locked(self.path / f"{self.place.prefix}.lock")
+            self._remove_abandoned_files()
+            self._lock_fd = _create_lock_file(self.path / f"{self.place.prefix}.lock")
         except OSError as error:
             raise MetricsDirectoryError(
                 f"The metrics directory {self.path} cannot be used ({error}): "
@@ -130,81 +117,76 @@ class MetricsDirectory:
             ) from error
 
     def totals(self) -> Totals:
-        """Everything counted so far."""
+        """Return the sums over all processes."""
         with self._lock:
-            live = self._fold()
-            totals = self._past.copy()
-            for process in live:
-                totals.add(process.records)
+            running = self._read_files()
+            totals = self._ended.copy()
+            for records in running:
+                totals.add(records)
             return totals
 
-    def processes(self) -> list[ProcessRecords]:
-        """The records of every live process."""
+    def read_processes(self) -> list[list[Record]]:
+        """Return the records of every running process."""
         with self._lock:
-            return self._fold()
+            return self._read_files()
 
-    def fold(self) -> None:
-        """Take in what ended processes had counted, and remove their files."""
+    def collect_ended(self) -> None:
+        """Add the values of ended processes to the totals, and remove their files."""
         with self._lock:
-            self._fold()
+            self._read_files()
 
     def close(self) -> None:
-        """Remove every file of this prefix. What was counted is kept in `totals()`."""
+        """Remove the files of this handler. `totals()` still returns their values."""
         with self._lock:
-            for process in self._fold():
-                self._past.add_ended(process.records)
-            _remove(self.path, self.place.prefix)
+            for records in self._read_files():
+                self._ended.add_ended(records)
+            _remove_files(self.path, self.place.prefix)
             if self._lock_fd >= 0:
                 os.close(self._lock_fd)
                 self._lock_fd = -1
 
-    def _fold(self) -> list[ProcessRecords]:
-        live = []
+    def _read_files(self) -> list[list[Record]]:
+        """Return the records of running processes; add those of ended processes to the totals."""
+        running = []
         for path in sorted(self.path.glob(f"{self.place.prefix}-*.db")):
             try:
-                ended, process = _read(path)
+                with path.open("rb") as file:
+                    # The lock is tested before the file is read: a process may count and end between the two.
+                    has_ended = try_lock(file.fileno())
+                    records = list(read_records(file.read()))
             except FileNotFoundError:
-                continue  # somebody tidied up
-            if ended:
-                self._past.add_ended(process.records)
+                continue  # removed by another program
+            if has_ended:
+                self._ended.add_ended(records)
                 path.unlink(missing_ok=True)
             else:
-                live.append(process)
-        self._past.forget_before(current_minute(self._now()) - WINDOWS)
-        return live
+                running.append(records)
+        self._ended.discard_before(minute_number(self._now()) - WINDOWS)
+        return running
 
-    def _sweep(self) -> None:
-        """Remove what handlers that are no more have left behind."""
+    def _remove_abandoned_files(self) -> None:
         for lock in self.path.glob("conductor-*.lock"):
             try:
                 with lock.open("rb") as file:
                     if try_lock(file.fileno()):
-                        _remove(self.path, lock.stem)
+                        _remove_files(self.path, lock.stem)
             except FileNotFoundError:
-                continue  # another handler sweeps too
+                continue  # removed by another handler
 
 
 def private_directory() -> Path:
-    """A directory for this user alone, made if need be. One for all of the user's handlers, so that each can sweep."""
+    """Return a directory that only this user can access. All handlers of the user share it."""
     path = Path(tempfile.gettempdir()) / f"conductor-metrics-{os.getuid()}"
     path.mkdir(mode=0o700, exist_ok=True)
     found = path.lstat()
     if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
         return path
-    # Somebody else was first to take the name: stay away from it.
+    # Another user owns the directory of this name or can access it.
     return Path(tempfile.mkdtemp(prefix="conductor-metrics-"))
 
 
-def _read(path: Path) -> tuple[bool, ProcessRecords]:
-    """Whether the process has ended, and what it says."""
-    with path.open("rb") as file:
-        # Asked before it is read: what a process counts between the two is in the file.
-        ended = try_lock(file.fileno())
-        return ended, ProcessRecords(path, list(read_records(file.read())))
-
-
-def _make_locked(path: Path) -> int:
-    # Locked before it has its name, or another handler would sweep it.
+def _create_lock_file(path: Path) -> int:
+    # The file gets its final name after it is locked. Otherwise another handler could remove it.
     unfinished = path.with_suffix(".new")
     fd = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try_lock(fd)
@@ -212,6 +194,6 @@ def _make_locked(path: Path) -> int:
     return fd
 
 
-def _remove(directory: Path, prefix: str) -> None:
+def _remove_files(directory: Path, prefix: str) -> None:
     for path in (*directory.glob(f"{prefix}-*"), directory / f"{prefix}.lock"):
         path.unlink(missing_ok=True)

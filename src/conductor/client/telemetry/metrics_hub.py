@@ -1,4 +1,4 @@
-"""The parent's side of metrics and health: gathers what all processes count, and shows it to the world."""
+"""Metrics and health of all processes of a handler, in the parent process: served over HTTP or written to a file."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from typing import TYPE_CHECKING
 from conductor.client.configuration.settings.metrics_settings import MetricsPortError, MetricsSettings
 from conductor.client.telemetry import worker_metrics
 from conductor.client.telemetry.health import Health, HealthLimits
-from conductor.client.telemetry.metric_values import current_minute
 from conductor.client.telemetry.metrics_collector import MetricsCollector
 from conductor.client.telemetry.metrics_directory import MetricsDirectory, MetricsPlace
 from conductor.client.telemetry.metrics_server import MetricsServer
-from conductor.client.telemetry.prometheus_totals import families, render
+from conductor.client.telemetry.prometheus_totals import make_families
 from conductor.common.clock import SYSTEM_CLOCK, Clock
-from conductor.telemetry.exposition import Buckets, Metric, Sample, require_prometheus
+from conductor.telemetry.exposition import Buckets, Metric, Sample, require_prometheus, scrape
 
 if TYPE_CHECKING:
     from conductor.client.telemetry.otlp_push import OtlpPush
 
 logger = logging.getLogger(__name__)
 
-#: Writing may take this share of one core, however short the interval.
+#: The largest share of one core that writing the metrics file may take, however short the interval is.
 MAX_SHARE = 0.1
 
 
 class MetricsHub:
-    """One per handler.
+    """The metrics and the health of one handler.
 
+    With `http_port`, the hub serves `/metrics`, `/health` and `/ready`. Without, it writes `directory/file_name`.
+
+    Example:
         hub = MetricsHub(settings)
         hub.start()
         ...                      # each child: ProcessTelemetry(hub.child_settings(), worker="my_task")
         hub.process_started("my_task")
         hub.process_exited("my_task", exit_code)
         hub.stop()
-
-    With `http_port` it serves `/metrics`, `/health` and `/ready`; without, it writes `directory/file_name`.
     """
 
     def __init__(
@@ -51,31 +51,31 @@ class MetricsHub:
         self._clock = clock
         self.directory = MetricsDirectory(settings.directory, clock.monotonic, Buckets(settings.buckets))
         self.health = Health(self.directory, clock, limits)
-        self._own = MetricsCollector.for_process(self.directory.place, clock.monotonic)
+        #: Counts the events that the parent process sees.
+        self.collector = MetricsCollector.for_process(self.directory.place, clock.monotonic)
         self._server: MetricsServer | None = None
         self._writer: MetricsWriter | None = None
         self._push: OtlpPush | None = None
 
     @property
-    def collector(self) -> MetricsCollector:
-        """Counts what the program itself sees of its worker processes."""
-        return self._own
-
-    @property
     def port(self) -> int | None:
-        """The port that is served, if any."""
+        """The port that is served; None without a server."""
         return self._server.port if self._server else None
 
     def child_settings(self) -> MetricsPlace:
-        """What a child process needs to take part. Picklable."""
+        """Return the settings for the telemetry of a child process. Picklable."""
         return self.directory.place
 
     def start(self) -> None:
-        """Begin to serve or to write. Raises MetricsPortError for a port that cannot be had, unless it is optional."""
+        """Start to serve or to write.
+
+        Raises:
+            MetricsPortError: The port is not available and `settings.optional` is not set.
+        """
         if self.settings.otlp:
             from conductor.client.telemetry.otlp_push import OtlpPush
 
-            self._push = OtlpPush(self._families)
+            self._push = OtlpPush(self._make_families)
             self._push.start()
         if self.settings.http_port is None:
             path = self.directory.path / self.settings.file_name
@@ -86,11 +86,11 @@ class MetricsHub:
             self._serve(self.settings.host, self.settings.http_port)
 
     def stop(self) -> None:
-        """Stop serving, write for the last time, remove the files. `render()` still answers."""
+        """Stop serving, write for the last time and remove the metric files. `render()` still works."""
         if self._server is not None:
             self._server.stop()
             self._server = None
-        self._own.close()
+        self.collector.close()
         if self._push is not None:
             self._push.stop()
             self._push = None
@@ -100,59 +100,59 @@ class MetricsHub:
         self.directory.close()
 
     def render(self) -> bytes:
-        """The metrics of all processes, as Prometheus text."""
+        """Return the metrics of all processes in the text format of Prometheus."""
         return self.scrape()[0]
 
     def scrape(self, accept: str = "") -> tuple[bytes, str]:
-        """The same for a request with this Accept header, and its content type."""
-        minute = current_minute(self._clock.monotonic())
-        buckets, canonical = self.directory.place.buckets, self.settings.canonical
-        return render(self.directory.totals(), minute, accept, buckets=buckets, canonical=canonical)
+        """Return the metrics and their content type for a request with this Accept header."""
+        return scrape(self._make_families(), accept)
 
-    def _families(self) -> Iterator[tuple[Metric, Iterator[Sample]]]:
-        minute = current_minute(self._clock.monotonic())
-        buckets, canonical = self.directory.place.buckets, self.settings.canonical
-        return families(self.directory.totals(), minute, buckets=buckets, canonical=canonical)
+    def _make_families(self) -> Iterator[tuple[Metric, Iterator[Sample]]]:
+        return make_families(
+            self.directory.totals(),
+            self._clock.monotonic(),
+            self.directory.place.buckets,
+            canonical=self.settings.canonical,
+        )
 
     def process_started(self, worker: str) -> None:
-        """A process for this worker was started, or started again."""
-        again = self.health.process_started(worker)
-        self._own.file.counter(worker_metrics.RESTARTS_TOTAL.name, worker).add(
-            int(again)
-        )  # it begins at 0, to be alerted on
+        """Record that a process for this worker was started or restarted."""
+        restarted = self.health.process_started(worker)
+        # The counter is created with 0, so that an alert sees its first increase.
+        self.collector.file.counter(worker_metrics.RESTARTS_TOTAL.name, worker).add(int(restarted))
 
     def process_exited(self, worker: str, exit_code: int | None) -> None:
-        """A worker's process ended without having been told to. What it had counted is kept, its file removed."""
+        """Record that a process ended unexpectedly. Its counts stay in the totals."""
         self.health.process_exited(worker, exit_code)
-        self.directory.fold()
+        self.directory.collect_ended()
 
     def process_retired(self) -> None:
-        """A process that a successor has replaced has ended. What it had counted is kept, its file removed."""
-        self.directory.fold()
+        """Record that a process ended after a successor replaced it. Its counts stay in the totals."""
+        self.directory.collect_ended()
 
     def _serve(self, host: str, port: int) -> None:
         server = MetricsServer(host, port, self.scrape, self.health.report)
         try:
             server.start()
         except OSError as error:
-            said = f"{host}:{port} cannot be listened on ({error.strerror or error})"
+            problem = f"cannot listen on {host}:{port} ({error.strerror or error})"
             if not self.settings.optional:
                 self.stop()
-                # A probe that asks there would find nobody, and restart the workers for ever.
+                # A liveness probe on this port would fail and restart the workers forever.
                 raise MetricsPortError(
-                    f"metrics and health cannot be served: {said}. Choose another port, "
+                    f"metrics and health cannot be served: {problem}. Choose another port, "
                     "or run without them: MetricsSettings(optional=True), --metrics-optional"
                 ) from error
-            logger.error("Metrics and health are not served: %s; the workers run without", said)
+            logger.error("Metrics and health are not served: %s; the workers run without them", problem)
             return
         self._server = server
         logger.info("Metrics are served on http://%s:%d/metrics, health on /health and /ready", host, server.port)
 
 
 class MetricsWriter:
-    """Writes what `scrape` returns to `path` every `interval_s` seconds, in a thread of its own.
+    """A thread that writes the result of `scrape` to a file every `interval_s` seconds.
 
-    Readers see a whole file or the one before it, never half of one.
+    The file is replaced as a whole, so readers never see half of it.
     """
 
     def __init__(self, path: Path, interval_s: float, scrape: Callable[[], bytes]) -> None:
@@ -164,26 +164,26 @@ class MetricsWriter:
         self._failing = False
 
     def start(self) -> None:
-        """Write now, and from now on."""
+        """Start the thread."""
         self._thread = threading.Thread(target=self._run, name="conductor-metrics", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Write the last figures and end."""
+        """End the thread and write for the last time."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
             self.write()
 
     def write(self) -> None:
-        """Write once. A disk that fails is told of once, until it works again."""
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        """Write the file once. The first of several failures in a row is logged."""
+        unfinished = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
-            beside.write_bytes(self._scrape())
-            beside.replace(self.path)
+            unfinished.write_bytes(self._scrape())
+            unfinished.replace(self.path)
         except OSError as error:
             if not self._failing:
-                logger.error("Metrics cannot be written to %s (%s); trying again", self.path, error)
+                logger.error("Metrics cannot be written to %s: %s; the next attempt follows", self.path, error)
             self._failing = True
         else:
             self._failing = False

@@ -1,4 +1,4 @@
-"""`/metrics`, `/health` and `/ready` over HTTP, in threads of its own."""
+"""The HTTP server for `/metrics`, `/health` and `/ready`. It runs in its own threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from typing import Any
 
 from conductor.client.telemetry.health import HealthReport
 
@@ -19,7 +18,14 @@ logger = logging.getLogger(__name__)
 
 
 class MetricsServer:
-    """Serves `scrape` (of the Accept header) and `health`. `start()` raises OSError when the port cannot be had."""
+    """Serves metrics and health.
+
+    Args:
+        host: The address to listen on.
+        port: The port; 0 for any free one.
+        scrape: Returns the metrics and their content type for an Accept header.
+        health: Returns the health of all workers.
+    """
 
     def __init__(
         self,
@@ -29,7 +35,7 @@ class MetricsServer:
         health: Callable[[], HealthReport],
     ) -> None:
         self._address = (host, port)
-        self._pages = {"/metrics": self._metrics, "/health": self._health, "/ready": self._ready}
+        self._endpoints = {"/metrics": self._metrics, "/health": self._health, "/ready": self._ready}
         self._scrape = scrape
         self._report = health
         self._server: _Server | None = None
@@ -37,58 +43,62 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on; the real one when it was asked for port 0."""
+        """The port that the server listens on."""
         return int(self._server.server_address[1]) if self._server else self._address[1]
 
     def start(self) -> None:
-        """Listen, and answer from now on."""
-        self._server = _Server(self._address, self._pages)
+        """Start the server.
+
+        Raises:
+            OSError: The port is not available.
+        """
+        self._server = _Server(self._address, self._endpoints)
         self._thread = threading.Thread(target=self._server.serve, name="conductor-metrics", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop listening; answers under way are finished."""
+        """Stop listening. Responses in flight are completed."""
         if self._server is not None:
             self._server.wake.close()
         if self._thread is not None:
             self._thread.join()
 
-    def _metrics(self, accept: str) -> _Page:
+    def _metrics(self, accept: str) -> _Response:
         text, content_type = self._scrape(accept)
         return HTTPStatus.OK, content_type, text
 
-    def _health(self, _accept: str) -> _Page:
+    def _health(self, _accept: str) -> _Response:
         report = self._report()
-        return _json(report.healthy, report.to_dict())
+        return _make_response(report.healthy, report.to_dict())
 
-    def _ready(self, _accept: str) -> _Page:
+    def _ready(self, _accept: str) -> _Response:
         report = self._report()
-        return _json(report.ready, report.to_dict())
+        return _make_response(report.ready, report.to_dict())
 
 
 #: Status, content type, body.
-_Page = tuple[HTTPStatus, str, bytes]
+_Response = tuple[HTTPStatus, str, bytes]
 
 
-def _json(well: bool, content: dict[str, Any]) -> _Page:
-    status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
+def _make_response(ok: bool, content: dict[str, object]) -> _Response:
+    status = HTTPStatus.OK if ok else HTTPStatus.SERVICE_UNAVAILABLE
     return status, "application/json", json.dumps(content, indent=1).encode() + b"\n"
 
 
 class _Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
-    #: `handle_request` is called when there is one.
+    #: `handle_request` does not wait: it is called when there is a connection.
     timeout = 0.0
 
-    def __init__(self, address: tuple[str, int], pages: dict[str, Callable[[str], _Page]]) -> None:
+    def __init__(self, address: tuple[str, int], endpoints: dict[str, Callable[[str], _Response]]) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self.pages = pages
+        self.endpoints = endpoints
         super().__init__(address, _Handler)
         self.wake, self._woken = socket.socketpair()
 
     def serve(self) -> None:
-        """Answer until `wake` is closed. (The library's own loop wakes up twice a second to see whether to end.)"""
+        """Serve until `wake` is closed. The loop of `socketserver` would wake up twice a second to look for the end."""
         with self, self._woken, selectors.DefaultSelector() as selector:
             selector.register(self, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
@@ -97,25 +107,25 @@ class _Server(socketserver.ThreadingTCPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    #: A client that says nothing is dropped, so that it holds no thread.
+    #: Seconds after which a silent client is disconnected, so that it does not occupy a thread.
     timeout = 10.0
     server: _Server
 
     def do_GET(self) -> None:
-        page = self.server.pages.get(self.path.split("?", 1)[0])
-        if page is None:
-            self._answer(HTTPStatus.NOT_FOUND, "text/plain", b"There are /metrics, /health and /ready.\n")
+        endpoint = self.server.endpoints.get(self.path.split("?", 1)[0])
+        if endpoint is None:
+            self._respond(HTTPStatus.NOT_FOUND, "text/plain", b"Try /metrics, /health or /ready.\n")
             return
         try:
-            self._answer(*page(self.headers.get("Accept", "")))
+            self._respond(*endpoint(self.headers.get("Accept", "")))
         except Exception:
-            logger.exception("%s could not be answered", self.path)
-            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"See the log of the worker.\n")
+            logger.exception("Request failed: path=%s", self.path)
+            self._respond(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"See the log of the worker.\n")
 
     def do_HEAD(self) -> None:
         self.do_GET()
 
-    def _answer(self, status: HTTPStatus, content_type: str, body: bytes) -> None:
+    def _respond(self, status: HTTPStatus, content_type: str, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
@@ -123,6 +133,6 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Scrapes are not news."""
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Log requests at the debug level."""
         logger.debug(format, *args)

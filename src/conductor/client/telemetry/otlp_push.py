@@ -1,4 +1,4 @@
-"""Metrics pushed to an OpenTelemetry collector, for those who do not scrape; OTEL_EXPORTER_OTLP_ENDPOINT says where."""
+"""Metrics pushed to the OpenTelemetry collector at OTEL_EXPORTER_OTLP_ENDPOINT."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Milliseconds between two pushes; OpenTelemetry's own variable, and its default.
+#: The variable of OpenTelemetry for the milliseconds between two pushes, and its default.
 INTERVAL_VARIABLE = "OTEL_METRIC_EXPORT_INTERVAL"
 INTERVAL_MS = 60_000
 
@@ -24,44 +24,44 @@ Families = Iterable[tuple[Metric, Iterable[Sample]]]
 
 
 class OtlpPush:
-    """Pushes what `families` returns, in a thread of its own, and once more at the end.
+    """A thread that pushes the metrics of `families` periodically and once more at the end.
 
-    Counters, gauges and histograms. Summaries stay here: the histograms beside them say the same.
+    Summaries are not pushed, because every summary has a histogram with the same values.
     """
 
     def __init__(self, families: Callable[[], Families]) -> None:
         self._families = families
-        self._exporter = _exporter()
+        self._exporter = _make_exporter()
         self._interval_s = float(os.environ.get(INTERVAL_VARIABLE) or INTERVAL_MS) / 1000
-        self._began_ns = time.time_ns()
+        self._started_ns = time.time_ns()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="conductor-otlp", daemon=True)
 
     def start(self) -> None:
-        """Push from now on."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Push the last figures and end."""
+        """End the thread and push for the last time."""
         self._stop.set()
         self._thread.join()
         self.push()
         self._exporter.shutdown()
 
     def push(self) -> None:
-        """Push once. The exporter itself says what goes wrong, and tries again."""
+        """Push once. The exporter logs failed requests and retries them."""
         try:
-            self._exporter.export(_metrics_data(self._families(), self._began_ns, time.time_ns()))
-        # Whatever a collector answers: metrics end no worker.
+            self._exporter.export(_convert_metrics(self._families(), self._started_ns, time.time_ns()))
+        # Failing metrics must not end a worker.
         except Exception:
-            logger.exception("Metrics could not be pushed; trying again")
+            logger.exception("Metrics could not be pushed; the next attempt follows")
 
     def _run(self) -> None:
         while not self._stop.wait(self._interval_s):
             self.push()
 
 
-def _exporter() -> OTLPMetricExporter:
+def _make_exporter() -> OTLPMetricExporter:
     try:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     except ImportError as error:
@@ -71,41 +71,41 @@ def _exporter() -> OTLPMetricExporter:
     return OTLPMetricExporter()
 
 
-def _metrics_data(families: Families, began_ns: int, now_ns: int) -> Any:
+def _convert_metrics(families: Families, started_ns: int, now_ns: int) -> Any:
     from opentelemetry.sdk.metrics import export
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-    found = []
+    converted = []
     for metric, samples in families:
-        points = _points(metric, list(samples), began_ns, now_ns)
+        points = _make_points(metric, list(samples), started_ns, now_ns)
         if points:
             unit = "s" if metric.name.endswith("_seconds") else "By" if metric.name.endswith("_bytes") else "1"
-            found.append(export.Metric(metric.name, metric.text, unit, _data(metric, points)))
-    scope = export.ScopeMetrics(InstrumentationScope("conductor-worker"), found, "")
+            converted.append(export.Metric(metric.name, metric.text, unit, _aggregate(metric, points)))
+    scope = export.ScopeMetrics(InstrumentationScope("conductor-worker"), converted, "")
     return export.MetricsData([export.ResourceMetrics(Resource.create(), [scope], "")])
 
 
-def _data(metric: Metric, points: list[Any]) -> Any:
+def _aggregate(metric: Metric, points: list[Any]) -> Any:
     from opentelemetry.sdk.metrics import export
 
-    since_start = export.AggregationTemporality.CUMULATIVE
+    cumulative = export.AggregationTemporality.CUMULATIVE
     if metric.kind is Kind.COUNTER:
-        return export.Sum(points, since_start, is_monotonic=True)
-    return export.Gauge(points) if metric.kind is Kind.GAUGE else export.Histogram(points, since_start)
+        return export.Sum(points, cumulative, is_monotonic=True)
+    return export.Gauge(points) if metric.kind is Kind.GAUGE else export.Histogram(points, cumulative)
 
 
-def _points(metric: Metric, samples: list[Sample], began_ns: int, now_ns: int) -> list[Any]:
+def _make_points(metric: Metric, samples: list[Sample], started_ns: int, now_ns: int) -> list[Any]:
     from opentelemetry.sdk.metrics import export
 
     if metric.kind is Kind.SUMMARY:
         return []
     if metric.kind is Kind.HISTOGRAM:
-        return _histogram_points(metric, samples, began_ns, now_ns)
-    return [export.NumberDataPoint(dict(one.labels), began_ns, now_ns, one.value) for one in samples]
+        return _make_histogram_points(metric, samples, started_ns, now_ns)
+    return [export.NumberDataPoint(dict(sample.labels), started_ns, now_ns, sample.value) for sample in samples]
 
 
-def _histogram_points(metric: Metric, samples: list[Sample], began_ns: int, now_ns: int) -> list[Any]:
+def _make_histogram_points(metric: Metric, samples: list[Sample], started_ns: int, now_ns: int) -> list[Any]:
     from opentelemetry.sdk.metrics import export
 
     counts: dict[tuple[str, ...], dict[float, float]] = {}
@@ -117,14 +117,14 @@ def _histogram_points(metric: Metric, samples: list[Sample], began_ns: int, now_
         elif sample.name.endswith("_sum"):
             sums[key] = sample.value
     points = []
-    for key, up_to in counts.items():
-        rising = list(up_to.values())
-        between = [int(now - before) for now, before in zip(rising, [0.0, *rising], strict=False)]
+    for key, by_bound in counts.items():
+        cumulated = list(by_bound.values())
+        each = [int(now - before) for now, before in zip(cumulated, [0.0, *cumulated], strict=False)]
         labels = dict(zip(metric.labels, key, strict=True))
-        nan = float("nan")  # the smallest and the largest value are not kept
+        nan = float("nan")  # for the smallest and the largest value, which are not stored
         points.append(
             export.HistogramDataPoint(
-                labels, began_ns, now_ns, int(rising[-1]), sums.get(key, 0.0), between, list(up_to)[:-1], nan, nan
+                labels, started_ns, now_ns, int(cumulated[-1]), sums.get(key, 0.0), each, list(by_bound)[:-1], nan, nan
             )
         )
     return points

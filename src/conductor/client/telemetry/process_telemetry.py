@@ -1,4 +1,4 @@
-"""Everything one process measures: its metrics, its workers' status and the turning of its event loop, in one file."""
+"""The metrics and the health of one worker process."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from conductor.client.telemetry.metrics_collector import MetricsCollector
 from conductor.client.telemetry.metrics_directory import MetricsPlace
 from conductor.common.clock import SYSTEM_CLOCK, Clock
 
-#: How often a loop says that it turns.
+#: The period in which an event loop records that it is alive.
 BEAT_S = 1.0
 
 
 class ProcessTelemetry:
-    """Made in the process that is measured, from the place that the parent's hub gave it.
+    """Measures one process.
 
-    `worker` names the worker of a process that has only one; in a process with many, each goes by its task type.
-    Register `listeners` with the dispatcher, hand `on_request` to the API client, and run `pulse()` on the loop.
+    Register `listeners` with the event dispatcher, pass `on_request` to the API client, and run `pulse()` on the loop.
+
+    Args:
+        place: The settings from `MetricsHub.child_settings()`.
+        worker: The name of the worker of a process that has only one. With several, each has the name of its task type.
+        clock: The clock.
     """
 
     def __init__(self, place: MetricsPlace, worker: str | None = None, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -29,20 +33,20 @@ class ProcessTelemetry:
         self.listeners: list[TaskRunnerEventsListener] = [self.collector, self.health]
 
     def slots_in_use(self, task_type: str, count: int) -> None:
-        """How many tasks the worker has in hand."""
+        """Record how many slots of a worker are in use."""
         self.collector.set_gauge(worker_metrics.SLOTS_IN_USE, task_type, count)
 
     def stuck(self, task_type: str, count: int) -> None:
-        """How many slots are held by a function that is past its timeout."""
+        """Record how many slots are held by functions that are past their timeout."""
         self.collector.set_gauge(worker_metrics.STUCK_TASKS, task_type, count)
-        self.health.stuck(task_type, count)
+        self.health.set_stuck(task_type, count)
 
     def paused(self, task_type: str, paused: bool) -> None:
-        """Whether the worker was told not to poll."""
-        self.health.paused(task_type, paused)
+        """Record whether polling is paused."""
+        self.health.set_paused(task_type, paused)
 
     async def pulse(self) -> None:
-        """Note once a second that the event loop turns, and how late it was. Runs until it is cancelled."""
+        """Record every `BEAT_S` seconds that the event loop runs, and how late it was. Runs until it is cancelled."""
         lag = self.collector.file.summary(worker_metrics.LOOP_LAG.name, (self._worker or "",))
         while True:
             self.health.beat()
@@ -51,5 +55,5 @@ class ProcessTelemetry:
             lag.observe(max(0.0, self._clock.monotonic() - asleep_at - BEAT_S))
 
     def close(self) -> None:
-        """This process is done; what it counted stays."""
+        """Release the metric file. Its counts stay in the totals of the hub."""
         self.collector.close()

@@ -1,8 +1,8 @@
-"""Log records that know their task, and log records that become the task's own logs on the server.
+"""Log records that carry the ids of their task, and log records that become task logs on the server.
+
+Worker processes that this package starts install `TaskLogs`. In your own process, add the filter yourself:
 
     handler.addFilter(TaskLogFilter())          # then %(task_id)s, %(workflow_id)s, %(task_type)s, %(attempt)s work
-
-A worker's own processes do this by themselves (`TaskLogs`); in a process of yours nothing is changed unless you ask.
 """
 
 from __future__ import annotations
@@ -14,76 +14,78 @@ from types import TracebackType
 from conductor.client.context.task_context import TaskContext, current_context
 from conductor.telemetry.log_format import NO_TASK, TaskLabel
 
-#: A task's records beyond this many stay out of its logs on the server; the last line says so.
+#: The largest number of log lines of a task on the server. The last line says that later ones are missing.
 MAX_TASK_LOGS = 1000
 
 
 class TaskLogFilter(logging.Filter):
-    """Lets every record pass, and gives it `task_id`, `workflow_id`, `task_type` and `attempt` (1 is the first).
+    """Adds `task_id`, `workflow_id`, `task_type` and `attempt` (1 is the first) to every record.
 
-    Put it on handlers, not on loggers. What a record already says of itself (`extra={"task_id": …}`) stays.
+    Add the filter to handlers, not to loggers. Attributes that a record already has (`extra={"task_id": …}`) stay.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Stamp the record."""
+        """Add the ids. Return True: no record is dropped."""
         for argument in record.args if isinstance(record.args, tuple) else ():
-            if isinstance(argument, TaskLabel):  # a line of ours about a task that is not under way here
+            if isinstance(argument, TaskLabel):  # a line of this package about a task outside its own context
                 vars(record).update(argument.fields)
-        for name, value in _stamp(current_context()).items():
+        for name, value in _describe_task(current_context()).items():
             record.__dict__.setdefault(name, value)
         return True
 
 
 class TaskLogHandler(logging.Handler):
-    """Adds the records of a task, from `level` up, to the task's logs on the server. Ours (`conductor.…`) are not."""
+    """Adds the records of a task to its logs on the server, except those of this package (`conductor.…`)."""
 
     def __init__(self, level: int | str = logging.INFO) -> None:
         super().__init__(level)
         self.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hand the record to the task it was made in, if it was made in one."""
+        """Add the record to the logs of the current task, if there is one."""
         context = current_context()
-        if context is None or record.name.partition(".")[0] == "conductor" or not _wanted(record, context):
+        if context is None or record.name.partition(".")[0] == "conductor" or not _has_level(record, context):
             return
-        room = MAX_TASK_LOGS - len(context.logs)
-        if room > 1:
+        remaining = MAX_TASK_LOGS - len(context.logs)
+        if remaining > 1:
             context.add_log(self.format(record))
-        elif room == 1:
-            context.add_log(f"more than {MAX_TASK_LOGS} lines: the rest is in the worker's own log only")
+        elif remaining == 1:
+            context.add_log(f"more than {MAX_TASK_LOGS} lines: later ones are only in the log of the worker")
 
 
-def _wanted(record: logging.LogRecord, context: TaskContext) -> bool:
-    """Workers of one process may each have a level of their own."""
+def _has_level(record: logging.LogRecord, context: TaskContext) -> bool:
+    """Compare with the level of the worker: workers of one process may have different levels."""
     level = context.task_log_level
     return level is not None and record.levelno >= logging.getLevelNamesMapping()[level]
 
 
 class TaskLogs:
-    """Both of the above for a whole process: `install()` it once logging is set up, `uninstall()` leaves no trace.
+    """Installs the filter on all handlers of a process, and the handler on the root logger.
 
-    Every handler that any logger has by then stamps its records. With `task_log_level`, records of that level and
-    above that reach the root logger also become the logs of their task.
+    Call `install()` after logging is configured: handlers that are added later get no filter.
+
+    Args:
+        task_log_level: The lowest level of records that become task logs; None for no task logs.
     """
 
     def __init__(self, task_log_level: int | str | None = None) -> None:
         self._filter = TaskLogFilter()
         self._handler = TaskLogHandler(task_log_level) if task_log_level is not None else None
-        self._stamping: list[logging.Handler] = []
+        self._filtered: list[logging.Handler] = []
 
     def install(self) -> None:
-        """Begin."""
+        """Add the filter and the handler."""
         for handler in _all_handlers():
             handler.addFilter(self._filter)
-            self._stamping.append(handler)
+            self._filtered.append(handler)
         if self._handler is not None:
             logging.getLogger().addHandler(self._handler)
 
     def uninstall(self) -> None:
-        """End."""
-        for handler in self._stamping:
+        """Remove the filter and the handler."""
+        for handler in self._filtered:
             handler.removeFilter(self._filter)
-        self._stamping.clear()
+        self._filtered.clear()
         if self._handler is not None:
             logging.getLogger().removeHandler(self._handler)
 
@@ -97,7 +99,7 @@ class TaskLogs:
         self.uninstall()
 
 
-def _stamp(context: TaskContext | None) -> dict[str, str | int]:
+def _describe_task(context: TaskContext | None) -> dict[str, str | int]:
     if context is None:
         return dict.fromkeys(("task_id", "workflow_id", "task_type", "attempt"), NO_TASK)
     return {

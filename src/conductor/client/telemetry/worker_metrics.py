@@ -1,7 +1,6 @@
-"""Every metric a worker has, declared once: what it is called, how it is labelled, how processes are added up.
+"""The declarations of all metrics of workers.
 
-Counters and summaries live as long as the handler: what an ended process counted stays counted. Gauges are about
-now: they end with their process.
+Counters and summaries live as long as the handler: the totals include ended processes. Gauges end with their process.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 
 from conductor.telemetry.exposition import Kind, Metric
 
-#: Quantiles of every summary, over the last five minutes.
+#: The quantiles of every summary, over the last five minutes.
 QUANTILES = (0.5, 0.75, 0.9, 0.95, 0.99)
 
 #: Values of the `status` label of executions.
@@ -23,7 +22,7 @@ _REQUEST = ("method", "uri", "status")
 
 POLL_TOTAL = Metric("task_poll_total", Kind.COUNTER, _TASK, "Polls sent.")
 POLL_EMPTY_TOTAL = Metric("task_poll_empty_total", Kind.COUNTER, _TASK, "Polls answered with no task.")
-POLL_ERROR_TOTAL = Metric("task_poll_error_total", Kind.COUNTER, _ERROR, "Polls refused or failed, by class of error.")
+POLL_ERROR_TOTAL = Metric("task_poll_error_total", Kind.COUNTER, _ERROR, "Polls rejected or failed, by class of error.")
 POLL_TIME = Metric("task_poll_time_seconds", Kind.SUMMARY, _TASK, "Time until a poll was answered.")
 RECEIVED_TOTAL = Metric("task_received_total", Kind.COUNTER, _TASK, "Tasks received from polls.")
 EXECUTE_TIME = Metric(
@@ -34,7 +33,7 @@ EXECUTE_TIME = Metric(
     tally_labels=("status",),
 )
 EXECUTE_ERROR_TOTAL = Metric("task_execute_error_total", Kind.COUNTER, _ERROR, "Failed executions, by class of error.")
-RESULT_SIZE = Metric("task_result_size_bytes", Kind.SUMMARY, _TASK, "Size of task outputs as they travel.")
+RESULT_SIZE = Metric("task_result_size_bytes", Kind.SUMMARY, _TASK, "Size of task outputs as JSON.")
 UPDATE_TIME = Metric("task_update_time_seconds", Kind.SUMMARY, _TASK, "Time from a result to its verdict.")
 UPDATE_ERROR_TOTAL = Metric(
     "task_update_error_total", Kind.COUNTER, _ERROR, "Failed attempts to deliver a result, by class of error."
@@ -44,16 +43,16 @@ UPDATE_FAILED_TOTAL = Metric(
 )
 VERDICT_TOTAL = Metric("task_verdict_total", Kind.COUNTER, ("taskType", "verdict"), "Reports by their verdict.")
 LEASE_EXTENDED_TOTAL = Metric("task_lease_extended_total", Kind.COUNTER, _TASK, "Heartbeats accepted.")
-LEASE_LOST_TOTAL = Metric("task_lease_lost_total", Kind.COUNTER, _TASK, "Leases lost while a task was in hand.")
-SLOTS = Metric("worker_slots", Kind.GAUGE, _TASK, "Tasks a worker may have in hand at once.")
+LEASE_LOST_TOTAL = Metric("task_lease_lost_total", Kind.COUNTER, _TASK, "Leases lost while a task was running.")
+SLOTS = Metric("worker_slots", Kind.GAUGE, _TASK, "Tasks a worker may run at once.")
 SLOTS_IN_USE = Metric(
     "worker_slots_in_use",
     Kind.GAUGE,
     _TASK,
-    "Slots that are taken: by tasks that execute, or whose reports have no verdict yet.",
+    "Slots in use by tasks that execute or whose reports have no verdict yet.",
 )
 STUCK_TASKS = Metric("worker_stuck_tasks", Kind.GAUGE, _TASK, "Slots held by a function that is past its timeout.")
-RESTARTS_TOTAL = Metric("worker_restarts_total", Kind.COUNTER, _TASK, "Worker processes started again after a crash.")
+RESTARTS_TOTAL = Metric("worker_restarts_total", Kind.COUNTER, _TASK, "Worker processes restarted after a crash.")
 PROCESS_DIED_TOTAL = Metric(
     "task_process_died_total",
     Kind.COUNTER,
@@ -92,45 +91,55 @@ _METRICS: tuple[Metric, ...] = (
 )
 
 
-def histogram_of(summary: Metric) -> Metric:
-    """The histogram beside a summary: quantiles of hosts cannot be added up, its buckets can."""
+def _declare_histogram(summary: Metric) -> Metric:
+    """Declare the histogram of a summary. Its buckets can be summed over hosts; quantiles cannot."""
     stem, _, unit = summary.name.rpartition("_")
     if unit not in ("seconds", "bytes"):
         stem, unit = summary.name, "seconds"
-    text = f"The same as {summary.name}, in buckets that can be added up over hosts."
+    text = f"The values of {summary.name} in buckets, which can be summed over hosts."
     return Metric(f"{stem}_histogram_{unit}", Kind.HISTOGRAM, summary.labels + summary.tally_labels, text)
 
 
-#: Every summary and the histogram beside it.
-HISTOGRAMS: dict[Metric, Metric] = {metric: histogram_of(metric) for metric in _METRICS if metric.kind is Kind.SUMMARY}
+#: The histogram of every summary.
+HISTOGRAMS: dict[Metric, Metric] = {
+    metric: _declare_histogram(metric) for metric in _METRICS if metric.kind is Kind.SUMMARY
+}
 #: Every metric of workers.
 METRICS: tuple[Metric, ...] = (*_METRICS, *HISTOGRAMS.values())
 
 
 @dataclass(frozen=True, slots=True)
-class Canonical:
-    """A metric under the name that it has in all of Conductor's SDKs, and where its numbers come from."""
+class CanonicalMetric:
+    """A metric under the name that all SDKs of Conductor use, and the metric with its values."""
 
     metric: Metric
     source: Metric
-    #: Labels that are always the same here.
-    fixed: tuple[tuple[str, str], ...] = ()
+    #: Labels with constant values.
+    fixed_labels: tuple[tuple[str, str], ...] = ()
 
 
-# The catalogue is in METRICS.md of conductor-oss/python-sdk, "Canonical Metrics", as of version 2; the other SDKs of
-# conductor-oss have the same list. They switch to it by WORKER_CANONICAL_METRICS=true, and so do we. What is in it and
-# not here has no event here: acks, full queues, external payloads, and what clients count when they start workflows.
+# The catalogue is in METRICS.md of conductor-oss/python-sdk, "Canonical Metrics", as of version 2. The other SDKs of
+# conductor-oss have the same list. WORKER_CANONICAL_METRICS=true selects it, there and here. Metrics of the catalogue
+# that are not listed here have no event here: acks, full queues, external payloads, and starts of workflows.
 _STATUS = (*_TASK, "status")
-_WELL = (("status", SUCCESS),)
-CANONICAL: tuple[Canonical, ...] = (
-    Canonical(Metric("task_poll_time_seconds", Kind.HISTOGRAM, _STATUS, POLL_TIME.text), POLL_TIME, _WELL),
-    Canonical(Metric("task_execute_time_seconds", Kind.HISTOGRAM, _STATUS, "Time of a task's function."), EXECUTE_TIME),
-    Canonical(Metric("task_update_time_seconds", Kind.HISTOGRAM, _STATUS, UPDATE_TIME.text), UPDATE_TIME, _WELL),
-    Canonical(Metric("task_result_size_bytes", Kind.HISTOGRAM, _TASK, RESULT_SIZE.text), RESULT_SIZE),
-    Canonical(Metric("http_api_client_request_seconds", Kind.HISTOGRAM, _REQUEST, HTTP_REQUEST.text), HTTP_REQUEST),
-    Canonical(Metric("worker_event_loop_lag_seconds", Kind.HISTOGRAM, _TASK, LOOP_LAG.text), LOOP_LAG),
-    Canonical(Metric("worker_restart_total", Kind.COUNTER, _TASK, RESTARTS_TOTAL.text), RESTARTS_TOTAL),
-    Canonical(Metric("active_workers", Kind.GAUGE, _TASK, SLOTS_IN_USE.text), SLOTS_IN_USE),
+_SUCCESS_LABEL = (("status", SUCCESS),)
+CANONICAL: tuple[CanonicalMetric, ...] = (
+    CanonicalMetric(
+        Metric("task_poll_time_seconds", Kind.HISTOGRAM, _STATUS, POLL_TIME.text), POLL_TIME, _SUCCESS_LABEL
+    ),
+    CanonicalMetric(
+        Metric("task_execute_time_seconds", Kind.HISTOGRAM, _STATUS, "Time of a task's function."), EXECUTE_TIME
+    ),
+    CanonicalMetric(
+        Metric("task_update_time_seconds", Kind.HISTOGRAM, _STATUS, UPDATE_TIME.text), UPDATE_TIME, _SUCCESS_LABEL
+    ),
+    CanonicalMetric(Metric("task_result_size_bytes", Kind.HISTOGRAM, _TASK, RESULT_SIZE.text), RESULT_SIZE),
+    CanonicalMetric(
+        Metric("http_api_client_request_seconds", Kind.HISTOGRAM, _REQUEST, HTTP_REQUEST.text), HTTP_REQUEST
+    ),
+    CanonicalMetric(Metric("worker_event_loop_lag_seconds", Kind.HISTOGRAM, _TASK, LOOP_LAG.text), LOOP_LAG),
+    CanonicalMetric(Metric("worker_restart_total", Kind.COUNTER, _TASK, RESTARTS_TOTAL.text), RESTARTS_TOTAL),
+    CanonicalMetric(Metric("active_workers", Kind.GAUGE, _TASK, SLOTS_IN_USE.text), SLOTS_IN_USE),
 )
-#: What the SDKs call a FAILED execution.
+#: The `status` label of failed executions under canonical names.
 FAILURE = "FAILURE"
