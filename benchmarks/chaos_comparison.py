@@ -41,7 +41,7 @@ def main() -> None:
     jobs, seed = int(os.environ.get("CHAOS_JOBS", "1000")), int(os.environ.get("CHAOS_SEED", "1"))
     # Spread out, so that both meet all the attacks, however quick they are.
     ours = Plan(jobs=jobs, seed=seed, limit_s=LIMIT_S, spread_s=SPREAD_S, attacks=ATTACKS)
-    command = (str(conductor_python()), str(HERE / "conductor_python_workers.py"), "{url}", "{ledger}")
+    command = (str(conductor_python()), str(HERE / "conductor_python_workers.py"), "{url}", "{execution_log}")
     theirs = replace(ours, programs=(("one", command), ("two", command)))
     columns = [_figures(plan) for plan in (ours, theirs)]
     print(f"seed {seed}, {jobs} jobs of two tasks\n{'':>28} {'conductor-worker':<60} conductor-python 2.0.0")

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.acceptance.api import Api
-from tests.acceptance.server_session import Bench
+from tests.acceptance.server_session import Session
 from tests.acceptance.servers.missing import Missing
 from tests.acceptance.servers.targets import TARGETS, EmbeddedCoordinator, Target
 
@@ -96,9 +96,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture
-async def bench(target: Target) -> AsyncIterator[Bench]:
+async def session(target: Target) -> AsyncIterator[Session]:
     """Clients of the server, workers for it, and names nobody else uses."""
-    async with Bench(target, f"t{secrets.token_hex(4)}") as found:
+    async with Session(target, f"t{secrets.token_hex(4)}") as found:
         yield found
 
 

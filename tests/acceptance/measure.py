@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from conductor.client.worker.worker import Worker
-from tests.acceptance.server_session import Bench
+from tests.acceptance.server_session import Session
 from tests.acceptance.servers import java
 from tests.acceptance.servers.targets import TARGETS
 
@@ -47,13 +47,13 @@ def resident_mb() -> float:
     return sum(process.memory_info().rss for process in server_processes()) / 1e6
 
 
-async def start_all(bench: Bench, name: str, count: int) -> float:
+async def start_all(session: Session, name: str, count: int) -> float:
     """Start that many workflows, some at a time; how many a second."""
     waiting = iter(range(count))
 
     async def starter() -> None:
         for _ in waiting:
-            await bench.start(name)
+            await session.start(name)
 
     began = time.monotonic()
     await asyncio.gather(*(starter() for _ in range(STARTERS)))
@@ -81,23 +81,23 @@ class Counter:
         self.enough.clear()
 
 
-async def measure(bench: Bench) -> str:
+async def measure(session: Session) -> str:
     """One row of the table."""
-    name, counter = bench.named("work"), Counter()
+    name, counter = session.named("work"), Counter()
     worker = Worker(name, counter, thread_count=50)
     # The answer to a poll of an overloaded server may come too late: its tasks then come back by this.
-    await bench.define(name, response_timeout_seconds=15, retry_delay_seconds=0)
-    await start_all(bench, name, WARM_UP)
+    await session.define(name, response_timeout_seconds=15, retry_delay_seconds=0)
+    await start_all(session, name, WARM_UP)
     counter.expect(WARM_UP)
-    async with bench.handler(worker):
+    async with session.handler(worker):
         await counter.enough.wait()
-    starts = await start_all(bench, name, WORKFLOWS)
+    starts = await start_all(session, name, WORKFLOWS)
     counter.expect(WORKFLOWS)
     began, before = time.monotonic(), cpu_s()
-    async with bench.handler(worker):
+    async with session.handler(worker):
         await counter.enough.wait()
         drained_s, used_s = time.monotonic() - began, cpu_s() - before
-        waits = [await idle_wait(bench, name, counter) for _ in range(IDLE_ROUNDS)]
+        waits = [await idle_wait(session, name, counter) for _ in range(IDLE_ROUNDS)]
     quick, slow = statistics.median(waits), sorted(waits)[int(len(waits) * 0.95)]
     return (
         f"{starts:8.0f} {WORKFLOWS / drained_s:8.0f} {used_s / WORKFLOWS * 1000:10.1f} "
@@ -105,12 +105,12 @@ async def measure(bench: Bench) -> str:
     )
 
 
-async def idle_wait(bench: Bench, name: str, counter: Counter) -> float:
+async def idle_wait(session: Session, name: str, counter: Counter) -> float:
     """From the start of a workflow to the first line of its task, when there is nothing else to do."""
     await asyncio.sleep(0.3)
     counter.expect(1)
     began = time.monotonic()
-    await bench.start(name)
+    await session.start(name)
     await counter.enough.wait()
     return counter.last - began
 
@@ -122,8 +122,8 @@ async def run(name: str) -> None:
         target = TARGETS[name](Path(directory))
         try:
             target.start()
-            async with Bench(target, f"m{secrets.token_hex(3)}") as bench:
-                print(f"{name:20}{await measure(bench)}", flush=True)
+            async with Session(target, f"m{secrets.token_hex(3)}") as session:
+                print(f"{name:20}{await measure(session)}", flush=True)
         finally:
             target.stop()
 

@@ -61,7 +61,7 @@ class Events:
         return self.of(event_type)
 
 
-class Bench:
+class Session:
     """One test's dealings with the server under test."""
 
     def __init__(self, target: Target, prefix: str) -> None:

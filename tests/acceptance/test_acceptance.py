@@ -33,7 +33,7 @@ from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.worker import Worker
 from conductor.protocol.wire import Verdict
 from tests.acceptance import process_workers
-from tests.acceptance.server_session import Bench
+from tests.acceptance.server_session import Session
 
 KINDS = ["def", "async def"]
 
@@ -55,33 +55,33 @@ def greet(name: str) -> dict[str, str]:
 
 class TestExecution:
     @pytest.mark.parametrize("kind", KINDS)
-    async def test_a_task_is_executed_and_reported_once(self, bench: Bench, kind: str) -> None:
-        name = bench.named("greet")
-        async with bench.handler(Worker(name, of_kind(kind, greet), worker_id="me")):
-            workflow = await bench.ended(await bench.start(name, input={"name": "Ada"}))
+    async def test_a_task_is_executed_and_reported_once(self, session: Session, kind: str) -> None:
+        name = session.named("greet")
+        async with session.handler(Worker(name, of_kind(kind, greet), worker_id="me")):
+            workflow = await session.ended(await session.start(name, input={"name": "Ada"}))
         (task,) = workflow.tasks
         assert (workflow.status, workflow.output) == ("COMPLETED", {"last": {"greeting": "Hello Ada"}})
         assert (task.status, task.worker_id, task.poll_count) == ("COMPLETED", "me", 1)
-        (verdict,) = bench.events.of(TaskUpdateCompleted)
-        assert (verdict.verdict, verdict.inferred, verdict.attempts) == (Verdict.COMMITTED, bench.target.plain, 1)
+        (verdict,) = session.events.of(TaskUpdateCompleted)
+        assert (verdict.verdict, verdict.inferred, verdict.attempts) == (Verdict.COMMITTED, session.target.plain, 1)
 
-    async def test_one_step_works_with_what_the_step_before_it_made(self, bench: Bench) -> None:
-        first, second = bench.named("first"), bench.named("second")
+    async def test_one_step_works_with_what_the_step_before_it_made(self, session: Session) -> None:
+        first, second = session.named("first"), session.named("second")
 
         async def shout(before: dict[str, str]) -> dict[str, str]:
             return {"shouted": before["greeting"].upper()}
 
-        async with bench.handler(Worker(first, greet), Worker(second, shout)):
-            workflow = await bench.ended(await bench.start(first, second, input={"name": "Ada"}))
+        async with session.handler(Worker(first, greet), Worker(second, shout)):
+            workflow = await session.ended(await session.start(first, second, input={"name": "Ada"}))
         assert workflow.output["last"] == {"shouted": "HELLO ADA"}
 
-    async def test_workers_in_processes_of_their_own(self, bench: Bench) -> None:
-        first, second = bench.named("double"), bench.named("increment")
+    async def test_workers_in_processes_of_their_own(self, session: Session) -> None:
+        first, second = session.named("double"), session.named("increment")
         workers = [Worker(first, process_workers.double), Worker(second, process_workers.increment)]
-        handler = TaskHandler(workers=workers, configuration=bench.configuration)
+        handler = TaskHandler(workers=workers, configuration=session.configuration)
         await asyncio.to_thread(handler.start_processes)
         try:
-            workflow = await bench.ended(await bench.start(first, second, input={"number": 20}))
+            workflow = await session.ended(await session.start(first, second, input={"number": 20}))
         finally:
             await asyncio.to_thread(handler.stop_processes)
         doubled, incremented = (task.output_data for task in workflow.tasks)
@@ -89,13 +89,13 @@ class TestExecution:
         assert len({doubled["pid"], incremented["pid"], os.getpid()}) == 3
 
     async def test_a_killed_process_gives_its_tasks_back(
-        self, bench: Bench, tmp_path: Path, record_property: Callable[[str, object], None]
+        self, session: Session, tmp_path: Path, record_property: Callable[[str, object], None]
     ) -> None:
         """N02: nobody waits for the response timeout of an hour, and what was finished is not done again."""
-        name = bench.named("held")
-        await bench.define(name, response_timeout_seconds=3600)
+        name = session.named("held")
+        await session.define(name, response_timeout_seconds=3600)
         worker = Worker(name, process_workers.note_and_wait, thread_count=20)
-        handler = TaskHandler(workers=[worker], configuration=bench.configuration)
+        handler = TaskHandler(workers=[worker], configuration=session.configuration)
         numbers = [-1, -2, -3, *range(10)]
 
         def began() -> list[list[str]]:
@@ -108,17 +108,17 @@ class TestExecution:
 
             return check
 
-        ids = [await bench.start(name, input={"number": number, "directory": str(tmp_path)}) for number in numbers]
+        ids = [await session.start(name, input={"number": number, "directory": str(tmp_path)}) for number in numbers]
         await asyncio.to_thread(handler.start_processes)
         try:
-            await bench.all_ended(ids[:3])
-            await bench.until(so_many_began(len(numbers)), "the beginning of all")
+            await session.all_ended(ids[:3])
+            await session.until(so_many_began(len(numbers)), "the beginning of all")
             os.kill(int(began()[0][1]), signal.SIGKILL)
             killed_at = time.monotonic()
-            await bench.until(so_many_began(len(numbers) + 10), "the second beginning of ten")
+            await session.until(so_many_began(len(numbers) + 10), "the second beginning of ten")
             record_property("figures", f"all 10 run again {time.monotonic() - killed_at:.1f} s after the kill")
             (tmp_path / "gate").touch()
-            workflows = await bench.all_ended(ids)
+            workflows = await session.all_ended(ids)
         finally:
             (tmp_path / "gate").touch()
             await asyncio.to_thread(handler.stop_processes)
@@ -129,31 +129,31 @@ class TestExecution:
     @pytest.mark.parametrize("how", process_workers.DEATHS)
     @pytest.mark.parametrize("process_name", ["shared", None], ids=["shared process", "own process"])
     async def test_a_task_that_kills_its_process_ends_and_its_neighbours_complete_a14(
-        self, bench: Bench, tmp_path: Path, how: str, process_name: str | None
+        self, session: Session, tmp_path: Path, how: str, process_name: str | None
     ) -> None:
         """A14: its retry policy or `poison_limit` ends it, and no neighbour is executed more than twice."""
-        deadly, healthy = bench.named("deadly"), bench.named("healthy")
+        deadly, healthy = session.named("deadly"), session.named("healthy")
         # A Conductor server waits for the response timeout of tasks whose poll answer the dead process never read.
-        timeout_s = 20 if bench.target.plain else 3600
+        timeout_s = 20 if session.target.plain else 3600
         for name in (deadly, healthy):
-            await bench.define(name, retry_count=2, retry_delay_seconds=0, response_timeout_seconds=timeout_s)
+            await session.define(name, retry_count=2, retry_delay_seconds=0, response_timeout_seconds=timeout_s)
         workers = [
             Worker(healthy, process_workers.note_and_return, thread_count=10, process_name=process_name),
             Worker(deadly, process_workers.die, process_name=process_name),
         ]
         given = {"directory": str(tmp_path)}
-        killer = await bench.start(deadly, input={"how": how, **given})
-        ids = [await bench.start(healthy, input={"number": number, **given}) for number in range(100)]
+        killer = await session.start(deadly, input={"how": how, **given})
+        ids = [await session.start(healthy, input={"number": number, **given}) for number in range(100)]
         handler = TaskHandler(
             workers=workers,
-            configuration=bench.configuration,
+            configuration=session.configuration,
             restart_backoff_seconds=0.1,
             restart_backoff_max_seconds=0.5,
         )
         await asyncio.to_thread(handler.start_processes)
         try:
-            ended = await bench.ended(killer)
-            neighbours = await bench.all_ended(ids)
+            ended = await session.ended(killer)
+            neighbours = await session.all_ended(ids)
         finally:
             await asyncio.to_thread(handler.stop_processes)
         assert {workflow.status for workflow in neighbours} == {"COMPLETED"}
@@ -166,22 +166,22 @@ class TestExecution:
             assert process_workers.DEATHS[how] in str(task.reason_for_incompletion)
         assert ended.status == "FAILED"
 
-    async def test_a_batch_is_taken_with_one_poll_and_nothing_runs_twice(self, bench: Bench) -> None:
-        name, ran = bench.named("batch"), []
+    async def test_a_batch_is_taken_with_one_poll_and_nothing_runs_twice(self, session: Session) -> None:
+        name, ran = session.named("batch"), []
 
         async def work(number: int) -> None:
             ran.append(number)
 
-        ids = [await bench.start(name, input={"number": number}) for number in range(30)]
-        async with bench.handler(Worker(name, work, thread_count=20)):
-            workflows = await bench.all_ended(ids)
+        ids = [await session.start(name, input={"number": number}) for number in range(30)]
+        async with session.handler(Worker(name, work, thread_count=20)):
+            workflows = await session.all_ended(ids)
         assert [workflow.status for workflow in workflows] == ["COMPLETED"] * 30
         assert sorted(ran) == list(range(30))
-        assert max(event.tasks_received for event in bench.events.of(PollCompleted)) > 1
+        assert max(event.tasks_received for event in session.events.of(PollCompleted)) > 1
 
-    async def test_many_task_types_in_one_process(self, bench: Bench) -> None:
+    async def test_many_task_types_in_one_process(self, session: Session) -> None:
         """More than the long polls that one process may park on a plain server."""
-        names = [bench.named(f"type{number}") for number in range(40)]
+        names = [session.named(f"type{number}") for number in range(40)]
 
         def make(name: str) -> Worker:
             async def work() -> dict[str, str]:
@@ -189,43 +189,43 @@ class TestExecution:
 
             return Worker(name, work)
 
-        async with bench.handler(*map(make, names)):
-            workflows = await bench.all_ended(await asyncio.gather(*(bench.start(name) for name in names)))
+        async with session.handler(*map(make, names)):
+            workflows = await session.all_ended(await asyncio.gather(*(session.start(name) for name in names)))
         assert [workflow.output["last"] for workflow in workflows] == [{"did": name} for name in names]
 
-    async def test_logs_beyond_the_ten_of_a_report_arrive_too(self, bench: Bench) -> None:
-        name = bench.named("talk")
+    async def test_logs_beyond_the_ten_of_a_report_arrive_too(self, session: Session) -> None:
+        name = session.named("talk")
 
         def talk() -> None:
             for number in range(15):
                 get_task_context().add_log(f"line {number}")
 
-        async with bench.handler(Worker(name, talk)):
-            (task,) = (await bench.ended(await bench.start(name))).tasks
-        if not bench.target.indexed:
+        async with session.handler(Worker(name, talk)):
+            (task,) = (await session.ended(await session.start(name))).tasks
+        if not session.target.indexed:
             return
 
         async def logged() -> list[str] | None:
-            logs = await bench.tasks.get_task_logs(task.task_id)
+            logs = await session.tasks.get_task_logs(task.task_id)
             return [entry.log or "" for entry in logs] if len(logs) == 15 else None
 
-        lines = await bench.until(logged, "fifteen lines of log")  # an index may lag
+        lines = await session.until(logged, "fifteen lines of log")  # an index may lag
         assert sorted(lines or []) == sorted(f"line {number}" for number in range(15))
 
-    async def test_large_input_and_output(self, bench: Bench) -> None:
-        name, text = bench.named("large"), "x" * 2_000_000
+    async def test_large_input_and_output(self, session: Session) -> None:
+        name, text = session.named("large"), "x" * 2_000_000
 
         async def turn(text: str) -> dict[str, str]:
             return {"text": text[::-1], "end": "end"}
 
-        async with bench.handler(Worker(name, turn)):
-            workflow = await bench.ended(await bench.start(name, input={"text": text}))
+        async with session.handler(Worker(name, turn)):
+            workflow = await session.ended(await session.start(name, input={"text": text}))
         assert workflow.status == "COMPLETED"
         assert workflow.tasks[0].output_data == {"text": text, "end": "end"}
 
-    async def test_unknown_fields_are_no_obstacle(self, bench: Bench) -> None:
+    async def test_unknown_fields_are_no_obstacle(self, session: Session) -> None:
         """Newer clients, newer servers: what one does not know, it does not mind."""
-        name = bench.named("greet")
+        name = session.named("greet")
         step = {
             "name": name,
             "taskReferenceName": "step0",
@@ -234,60 +234,60 @@ class TestExecution:
             "x": 1,
         }
         flow = {
-            "name": bench.named("flow"),
+            "name": session.named("flow"),
             "version": 1,
             "schemaVersion": 2,
             "tasks": [step],
             "fromTheFuture": {"a": 1},
         }
         asked = {"name": flow["name"], "workflowDef": flow, "input": {}, "shipment": "express"}
-        async with httpx.AsyncClient(base_url=bench.target.url, timeout=60) as http:
+        async with httpx.AsyncClient(base_url=session.target.url, timeout=60) as http:
             workflow_id = (await http.post("/workflow", json=asked)).text
-            async with bench.handler(Worker(name, greet)):
-                workflow = await bench.ended(workflow_id)
+            async with session.handler(Worker(name, greet)):
+                workflow = await session.ended(workflow_id)
             assert workflow.tasks[0].output_data == {"greeting": "Hello Ada"}
             again = (await http.post("/workflow", json=asked)).text
-            (task,) = await bench.tasks.batch_poll_tasks(name, "me", 1, 5000)
+            (task,) = await session.tasks.batch_poll_tasks(name, "me", 1, 5000)
             report = {"taskId": task.task_id, "workflowInstanceId": again, "workerId": "me", "status": "COMPLETED"}
             answer = await http.post(
                 "/tasks", json={**report, "outputData": {}, "mood": "good", "leaseId": task.lease_id}
             )
             assert (answer.status_code, answer.text) == (200, task.task_id)
-        assert (await bench.ended(again)).status == "COMPLETED"
+        assert (await session.ended(again)).status == "COMPLETED"
 
 
 class TestQueues:
-    async def test_a_domain_is_served_by_its_own_workers_alone(self, bench: Bench) -> None:
-        name = bench.named("where")
+    async def test_a_domain_is_served_by_its_own_workers_alone(self, session: Session) -> None:
+        name = session.named("where")
 
         def at(place: str) -> Callable[[], dict[str, str]]:
             return lambda: {"place": place}
 
-        async with bench.handler(Worker(name, at("here")), Worker(name, at("there"), domain="there")):
-            plain = bench.start(name)
-            special = bench.start(name, task_to_domain={name: "there"})
-            workflows = await bench.all_ended(await asyncio.gather(plain, special))
+        async with session.handler(Worker(name, at("here")), Worker(name, at("there"), domain="there")):
+            plain = session.start(name)
+            special = session.start(name, task_to_domain={name: "there"})
+            workflows = await session.all_ended(await asyncio.gather(plain, special))
         assert [workflow.output["last"] for workflow in workflows] == [{"place": "here"}, {"place": "there"}]
         assert [workflow.tasks[0].domain for workflow in workflows] == [None, "there"]
 
-    async def test_the_higher_priority_first(self, bench: Bench) -> None:
+    async def test_the_higher_priority_first(self, session: Session) -> None:
         """The coordinator keeps the order; on a real server all are done, in whatever order."""
-        name, order = bench.named("priority"), []
+        name, order = session.named("priority"), []
 
         async def work(priority: int) -> None:
             order.append(priority)
 
         given = [0, 5, 99, 50, 1]
-        ids = [await bench.start(name, input={"priority": number}, priority=number) for number in given]
-        async with bench.handler(Worker(name, work)):
-            await bench.all_ended(ids)
-        if bench.target.plain:
+        ids = [await session.start(name, input={"priority": number}, priority=number) for number in given]
+        async with session.handler(Worker(name, work)):
+            await session.all_ended(ids)
+        if session.target.plain:
             order.sort(reverse=True)
         assert order == [99, 50, 5, 1, 0]
 
-    async def test_no_more_at_once_than_the_concurrency_limit(self, bench: Bench) -> None:
-        name = bench.named("limited")
-        await bench.define(name, concurrent_exec_limit=2, retry_count=0)
+    async def test_no_more_at_once_than_the_concurrency_limit(self, session: Session) -> None:
+        name = session.named("limited")
+        await session.define(name, concurrent_exec_limit=2, retry_count=0)
         inside, most = 0, 0
         enough = asyncio.Event()
 
@@ -300,9 +300,9 @@ class TestQueues:
             await enough.wait()  # the first two meet; none of the later ones has to wait
             inside -= 1
 
-        ids = await bench.start_many(6, name)
-        async with bench.handler(Worker(name, work, thread_count=6)):
-            workflows = await bench.all_ended(ids)
+        ids = await session.start_many(6, name)
+        async with session.handler(Worker(name, work, thread_count=6)):
+            workflows = await session.all_ended(ids)
         assert ([workflow.status for workflow in workflows], most) == (["COMPLETED"] * 6, 2)
 
 
@@ -324,9 +324,9 @@ POLICIES = [
 
 class TestFailure:
     @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.logic)
-    async def test_a_failed_task_is_tried_again_by_its_policy(self, bench: Bench, policy: Policy) -> None:
-        name, retries = bench.named("flaky"), len(policy.delays) - 1
-        await bench.define(
+    async def test_a_failed_task_is_tried_again_by_its_policy(self, session: Session, policy: Policy) -> None:
+        name, retries = session.named("flaky"), len(policy.delays) - 1
+        await session.define(
             name,
             retry_count=retries,
             retry_logic=policy.logic,
@@ -340,8 +340,8 @@ class TestFailure:
                 raise OSError(f"attempt {attempt}")
             return {"attempt": attempt}
 
-        async with bench.handler(Worker(name, flaky)):
-            workflow = await bench.ended(await bench.start(name))
+        async with session.handler(Worker(name, flaky)):
+            workflow = await session.ended(await session.start(name))
         attempts = workflow.tasks
         assert workflow.status == "COMPLETED"
         assert [task.status for task in attempts] == ["FAILED"] * retries + ["COMPLETED"]
@@ -350,40 +350,40 @@ class TestFailure:
         assert attempts[0].reason_for_incompletion == "OSError: attempt 0"
         assert attempts[-1].output_data == {"attempt": retries}
 
-    async def test_the_workflow_fails_when_no_retry_is_left(self, bench: Bench) -> None:
-        name = bench.named("broken")
-        await bench.define(name, retry_count=1, retry_delay_seconds=0)
+    async def test_the_workflow_fails_when_no_retry_is_left(self, session: Session) -> None:
+        name = session.named("broken")
+        await session.define(name, retry_count=1, retry_delay_seconds=0)
 
         async def broken() -> None:
             raise ValueError("never works")
 
-        async with bench.handler(Worker(name, broken)):
-            workflow = await bench.ended(await bench.start(name))
+        async with session.handler(Worker(name, broken)):
+            workflow = await session.ended(await session.start(name))
         assert workflow.status == "FAILED"
         assert [task.status for task in workflow.tasks] == ["FAILED", "FAILED"]
         assert "ValueError: never works" in (workflow.reason_for_incompletion or "")
 
     @pytest.mark.parametrize("kind", KINDS)
-    async def test_a_terminal_failure_is_not_tried_again(self, bench: Bench, kind: str) -> None:
-        name = bench.named("refuse")
+    async def test_a_terminal_failure_is_not_tried_again(self, session: Session, kind: str) -> None:
+        name = session.named("refuse")
 
         def refuse(name: str) -> None:
             raise NonRetryableException(f"{name} is not welcome")
 
-        async with bench.handler(Worker(name, of_kind(kind, refuse))):
-            workflow = await bench.ended(await bench.start(name, input={"name": "Ada"}))
+        async with session.handler(Worker(name, of_kind(kind, refuse))):
+            workflow = await session.ended(await session.start(name, input={"name": "Ada"}))
         (task,) = workflow.tasks
         assert (workflow.status, task.status) == ("FAILED", "FAILED_WITH_TERMINAL_ERROR")
         assert task.reason_for_incompletion == "Ada is not welcome"
 
-    async def test_input_that_does_not_fit_fails_terminally_and_names_the_field(self, bench: Bench) -> None:
-        name = bench.named("typed")
+    async def test_input_that_does_not_fit_fails_terminally_and_names_the_field(self, session: Session) -> None:
+        name = session.named("typed")
 
         async def typed(number: int) -> None:
             """Wants a number."""
 
-        async with bench.handler(Worker(name, typed)):
-            workflow = await bench.ended(await bench.start(name, input={"number": "many"}))
+        async with session.handler(Worker(name, typed)):
+            workflow = await session.ended(await session.start(name, input={"number": "many"}))
         (task,) = workflow.tasks
         assert task.status == "FAILED_WITH_TERMINAL_ERROR"
         assert "number" in (task.reason_for_incompletion or "")
@@ -391,45 +391,45 @@ class TestFailure:
 
 class TestLongTasks:
     @pytest.mark.parametrize("kind", KINDS)
-    async def test_a_task_in_progress_comes_back_until_it_is_done(self, bench: Bench, kind: str) -> None:
-        name = bench.named("rounds")
+    async def test_a_task_in_progress_comes_back_until_it_is_done(self, session: Session, kind: str) -> None:
+        name = session.named("rounds")
 
         def work(name: str) -> Any:
             rounds = get_task_context().poll_count
             return {"rounds": rounds} if rounds == 3 else TaskInProgress(1, output={"so far": rounds})
 
-        async with bench.handler(Worker(name, of_kind(kind, work))):
-            workflow = await bench.ended(await bench.start(name, input={"name": "Ada"}))
+        async with session.handler(Worker(name, of_kind(kind, work))):
+            workflow = await session.ended(await session.start(name, input={"name": "Ada"}))
         (task,) = workflow.tasks
         assert (task.status, task.poll_count, task.output_data) == ("COMPLETED", 3, {"rounds": 3})
 
     @pytest.mark.parametrize("kind", KINDS)
-    async def test_heartbeats_carry_a_task_past_its_response_timeout(self, bench: Bench, kind: str) -> None:
-        name, go_on = bench.named("long"), threading.Event()
-        await bench.define(name, response_timeout_seconds=3, retry_count=0)
+    async def test_heartbeats_carry_a_task_past_its_response_timeout(self, session: Session, kind: str) -> None:
+        name, go_on = session.named("long"), threading.Event()
+        await session.define(name, response_timeout_seconds=3, retry_count=0)
 
         def long(name: str) -> dict[str, bool]:
-            return {"waited": go_on.wait(bench.patience_s)}
+            return {"waited": go_on.wait(session.patience_s)}
 
         async def long_async() -> dict[str, bool]:
             return await asyncio.to_thread(long, "")
 
         work = long if kind == "def" else long_async
-        async with bench.handler(Worker(name, work, lease_extend_enabled=True)):
-            workflow_id = await bench.start(name)
+        async with session.handler(Worker(name, work, lease_extend_enabled=True)):
+            workflow_id = await session.start(name)
             # At the earliest after 5 * 0.8 / 3 of the response timeout: well beyond it.
-            await bench.events.until(TaskLeaseExtended, 5)
+            await session.events.until(TaskLeaseExtended, 5)
             go_on.set()
-            workflow = await bench.ended(workflow_id)
+            workflow = await session.ended(workflow_id)
         (task,) = workflow.tasks
         assert (workflow.status, task.status, task.output_data) == ("COMPLETED", "COMPLETED", {"waited": True})
         assert task.poll_count == 1
-        assert bench.events.of(TaskLeaseLost) == []
+        assert session.events.of(TaskLeaseLost) == []
 
-    async def test_a_terminated_workflow_cancels_its_coroutine(self, bench: Bench) -> None:
-        name = bench.named("long")
+    async def test_a_terminated_workflow_cancels_its_coroutine(self, session: Session) -> None:
+        name = session.named("long")
         began, ended = asyncio.Event(), asyncio.Event()
-        await bench.define(name, response_timeout_seconds=6, retry_count=0)
+        await session.define(name, response_timeout_seconds=6, retry_count=0)
 
         async def work() -> None:
             began.set()
@@ -439,48 +439,48 @@ class TestLongTasks:
                 ended.set()
                 raise
 
-        await self._terminate_in_the_middle(bench, Worker(name, work, lease_extend_enabled=True), began.wait)
+        await self._terminate_in_the_middle(session, Worker(name, work, lease_extend_enabled=True), began.wait)
         assert ended.is_set()
 
-    async def test_a_terminated_workflow_raises_the_flag_of_its_def(self, bench: Bench) -> None:
-        name = bench.named("long")
+    async def test_a_terminated_workflow_raises_the_flag_of_its_def(self, session: Session) -> None:
+        name = session.named("long")
         began, returned, seen = threading.Event(), threading.Event(), []
-        await bench.define(name, response_timeout_seconds=6, retry_count=0)
+        await session.define(name, response_timeout_seconds=6, retry_count=0)
 
         def work() -> None:
             began.set()
             context = get_task_context()
             try:
-                seen.append(context.wait_cancelled(bench.patience_s))
+                seen.append(context.wait_cancelled(session.patience_s))
                 context.raise_if_cancelled()
             finally:
                 returned.set()
 
         async def has_begun() -> None:
-            assert await asyncio.to_thread(began.wait, bench.patience_s)
+            assert await asyncio.to_thread(began.wait, session.patience_s)
 
-        await self._terminate_in_the_middle(bench, Worker(name, work, lease_extend_enabled=True), has_begun)
+        await self._terminate_in_the_middle(session, Worker(name, work, lease_extend_enabled=True), has_begun)
         # What is lost is not waited for: its thread may see the flag after the handler has stopped.
-        assert await asyncio.to_thread(returned.wait, bench.patience_s)
+        assert await asyncio.to_thread(returned.wait, session.patience_s)
         assert seen == [True]
 
     async def _terminate_in_the_middle(
-        self, bench: Bench, worker: Worker, begun: Callable[[], Awaitable[object]]
+        self, session: Session, worker: Worker, begun: Callable[[], Awaitable[object]]
     ) -> None:
-        async with bench.handler(worker):
-            workflow_id = await bench.start(worker.task_definition_name)
-            async with asyncio.timeout(bench.patience_s):
+        async with session.handler(worker):
+            workflow_id = await session.start(worker.task_definition_name)
+            async with asyncio.timeout(session.patience_s):
                 await begun()
-            await bench.workflows.terminate_workflow(workflow_id, "changed my mind")
-            await bench.events.until(TaskLeaseLost)
-        assert bench.events.of(TaskUpdateCompleted) == []  # nothing more is said about a lost task
-        workflow = await bench.workflows.get_workflow(workflow_id)
+            await session.workflows.terminate_workflow(workflow_id, "changed my mind")
+            await session.events.until(TaskLeaseLost)
+        assert session.events.of(TaskUpdateCompleted) == []  # nothing more is said about a lost task
+        workflow = await session.workflows.get_workflow(workflow_id)
         assert (workflow.status, workflow.tasks[0].status) == ("TERMINATED", "CANCELED")
 
 
 class TestStopping:
-    async def test_a_drain_finishes_what_is_in_hand_and_takes_nothing_more(self, bench: Bench) -> None:
-        name = bench.named("slow")
+    async def test_a_drain_finishes_what_is_in_hand_and_takes_nothing_more(self, session: Session) -> None:
+        name = session.named("slow")
         began, go_on = asyncio.Event(), asyncio.Event()
 
         async def work() -> dict[str, bool]:
@@ -488,56 +488,58 @@ class TestStopping:
             await go_on.wait()
             return {"finished": True}
 
-        first = await bench.start(name)
-        handler = bench.handler(Worker(name, work))
+        first = await session.start(name)
+        handler = session.handler(Worker(name, work))
         await handler.start()
-        async with asyncio.timeout(bench.patience_s):
+        async with asyncio.timeout(session.patience_s):
             await began.wait()
         stopping = asyncio.create_task(handler.stop())
-        await bench.events.until(WorkerStopping)
-        second = await bench.start(name)
+        await session.events.until(WorkerStopping)
+        second = await session.start(name)
         go_on.set()
         await stopping
-        assert (await bench.ended(first)).output["last"] == {"finished": True}
-        assert (await bench.workflows.get_workflow(second)).tasks[0].status == "SCHEDULED"
-        (stopped,) = bench.events.of(WorkerStopped)
+        assert (await session.ended(first)).output["last"] == {"finished": True}
+        assert (await session.workflows.get_workflow(second)).tasks[0].status == "SCHEDULED"
+        (stopped,) = session.events.of(WorkerStopped)
         assert stopped.handed_back == 0
 
     @pytest.mark.parametrize("kind", KINDS)
-    async def test_what_does_not_end_in_time_is_handed_back_and_done_by_the_next(self, bench: Bench, kind: str) -> None:
-        name = bench.named("endless")
+    async def test_what_does_not_end_in_time_is_handed_back_and_done_by_the_next(
+        self, session: Session, kind: str
+    ) -> None:
+        name = session.named("endless")
         began, leave = threading.Event(), threading.Event()
-        await bench.define(name, retry_count=0)
+        await session.define(name, retry_count=0)
 
         def endless() -> None:
             began.set()
-            leave.wait(bench.patience_s)
+            leave.wait(session.patience_s)
 
         async def endless_async() -> None:
             began.set()
             await asyncio.Event().wait()
 
-        workflow_id = await bench.start(name)
+        workflow_id = await session.start(name)
         work = endless if kind == "def" else endless_async
-        handler = bench.handler(Worker(name, work, worker_id="one"), shutdown_grace_seconds=0.2)
+        handler = session.handler(Worker(name, work, worker_id="one"), shutdown_grace_seconds=0.2)
         await handler.start()
-        assert await asyncio.to_thread(began.wait, bench.patience_s)
+        assert await asyncio.to_thread(began.wait, session.patience_s)
         await handler.stop()
         leave.set()
-        (stopped,) = bench.events.of(WorkerStopped)
+        (stopped,) = session.events.of(WorkerStopped)
         assert stopped.handed_back == 1
-        async with bench.handler(Worker(name, lambda: {"by": "the next"}, worker_id="two")):
-            workflow = await bench.ended(workflow_id)
+        async with session.handler(Worker(name, lambda: {"by": "the next"}, worker_id="two")):
+            workflow = await session.ended(workflow_id)
         (task,) = workflow.tasks
         assert (task.status, task.poll_count, task.worker_id) == ("COMPLETED", 2, "two")
         assert task.output_data == {"by": "the next"}
 
 
 class TestServerDown:
-    async def test_a_result_outlives_the_death_of_the_server_and_work_goes_on(self, bench: Bench) -> None:
+    async def test_a_result_outlives_the_death_of_the_server_and_work_goes_on(self, session: Session) -> None:
         """kill -9 while a task runs: its result waits in the journal, and the worker comes back by itself."""
-        name = bench.named("survivor")
-        await bench.define(name, response_timeout_seconds=3600, retry_count=0)
+        name = session.named("survivor")
+        await session.define(name, response_timeout_seconds=3600, retry_count=0)
         began, go_on, runs = asyncio.Event(), asyncio.Event(), []
 
         async def work(number: int) -> dict[str, int]:
@@ -547,41 +549,41 @@ class TestServerDown:
             return {"number": number}
 
         worker = Worker(name, work, update_attempts=1)
-        async with bench.handler(worker):
-            first = await bench.start(name, input={"number": 1})
-            async with asyncio.timeout(bench.patience_s):
+        async with session.handler(worker):
+            first = await session.start(name, input={"number": 1})
+            async with asyncio.timeout(session.patience_s):
                 await began.wait()
-            await asyncio.to_thread(bench.target.kill)
+            await asyncio.to_thread(session.target.kill)
             go_on.set()
-            (failure,) = await bench.events.until(TaskUpdateFailure)
+            (failure,) = await session.events.until(TaskUpdateFailure)
             assert failure.journaled
-            await asyncio.to_thread(bench.target.revive)
-            second = await bench.start(name, input={"number": 2})
-            workflows = await bench.all_ended([first, second])
+            await asyncio.to_thread(session.target.revive)
+            second = await session.start(name, input={"number": 2})
+            workflows = await session.all_ended([first, second])
         assert [workflow.output["last"] for workflow in workflows] == [{"number": 1}, {"number": 2}]
         assert runs == [1, 2]
 
 
 class TestRegistration:
-    async def test_a_worker_registers_its_definition(self, bench: Bench) -> None:
-        name = bench.named("registered")
+    async def test_a_worker_registers_its_definition(self, session: Session) -> None:
+        name = session.named("registered")
         template = TaskDef(name="any", retry_count=7, response_timeout_seconds=77, timeout_seconds=177)
 
         async def work(number: int, text: str = "") -> dict[str, int]:
             return {"number": number}
 
         worker = Worker(name, work, register_task_def=True, task_def=template)
-        async with bench.handler(worker):
-            workflow = await bench.ended(await bench.start(name, input={"number": 5}))
+        async with session.handler(worker):
+            workflow = await session.ended(await session.start(name, input={"number": 5}))
         assert workflow.status == "COMPLETED"
-        found = await bench.metadata.get_task_def(name)
+        found = await session.metadata.get_task_def(name)
         assert (found.name, found.retry_count, found.response_timeout_seconds) == (name, 7, 77)
-        if bench.target.plain:
+        if session.target.plain:
             assert found.input_schema is None  # the open-source server has no registry of schemas
 
     @pytest.mark.targets("coordinator")
-    async def test_schemas_are_registered_and_enforced_where_there_is_a_registry(self, bench: Bench) -> None:
-        name, ran = bench.named("typed"), []
+    async def test_schemas_are_registered_and_enforced_where_there_is_a_registry(self, session: Session) -> None:
+        name, ran = session.named("typed"), []
 
         async def work(number: int) -> dict[str, int]:
             ran.append(number)
@@ -589,29 +591,29 @@ class TestRegistration:
 
         template = TaskDef(enforce_schema=True)
         worker = Worker(name, work, register_task_def=True, task_def=template, strict_schema=True)
-        async with bench.handler(worker):
-            await bench.events.until(WorkerStarted)
-            good = await bench.ended(await bench.start(name, input={"number": 5}))
-            bad = await bench.ended(await bench.start(name, input={"number": "five"}))
-        found = await bench.metadata.get_task_def(name)
+        async with session.handler(worker):
+            await session.events.until(WorkerStarted)
+            good = await session.ended(await session.start(name, input={"number": 5}))
+            bad = await session.ended(await session.start(name, input={"number": "five"}))
+        found = await session.metadata.get_task_def(name)
         assert found.input_schema is not None
         assert (found.input_schema.name, found.input_schema.version) == (f"{name}_input", 1)
         assert (good.status, bad.status, ran) == ("COMPLETED", "FAILED", [5])
 
-    async def test_a_definition_that_exists_is_kept_when_asked(self, bench: Bench) -> None:
-        name = bench.named("kept")
-        await bench.define(name, retry_count=5)
+    async def test_a_definition_that_exists_is_kept_when_asked(self, session: Session) -> None:
+        name = session.named("kept")
+        await session.define(name, retry_count=5)
         worker = Worker(name, lambda: None, register_task_def=True, overwrite_task_def=False)
-        async with bench.handler(worker):
-            await bench.ended(await bench.start(name))
-        assert (await bench.metadata.get_task_def(name)).retry_count == 5
+        async with session.handler(worker):
+            await session.ended(await session.start(name))
+        assert (await session.metadata.get_task_def(name)).retry_count == 5
 
 
 class TestVerdicts:
-    async def test_a_report_can_be_read_back(self, bench: Bench) -> None:
-        name = bench.named("verified")
-        async with bench.handler(Worker(name, lambda: {"done": True}, verify_reports=True)):
-            workflow = await bench.ended(await bench.start(name))
-            (verdict,) = await bench.events.until(TaskUpdateCompleted)
+    async def test_a_report_can_be_read_back(self, session: Session) -> None:
+        name = session.named("verified")
+        async with session.handler(Worker(name, lambda: {"done": True}, verify_reports=True)):
+            workflow = await session.ended(await session.start(name))
+            (verdict,) = await session.events.until(TaskUpdateCompleted)
         assert workflow.status == "COMPLETED"
         assert verdict.verdict is Verdict.COMMITTED

@@ -13,7 +13,7 @@ import pytest
 from conductor.client.http.models.task import Task
 from conductor.client.worker import registry
 from conductor.client.worker.worker import Worker
-from tests.acceptance.server_session import Bench
+from tests.acceptance.server_session import Session
 
 pytestmark = pytest.mark.targets("coordinator", "conductor-sqlite")
 
@@ -37,16 +37,16 @@ def echo(task: Task) -> dict[str, Any]:
     return dict(task.input_data)
 
 
-async def test_all_that_can_be_run_run_to_the_end(programs: ModuleType, bench: Bench) -> None:
+async def test_all_that_can_be_run_run_to_the_end(programs: ModuleType, session: Session) -> None:
     for name in ("echo", "greet", "shout"):
-        await bench.define(name)
+        await session.define(name)
     started = {}
-    async with bench.handler(Worker("echo", echo, thread_count=4), programs.greet, programs.shout):
+    async with session.handler(Worker("echo", echo, thread_count=4), programs.greet, programs.shout):
         for name, given in programs.RUNNABLE.items():
             definition = programs.PROGRAMS[name]().to_workflow_def()
-            definition.name = bench.named(name)
+            definition.name = session.named(name)
             request = programs.StartWorkflowRequest(name=definition.name, input=given, workflow_def=definition)
-            started[name] = await bench.workflows.start_workflow(request)
-        ended = {name: (await bench.ended(workflow_id)).status for name, workflow_id in started.items()}
+            started[name] = await session.workflows.start_workflow(request)
+        ended = {name: (await session.ended(workflow_id)).status for name, workflow_id in started.items()}
     assert len(ended) >= 25
     assert set(ended.values()) == {"COMPLETED"}, ended

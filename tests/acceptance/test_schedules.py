@@ -15,7 +15,7 @@ from conductor.client.http.models.workflow_def import WorkflowDef
 from conductor.client.http.models.workflow_schedule_execution_model import WorkflowScheduleExecutionModel
 from conductor.client.http.models.workflow_task import WorkflowTask
 from conductor.client.scheduler_client import AsyncSchedulerClient
-from tests.acceptance.server_session import Bench
+from tests.acceptance.server_session import Session
 
 pytestmark = pytest.mark.targets("coordinator", "conductor-sqlite")
 
@@ -24,8 +24,8 @@ NEW_YEAR = "0 0 0 1 1 *"
 
 
 @pytest.fixture
-async def scheduler(bench: Bench) -> AsyncIterator[Scheduler]:
-    found = Scheduler(bench)
+async def scheduler(session: Session) -> AsyncIterator[Scheduler]:
+    found = Scheduler(session)
     yield found
     await found.close()
 
@@ -33,10 +33,10 @@ async def scheduler(bench: Bench) -> AsyncIterator[Scheduler]:
 class Scheduler:
     """The schedules of one test; none of them outlives it."""
 
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-        self.client = AsyncSchedulerClient(bench.configuration)
-        self.workflow = bench.named("by_the_clock")
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.client = AsyncSchedulerClient(session.configuration)
+        self.workflow = session.named("by_the_clock")
         self._saved: set[str] = set()
 
     async def close(self) -> None:
@@ -46,10 +46,10 @@ class Scheduler:
 
     async def define(self) -> None:
         note = WorkflowTask(name="n", task_reference_name="n", type="SET_VARIABLE", input_parameters={"a": 1})
-        await self.bench.metadata.register_workflow_def(WorkflowDef(name=self.workflow, tasks=[note]), overwrite=True)
+        await self.session.metadata.register_workflow_def(WorkflowDef(name=self.workflow, tasks=[note]), overwrite=True)
 
     async def save(self, cron: str = EVERY_SECOND, *, workflow: str | None = None, **fields: Any) -> str:
-        name = self.bench.named(f"schedule{len(self._saved)}")
+        name = self.session.named(f"schedule{len(self._saved)}")
         start = StartWorkflowRequest(name=workflow or self.workflow, version=1, input={"given": 1})
         await self.client.save_schedule(
             SaveScheduleRequest(name=name, cron_expression=cron, start_workflow_request=start, **fields)
@@ -64,7 +64,7 @@ class Scheduler:
             found = await self.client.search_schedule_executions(size=100, query=f"scheduleName IN ({name})")
             return list(found.results or []) if len(found.results or []) >= count else []
 
-        found = await self.bench.until(enough, f"{count} runs of {name}")
+        found = await self.session.until(enough, f"{count} runs of {name}")
         return sorted(found, key=lambda run: run.scheduled_time or 0)
 
 
@@ -77,7 +77,7 @@ class TestASchedule:
         moments = [run.scheduled_time or 0 for run in runs]
         assert len(set(moments)) == len(moments)
         assert all(moment % 2000 == 0 for moment in moments)
-        workflow = await scheduler.bench.ended(runs[0].workflow_id or "")
+        workflow = await scheduler.session.ended(runs[0].workflow_id or "")
         assert workflow.status == "COMPLETED"
         assert workflow.input["given"] == 1
         assert workflow.input["_startedByScheduler"] == name
@@ -86,7 +86,7 @@ class TestASchedule:
         assert workflow.input["_schedulerCron"] == "*/2 * * * * * UTC"
 
     async def test_of_a_workflow_that_is_not_there_has_failed_runs(self, scheduler: Scheduler) -> None:
-        run = (await scheduler.runs(await scheduler.save(workflow=scheduler.bench.named("nowhere"))))[0]
+        run = (await scheduler.runs(await scheduler.save(workflow=scheduler.session.named("nowhere"))))[0]
         assert (run.state, run.workflow_id) == ("FAILED", None)
         assert "No such workflow defined" in (run.reason or "")
 
@@ -117,7 +117,7 @@ class TestASchedule:
         assert (found.paused, found.paused_reason) == (False, None)
         for change in (scheduler.client.pause_schedule, scheduler.client.resume_schedule):
             with pytest.raises(NotFoundException):
-                await change(scheduler.bench.named("nope"))
+                await change(scheduler.session.named("nope"))
 
     async def test_starts_nothing_while_it_is_paused(self, scheduler: Scheduler) -> None:
         await scheduler.define()
@@ -136,7 +136,7 @@ class TestASchedule:
         async def past_the_end() -> bool:
             return any((run.scheduled_time or 0) > ends_ms + 2000 for run in await scheduler.runs(other))
 
-        await scheduler.bench.until(past_the_end, "a run after the end of the other schedule")
+        await scheduler.session.until(past_the_end, "a run after the end of the other schedule")
         assert all((run.scheduled_time or 0) <= ends_ms for run in await scheduler.runs(name))
 
 
@@ -155,4 +155,4 @@ class TestACronExpression:
         """There with a 500, here with a 400 that says why."""
         with pytest.raises(ApiException) as refused:
             await scheduler.client.get_next_few_schedule_execution_times("* * * * *")
-        assert refused.value.status == (500 if scheduler.bench.target.plain else 400)
+        assert refused.value.status == (500 if scheduler.session.target.plain else 400)

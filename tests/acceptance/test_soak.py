@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.acceptance.server_session import Bench
+from tests.acceptance.server_session import Session
 from tests.acceptance.servers.processes import Process
 from tests.acceptance.servers.targets import EmbeddedCoordinator
 from tests.acceptance.soak_worker import KINDS, MAX_THREADS_OF_SLOTS
@@ -134,8 +134,8 @@ def kind_of(number: int) -> str:
 class Load:
     """Starts workflows at a steady rate, calls some off, and waits for all of them."""
 
-    def __init__(self, bench: Bench, prefix: str) -> None:
-        self._bench = bench
+    def __init__(self, session: Session, prefix: str) -> None:
+        self._session = session
         self._prefix = prefix
         self._open = asyncio.Semaphore(MAX_OPEN)
         self.endings = Counter[str]()
@@ -144,7 +144,7 @@ class Load:
         """For the time of the soak."""
         for kind in KINDS:
             limits = {"response_timeout_seconds": 3, "retry_count": 2, "retry_delay_seconds": 0}
-            await self._bench.define(f"{self._prefix}_{kind}", **limits)
+            await self._session.define(f"{self._prefix}_{kind}", **limits)
         began, number = time.monotonic(), 0
         async with asyncio.TaskGroup() as orders:
             while (now := time.monotonic() - began) < MINUTES * 60:
@@ -157,17 +157,17 @@ class Load:
         kind = kind_of(number)
         given = {"text": LARGE} if kind == "large" else {"number": number}
         try:
-            workflow_id = await self._bench.start(f"{self._prefix}_{kind}", input=given)
+            workflow_id = await self._session.start(f"{self._prefix}_{kind}", input=given)
             if kind in ("long", "blocking") and number % 3 == 0:
                 await asyncio.sleep(1)
-                await self._bench.workflows.terminate_workflow(workflow_id, "called off")
-            status = await self._bench.until(lambda: self._ended(workflow_id), f"the end of {workflow_id}")
+                await self._session.workflows.terminate_workflow(workflow_id, "called off")
+            status = await self._session.until(lambda: self._ended(workflow_id), f"the end of {workflow_id}")
             self.endings[f"{kind} {status}"] += 1
         finally:
             self._open.release()
 
     async def _ended(self, workflow_id: str) -> str | None:
-        found = await self._bench.workflows.get_workflow_status(workflow_id)
+        found = await self._session.workflows.get_workflow_status(workflow_id)
         await asyncio.sleep(0.4)  # look twice a second, not ten times
         return found.status if found.status not in ("RUNNING", "PAUSED") else None
 
@@ -181,8 +181,8 @@ async def test_what_worker_and_coordinator_hold_stays_the_same(
         Meter("worker", process.pid, journal, ALLOWED_OF_WORKER),
         Meter("coordinator", coordinator.pid, coordinator.database.parent),
     ]
-    async with Bench(coordinator, prefix) as bench:
-        load = Load(bench, prefix)
+    async with Session(coordinator, prefix) as session:
+        load = Load(session, prefix)
         running = asyncio.create_task(load.run())
         while not running.done():
             await asyncio.wait({running}, timeout=SAMPLE_EVERY_S)

@@ -17,7 +17,7 @@ else:
     from playwright.sync_api import Browser, sync_playwright
 
     from conductor.coordinator import Coordinator
-    from tests.browser.page_fixture import Scene
+    from tests.browser.sample_workflows import Samples
     from tests.browser.watched_page import WatchedPage
 
     CHROMIUM = next(
@@ -29,7 +29,7 @@ else:
         for item in items:
             if here in item.path.parents:
                 item.add_marker(pytest.mark.browser)
-                item.add_marker(pytest.mark.xdist_group("browser"))  # one browser, one scene
+                item.add_marker(pytest.mark.xdist_group("browser"))  # one browser, one samples
 
     @pytest.fixture(scope="session")
     def browser() -> Iterator[Browser]:
@@ -49,34 +49,34 @@ else:
             yield found
 
     @pytest.fixture(scope="session")
-    def scene(coordinator: Coordinator) -> Scene:
-        """The scene of all tests: what one of them changes, it makes first."""
-        found = Scene(coordinator.url)
-        found.play()
+    def samples(coordinator: Coordinator) -> Samples:
+        """The samples of all tests: what one of them changes, it makes first."""
+        found = Samples(coordinator.url)
+        found.create()
         return found
 
     @pytest.fixture(scope="module")
-    def pictured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-        """A scene that no test has changed."""
+    def pictured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Samples]:
+        """Samples that no test has changed."""
         with Coordinator(tmp_path_factory.mktemp("pictured") / "coordinator.db") as found:
-            scene = Scene(found.url)
-            scene.play()
-            yield scene
+            samples = Samples(found.url)
+            samples.create()
+            yield samples
 
     @pytest.fixture
-    def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Samples]:
         """A coordinator that asks for key and secret."""
         with Coordinator(auth_key="key", auth_secret="secret") as found:
-            shown = Scene(found.url).call("POST", "/token", {"keyId": "key", "keySecret": "secret"})
-            scene = Scene(found.url, shown["token"])
-            scene.define()
-            yield scene
+            shown = Samples(found.url).call("POST", "/token", {"keyId": "key", "keySecret": "secret"})
+            samples = Samples(found.url, shown["token"])
+            samples.define()
+            yield samples
 
     @pytest.fixture(params=[375, 1920])
     def width(request: pytest.FixtureRequest) -> int:
         return int(request.param)
 
     @pytest.fixture
-    def page(browser: Browser, scene: Scene, width: int) -> Iterator[WatchedPage]:
-        with WatchedPage(browser, scene.root, width) as found:
+    def page(browser: Browser, samples: Samples, width: int) -> Iterator[WatchedPage]:
+        with WatchedPage(browser, samples.root, width) as found:
             yield found

@@ -7,18 +7,18 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.page_fixture import Scene
+from tests.browser.sample_workflows import Samples
 from tests.browser.watched_page import WatchedPage
 
 
 @pytest.fixture
-def approval(scene: Scene, width: int) -> str:
+def approval(samples: Samples, width: int) -> str:
     """A workflow that waits for a person."""
-    return scene.order(f"approval-{width}", "large")
+    return samples.order(f"approval-{width}", "large")
 
 
 class TestStart:
-    def test_by_a_form_made_of_its_schema(self, page: WatchedPage, scene: Scene) -> None:
+    def test_by_a_form_made_of_its_schema(self, page: WatchedPage, samples: Samples) -> None:
         page.go("/definitions")
         page.button("Start order_flow").click()
         dialog = page.tab.get_by_role("dialog")
@@ -31,12 +31,12 @@ class TestStart:
         page.confirm("Start")
         page.says("order_flow was started")
         page.status_is("RUNNING")
-        started = scene.workflow(page.tab.url.rpartition("/")[2])
+        started = samples.workflow(page.tab.url.rpartition("/")[2])
         assert started["input"] == {"item": "piano", "amount": 3, "gift": True, "speed": "fast"}
         assert started["correlationId"] == f"from-the-page-{page.width}"
 
-    def test_with_what_it_was_started_with_last(self, page: WatchedPage, scene: Scene) -> None:
-        scene.start("abroad", {"order": {"number": 7}})
+    def test_with_what_it_was_started_with_last(self, page: WatchedPage, samples: Samples) -> None:
+        samples.start("abroad", {"order": {"number": 7}})
         page.go("/?name=abroad")
         page.button("Start a workflow …").click()
         given = page.tab.get_by_role("dialog").get_by_label("Input, as JSON")
@@ -45,7 +45,7 @@ class TestStart:
         page.confirm("Start")
         page.says("abroad was started")
         expect(page.tab).to_have_url(re.compile("/execution/"))
-        assert scene.workflow(page.tab.url.rpartition("/")[2])["input"] == {"order": {"number": 8}}
+        assert samples.workflow(page.tab.url.rpartition("/")[2])["input"] == {"order": {"number": 8}}
 
     def test_says_what_is_wrong_with_the_input(self, page: WatchedPage) -> None:
         page.go("/?name=abroad")
@@ -75,44 +75,44 @@ class TestOneWorkflow:
         page.confirm("Resume")
         page.status_is("RUNNING")
 
-    def test_is_terminated_with_a_reason_and_retried(self, page: WatchedPage, scene: Scene, approval: str) -> None:
+    def test_is_terminated_with_a_reason_and_retried(self, page: WatchedPage, samples: Samples, approval: str) -> None:
         page.go(f"/execution/{approval}")
         page.button("Terminate").click()
         page.tab.get_by_role("dialog").get_by_label("Reason").fill("called off")
         page.confirm("Terminate")
         page.status_is("TERMINATED")
-        assert scene.workflow(approval)["reasonForIncompletion"] == "called off"
+        assert samples.workflow(approval)["reasonForIncompletion"] == "called off"
         page.button("Retry").click()
         page.confirm("Retry")
         page.status_is("RUNNING")
 
-    def test_that_failed_is_retried_and_goes_on(self, page: WatchedPage, scene: Scene) -> None:
-        failed = scene.refused(f"retried-{page.width}")
+    def test_that_failed_is_retried_and_goes_on(self, page: WatchedPage, samples: Samples) -> None:
+        failed = samples.refused(f"retried-{page.width}")
         page.go(f"/execution/{failed}")
         page.button("Retry").click()
         page.confirm("Retry")
         page.status_is("RUNNING")
-        scene.work("charge", output={"receipt": "R-1"})
+        samples.work("charge", output={"receipt": "R-1"})
         for name in ("drive", "hand_over", "notify"):
-            scene.work(name)
+            samples.work(name)
         page.status_is("COMPLETED")
 
-    def test_is_restarted(self, page: WatchedPage, scene: Scene) -> None:
-        done = scene.charged(f"restarted-{page.width}")
+    def test_is_restarted(self, page: WatchedPage, samples: Samples) -> None:
+        done = samples.charged(f"restarted-{page.width}")
         page.go(f"/execution/{done}")
         page.button("Restart").click()
         page.confirm("Restart")
         page.status_is("RUNNING")
-        assert [task["referenceTaskName"] for task in scene.workflow(done)["tasks"]] == ["validate"]
+        assert [task["referenceTaskName"] for task in samples.workflow(done)["tasks"]] == ["validate"]
 
-    def test_runs_again_from_a_task(self, page: WatchedPage, scene: Scene) -> None:
-        done = scene.charged(f"rerun-{page.width}")
+    def test_runs_again_from_a_task(self, page: WatchedPage, samples: Samples) -> None:
+        done = samples.charged(f"rerun-{page.width}")
         page.go(f"/execution/{done}?task=notify")
         page.button("Rerun from here").click()
         page.confirm("Rerun from here")
         page.says("Running again from notify.")
         page.status_is("RUNNING")
-        scene.work("notify")
+        samples.work("notify")
         page.status_is("COMPLETED")
 
     def test_nothing_happens_if_one_thinks_better_of_it(self, page: WatchedPage, approval: str) -> None:
@@ -122,15 +122,15 @@ class TestOneWorkflow:
         expect(page.tab.get_by_role("dialog")).to_have_count(0)
         page.status_is("RUNNING")
 
-    def test_only_what_applies_is_offered(self, page: WatchedPage, scene: Scene) -> None:
+    def test_only_what_applies_is_offered(self, page: WatchedPage, samples: Samples) -> None:
         for state, offered in (("completed", ["Restart"]), ("failed", ["Retry", "Restart"])):
-            page.go(f"/execution/{scene.ids[state]}")
+            page.go(f"/execution/{samples.ids[state]}")
             page.status_is(state.upper())
             expect(page.tab.locator(".title .buttons button")).to_have_text(offered)
 
 
 class TestByHand:
-    def test_a_wait_is_completed_by_a_form(self, page: WatchedPage, scene: Scene, approval: str) -> None:
+    def test_a_wait_is_completed_by_a_form(self, page: WatchedPage, samples: Samples, approval: str) -> None:
         page.go(f"/execution/{approval}")
         expect(page.tab.locator(".title .why")).to_contain_text("approve waits for somebody to complete it")
         page.button("Complete").click()
@@ -138,7 +138,7 @@ class TestByHand:
         page.confirm("Complete")
         page.says("approve is COMPLETED.")
         expect(page.node("split")).to_have_class(re.compile(r"\bok\b"))
-        approved = next(one for one in scene.workflow(approval)["tasks"] if one["referenceTaskName"] == "approve")
+        approved = next(one for one in samples.workflow(approval)["tasks"] if one["referenceTaskName"] == "approve")
         assert approved["outputData"] == {"by": "Ada"}
 
     def test_a_wait_is_failed_with_a_reason(self, page: WatchedPage, approval: str) -> None:
@@ -152,21 +152,21 @@ class TestByHand:
 
 
 class TestMany:
-    def test_are_retried(self, page: WatchedPage, scene: Scene) -> None:
+    def test_are_retried(self, page: WatchedPage, samples: Samples) -> None:
         mark = f"bulk-retry-{page.width}"
-        ids = [scene.refused(mark) for _ in range(2)]
+        ids = [samples.refused(mark) for _ in range(2)]
         page.go(f"/?text={mark}")
         for box in page.tab.locator("tbody input[type=checkbox]").all():
             box.check()
         page.button("Retry 2").click()
         page.confirm("Retry")
         page.says("2 workflows retried")
-        assert {scene.workflow(one)["status"] for one in ids} == {"RUNNING"}
+        assert {samples.workflow(one)["status"] for one in ids} == {"RUNNING"}
         expect(page.tab.locator("tbody .status.run")).to_have_count(2)
 
-    def test_are_terminated(self, page: WatchedPage, scene: Scene) -> None:
+    def test_are_terminated(self, page: WatchedPage, samples: Samples) -> None:
         mark = f"bulk-terminate-{page.width}"
-        ids = [scene.start("reminder", correlationId=mark) for _ in range(2)]
+        ids = [samples.start("reminder", correlationId=mark) for _ in range(2)]
         page.go(f"/?text={mark}")
         page.tab.locator("tbody input[type=checkbox]").first.check()
         expect(page.button("Retry 0")).to_be_disabled()
@@ -174,7 +174,7 @@ class TestMany:
         page.tab.get_by_role("dialog").get_by_label("Reason").fill("too many")
         page.confirm("Terminate")
         page.says("1 workflow terminated")
-        assert [scene.workflow(one)["status"] for one in ids] == ["RUNNING", "TERMINATED"]
+        assert [samples.workflow(one)["status"] for one in ids] == ["RUNNING", "TERMINATED"]
 
     def test_what_was_refused_is_said(self, page: WatchedPage, approval: str) -> None:
         page.expected_statuses = {500, 404}

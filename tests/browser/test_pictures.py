@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.page_fixture import Scene
+from tests.browser.sample_workflows import Samples
 from tests.browser.watched_page import WatchedPage
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -25,7 +25,7 @@ MAX_PICTURE_BYTES = 250_000
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", PICTURES)
 def test_the_picture_is_made(
-    name: str, theme: Literal["light", "dark"], browser: Browser, pictured: Scene, tmp_path: Path
+    name: str, theme: Literal["light", "dark"], browser: Browser, pictured: Samples, tmp_path: Path
 ) -> None:
     pictured.served()
     with WatchedPage(browser, pictured.root, 1440, theme) as page:

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from tests.browser.page_fixture import WIDE, Scene, task
+from tests.browser.sample_workflows import WIDE, Samples, task
 from tests.browser.watched_page import WatchedPage
 
 VIEWS = {
@@ -29,9 +29,9 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_everybody_can_use(view: str, page: WatchedPage, scene: Scene) -> None:
+def test_everybody_can_use(view: str, page: WatchedPage, samples: Samples) -> None:
     page.expected_statuses = {404} if view == "schedules" else set()
-    page.go(VIEWS[view].format(**scene.ids))
+    page.go(VIEWS[view].format(**samples.ids))
     expect(page.tab.locator("h1")).to_have_count(1)
     for theme in ("light", "dark"):
         page.tab.emulate_media(color_scheme=theme)
@@ -40,8 +40,8 @@ def test_everybody_can_use(view: str, page: WatchedPage, scene: Scene) -> None:
 
 
 class TestWorkflows:
-    def test_show_status_name_times_and_why(self, page: WatchedPage, scene: Scene) -> None:
-        page.go("/?text=" + scene.ids["unpolled"])
+    def test_show_status_name_times_and_why(self, page: WatchedPage, samples: Samples) -> None:
+        page.go("/?text=" + samples.ids["unpolled"])
         row = page.tab.locator("tbody tr")
         expect(row).to_have_count(1)
         expect(row).to_contain_text("RUNNING")
@@ -57,17 +57,17 @@ class TestWorkflows:
         page.tab.go_back()
         expect(page.tab.locator("tbody .status.ok").first).to_be_visible()
 
-    def test_are_searched_from_every_view(self, page: WatchedPage, scene: Scene) -> None:
+    def test_are_searched_from_every_view(self, page: WatchedPage, samples: Samples) -> None:
         page.go("/queues")
         page.tab.get_by_role("searchbox").fill("order-8842")
         page.tab.get_by_role("searchbox").press("Enter")
         expect(page.tab.locator("tbody tr")).to_have_count(1)
         page.link("order_flow").click()
-        expect(page.tab).to_have_url(f"{scene.root}/execution/{scene.ids['failed']}")
+        expect(page.tab).to_have_url(f"{samples.root}/execution/{samples.ids['failed']}")
 
-    def test_are_shown_page_by_page(self, page: WatchedPage, scene: Scene) -> None:
+    def test_are_shown_page_by_page(self, page: WatchedPage, samples: Samples) -> None:
         for number in range(60):
-            scene.start("reminder", correlationId=f"page-{page.width}-{number}")
+            samples.start("reminder", correlationId=f"page-{page.width}-{number}")
         page.go(f"/?name=reminder&text=page-{page.width}-")
         expect(page.tab.locator("tbody tr")).to_have_count(50)
         page.link("Older »").click()
@@ -76,19 +76,19 @@ class TestWorkflows:
         page.link("« Newest").click()
         expect(page.tab.locator("tbody tr")).to_have_count(50)
 
-    def test_appear_and_change_by_themselves(self, page: WatchedPage, scene: Scene) -> None:
+    def test_appear_and_change_by_themselves(self, page: WatchedPage, samples: Samples) -> None:
         mark = f"by-itself-{page.width}"
         page.go(f"/?text={mark}")
         expect(page.tab.get_by_text("No workflow matches.")).to_be_visible()
-        started = scene.start("reminder", correlationId=mark)
+        started = samples.start("reminder", correlationId=mark)
         expect(page.tab.locator("tbody .status")).to_contain_text("RUNNING")
-        scene.call("DELETE", f"/workflow/{started}")
+        samples.call("DELETE", f"/workflow/{started}")
         expect(page.tab.locator("tbody .status")).to_contain_text("TERMINATED")
 
 
 class TestOneWorkflow:
-    def test_that_failed_says_why_shows_the_task_and_its_attempts(self, page: WatchedPage, scene: Scene) -> None:
-        page.go(f"/execution/{scene.ids['failed']}")
+    def test_that_failed_says_why_shows_the_task_and_its_attempts(self, page: WatchedPage, samples: Samples) -> None:
+        page.go(f"/execution/{samples.ids['failed']}")
         expect(page.tab.locator(".title .why")).to_contain_text("charge is out of retries: attempt 3 of 3 failed")
         panel = page.tab.locator("section.task")
         expect(panel).to_contain_text("ConnectionError: bank.example refused")
@@ -97,15 +97,15 @@ class TestOneWorkflow:
         panel.locator(".attempts").get_by_role("link", name="1", exact=True).click()
         expect(page.tab).to_have_url(re.compile("attempt="))
 
-    def test_shows_the_case_that_was_taken_and_those_that_were_not(self, page: WatchedPage, scene: Scene) -> None:
-        page.go(f"/execution/{scene.ids['failed']}")
+    def test_shows_the_case_that_was_taken_and_those_that_were_not(self, page: WatchedPage, samples: Samples) -> None:
+        page.go(f"/execution/{samples.ids['failed']}")
         expect(page.tab.locator(".graph g.taken")).to_contain_text("wrap_as_gift")
         expect(page.tab.locator(".graph g.untaken").first).to_contain_text("approve")
         page.node("large_order").click()
         expect(page.tab.locator("section.task .facts")).to_contain_text("small")
 
-    def test_in_hand_shows_lease_progress_and_logs(self, page: WatchedPage, scene: Scene) -> None:
-        page.go(f"/execution/{scene.ids['leased']}")
+    def test_in_hand_shows_lease_progress_and_logs(self, page: WatchedPage, samples: Samples) -> None:
+        page.go(f"/execution/{samples.ids['leased']}")
         panel = page.tab.locator("section.task")
         expect(panel.locator(".why")).to_contain_text("is being worked on by host-4-901")
         expect(panel.locator(".facts")).to_contain_text("Lease left")
@@ -113,24 +113,24 @@ class TestOneWorkflow:
         expect(panel).to_contain_text('"packed": 3')
         expect(panel).to_contain_text("box 3 of 8")
 
-    def test_leads_into_its_sub_workflow_and_back(self, page: WatchedPage, scene: Scene) -> None:
-        page.go(f"/execution/{scene.ids['completed']}")
+    def test_leads_into_its_sub_workflow_and_back(self, page: WatchedPage, samples: Samples) -> None:
+        page.go(f"/execution/{samples.ids['completed']}")
         page.node("delivery").click()
         page.link("Step into its sub-workflow →").click()
         expect(page.tab.locator("h1")).to_contain_text("delivery")
         page.link("its parent workflow").click()
         expect(page.tab.locator("h1")).to_contain_text("order_flow")
 
-    def test_with_a_loop_shows_its_rounds(self, page: WatchedPage, scene: Scene) -> None:
-        page.go(f"/execution/{scene.ids['loops']}")
+    def test_with_a_loop_shows_its_rounds(self, page: WatchedPage, samples: Samples) -> None:
+        page.go(f"/execution/{samples.ids['loops']}")
         expect(page.tab.locator(".graph .loop")).to_contain_text("round 3 of 3")
         page.link("round 2 of pages").click()
         expect(page.tab.locator(".graph .loop")).to_contain_text("round 2 of 3")
         page.node("fetch_page").click()
         expect(page.tab.locator("section.task h2")).to_have_text("fetch_page__2")
 
-    def test_with_a_wide_fork_stays_readable(self, page: WatchedPage, scene: Scene) -> None:
-        page.go(f"/execution/{scene.ids['wide']}")
+    def test_with_a_wide_fork_stays_readable(self, page: WatchedPage, samples: Samples) -> None:
+        page.go(f"/execution/{samples.ids['wide']}")
         expect(page.tab.locator(".graph a.node")).to_have_count(6)
         folded = page.tab.locator(".graph .folded")
         expect(folded).to_contain_text(f"{WIDE} branches")
@@ -140,8 +140,8 @@ class TestOneWorkflow:
         page.tab.locator(".branches").get_by_role("link", name="thumbnail_199").click()
         expect(page.tab.locator("section.task h2")).to_have_text("thumbnail_199")
 
-    def test_can_be_walked_with_the_keyboard(self, page: WatchedPage, scene: Scene) -> None:
-        page.go(f"/execution/{scene.ids['failed']}")
+    def test_can_be_walked_with_the_keyboard(self, page: WatchedPage, samples: Samples) -> None:
+        page.go(f"/execution/{samples.ids['failed']}")
         page.tab.keyboard.press("Tab")
         expect(page.link("Skip to the content")).to_be_focused()
         page.node("validate").focus()
@@ -159,7 +159,7 @@ class TestOneWorkflow:
 class TestTypesOfOtherServers:
     """A definition may have types that this coordinator has not: they are drawn all the same."""
 
-    def test_a_dynamic_fork_is_folded_and_an_unknown_type_is_a_box(self, page: WatchedPage, scene: Scene) -> None:
+    def test_a_dynamic_fork_is_folded_and_an_unknown_type_is_a_box(self, page: WatchedPage, samples: Samples) -> None:
         tasks = [
             task("spread", kind="FORK_JOIN_DYNAMIC"),
             task("gather", kind="JOIN"),
@@ -177,7 +177,7 @@ class TestTypesOfOtherServers:
             "endedMs": 2,
         }
         lines = [{**line, "taskId": f"t{n}", "ref": f"image_{n}", "baseRef": f"image_{n}", "seq": n} for n in range(30)]
-        shown = scene.call("GET", f"/view/workflow/{scene.ids['completed']}")
+        shown = samples.call("GET", f"/view/workflow/{samples.ids['completed']}")
         shown["workflow"]["workflowDefinition"] = {"name": "other", "version": 1, "tasks": tasks}
         shown["tasks"] = lines
         page.tab.route("**/api/view/workflow/**", lambda route: route.fulfill(json=shown))
@@ -193,15 +193,15 @@ class TestTypesOfOtherServers:
 class TestTwoClicks:
     """The three commonest faults, from the first view."""
 
-    def test_no_worker(self, page: WatchedPage, scene: Scene) -> None:
+    def test_no_worker(self, page: WatchedPage, samples: Samples) -> None:
         page.go("/")
         page.tab.locator(".numbers").get_by_role("link", name="nobody polls").click()
         expect(page.tab.locator(".alarm", has_text="charge_eu")).to_contain_text(
             "Start a worker that polls charge_eu, without a domain."
         )
 
-    def test_wrong_domain(self, page: WatchedPage, scene: Scene) -> None:
-        scene.served()
+    def test_wrong_domain(self, page: WatchedPage, samples: Samples) -> None:
+        samples.served()
         page.go("/queues")
         alarm = page.tab.locator(".alarm", has_text="convert in domain gpu")
         expect(alarm).to_contain_text("workers of convert poll in no domain")
@@ -214,8 +214,8 @@ class TestTwoClicks:
 
 
 class TestOtherViews:
-    def test_queues_show_depth_hands_limits_and_who_polls(self, page: WatchedPage, scene: Scene) -> None:
-        scene.served()
+    def test_queues_show_depth_hands_limits_and_who_polls(self, page: WatchedPage, samples: Samples) -> None:
+        samples.served()
         page.go("/queues")
         row = page.tab.locator("tbody tr", has_text="thumbnail")
         expect(row).to_contain_text("20 at once")
@@ -301,9 +301,9 @@ class TestTheFrame:
         with page.tab.expect_response(re.compile("/api/view/overview")):
             page.tab.evaluate("globalThis.seen = 'visible'; document.dispatchEvent(new Event('visibilitychange'))")
 
-    def test_a_workflow_that_has_ended_is_seldom_asked_for(self, page: WatchedPage, scene: Scene) -> None:
+    def test_a_workflow_that_has_ended_is_seldom_asked_for(self, page: WatchedPage, samples: Samples) -> None:
         page.tab.clock.install()
-        page.go(f"/execution/{scene.ids['completed']}")
+        page.go(f"/execution/{samples.ids['completed']}")
         before = len(page.requests)
         page.tab.clock.fast_forward(9_000)
         assert page.requests[before:] == []
@@ -319,7 +319,7 @@ class TestTheFrame:
         page.errors.clear()
 
 
-def test_with_key_and_secret_it_asks_for_them(browser: Browser, guarded: Scene, width: int) -> None:
+def test_with_key_and_secret_it_asks_for_them(browser: Browser, guarded: Samples, width: int) -> None:
     with WatchedPage(browser, guarded.root, width) as page:
         page.expected_statuses = {401}
         page.go("/definitions")

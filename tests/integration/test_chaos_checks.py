@@ -56,12 +56,12 @@ class Story:
 
     def checks(self, directory: Path) -> Checks:
         """What the checks make of it."""
-        ledger = directory / "ledger"
-        ledger.write_text("".join(json.dumps(line) + "\n" for line in self.lines))
+        log = directory / "execution_log"
+        log.write_text("".join(json.dumps(line) + "\n" for line in self.lines))
         return Checks(
             seed=1,
             seconds=1.0,
-            ledger=ledger,
+            execution_log=log,
             waiting=0,
             seen=self.seen,
             fates=Counter(),
@@ -194,7 +194,7 @@ def found(**changed: Any) -> Found:
     whole: dict[str, Any] = {
         "seed": 1,
         "kills": 1,
-        "ledger": [{"kind": "started", "number": 0, "workflow": "w"}, *verdicts],
+        "execution_log": [{"kind": "started", "number": 0, "workflow": "w"}, *verdicts],
         "count": 1,
         "workflows": [{"workflowId": "w", "status": "COMPLETED", "tasks": tasks}],
     }

@@ -65,7 +65,7 @@ class Told(TaskRunnerEventsListener):
         self.journaled.append(event.journaled)
 
 
-class House:
+class LossyNetwork:
     """A coordinator, a network that loses answers, and one workflow of one task."""
 
     def __init__(self, proxy: Proxy, coordinator: Coordinator, script: Script, clock: FakeClock) -> None:
@@ -117,11 +117,11 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def network(tmp_path: Path) -> Iterator[LossyNetwork]:
     script, clock = Script(), FakeClock()
     with Coordinator(database=tmp_path / "coordinator.db", clock=clock) as coordinator, Proxy(script) as proxy:
         proxy.upstream_port = coordinator.port
-        yield House(proxy, coordinator, script, clock)
+        yield LossyNetwork(proxy, coordinator, script, clock)
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -130,39 +130,39 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_a_heartbeat_does_not_take_a_committed_result_for_lost(house: House) -> None:
+async def test_a_heartbeat_does_not_take_a_committed_result_for_lost(network: LossyNetwork) -> None:
     """Heartbeats go on while the report is repeated; the lease that the report has consumed is not a lost one."""
-    async with house.workers(update_retry_delay_seconds=1, update_attempts=100):
-        workflow_id = await asyncio.to_thread(house.start)
-        await until(lambda: house.status(workflow_id) == "COMPLETED")
+    async with network.workers(update_retry_delay_seconds=1, update_attempts=100):
+        workflow_id = await asyncio.to_thread(network.start)
+        await until(lambda: network.status(workflow_id) == "COMPLETED")
         for beats in (1, 2, 3, 4):
-            house.clock.advance(LEASE_S / 3)
-            await until(lambda n=beats: house.proxy.requests["beat"] >= n)  # type: ignore[misc]
-        house.script.cut_reports = False
-        await house.pass_time_until(lambda: house.told.verdicts, 100)
-    assert house.told.verdicts == [Verdict.COMMITTED]
-    assert house.told.lost == []
+            network.clock.advance(LEASE_S / 3)
+            await until(lambda n=beats: network.proxy.requests["beat"] >= n)  # type: ignore[misc]
+        network.script.cut_reports = False
+        await network.pass_time_until(lambda: network.told.verdicts, 100)
+    assert network.told.verdicts == [Verdict.COMMITTED]
+    assert network.told.lost == []
 
 
-async def test_nor_does_the_clock(house: House) -> None:
+async def test_nor_does_the_clock(network: LossyNetwork) -> None:
     """No answer for longer than the response timeout: the report is repeated until the server says what it did."""
-    house.script.cut_beats = True
-    async with house.workers(update_retry_delay_seconds=1, update_attempts=100):
-        workflow_id = await asyncio.to_thread(house.start)
-        await until(lambda: house.status(workflow_id) == "COMPLETED")
-        house.clock.advance(2 * LEASE_S)
-        await house.pass_time_until(lambda: house.script.cuts >= 4, 10)
-        house.script.cut_reports = False
-        await house.pass_time_until(lambda: house.told.verdicts, 100)
-    assert house.told.verdicts == [Verdict.COMMITTED]
-    assert house.told.lost == []
+    network.script.cut_beats = True
+    async with network.workers(update_retry_delay_seconds=1, update_attempts=100):
+        workflow_id = await asyncio.to_thread(network.start)
+        await until(lambda: network.status(workflow_id) == "COMPLETED")
+        network.clock.advance(2 * LEASE_S)
+        await network.pass_time_until(lambda: network.script.cuts >= 4, 10)
+        network.script.cut_reports = False
+        await network.pass_time_until(lambda: network.told.verdicts, 100)
+    assert network.told.verdicts == [Verdict.COMMITTED]
+    assert network.told.lost == []
 
 
-async def test_the_journal_publishes_the_verdict_it_gets(house: House) -> None:
-    async with house.workers(update_attempts=1):
-        workflow_id = await asyncio.to_thread(house.start)
-        await until(lambda: house.told.journaled == [True])
-        house.script.cut_reports = False
-        await house.pass_time_until(lambda: house.told.verdicts, 1)
-    assert house.status(workflow_id) == "COMPLETED"
-    assert house.told.verdicts == [Verdict.COMMITTED]
+async def test_the_journal_publishes_the_verdict_it_gets(network: LossyNetwork) -> None:
+    async with network.workers(update_attempts=1):
+        workflow_id = await asyncio.to_thread(network.start)
+        await until(lambda: network.told.journaled == [True])
+        network.script.cut_reports = False
+        await network.pass_time_until(lambda: network.told.verdicts, 1)
+    assert network.status(workflow_id) == "COMPLETED"
+    assert network.told.verdicts == [Verdict.COMMITTED]

@@ -2,9 +2,9 @@
 
 `make chaos` runs it (`ARGS="--tasks 50000"`, `--seed N`, `--kills 200`, `--help`); the tests run small versions.
 
-Everybody who takes part writes down what happened, at once, in the *ledger*: a file that many processes append to, and
-whose lines stay whatever happens to their writer. A worker writes that it began, what it did to the world and what it
-was told; a client writes what it was answered. Afterwards the ledger is compared with what the server has.
+Every process of a run appends its events at once to the *execution log*, one file whose lines survive the death of
+the process that wrote them. A worker writes when it begins a task, the effects that it causes and the verdicts that it
+receives. A client writes the answers that it receives. After the run, the log is compared with the server's data.
 
 | file | what |
 |---|---|
@@ -17,7 +17,7 @@ was told; a client writes what it was answered. Afterwards the ledger is compare
 | `server.py` | the coordinator as a client sees it: definitions, starts, questions |
 | `workers.py`, `work.py` | the workers and what they do: planned endings, and one effect on the world |
 | `conductor_python_workers.py` | the same work under conductor-python, for `benchmarks/chaos_comparison.py` |
-| `ledger.py` | the ledger |
+| `execution_log.py` | the execution log |
 | `checks.py` | what a run came to: figures, and every promise that was broken |
 | `kills.py` | the other run: nothing but kills of the coordinator, and everything it had answered looked up again |
 

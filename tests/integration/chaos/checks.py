@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from .ledger import read
+from .execution_log import read
 from .proxy import Seen
 
 #: Heartbeats have a thread of their own: one that was on its way when another thread was told is allowed this much.
@@ -33,11 +33,11 @@ def waiting_results(journals: Path) -> int:
 
 @dataclass
 class Checks:
-    """The run as four of its parts saw it: the workers' ledger, the network, the server, and the journals."""
+    """The run as four of its parts saw it: the workers' execution log, the network, the server, and the journals."""
 
     seed: int
     seconds: float
-    ledger: Path
+    execution_log: Path
     #: Results that still wait in a journal.
     waiting: int
     seen: list[Seen]
@@ -71,9 +71,9 @@ class Checks:
 
     @cached_property
     def lines(self) -> dict[str, list[dict[str, Any]]]:
-        """The ledger by kind."""
+        """The execution log by kind."""
         kinds: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for line in read(self.ledger):
+        for line in read(self.execution_log):
             kinds[line["kind"]].append(line)
         return kinds
 
@@ -99,7 +99,7 @@ class Checks:
         return repeated
 
     def _why_repeated(self, effect: dict[str, Any]) -> str | None:
-        """Why somebody else could not know of this effect; None: there is no reason in the ledger."""
+        """Why somebody else could not know of this effect; None: there is no reason in the execution log."""
         about = effect["task"], effect["lease"]
         if about in self._lost_leases:
             return "lease lost"

@@ -1,11 +1,11 @@
-"""The same work under conductor-python: `python conductor_python_workers.py URL LEDGER`, a process per worker."""
+"""The same work under conductor-python: `python conductor_python_workers.py URL LOG`, a process per worker."""
 
 import asyncio
 import logging
 import sys
 import time
 
-from ledger import Ledger
+from execution_log import ExecutionLog
 from work import Work
 
 from conductor.client.automator.task_handler import TaskHandler
@@ -15,12 +15,12 @@ from conductor.client.event.task_runner_events import TaskUpdateFailure
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.worker_task import worker_task
 
-ledger = Ledger(sys.argv[2])
+execution_log = ExecutionLog(sys.argv[2])
 
 
 def begin(plan: dict) -> tuple:
     context = get_task_context()
-    work = Work(ledger, plan, task=context.get_task_id(), lease=None)
+    work = Work(execution_log, plan, task=context.get_task_id(), lease=None)
     ending = work.ending(context.get_retry_count(), context.get_poll_count())
     if ending == "fail":
         raise RuntimeError("planned failure")
@@ -55,7 +55,7 @@ class Told:
     """What it gives up for good."""
 
     def on_task_update_failure(self, event: TaskUpdateFailure) -> None:
-        ledger.write("given up", task=event.task_id, journaled=False)
+        execution_log.write("given up", task=event.task_id, journaled=False)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """kill -9 of the coordinator at random moments under load: what it had answered is there afterwards, nothing twice.
 
 Clients start workflows and workers report results; each sends again until it is answered, and writes every answer
-into the ledger before it goes on. At the end every line of the ledger is looked up.
+into the execution log before it goes on. At the end every line of the execution log is looked up.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx
 
-from .ledger import Ledger, read
+from .execution_log import ExecutionLog, read
 from .processes import CoordinatorProcess
 
 BRANCHES = 10
@@ -38,7 +38,7 @@ def run(directory: Path, kills: int, seed: int, tell: Callable[[str], None] = la
     """Kill it so often while there is always work. What was answered, and what is there, comes back."""
     rng = random.Random(seed)
     with CoordinatorProcess(directory / "coordinator.db", directory / "coordinator.log") as coordinator:
-        load = Load(coordinator, directory / "ledger")
+        load = Load(coordinator, directory / "execution_log")
         load.define()
         with load:
             for number in range(1, kills + 1):
@@ -48,7 +48,7 @@ def run(directory: Path, kills: int, seed: int, tell: Callable[[str], None] = la
                 if number % 10 == 0:
                     tell(f"{number} kills, {load.committed} tasks COMMITTED")
             load.finish()
-        found = Found(seed, kills, list(read(directory / "ledger")), *load.look())
+        found = Found(seed, kills, list(read(directory / "execution_log")), *load.look())
         coordinator.stop()
     return found
 
@@ -56,9 +56,9 @@ def run(directory: Path, kills: int, seed: int, tell: Callable[[str], None] = la
 class Load:
     """Clients that try again until they are answered, and note every answer. For a `with` block."""
 
-    def __init__(self, coordinator: CoordinatorProcess, ledger: Path) -> None:
+    def __init__(self, coordinator: CoordinatorProcess, execution_log: Path) -> None:
         self._coordinator = coordinator
-        self._ledger = Ledger(ledger)
+        self._execution_log = ExecutionLog(execution_log)
         self._enough = threading.Event()
         self._over = threading.Event()
         self._moved = threading.Condition()
@@ -132,7 +132,7 @@ class Load:
                 # The key makes a start that was not answered safe to send again.
                 asked = {"name": "many", "idempotencyKey": f"order-{number}", "input": {"number": number}}
                 answer = self._insist(api, "POST", "/workflow", json=asked)
-                self._ledger.write("started", number=number, workflow=answer.text)
+                self._execution_log.write("started", number=number, workflow=answer.text)
                 self._started.append(answer.text)
 
     @property
@@ -167,7 +167,7 @@ class Load:
                 "workflow": report["workflowInstanceId"],
                 "output": report["outputData"],
             }
-            self._ledger.write("verdict", verdict=told["verdict"], **about)
+            self._execution_log.write("verdict", verdict=told["verdict"], **about)
             if told["verdict"] == "COMMITTED":
                 with self._moved:
                     self.committed += 1
@@ -180,7 +180,7 @@ class Found:
 
     seed: int
     kills: int
-    ledger: list[dict[str, Any]]
+    execution_log: list[dict[str, Any]]
     #: How many workflows the server has.
     count: int
     #: Those that it said it started.
@@ -189,17 +189,17 @@ class Found:
     @property
     def started(self) -> dict[int, str]:
         """Workflows that the server said it started, by the number that the client gave."""
-        return {line["number"]: line["workflow"] for line in self.ledger if line["kind"] == "started"}
+        return {line["number"]: line["workflow"] for line in self.execution_log if line["kind"] == "started"}
 
     @property
     def verdicts(self) -> Counter[str]:
         """What the workers were told."""
-        return Counter(line["verdict"] for line in self.ledger if line["kind"] == "verdict")
+        return Counter(line["verdict"] for line in self.execution_log if line["kind"] == "verdict")
 
     @property
     def committed(self) -> list[dict[str, Any]]:
         """Reports that were answered COMMITTED."""
-        return [line for line in self.ledger if line["kind"] == "verdict" and line["verdict"] == "COMMITTED"]
+        return [line for line in self.execution_log if line["kind"] == "verdict" and line["verdict"] == "COMMITTED"]
 
     @property
     def lost(self) -> list[str]:
@@ -210,7 +210,11 @@ class Found:
         return [
             *(f"workflow {id_} was started and is not there" for id_ in self.started.values() if id_ not in there),
             *(f"not there as it was COMMITTED: {x}" for x in self.committed if outputs.get(x["task"]) != x["output"]),
-            *(f"polled and not there: {x}" for x in self.ledger if x["kind"] == "verdict" and x["task"] not in known),
+            *(
+                f"polled and not there: {x}"
+                for x in self.execution_log
+                if x["kind"] == "verdict" and x["task"] not in known
+            ),
             *(
                 f"not over: {workflow['workflowId']}"
                 for workflow in self.workflows

@@ -46,10 +46,10 @@ class Plan:
     #: The option of the workers. With it, timeouts are long, and some functions block the event loop.
     prefetch: int = 0
     faults: Faults = field(default_factory=Faults)
-    #: Worker programs: name and the command without address and ledger.
+    #: Worker programs: name and the command without address and execution log.
     programs: tuple[tuple[str, tuple[str, ...]], ...] = (
-        ("together", (sys.executable, str(HERE / "workers.py"), "{url}", "{ledger}", "together")),
-        ("apart", (sys.executable, str(HERE / "workers.py"), "{url}", "{ledger}", "apart")),
+        ("together", (sys.executable, str(HERE / "workers.py"), "{url}", "{execution_log}", "together")),
+        ("apart", (sys.executable, str(HERE / "workers.py"), "{url}", "{execution_log}", "apart")),
     )
 
 
@@ -83,7 +83,7 @@ def run(plan: Plan, directory: Path, tell: Callable[[str], None] = lambda _line:
         checks = Checks(
             seed=plan.seed,
             seconds=time.monotonic() - started,
-            ledger=directory / "ledger",
+            execution_log=directory / "execution_log",
             waiting=waiting_results(disks.journals),
             seen=proxy.seen,
             fates=proxy.fates,
@@ -104,7 +104,7 @@ def run(plan: Plan, directory: Path, tell: Callable[[str], None] = lambda _line:
 
 @contextlib.contextmanager
 def _programs(plan: Plan, port: int, directory: Path, journals: Path) -> Iterator[list[WorkerProgram]]:
-    places = {"url": f"http://127.0.0.1:{port}/api", "ledger": str(directory / "ledger")}
+    places = {"url": f"http://127.0.0.1:{port}/api", "execution_log": str(directory / "execution_log")}
     environment = {**ENVIRONMENT, "CONDUCTOR_WORKER_JOURNAL_DIR": str(journals)}
     environment["CONDUCTOR_WORKER_ALL_PREFETCH"] = str(plan.prefetch)
     programs = [

@@ -1,7 +1,7 @@
 """kill -9 of the coordinator at random moments while schedules are due every second: each moment counts once.
 
-The ledger has what was asked for and when. At the end the runs that the coordinator remembers, and the workflows that
-are there, are compared with every second between the first and the last.
+The execution log holds every request for a schedule and its time. At the end, the runs that the coordinator remembers
+and the workflows that exist are compared with every second between the first and the last.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from .ledger import Ledger, read
+from .execution_log import ExecutionLog, read
 from .processes import CoordinatorProcess
 
 #: Schedules that make up for what they missed, and one that does not.
@@ -31,7 +31,7 @@ SECOND_MS = 1000
 def run(directory: Path, kills: int, seed: int, tell: Callable[[str], None] = lambda _: None) -> Found:
     """Kill it so often while there is always something due. What was asked for, and what is there, comes back."""
     rng = random.Random(seed)
-    ledger = Ledger(directory / "ledger")
+    execution_log = ExecutionLog(directory / "execution_log")
     names = [f"every-second-{n}" for n in range(CATCHING_UP)]
     first_due: dict[str, int] = {}
     with CoordinatorProcess(directory / "coordinator.db", directory / "coordinator.log") as coordinator:
@@ -47,7 +47,7 @@ def run(directory: Path, kills: int, seed: int, tell: Callable[[str], None] = la
                 }
                 saved = api.post("/scheduler/schedules", json=asked).raise_for_status().json()
                 first_due[name] = saved["nextRunTime"]
-                ledger.write("saved", schedule=name, first=saved["nextRunTime"], catches_up=name in names)
+                execution_log.write("saved", schedule=name, first=saved["nextRunTime"], catches_up=name in names)
         for number in range(1, kills + 1):
             time.sleep(rng.uniform(0.0, LONGEST_LIFE_S))
             coordinator.kill()
@@ -60,7 +60,7 @@ def run(directory: Path, kills: int, seed: int, tell: Callable[[str], None] = la
                 # A few kills may be over before the first second is.
                 _wait_until_caught_up(api, name, max(ends_ms, first_due[name]))
             api.get("/scheduler/admin/pause").raise_for_status()
-            found = Found(seed, kills, list(read(directory / "ledger")), _all_runs(api), _all_workflows(api))
+            found = Found(seed, kills, list(read(directory / "execution_log")), _all_runs(api), _all_workflows(api))
         coordinator.stop()
     return found
 
@@ -104,7 +104,7 @@ class Found:
 
     seed: int
     kills: int
-    ledger: list[dict[str, Any]]
+    execution_log: list[dict[str, Any]]
     runs: list[dict[str, Any]]
     workflows: list[dict[str, Any]]
 
@@ -123,7 +123,7 @@ class Found:
             *(f"recorded and not started: {one}" for one in recorded if one not in started),
             *(f"the run's workflow is not there: {run}" for run in self.runs if run.get("workflowId") not in by_id),
             *(f"not COMPLETED: {one['workflowId']}" for one in self.workflows if not _ended_as_it_should(one)),
-            *(problem for line in self.ledger for problem in self._left_out(line)),
+            *(problem for line in self.execution_log for problem in self._left_out(line)),
         ]
 
     def _left_out(self, saved: dict[str, Any]) -> list[str]:

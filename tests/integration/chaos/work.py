@@ -8,18 +8,18 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from ledger import Ledger
+from execution_log import ExecutionLog
 
 
 class Work:
     """One execution of one step of one job."""
 
-    def __init__(self, ledger: Ledger, plan: dict[str, Any], **about: Any) -> None:
+    def __init__(self, execution_log: ExecutionLog, plan: dict[str, Any], **about: Any) -> None:
         self.token = uuid.uuid4().hex
         self._plan = plan
-        self._ledger = ledger
+        self._execution_log = execution_log
         self._about = {"job": plan["job"], "step": plan["step"], "token": self.token, **about}
-        ledger.write("began", **self._about)
+        execution_log.write("began", **self._about)
 
     @property
     def half_s(self) -> float:
@@ -36,9 +36,9 @@ class Work:
 
     def effect(self) -> None:
         """The thing that the world sees."""
-        self._ledger.write("effect", **self._about)
+        self._execution_log.write("effect", **self._about)
 
     def ended(self) -> dict[str, Any]:
         """The result, about to be returned."""
-        self._ledger.write("ended", **self._about)
+        self._execution_log.write("ended", **self._about)
         return {"token": self.token, "job": self._plan["job"], "step": self._plan["step"]}

@@ -1,4 +1,4 @@
-"""The workers under chaos, as a program: `python workers.py URL LEDGER together|apart`.
+"""The workers under chaos, as a program: `python workers.py URL LOG together|apart`.
 
 `together` runs both in one process, `apart` each in a process of its own.
 """
@@ -13,7 +13,7 @@ import time
 from collections import deque
 from typing import Any
 
-from ledger import Ledger
+from execution_log import ExecutionLog
 from work import Work
 
 from conductor.client.automator.task_handler import TaskHandler
@@ -30,7 +30,7 @@ from conductor.client.http.async_rest import AsyncRESTClientObject, Call, Respon
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.worker_task import worker_task
 
-ledger = Ledger(sys.argv[2])
+execution_log = ExecutionLog(sys.argv[2])
 
 
 class Executions:
@@ -75,7 +75,7 @@ in_hand = Executions()
 def begin(plan: dict[str, Any]) -> tuple[Work, str]:
     context = get_task_context()
     lease = context.task.lease_id
-    work = Work(ledger, plan, task=context.task_id, lease=lease)
+    work = Work(execution_log, plan, task=context.task_id, lease=lease)
     in_hand.begin(context.task_id, {"lease": lease, "token": work.token})
     ending = work.ending(context.retry_count, context.poll_count)
     if ending == "fail":
@@ -115,13 +115,15 @@ class Told(TaskRunnerEventsListener):
 
     def on_task_update_completed(self, event: TaskUpdateCompleted) -> None:
         about = in_hand.judged(event.task_id, event.reason)
-        ledger.write("verdict", task=event.task_id, verdict=event.verdict, reason=event.reason, **about)
+        execution_log.write("verdict", task=event.task_id, verdict=event.verdict, reason=event.reason, **about)
 
     def on_task_lease_lost(self, event: TaskLeaseLost) -> None:
-        ledger.write("lost", task=event.task_id, reason=event.reason, **in_hand.lost(event.task_id, event.reason))
+        execution_log.write(
+            "lost", task=event.task_id, reason=event.reason, **in_hand.lost(event.task_id, event.reason)
+        )
 
     def on_task_update_failure(self, event: TaskUpdateFailure) -> None:
-        ledger.write("given up", task=event.task_id, journaled=event.journaled, **in_hand.at_hand(event.task_id))
+        execution_log.write("given up", task=event.task_id, journaled=event.journaled, **in_hand.at_hand(event.task_id))
 
 
 def stamp_requests() -> None:

@@ -13,7 +13,7 @@ _kept: list[bytes] = []
 
 def count(number: int) -> dict[str, int]:
     """Notes that it ran, and where: one write, so that lines of several processes do not mix."""
-    with Path(os.environ["WORN_LOG"]).open("a") as log:
+    with Path(os.environ["RECYCLED_LOG"]).open("a") as log:
         log.write(f"{number} {os.getpid()}\n")
     return {"pid": os.getpid()}
 

@@ -25,7 +25,7 @@ PATIENCE_S = 60.0
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("WORN_LOG", str(tmp_path / "log"))
+    monkeypatch.setenv("RECYCLED_LOG", str(tmp_path / "log"))
     return tmp_path / "log"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from conductor.cli.graph import MAX_DEPTH, draw
 from conductor.protocol.views import TaskAttempt, WorkflowDetails
 from conductor.protocol.why_waiting import Waiting
-from tests.unit.cli.shop import simple, step
+from tests.unit.cli.server_client import simple, step
 
 
 def drawn(tasks: Any, *steps: TaskAttempt) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from conductor.cli.newest_workflows import PAGE
 from conductor.coordinator import Coordinator
-from tests.unit.cli.shop import Shop, simple
+from tests.unit.cli.server_client import Client, simple
 
 Purge = Callable[..., Any]
 #: A moment after everything.
@@ -19,10 +19,10 @@ LATER = "2100-01-01"
 
 
 @pytest.fixture
-def shop() -> Iterator[Shop]:
+def client() -> Iterator[Client]:
     """One that runs, two that completed, one that was terminated."""
     with Coordinator() as coordinator:
-        made = Shop(coordinator.url)
+        made = Client(coordinator.url)
         for name in ("errand", "other"):
             made.register(name, simple(name))
             made.start(name)
@@ -33,56 +33,56 @@ def shop() -> Iterator[Shop]:
 
 
 @pytest.fixture
-def purge(cli: Any, shop: Shop) -> Purge:
+def purge(cli: Any, client: Client) -> Purge:
     """`conductor-worker purge …` on this server."""
-    return lambda *arguments: cli("purge", *arguments, "--url", shop.url)
+    return lambda *arguments: cli("purge", *arguments, "--url", client.url)
 
 
-def left(shop: Shop) -> dict[str, str]:
+def left(client: Client) -> dict[str, str]:
     """Id → status of what is still there."""
-    return {one["workflowId"]: one["status"] for one in shop.ask("/workflow/search?size=5000")["results"]}
+    return {one["workflowId"]: one["status"] for one in client.ask("/workflow/search?size=5000")["results"]}
 
 
-def test_a_dry_run_only_says_what_would_go(shop: Shop, purge: Purge) -> None:
-    before = left(shop)
+def test_a_dry_run_only_says_what_would_go(client: Client, purge: Purge) -> None:
+    before = left(client)
     ran = purge("--older-than", LATER, "--dry-run")
     assert ran.status == 0
     assert ran.out.startswith("3 finished workflows, ended from 2")
     assert ran.out.endswith(" would be removed.\n")
     said = json.loads(purge("--older-than", LATER, "--dry-run", "--json").out)
     assert set(said["found"]) == {one for one, status in before.items() if status != "RUNNING"}
-    assert (said["removed"], said["kept"], left(shop)) == ([], {}, before)
+    assert (said["removed"], said["kept"], left(client)) == ([], {}, before)
 
 
-def test_what_is_finished_goes_and_what_runs_stays(shop: Shop, purge: Purge) -> None:
+def test_what_is_finished_goes_and_what_runs_stays(client: Client, purge: Purge) -> None:
     assert purge("--older-than", "1h", "--yes").out == "No finished workflows to remove.\n"
     ran = purge("--older-than", LATER, "--yes")
     assert ran.status == 0
     assert ran.out.endswith(" found: 3 removed, 0 kept.\n")
-    assert list(left(shop).values()) == ["RUNNING"]
+    assert list(left(client).values()) == ["RUNNING"]
 
 
-def test_only_those_of_a_name_or_status(shop: Shop, purge: Purge) -> None:
+def test_only_those_of_a_name_or_status(client: Client, purge: Purge) -> None:
     said = json.loads(purge("--older-than", LATER, "--yes", "--json", "--name", "errand", "--status", "completed").out)
     assert len(said["removed"]) == 1
-    assert sorted(left(shop).values()) == ["COMPLETED", "RUNNING", "TERMINATED"]
+    assert sorted(left(client).values()) == ["COMPLETED", "RUNNING", "TERMINATED"]
 
 
 @pytest.mark.parametrize(("typed", "status", "stay"), [("n\n", 1, 4), ("\n", 1, 4), ("", 2, 4), ("yes\n", 0, 1)])
 def test_it_asks_first(
-    shop: Shop, purge: Purge, monkeypatch: pytest.MonkeyPatch, typed: str, status: int, stay: int
+    client: Client, purge: Purge, monkeypatch: pytest.MonkeyPatch, typed: str, status: int, stay: int
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
     ran = purge("--older-than", LATER, "--json")
-    assert f"on {shop.url} will be removed for good. Remove them? [y/N]" in ran.err
-    assert (ran.status, len(left(shop))) == (status, stay)
+    assert f"on {client.url} will be removed for good. Remove them? [y/N]" in ran.err
+    assert (ran.status, len(left(client))) == (status, stay)
     assert not ran.out or json.loads(ran.out), "nothing else on the standard output"
 
 
-def test_more_than_fits_into_one_answer(shop: Shop, purge: Purge) -> None:
+def test_more_than_fits_into_one_answer(client: Client, purge: Purge) -> None:
     for _ in range(PAGE + 5):
-        shop.start("other")
-    while shop.work("other", count=100):
+        client.start("other")
+    while client.work("other", count=100):
         pass
     assert len(json.loads(purge("--older-than", LATER, "--yes", "--json").out)["removed"]) == PAGE + 8
 

@@ -13,13 +13,13 @@ from conductor.cli import newest_workflows, tail, task_commands, workflow_detail
 from conductor.cli.server_kind import asking
 from conductor.client.configuration.configuration import Configuration
 from conductor.coordinator import Coordinator
-from tests.unit.cli.shop import Shop, order, simple, step
+from tests.unit.cli.server_client import Client, order, simple, step
 
 
 @pytest.fixture(scope="module")
-def shop() -> Iterator[Shop]:
+def client() -> Iterator[Client]:
     with Coordinator() as coordinator:
-        made = Shop(coordinator.url)
+        made = Client(coordinator.url)
         retried = {"name": "charge", "retryCount": 2, "retryDelaySeconds": 600, "ownerEmail": "a@b.c"}
         made.ask("/metadata/taskdefs", [retried])
         made.register("order", *order("charge", "pack"))
@@ -37,68 +37,68 @@ def no_views(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "ask_view", not_found)
 
 
-def shown_by(cli: Any, shop: Shop, workflow_id: str) -> str:
-    ran = cli("workflow", "show", workflow_id, "--url", shop.url)
+def shown_by(cli: Any, client: Client, workflow_id: str) -> str:
+    ran = cli("workflow", "show", workflow_id, "--url", client.url)
     assert (ran.status, ran.err) == (0, "")
     return str(ran.out)
 
 
-def test_says_who_polls_what_is_joined_and_when_a_retry_is_due(cli: Any, shop: Shop) -> None:
-    workflow_id = shop.start("order", {"how": "post"})
-    out = shown_by(cli, shop, workflow_id)
+def test_says_who_polls_what_is_joined_and_when_a_retry_is_due(cli: Any, client: Client) -> None:
+    workflow_id = client.start("order", {"how": "post"})
+    out = shown_by(cli, client, workflow_id)
     assert "○ stamp  pack  scheduled  waits for a worker: nobody has ever polled pack" in out
-    while shop.work("pack"):
+    while client.work("pack"):
         pass
-    out = shown_by(cli, shop, workflow_id)
+    out = shown_by(cli, client, workflow_id)
     assert "charge waits for a worker: nobody has ever polled charge. Start a worker that polls charge" in out
     assert "◐ both  JOIN  in progress  joins on receipt" in out
     assert "A plain Conductor server does not tell whether the worker that has a task still lives" in out
-    shop.work("charge", "FAILED", reasonForIncompletion="the bank said no")
-    out = shown_by(cli, shop, workflow_id)
+    client.work("charge", "FAILED", reasonForIncompletion="the bank said no")
+    out = shown_by(cli, client, workflow_id)
     assert "charge waits for retry 1 of 2 at " in out
     assert "the bank said no" in out
-    shop.ask("/tasks/poll/batch/pack?count=1&timeout=10&workerid=ada")
-    found = json.loads(cli("workflow", "show", workflow_id, "--json", "--url", shop.url).out)
+    client.ask("/tasks/poll/batch/pack?count=1&timeout=10&workerid=ada")
+    found = json.loads(cli("workflow", "show", workflow_id, "--json", "--url", client.url).out)
     assert len(found["cannotTell"]) == 1
 
 
-def test_a_join_that_failed_is_not_taken_for_what_went_wrong(cli: Any, shop: Shop) -> None:
-    shop.ask("/metadata/taskdefs", [{"name": "bill", "retryCount": 0, "ownerEmail": "a@b.c"}])
-    shop.register(
+def test_a_join_that_failed_is_not_taken_for_what_went_wrong(cli: Any, client: Client) -> None:
+    client.ask("/metadata/taskdefs", [{"name": "bill", "retryCount": 0, "ownerEmail": "a@b.c"}])
+    client.register(
         "joined",
         step("FORK_JOIN", "split", forkTasks=[[{**simple("bill"), "permissive": True}], [simple("print")]]),
         step("JOIN", "both", joinOn=["bill", "print"]),
     )
-    workflow_id = shop.start("joined")
-    shop.work("bill", "FAILED", reasonForIncompletion="the bank said no")
-    shop.work("print")
-    out = shown_by(cli, shop, workflow_id)
+    workflow_id = client.start("joined")
+    client.work("bill", "FAILED", reasonForIncompletion="the bank said no")
+    client.work("print")
+    out = shown_by(cli, client, workflow_id)
     assert "✕ both  JOIN  failed" in out
     assert "bill failed: the bank said no" in out
     assert "both failed" not in out
 
 
-def test_says_who_has_a_task_and_which_round_a_loop_is_in(cli: Any, shop: Shop) -> None:
+def test_says_who_has_a_task_and_which_round_a_loop_is_in(cli: Any, client: Client) -> None:
     again = {"loopCondition": "if ($.rounds['iteration'] < 3) { true; } else { false; }"}
-    shop.register("loop", step("DO_WHILE", "rounds", **again, loopOver=[simple("turn"), simple("never")]))
-    workflow_id = shop.start("loop")
-    shop.work("turn")
-    shop.work("never")
-    shop.ask("/tasks/poll/batch/turn?count=1&timeout=100&workerid=ada")
-    out = shown_by(cli, shop, workflow_id)
+    client.register("loop", step("DO_WHILE", "rounds", **again, loopOver=[simple("turn"), simple("never")]))
+    workflow_id = client.start("loop")
+    client.work("turn")
+    client.work("never")
+    client.ask("/tasks/poll/batch/turn?count=1&timeout=100&workerid=ada")
+    out = shown_by(cli, client, workflow_id)
     assert "◐ rounds  DO_WHILE  round 2  in progress  is in round 2, at turn__2" in out
     assert "↻ ◐ turn  in progress  is being worked on by ada" in out
     assert "↻ · never  not reached" in out, "in this round"
-    assert "is being worked on by ada" in cli("task", "show", f"{workflow_id}:turn", "--url", shop.url).out
+    assert "is being worked on by ada" in cli("task", "show", f"{workflow_id}:turn", "--url", client.url).out
 
 
-def test_a_list_is_searched_for(cli: Any, shop: Shop) -> None:
-    shop.register("searched", simple("searched"))
-    one, other = shop.start("searched", correlation_id="a-1"), shop.start("searched", correlation_id="a-2")
-    shop.ask(f"/workflow/{one}?reason=enough", method="DELETE")
+def test_a_list_is_searched_for(cli: Any, client: Client) -> None:
+    client.register("searched", simple("searched"))
+    one, other = client.start("searched", correlation_id="a-1"), client.start("searched", correlation_id="a-2")
+    client.ask(f"/workflow/{one}?reason=enough", method="DELETE")
 
     def ids(*arguments: str) -> list[str]:
-        ran = cli("workflow", "list", "--json", "--name", "searched", *arguments, "--url", shop.url)
+        ran = cli("workflow", "list", "--json", "--name", "searched", *arguments, "--url", client.url)
         return [row["workflowId"] for row in json.loads(ran.out)]
 
     assert ids() == [other, one]
@@ -106,31 +106,31 @@ def test_a_list_is_searched_for(cli: Any, shop: Shop) -> None:
     assert ids("--correlation-id", "a-2") == [other]
     assert ids("--since", "1h") == [other, one]
     assert ids("--since", "2100-01-01") == []
-    out = cli("workflow", "list", "--name", "searched", "--size", "1", "--url", shop.url).out
+    out = cli("workflow", "list", "--name", "searched", "--size", "1", "--url", client.url).out
     assert "The newest 1 of 2: --size shows more." in out
     assert "A plain Conductor server lists what its index has" in out
-    assert "enough" in cli("workflow", "list", "--status", "TERMINATED", "--url", shop.url).out
+    assert "enough" in cli("workflow", "list", "--status", "TERMINATED", "--url", client.url).out
 
 
-def test_a_name_that_its_search_cannot_have(cli: Any, shop: Shop) -> None:
-    ran = cli("workflow", "list", "--name", "it's", "--url", shop.url)
+def test_a_name_that_its_search_cannot_have(cli: Any, client: Client) -> None:
+    ran = cli("workflow", "list", "--name", "it's", "--url", client.url)
     assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
     assert "this server cannot be searched for" in ran.err
 
 
-def test_tail_tells_what_its_search_and_its_workflows_say(shop: Shop) -> None:
+def test_tail_tells_what_its_search_and_its_workflows_say(client: Client) -> None:
     """Round by round: the command only waits in between."""
-    shop.register("tailed", simple("tailed"))
+    client.register("tailed", simple("tailed"))
 
     async def followed() -> list[list[tuple[str, str | None]]]:
         rounds = []
-        async with asking(Configuration(shop.url)) as api:
+        async with asking(Configuration(client.url)) as api:
             following = tail.Tail(api, "tailed")
             for happens in (
-                lambda: shop.start("tailed"),
-                lambda: shop.start("tailed"),
-                lambda: shop.work("tailed"),
-                lambda: shop.work("tailed", "FAILED_WITH_TERMINAL_ERROR", reasonForIncompletion="the bank said no"),
+                lambda: client.start("tailed"),
+                lambda: client.start("tailed"),
+                lambda: client.work("tailed"),
+                lambda: client.work("tailed", "FAILED_WITH_TERMINAL_ERROR", reasonForIncompletion="the bank said no"),
                 lambda: None,
             ):
                 await asyncio.to_thread(happens)

@@ -12,15 +12,15 @@ import pytest
 from conductor.cli import task_commands as command
 from conductor.common.text import escape
 from conductor.coordinator import Coordinator
-from tests.unit.cli.shop import EVIL, Shop, simple, step
+from tests.unit.cli.server_client import EVIL, Client, simple, step
 
 Ask = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def shop() -> Iterator[Shop]:
+def client() -> Iterator[Client]:
     with Coordinator() as coordinator:
-        made = Shop(coordinator.url)
+        made = Client(coordinator.url)
         made.ask(
             "/metadata/taskdefs", [{"name": "again", "retryCount": 3, "retryDelaySeconds": 0, "ownerEmail": "a@b.c"}]
         )
@@ -30,14 +30,14 @@ def shop() -> Iterator[Shop]:
 
 
 @pytest.fixture
-def task(cli: Any, shop: Shop) -> Ask:
+def task(cli: Any, client: Client) -> Ask:
     """`conductor-worker task …` on this server."""
-    return lambda *arguments: cli("task", *arguments, "--url", shop.url)
+    return lambda *arguments: cli("task", *arguments, "--url", client.url)
 
 
-def test_shows_one_by_id_and_by_reference_name(shop: Shop, task: Ask) -> None:
-    workflow_id = shop.start("approval")
-    (found,) = shop.ask(f"/workflow/{workflow_id}")["tasks"]
+def test_shows_one_by_id_and_by_reference_name(client: Client, task: Ask) -> None:
+    workflow_id = client.start("approval")
+    (found,) = client.ask(f"/workflow/{workflow_id}")["tasks"]
     by_ref, by_id = task("show", f"{workflow_id}:approve"), task("show", found["taskId"])
     assert by_ref == by_id
     title, ids, why, *data = by_id.out.splitlines()
@@ -49,12 +49,12 @@ def test_shows_one_by_id_and_by_reference_name(shop: Shop, task: Ask) -> None:
     assert (said["status"], said["waiting"]["kind"]) == ("IN_PROGRESS", "signal")
 
 
-def test_is_completed_with_an_output_once(shop: Shop, task: Ask) -> None:
-    workflow_id = shop.start("approval")
+def test_is_completed_with_an_output_once(client: Client, task: Ask) -> None:
+    workflow_id = client.start("approval")
     ran = task("complete", f"{workflow_id}:approve", "--output", json.dumps({"by": EVIL}))
     assert ran.status == 0
     assert ran.out.endswith("): COMPLETED\n")
-    found = shop.ask(f"/workflow/{workflow_id}")
+    found = client.ask(f"/workflow/{workflow_id}")
     assert (found["status"], found["tasks"][0]["outputData"]) == ("COMPLETED", {"by": EVIL})
     shown_again = task("show", f"{workflow_id}:approve").out
     assert all(char.isprintable() or char == "\n" for char in shown_again)
@@ -63,27 +63,27 @@ def test_is_completed_with_an_output_once(shop: Shop, task: Ask) -> None:
     assert (ran.status, said["done"], said["error"]) == (1, False, "has ended already: COMPLETED")
 
 
-def test_is_failed_with_a_reason(shop: Shop, task: Ask) -> None:
-    workflow_id = shop.start("work")
+def test_is_failed_with_a_reason(client: Client, task: Ask) -> None:
+    workflow_id = client.start("work")
     assert task("fail", f"{workflow_id}:again", "--reason", "not now").status == 0
-    first, second = shop.ask(f"/workflow/{workflow_id}")["tasks"]
+    first, second = client.ask(f"/workflow/{workflow_id}")["tasks"]
     assert (first["status"], first["reasonForIncompletion"], second["status"]) == ("FAILED", "not now", "SCHEDULED")
     ran = task("fail", f"{workflow_id}:again", "--reason", "never", "--terminal", "--json")
     assert json.loads(ran.out)["status"] == "FAILED_WITH_TERMINAL_ERROR"
-    assert shop.ask(f"/workflow/{workflow_id}")["status"] == "FAILED"
+    assert client.ask(f"/workflow/{workflow_id}")["status"] == "FAILED"
 
 
-def test_one_that_a_worker_has_can_be_ended_too(shop: Shop, task: Ask) -> None:
-    workflow_id = shop.start("work")
-    (held,) = shop.ask("/tasks/poll/batch/again?count=1&timeout=100&workerid=ada")
+def test_one_that_a_worker_has_can_be_ended_too(client: Client, task: Ask) -> None:
+    workflow_id = client.start("work")
+    (held,) = client.ask("/tasks/poll/batch/again?count=1&timeout=100&workerid=ada")
     ran = task("complete", held["taskId"], "--output", '{"by": "hand"}')
-    assert (ran.status, shop.ask(f"/workflow/{workflow_id}")["status"]) == (0, "COMPLETED")
+    assert (ran.status, client.ask(f"/workflow/{workflow_id}")["status"]) == (0, "COMPLETED")
 
 
-def test_its_log(shop: Shop, task: Ask) -> None:
-    workflow_id = shop.start("work")
+def test_its_log(client: Client, task: Ask) -> None:
+    workflow_id = client.start("work")
     logs = [{"log": "first\nand more", "createdTime": 1_000}, {"log": EVIL, "createdTime": 2_000}]
-    shop.work("again", logs=logs)
+    client.work("again", logs=logs)
     ran = task("logs", f"{workflow_id}:again")
     assert (ran.status, ran.err) == (0, "")
     assert ran.out.splitlines()[:3] == [
@@ -98,10 +98,10 @@ def test_its_log(shop: Shop, task: Ask) -> None:
 
 
 def test_its_log_is_followed_to_the_end_of_the_task(
-    shop: Shop, cli: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    client: Client, cli: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    workflow_id = shop.start("work")
-    (held,) = shop.ask("/tasks/poll/batch/again?count=1&timeout=100&workerid=ada")
+    workflow_id = client.start("work")
+    (held,) = client.ask("/tasks/poll/batch/again?count=1&timeout=100&workerid=ada")
     monkeypatch.setattr(command, "LOOK_S", 0.01)
     seen = threading.Event()
 
@@ -112,22 +112,22 @@ def test_its_log_is_followed_to_the_end_of_the_task(
     told: list[Any] = []
     monkeypatch.setattr(command, "say_json", say)
     following = threading.Thread(
-        target=lambda: cli("task", "logs", held["taskId"], "--follow", "--json", "--url", shop.url)
+        target=lambda: cli("task", "logs", held["taskId"], "--follow", "--json", "--url", client.url)
     )
     following.start()
-    shop.ask(f"/tasks/{held['taskId']}/log", "begins")
+    client.ask(f"/tasks/{held['taskId']}/log", "begins")
     assert seen.wait(60)
     ids = {key: held[key] for key in ("taskId", "workflowInstanceId", "leaseId")}
-    shop.ask("/tasks", {**ids, "workerId": "ada", "status": "COMPLETED", "logs": [{"log": "ends"}]})
+    client.ask("/tasks", {**ids, "workerId": "ada", "status": "COMPLETED", "logs": [{"log": "ends"}]})
     following.join(60)
     assert not following.is_alive()
     assert [line["log"] for line in told] == ["begins", "ends"]
-    assert shop.ask(f"/workflow/{workflow_id}")["status"] == "COMPLETED"
+    assert client.ask(f"/workflow/{workflow_id}")["status"] == "COMPLETED"
     capsys.readouterr()
 
 
-def test_one_without_a_log_says_so_beside_the_output(shop: Shop, task: Ask) -> None:
-    workflow_id = shop.start("approval")
+def test_one_without_a_log_says_so_beside_the_output(client: Client, task: Ask) -> None:
+    workflow_id = client.start("approval")
     assert task("logs", f"{workflow_id}:approve") == (0, "", "The task has no log.\n")
 
 
@@ -142,8 +142,8 @@ def test_one_without_a_log_says_so_beside_the_output(shop: Shop, task: Ask) -> N
         (["fail", "{workflow}:approve"], "--reason"),
     ],
 )
-def test_mistakes(shop: Shop, task: Ask, arguments: list[str], said: str) -> None:
-    workflow_id = shop.start("approval")
+def test_mistakes(client: Client, task: Ask, arguments: list[str], said: str) -> None:
+    workflow_id = client.start("approval")
     ran = task(*(one.format(workflow=workflow_id) for one in arguments))
     assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
     assert said in ran.err

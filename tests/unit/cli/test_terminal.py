@@ -16,7 +16,7 @@ from conductor.common.text import escape
 from conductor.coordinator import Coordinator
 from tests.unit.cli.program import CLI, DEADLINE_S
 from tests.unit.cli.screen import Screen, run_in_terminal
-from tests.unit.cli.shop import EVIL, Shop, order
+from tests.unit.cli.server_client import EVIL, Client, order
 
 #: What colours and weights are made of; nothing else may reach a terminal.
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
@@ -26,28 +26,28 @@ _COLOUR = re.compile(r"\x1b\[(?:[0-9]+;)*(?:3[0-7]|38|9[0-7])[;m]")
 class Place(NamedTuple):
     """A server with one workflow in it, whose every name is a trap."""
 
-    shop: Shop
+    client: Client
     directory: Path
     workflow_id: str
 
     def see(self, columns: int, *command: str, typed: str = "", **env: str) -> Screen:
         """Run a command in a terminal."""
-        env["CONDUCTOR_SERVER_URL"] = self.shop.url
+        env["CONDUCTOR_SERVER_URL"] = self.client.url
         return run_in_terminal([*CLI, *command], self.directory, columns, env, typed)
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with Coordinator() as coordinator:
-        shop = Shop(coordinator.url)
-        shop.register(EVIL, *order(EVIL, "pack"))
-        workflow_id = shop.start(EVIL, {"how": "post"}, EVIL)
-        shop.work("pack", count=5, logs=[{"log": EVIL}])
+        client = Client(coordinator.url)
+        client.register(EVIL, *order(EVIL, "pack"))
+        workflow_id = client.start(EVIL, {"how": "post"}, EVIL)
+        client.work("pack", count=5, logs=[{"log": EVIL}])
         (tmp_path := tmp_path_factory.mktemp("terminal")).joinpath("greetings.py").write_text(
             "from conductor import worker_task\n\n\n@worker_task(task_definition_name='greet', thread_count=3)\n"
             "def greet(name: str) -> str:\n    return name\n"
         )
-        yield Place(shop, tmp_path, workflow_id)
+        yield Place(client, tmp_path, workflow_id)
 
 
 def command_lines(workflow_id: str) -> dict[str, list[str]]:
@@ -128,8 +128,8 @@ def test_each_command_fits_its_terminal(place: Place, name: str, columns: int, n
 
 @pytest.mark.slow
 def test_a_question_is_asked_in_a_terminal(place: Place) -> None:
-    workflow_id = place.shop.start(EVIL)
-    place.shop.ask(f"/workflow/{workflow_id}", method="DELETE")
+    workflow_id = place.client.start(EVIL)
+    place.client.ask(f"/workflow/{workflow_id}", method="DELETE")
     screen = place.see(80, "purge", "--older-than", "2100-01-01", typed="n\n")
     assert screen.status == 1
     assert "Remove them? [y/N]" in screen.text
@@ -138,9 +138,9 @@ def test_a_question_is_asked_in_a_terminal(place: Place) -> None:
 
 @pytest.mark.slow
 def test_a_reader_that_has_seen_enough(place: Place) -> None:
-    command = f"{' '.join(CLI)} workflow list --size 200 --url {place.shop.url} | head -1; exit ${{PIPESTATUS[0]}}"
+    command = f"{' '.join(CLI)} workflow list --size 200 --url {place.client.url} | head -1; exit ${{PIPESTATUS[0]}}"
     for _ in range(100):
-        place.shop.start(EVIL)
+        place.client.start(EVIL)
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     assert done.stdout.startswith("status ")
     assert (done.stdout.count("\n"), done.stderr) == (1, "")

@@ -12,16 +12,16 @@ import pytest
 from conductor.common.text import escape
 from conductor.coordinator import Coordinator
 from conductor.testing import ConductorStub
-from tests.unit.cli.shop import EVIL, Shop, order, simple, step
+from tests.unit.cli.server_client import EVIL, Client, order, simple, step
 
 FAILED_BECAUSE = "ConnectionError: bank.example refused"
 
 
 @pytest.fixture(scope="module")
-def shop() -> Iterator[Shop]:
+def client() -> Iterator[Client]:
     """One order that waits for a person, one that has failed, one that nobody works on."""
     with Coordinator() as coordinator:
-        made = Shop(coordinator.url)
+        made = Client(coordinator.url)
         made.ask(
             "/metadata/taskdefs", [{"name": "charge", "retryCount": 1, "retryDelaySeconds": 0, "ownerEmail": "a@b.c"}]
         )
@@ -31,27 +31,27 @@ def shop() -> Iterator[Shop]:
 
 
 @pytest.fixture(scope="module")
-def waiting(shop: Shop) -> str:
+def waiting(client: Client) -> str:
     """An order that has come as far as the person it waits for."""
-    workflow_id = shop.start("order", {"how": "post"}, "order-7")
-    while shop.work("pack") or shop.work("charge"):
+    workflow_id = client.start("order", {"how": "post"}, "order-7")
+    while client.work("pack") or client.work("charge"):
         pass
     return workflow_id
 
 
 @pytest.fixture(scope="module")
-def failed(shop: Shop, waiting: str) -> str:  # noqa: ARG001 - after it: both are worked on by the same queues
+def failed(client: Client, waiting: str) -> str:  # noqa: ARG001 - after it: both are worked on by the same queues
     """An order whose card was refused twice."""
-    workflow_id = shop.start("order", {"how": "fetch"}, "order-8")
+    workflow_id = client.start("order", {"how": "fetch"}, "order-8")
     for _ in range(2):
-        assert shop.work("charge", "FAILED", reasonForIncompletion=FAILED_BECAUSE) == 1
+        assert client.work("charge", "FAILED", reasonForIncompletion=FAILED_BECAUSE) == 1
     return workflow_id
 
 
 @pytest.fixture(scope="module")
-def forgotten(shop: Shop) -> str:
+def forgotten(client: Client) -> str:
     """An order for which no worker has ever come."""
-    return shop.start("party", {"how": "dance"})
+    return client.start("party", {"how": "dance"})
 
 
 def lines_of(out: str) -> list[str]:
@@ -59,8 +59,8 @@ def lines_of(out: str) -> list[str]:
 
 
 class TestShow:
-    def test_draws_the_graph_with_each_tasks_state(self, cli: Any, shop: Shop, waiting: str) -> None:
-        ran = cli("workflow", "show", waiting, "--url", shop.url)
+    def test_draws_the_graph_with_each_tasks_state(self, cli: Any, client: Client, waiting: str) -> None:
+        ran = cli("workflow", "show", waiting, "--url", client.url)
         assert (ran.status, ran.err) == (0, "")
         title, ids, why, empty, *graph = lines_of(ran.out)
         assert title.startswith("◐ RUNNING  order  version 1  for ")
@@ -84,36 +84,36 @@ class TestShow:
             "· ship  not reached",
         ]
 
-    def test_says_how_it_failed_and_what_to_do(self, cli: Any, shop: Shop, failed: str) -> None:
-        out = cli("workflow", "show", failed, "--url", shop.url).out
+    def test_says_how_it_failed_and_what_to_do(self, cli: Any, client: Client, failed: str) -> None:
+        out = cli("workflow", "show", failed, "--url", client.url).out
         assert f"charge is out of retries: attempt 2 of 2 failed: {FAILED_BECAUSE}. Correct what made it fail" in out
         (line,) = [line for line in lines_of(out) if "─ ✕ charge" in line]
         assert "failed  2 attempts" in line
         assert line.endswith(FAILED_BECAUSE)
 
-    def test_says_why_each_open_task_waits(self, cli: Any, shop: Shop, forgotten: str) -> None:
-        out = cli("workflow", "show", forgotten, "--url", shop.url).out
+    def test_says_why_each_open_task_waits(self, cli: Any, client: Client, forgotten: str) -> None:
+        out = cli("workflow", "show", forgotten, "--url", client.url).out
         assert "nobody has polled party_charge since the server started" in out
         assert "Start a worker that polls party_charge" in out
         assert "◐ both  JOIN  in progress  joins on receipt, wrap" in out
 
-    def test_for_programs(self, cli: Any, shop: Shop, failed: str) -> None:
-        found = json.loads(cli("workflow", "show", failed, "--json", "--url", shop.url).out)
+    def test_for_programs(self, cli: Any, client: Client, failed: str) -> None:
+        found = json.loads(cli("workflow", "show", failed, "--json", "--url", client.url).out)
         assert found["workflow"]["status"] == "FAILED"
         assert found["workflow"]["workflowDefinition"]["name"] == "order"
         assert found["waiting"]["kind"] == "failed"
         assert [task["status"] for task in found["tasks"] if task["ref"] == "charge"] == ["FAILED", "FAILED"]
         assert found["cannotTell"] == []
 
-    def test_folds_wide_forks_with_the_interesting_branches_first(self, cli: Any, shop: Shop) -> None:
+    def test_folds_wide_forks_with_the_interesting_branches_first(self, cli: Any, client: Client) -> None:
         names = [simple("wide", f"image_{number}") for number in range(40)]
         fork = {"dynamicForkTasksParam": "tasks", "dynamicForkTasksInputParamName": "inputs"}
         given = {"inputParameters": {"tasks": names, "inputs": {}}}
-        shop.register("wide", step("FORK_JOIN_DYNAMIC", "fork", **fork, **given), step("JOIN", "join"))
-        workflow_id = shop.start("wide")
-        shop.work("wide", count=30)
-        shop.work("wide", "IN_PROGRESS", callbackAfterSeconds=600)
-        lines = lines_of(cli("workflow", "show", workflow_id, "--url", shop.url).out)[4:]
+        client.register("wide", step("FORK_JOIN_DYNAMIC", "fork", **fork, **given), step("JOIN", "join"))
+        workflow_id = client.start("wide")
+        client.work("wide", count=30)
+        client.work("wide", "IN_PROGRESS", callbackAfterSeconds=600)
+        lines = lines_of(cli("workflow", "show", workflow_id, "--url", client.url).out)[4:]
         assert lines[0] == "✓ fork  FORK_JOIN_DYNAMIC  40 forked  completed"
         assert len(lines) == 6, lines
         assert "was handed back by its worker until" in lines[1] + lines[2] + lines[3] or "IN_PROGRESS" in lines[1]
@@ -121,39 +121,39 @@ class TestShow:
         assert "30 ✓ completed" in lines[4]
         assert lines[5].startswith("◐ join  JOIN  in progress  joins on ")
 
-    def test_what_data_says_cannot_drive_the_terminal(self, cli: Any, shop: Shop) -> None:
-        shop.register(EVIL, simple(EVIL))
-        workflow_id = shop.start(EVIL, correlation_id=EVIL)
+    def test_what_data_says_cannot_drive_the_terminal(self, cli: Any, client: Client) -> None:
+        client.register(EVIL, simple(EVIL))
+        workflow_id = client.start(EVIL, correlation_id=EVIL)
         for arguments in (["show", workflow_id], ["list", "--name", EVIL]):
-            out = cli("workflow", *arguments, "--url", shop.url).out
+            out = cli("workflow", *arguments, "--url", client.url).out
             assert escape(EVIL) in out
             assert all(char.isprintable() or char == "\n" for char in out)
 
-    def test_an_id_that_is_none(self, cli: Any, shop: Shop) -> None:
-        ran = cli("workflow", "show", "\x1b[31mnope", "--url", shop.url)
+    def test_an_id_that_is_none(self, cli: Any, client: Client) -> None:
+        ran = cli("workflow", "show", "\x1b[31mnope", "--url", client.url)
         assert (ran.status, ran.out) == (2, "")
         assert ran.err == "conductor-worker: No such workflow found by id: \\x1b[31mnope\n"
 
 
 @pytest.mark.usefixtures("waiting", "failed", "forgotten")
 class TestList:
-    def rows(self, cli: Any, shop: Shop, *arguments: str) -> list[dict[str, Any]]:
-        ran = cli("workflow", "list", "--json", "--url", shop.url, *arguments)
+    def rows(self, cli: Any, client: Client, *arguments: str) -> list[dict[str, Any]]:
+        ran = cli("workflow", "list", "--json", "--url", client.url, *arguments)
         assert (ran.status, ran.err) == (0, "")
         found: list[dict[str, Any]] = json.loads(ran.out)
         return found
 
-    def test_has_a_line_for_each_with_why(self, cli: Any, shop: Shop, waiting: str, failed: str) -> None:
-        head, *lines = lines_of(cli("workflow", "list", "--name", "order", "--url", shop.url).out)
+    def test_has_a_line_for_each_with_why(self, cli: Any, client: Client, waiting: str, failed: str) -> None:
+        head, *lines = lines_of(cli("workflow", "list", "--name", "order", "--url", client.url).out)
         assert head.split() == ["status", "workflow", "id", "started", "took", "correlation", "id", "why"]
         assert lines[0].startswith(f"✕ FAILED   order v1  {failed}  ")
         assert lines[0].endswith(FAILED_BECAUSE)
         assert lines[1].startswith(f"◐ RUNNING  order v1  {waiting}  ")
         assert lines[1].endswith("okay waits for somebody to complete it")
 
-    def test_filters(self, cli: Any, shop: Shop, waiting: str, failed: str, forgotten: str) -> None:
+    def test_filters(self, cli: Any, client: Client, waiting: str, failed: str, forgotten: str) -> None:
         def ids(*arguments: str) -> list[str]:
-            return [row["workflowId"] for row in self.rows(cli, shop, *arguments)]
+            return [row["workflowId"] for row in self.rows(cli, client, *arguments)]
 
         assert ids("--name", "party") == [forgotten]
         assert ids("--status", "failed,terminated") == [failed]
@@ -167,10 +167,10 @@ class TestList:
         assert ids("--since", "2100-01-01") == []
         assert ids("--size", "1", "--name", "order") == [failed]
 
-    def test_says_that_there_are_more_or_none(self, cli: Any, shop: Shop) -> None:
-        out = cli("workflow", "list", "--size", "1", "--url", shop.url).out
+    def test_says_that_there_are_more_or_none(self, cli: Any, client: Client) -> None:
+        out = cli("workflow", "list", "--size", "1", "--url", client.url).out
         assert lines_of(out)[-1] == "The newest 1: --size shows more."
-        assert cli("workflow", "list", "--name", "x", "--url", shop.url).out == "There are no such workflows.\n"
+        assert cli("workflow", "list", "--name", "x", "--url", client.url).out == "There are no such workflows.\n"
 
     @pytest.mark.parametrize(
         ("arguments", "said"),
@@ -180,8 +180,8 @@ class TestList:
             (["--size", "0"], "--size"),
         ],
     )
-    def test_what_cannot_be_asked(self, cli: Any, shop: Shop, arguments: list[str], said: str) -> None:
-        ran = cli("workflow", "list", *arguments, "--url", shop.url)
+    def test_what_cannot_be_asked(self, cli: Any, client: Client, arguments: list[str], said: str) -> None:
+        ran = cli("workflow", "list", *arguments, "--url", client.url)
         assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
         assert said in ran.err
 
@@ -197,42 +197,42 @@ class TestList:
 
 class TestStartAndWait:
     @pytest.fixture(autouse=True)
-    def registered(self, shop: Shop) -> None:
-        shop.register("short", simple("short"))
+    def registered(self, client: Client) -> None:
+        client.register("short", simple("short"))
 
-    def test_start_prints_the_id(self, cli: Any, shop: Shop) -> None:
-        ran = cli("workflow", "start", "short", "--input", '{"a": 1}', "--correlation-id", "mine", "--url", shop.url)
+    def test_start_prints_the_id(self, cli: Any, client: Client) -> None:
+        ran = cli("workflow", "start", "short", "--input", '{"a": 1}', "--correlation-id", "mine", "--url", client.url)
         assert (ran.status, ran.err) == (0, "")
-        found = shop.ask(f"/workflow/{ran.out.strip()}")
+        found = client.ask(f"/workflow/{ran.out.strip()}")
         assert (found["input"], found["correlationId"]) == ({"a": 1}, "mine")
-        assert shop.work("short") == 1
+        assert client.work("short") == 1
 
-    def test_input_from_a_file_and_its_end(self, cli: Any, shop: Shop, place: Any) -> None:
+    def test_input_from_a_file_and_its_end(self, cli: Any, client: Client, place: Any) -> None:
         (place / "input.json").write_text('{"b": [2]}')
-        worker = threading.Thread(target=lambda: _work_until_done(shop, outputData={"c": 3}))
+        worker = threading.Thread(target=lambda: _work_until_done(client, outputData={"c": 3}))
         worker.start()
-        ran = cli("workflow", "start", "short", "--input", "@input.json", "--wait", "--json", "--url", shop.url)
+        ran = cli("workflow", "start", "short", "--input", "@input.json", "--wait", "--json", "--url", client.url)
         worker.join()
         (ended,) = json.loads(ran.out)
         assert (ran.status, ended["status"]) == (0, "COMPLETED")
-        assert shop.ask(f"/workflow/{ended['workflowId']}")["input"] == {"b": [2]}
+        assert client.ask(f"/workflow/{ended['workflowId']}")["input"] == {"b": [2]}
 
-    def test_waiting_for_one_that_fails_is_status_1(self, cli: Any, shop: Shop) -> None:
-        good, bad = shop.start("short"), shop.start("short")
-        shop.work("short")
-        shop.work("short", "FAILED_WITH_TERMINAL_ERROR", reasonForIncompletion=EVIL)
-        ran = cli("workflow", "wait", good, bad, good, "--url", shop.url)
+    def test_waiting_for_one_that_fails_is_status_1(self, cli: Any, client: Client) -> None:
+        good, bad = client.start("short"), client.start("short")
+        client.work("short")
+        client.work("short", "FAILED_WITH_TERMINAL_ERROR", reasonForIncompletion=EVIL)
+        ran = cli("workflow", "wait", good, bad, good, "--url", client.url)
         assert ran.status == 1
         assert sorted(ran.out.splitlines()) == sorted([f"{good}: COMPLETED", *_failed(ran.out, bad)])
-        assert cli("workflow", "wait", good, "--url", shop.url).status == 0
+        assert cli("workflow", "wait", good, "--url", client.url).status == 0
 
-    def test_waiting_has_an_end(self, cli: Any, shop: Shop) -> None:
-        workflow_id = shop.start("short")
-        ran = cli("workflow", "wait", workflow_id, "--timeout", "0.1", "--url", shop.url)
+    def test_waiting_has_an_end(self, cli: Any, client: Client) -> None:
+        workflow_id = client.start("short")
+        ran = cli("workflow", "wait", workflow_id, "--timeout", "0.1", "--url", client.url)
         assert (ran.status, ran.out) == (1, f"{workflow_id}: RUNNING after 0.1 s\n")
-        assert shop.work("short") == 1
+        assert client.work("short") == 1
 
-    def test_mistakes(self, cli: Any, shop: Shop) -> None:
+    def test_mistakes(self, cli: Any, client: Client) -> None:
         for arguments, said in (
             (["start", "short", "--input", "{"], "--input is not JSON"),
             (["start", "short", "--input", "[1]"], "--input is a JSON object, not [1]"),
@@ -241,50 +241,50 @@ class TestStartAndWait:
             (["start", "short", "--timeout", "3"], "--timeout is for --wait"),
             (["wait", "nope"], "No such workflow found by id: nope"),
         ):
-            ran = cli("workflow", *arguments, "--url", shop.url)
+            ran = cli("workflow", *arguments, "--url", client.url)
             assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
             assert said in ran.err
 
 
 class TestStartWithAFile:
     @pytest.fixture(autouse=True)
-    def registered(self, shop: Shop) -> None:
-        shop.register("many", simple("many"))
+    def registered(self, client: Client) -> None:
+        client.register("many", simple("many"))
 
-    def start(self, cli: Any, shop: Shop, *arguments: str) -> Any:
-        return cli("workflow", "start", "many", "--input-file", "many.jsonl", *arguments, "--url", shop.url)
+    def start(self, cli: Any, client: Client, *arguments: str) -> Any:
+        return cli("workflow", "start", "many", "--input-file", "many.jsonl", *arguments, "--url", client.url)
 
-    def test_starts_a_workflow_for_each_line_and_shows_progress(self, cli: Any, shop: Shop, place: Any) -> None:
+    def test_starts_a_workflow_for_each_line_and_shows_progress(self, cli: Any, client: Client, place: Any) -> None:
         (place / "many.jsonl").write_text("".join(f'{{"n": {n}}}\n\n' for n in range(1200)))
-        ran = self.start(cli, shop, "--correlation-id", "mine")
+        ran = self.start(cli, client, "--correlation-id", "mine")
         ids = ran.out.split()
         assert (ran.status, len(set(ids))) == (0, 1200)
         assert ran.err.splitlines() == ["Started 1,000 of 1,200", "Started 1,200 of 1,200"]
-        found = shop.ask(f"/workflow/{ids[1100]}")
+        found = client.ask(f"/workflow/{ids[1100]}")
         assert (found["input"], found["correlationId"]) == ({"n": 1100}, "mine")
 
-    def test_names_bad_lines_before_anything_is_started(self, cli: Any, shop: Shop, place: Any) -> None:
-        before = shop.ask("/tasks/queue/sizes?taskType=many")
+    def test_names_bad_lines_before_anything_is_started(self, cli: Any, client: Client, place: Any) -> None:
+        before = client.ask("/tasks/queue/sizes?taskType=many")
         (place / "many.jsonl").write_text('{"n": 1}\n{"n":\n\n[4]\n{"n": 5}\n')
-        ran = self.start(cli, shop)
+        ran = self.start(cli, client)
         assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
         assert "nothing was started: line 2: not JSON" in ran.err
         assert "line 4: not a JSON object" in ran.err
-        assert shop.ask("/tasks/queue/sizes?taskType=many") == before
+        assert client.ask("/tasks/queue/sizes?taskType=many") == before
 
-    def test_can_be_repeated_with_a_key_in_each_line(self, cli: Any, shop: Shop, place: Any) -> None:
+    def test_can_be_repeated_with_a_key_in_each_line(self, cli: Any, client: Client, place: Any) -> None:
         (place / "many.jsonl").write_text('{"order": "a1"}\n{"order": 7}\n')
-        first = self.start(cli, shop, "--idempotency-field", "order")
-        again = self.start(cli, shop, "--idempotency-field", "order")
+        first = self.start(cli, client, "--idempotency-field", "order")
+        again = self.start(cli, client, "--idempotency-field", "order")
         assert first.status == 0
         assert again.out == first.out
         (place / "many.jsonl").write_text('{"order": "a1"}\n{}\n')
-        ran = self.start(cli, shop, "--idempotency-field", "order")
+        ran = self.start(cli, client, "--idempotency-field", "order")
         assert (ran.status, "line 2: field 'order'" in ran.err) == (2, True)
 
-    def test_names_the_lines_that_the_server_refuses(self, cli: Any, shop: Shop, place: Any) -> None:
+    def test_names_the_lines_that_the_server_refuses(self, cli: Any, client: Client, place: Any) -> None:
         (place / "many.jsonl").write_text('{"n": 1}\n\n{"n": 2}\n')
-        ran = self.start(cli, shop, "--version", "9", "--json")
+        ran = self.start(cli, client, "--version", "9", "--json")
         assert ran.status == 1
         assert [(one["line"], "No such workflow" in one["error"]) for one in json.loads(ran.out)] == [
             (1, True),
@@ -292,7 +292,7 @@ class TestStartWithAFile:
         ]
         assert "line 3: not started: No such workflow" in ran.err
 
-    def test_mistakes(self, cli: Any, shop: Shop, place: Any) -> None:
+    def test_mistakes(self, cli: Any, client: Client, place: Any) -> None:
         (place / "many.jsonl").write_text("\n")
         for arguments, said in (
             ([], "many.jsonl has no lines"),
@@ -300,16 +300,16 @@ class TestStartWithAFile:
             (["--input", '{"a": 1}'], "--input-file goes without"),
             (["--input-file", "absent.jsonl"], "--input-file absent.jsonl: No such file"),
         ):
-            ran = self.start(cli, shop, *arguments)
+            ran = self.start(cli, client, *arguments)
             assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
             assert said in ran.err
-        ran = cli("workflow", "start", "many", "--idempotency-field", "order", "--url", shop.url)
+        ran = cli("workflow", "start", "many", "--idempotency-field", "order", "--url", client.url)
         assert (ran.status, "--idempotency-field is for --input-file" in ran.err) == (2, True)
 
 
-def _work_until_done(shop: Shop, **more: Any) -> None:
+def _work_until_done(client: Client, **more: Any) -> None:
     for _ in range(600):  # a minute: each poll waits for 100 ms
-        if shop.work("short", **more):
+        if client.work("short", **more):
             return
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from conductor.coordinator import Coordinator
-from tests.unit.cli.shop import Shop, simple, step
+from tests.unit.cli.server_client import Client, simple, step
 
 Act = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def shop() -> Iterator[Shop]:
+def client() -> Iterator[Client]:
     with Coordinator() as coordinator:
-        made = Shop(coordinator.url)
+        made = Client(coordinator.url)
         definitions = [{"name": name, "retryCount": 0, "ownerEmail": "a@b.c"} for name in ("first", "second")]
         made.ask("/metadata/taskdefs", definitions)
         made.register("two", simple("first"), simple("second"))
@@ -27,75 +27,75 @@ def shop() -> Iterator[Shop]:
 
 
 @pytest.fixture
-def act(cli: Any, shop: Shop) -> Act:
+def act(cli: Any, client: Client) -> Act:
     """`conductor-worker workflow …` on this server."""
-    return lambda *arguments: cli("workflow", *arguments, "--url", shop.url)
+    return lambda *arguments: cli("workflow", *arguments, "--url", client.url)
 
 
-def status_of(shop: Shop, workflow_id: str) -> str:
-    return str(shop.ask(f"/workflow/{workflow_id}?includeTasks=false")["status"])
+def status_of(client: Client, workflow_id: str) -> str:
+    return str(client.ask(f"/workflow/{workflow_id}?includeTasks=false")["status"])
 
 
-def failed(shop: Shop, name: str = "two") -> str:
+def failed(client: Client, name: str = "two") -> str:
     """One that has failed at its second task."""
-    workflow_id = shop.start(name)
-    shop.work("first")
-    shop.work("second", "FAILED", reasonForIncompletion="no")
-    assert status_of(shop, workflow_id) == "FAILED"
+    workflow_id = client.start(name)
+    client.work("first")
+    client.work("second", "FAILED", reasonForIncompletion="no")
+    assert status_of(client, workflow_id) == "FAILED"
     return workflow_id
 
 
-def test_several_are_paused_resumed_and_terminated(shop: Shop, act: Act) -> None:
-    one, other = shop.start("two"), shop.start("two")
+def test_several_are_paused_resumed_and_terminated(client: Client, act: Act) -> None:
+    one, other = client.start("two"), client.start("two")
     assert act("pause", one, other).out == f"{one}: paused\n{other}: paused\n"
-    assert status_of(shop, one) == status_of(shop, other) == "PAUSED"
+    assert status_of(client, one) == status_of(client, other) == "PAUSED"
     assert act("resume", one).status == 0
-    assert status_of(shop, one) == "RUNNING"
+    assert status_of(client, one) == "RUNNING"
     ran = act("terminate", one, other, "--reason", "twice", "--json")
     assert json.loads(ran.out) == [{"workflowId": each, "done": True, "error": None} for each in (one, other)]
-    assert shop.ask(f"/workflow/{one}")["reasonForIncompletion"] == "twice"
+    assert client.ask(f"/workflow/{one}")["reasonForIncompletion"] == "twice"
 
 
-def test_a_failed_one_is_retried(shop: Shop, act: Act) -> None:
-    workflow_id = failed(shop)
+def test_a_failed_one_is_retried(client: Client, act: Act) -> None:
+    workflow_id = failed(client)
     assert act("retry", workflow_id).out == f"{workflow_id}: retried\n"
-    assert shop.work("first") == 0
-    assert shop.work("second") == 1
-    assert status_of(shop, workflow_id) == "COMPLETED"
+    assert client.work("first") == 0
+    assert client.work("second") == 1
+    assert status_of(client, workflow_id) == "COMPLETED"
 
 
-def test_a_failed_one_goes_on_inside_of_its_sub_workflow(shop: Shop, act: Act) -> None:
-    workflow_id = failed(shop, "outer")
+def test_a_failed_one_goes_on_inside_of_its_sub_workflow(client: Client, act: Act) -> None:
+    workflow_id = failed(client, "outer")
     assert act("retry", workflow_id, "--resume-subworkflows").status == 0
-    assert shop.work("first") == 0, "it was not started again"
-    assert shop.work("second") == 1
-    assert status_of(shop, workflow_id) == "COMPLETED"
+    assert client.work("first") == 0, "it was not started again"
+    assert client.work("second") == 1
+    assert status_of(client, workflow_id) == "COMPLETED"
 
 
 @pytest.mark.parametrize("by", ["ref", "id"])
-def test_it_runs_again_from_a_task(shop: Shop, act: Act, by: str) -> None:
-    workflow_id = failed(shop)
-    (first, _) = shop.ask(f"/workflow/{workflow_id}")["tasks"]
+def test_it_runs_again_from_a_task(client: Client, act: Act, by: str) -> None:
+    workflow_id = failed(client)
+    (first, _) = client.ask(f"/workflow/{workflow_id}")["tasks"]
     task = first["referenceTaskName"] if by == "ref" else first["taskId"]
     assert act("rerun", workflow_id, "--from-task", task).out == f"{workflow_id}: runs again\n"
-    assert (shop.work("first"), shop.work("second")) == (1, 1)
-    assert status_of(shop, workflow_id) == "COMPLETED"
+    assert (client.work("first"), client.work("second")) == (1, 1)
+    assert status_of(client, workflow_id) == "COMPLETED"
 
 
-def test_it_begins_again_on_the_newest_definition(shop: Shop, act: Act) -> None:
-    shop.register("changing", simple("first"))
-    workflow_id = shop.start("changing")
+def test_it_begins_again_on_the_newest_definition(client: Client, act: Act) -> None:
+    client.register("changing", simple("first"))
+    workflow_id = client.start("changing")
     act("terminate", workflow_id)
-    shop.register("changing", simple("second"))
+    client.register("changing", simple("second"))
     assert act("restart", workflow_id, "--use-latest").status == 0
-    assert shop.work("second") == 1
+    assert client.work("second") == 1
     assert act("rerun", workflow_id).status == 0, "from its start"
-    assert shop.work("second") == 1
-    assert status_of(shop, workflow_id) == "COMPLETED"
+    assert client.work("second") == 1
+    assert status_of(client, workflow_id) == "COMPLETED"
 
 
-def test_what_is_refused_is_status_1_and_what_is_unknown_2(shop: Shop, act: Act) -> None:
-    ended, running = failed(shop), shop.start("two")
+def test_what_is_refused_is_status_1_and_what_is_unknown_2(client: Client, act: Act) -> None:
+    ended, running = failed(client), client.start("two")
     ran = act("retry", running, ended)
     assert ran.status == 1
     assert ran.out.splitlines() == [f"{running}: Workflow is still running. status=RUNNING", f"{ended}: retried"]

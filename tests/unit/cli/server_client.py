@@ -10,7 +10,7 @@ from urllib.request import Request, urlopen
 EVIL = "evil\x1b[2J\x07\r\n[red]\u202e\x9b31m"
 
 
-class Shop:
+class Client:
     """What the tests do to a server, as its clients and workers do."""
 
     def __init__(self, url: str) -> None:

@@ -7,17 +7,17 @@ from typing import Any, Self
 
 import httpx
 
-from tests.acceptance.server_session import Bench
+from tests.acceptance.server_session import Session
 
 Task = dict[str, Any]
 
 
-class Play:
+class Driver:
     """One test's workflows. Names are made unique: `work` is `<prefix>_work` on the server."""
 
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-        self.http = httpx.AsyncClient(base_url=bench.target.url, timeout=60)
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.http = httpx.AsyncClient(base_url=session.target.url, timeout=60)
 
     async def __aenter__(self) -> Self:
         return self
@@ -28,7 +28,7 @@ class Play:
     # -- definitions
 
     def simple(self, ref: str, name: str | None = None, **more: Any) -> Task:
-        return {"name": self.bench.named(name or ref), "taskReferenceName": ref, "type": "SIMPLE", **more}
+        return {"name": self.session.named(name or ref), "taskReferenceName": ref, "type": "SIMPLE", **more}
 
     def task(self, ref: str, kind: str, **more: Any) -> Task:
         return {"name": ref, "taskReferenceName": ref, "type": kind, **more}
@@ -37,19 +37,19 @@ class Play:
         return [self.task("fork", "FORK_JOIN", forkTasks=list(branches)), self.task("join", "JOIN", joinOn=join_on)]
 
     def sub(self, ref: str, workflow: str, **more: Any) -> Task:
-        return self.task(ref, "SUB_WORKFLOW", subWorkflowParam={"name": self.bench.named(workflow)}, **more)
+        return self.task(ref, "SUB_WORKFLOW", subWorkflowParam={"name": self.session.named(workflow)}, **more)
 
     async def types(self, *names: str) -> None:
         """Register task types that are not tried again."""
         defs = [
-            {"name": self.bench.named(name), "retryCount": 0, "responseTimeoutSeconds": 600, "ownerEmail": "a@b.c"}
+            {"name": self.session.named(name), "retryCount": 0, "responseTimeoutSeconds": 600, "ownerEmail": "a@b.c"}
             for name in names
         ]
         await self._done(self.http.post("/metadata/taskdefs", json=defs))
 
     async def define(self, workflow: str, *tasks: Any, **more: Any) -> None:
         definition = {
-            "name": self.bench.named(workflow),
+            "name": self.session.named(workflow),
             "version": 1,
             "schemaVersion": 2,
             "ownerEmail": "a@b.c",
@@ -59,7 +59,7 @@ class Play:
         await self._done(self.http.post("/metadata/workflow", params={"overwrite": "true"}, json=definition))
 
     async def start(self, workflow: str, **given: Any) -> str:
-        asked = {"name": self.bench.named(workflow), "input": given}
+        asked = {"name": self.session.named(workflow), "input": given}
         return (await self._done(self.http.post("/workflow", json=asked))).text
 
     # -- the worker
@@ -68,10 +68,10 @@ class Play:
         """The next task of a type, when there is one."""
 
         async def look() -> Any:
-            answer = await self.http.get(f"/tasks/poll/{self.bench.named(name)}", params={"workerid": "me"})
+            answer = await self.http.get(f"/tasks/poll/{self.session.named(name)}", params={"workerid": "me"})
             return answer.json() if answer.status_code == 200 and answer.content else None
 
-        found: Task = await self.bench.until(look, f"a task {name}")
+        found: Task = await self.session.until(look, f"a task {name}")
         return found
 
     async def do(self, name: str, status: str = "COMPLETED", output: dict[str, Any] | None = None) -> Task:
@@ -107,7 +107,7 @@ class Play:
             found = await self.workflow(workflow_id)
             return found if is_so(found) else None
 
-        found: dict[str, Any] = await self.bench.until(look, what)
+        found: dict[str, Any] = await self.session.until(look, what)
         return found
 
     async def ended(self, workflow_id: str, status: str) -> dict[str, Any]:

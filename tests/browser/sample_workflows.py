@@ -127,7 +127,7 @@ TASKS = [
 ]
 
 
-class Scene:
+class Samples:
     """Clients and workers of one coordinator."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
@@ -220,7 +220,7 @@ class Scene:
         for name in ("validate", "charge", "pack", "label", "reserve", "notify", "thumbnail", "convert", "drive"):
             self.poll(name, "host-1-1234" if name != "thumbnail" else "host-2-77", 0)
 
-    def play(self) -> None:
+    def create(self) -> None:
         """Everything that the tests look at."""
         self.define()
         found = self.ids

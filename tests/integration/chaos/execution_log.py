@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 
-class Ledger:
+class ExecutionLog:
     """Written by many processes at once; a line is there once `write` has returned, whatever happens next."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -27,7 +27,7 @@ class Ledger:
         os.write(self._file, json.dumps(line).encode() + b"\n")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Ledger, (self._path,)
+        return ExecutionLog, (self._path,)
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:
