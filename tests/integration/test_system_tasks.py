@@ -124,11 +124,11 @@ class TestHttp:
             ("{far}/to/file:///etc/passwd", "not an http or https address"),
             ("{far}/to/{far}/status/500", "500 Internal Server Error"),
             ("{far}/to//to/", "more than 10 redirects"),
-            (f"{{far}}/bytes/{MAX_HTTP_ANSWER_BYTES + 1}", "more than an HTTP task takes"),
-            (f"{{far}}/packed/{MAX_HTTP_ANSWER_BYTES + 1}", "more than an HTTP task takes"),
+            (f"{{far}}/bytes/{MAX_HTTP_ANSWER_BYTES + 1}", "the limit of an HTTP task"),
+            (f"{{far}}/packed/{MAX_HTTP_ANSWER_BYTES + 1}", "the limit of an HTTP task"),
             ("http://nowhere.invalid/", "I/O error on GET request"),
             ("http://user@:80/", "not an http or https address"),
-            ("http://127.0.0.1:99999/", "is no address"),
+            ("http://127.0.0.1:99999/", "is not a valid address"),
         ],
     )
     def test_fails_with_the_reason(self, api: httpx.Client, far: FarServer, uri: str, said: str) -> None:
@@ -186,7 +186,7 @@ class TestHttp:
         assert one(api, http(f"{far.url}/headers/5"))["status"] == "COMPLETED"
         found = one(api, http(f"{far.url}/headers/90"))
         assert (found["status"], found["outputData"].keys()) == ("FAILED_WITH_TERMINAL_ERROR", {"response"})
-        assert "bytes with its headers, which is more than an HTTP task takes" in found["reasonForIncompletion"]
+        assert "bytes with its headers, the limit of an HTTP task" in found["reasonForIncompletion"]
 
     def test_is_tried_again_as_its_definition_says(self, api: httpx.Client, far: FarServer) -> None:
         api.post("/metadata/taskdefs", json=[{"name": "call", "retryCount": 2, "retryDelaySeconds": 0}])
@@ -229,7 +229,7 @@ class TestHttp:
     ) -> None:
         monkeypatch.setattr(system_workers, "MAX_HTTP_CALL_S", 1)
         found = one(api, http(f"{far.url}/drip", readTimeOut=60_000))
-        assert (found["status"], "no whole answer" in found["reasonForIncompletion"]) == ("FAILED", True)
+        assert (found["status"], "no complete answer" in found["reasonForIncompletion"]) == ("FAILED", True)
         assert far.released.wait(PATIENCE_S), "the connection is still there"
 
     def test_takes_a_packed_answer(self, api: httpx.Client, far: FarServer) -> None:
@@ -278,8 +278,8 @@ class TestHostsOfHttpTasks:
             itself = one(api, http(f"{found.url}/version"))
             redirected = one(api, http(f"{far.url}/to/{found.url}/version"))
         assert itself["status"] == redirected["status"] == "FAILED_WITH_TERMINAL_ERROR"
-        assert "not among the hosts that HTTP tasks may call" in itself["reasonForIncompletion"]
-        assert "not among the hosts that HTTP tasks may call" in redirected["reasonForIncompletion"]
+        assert "not one of the hosts that HTTP tasks may call" in itself["reasonForIncompletion"]
+        assert "not one of the hosts that HTTP tasks may call" in redirected["reasonForIncompletion"]
 
     def test_a_name_is_called_at_the_address_that_was_checked(
         self, far: FarServer, monkeypatch: pytest.MonkeyPatch

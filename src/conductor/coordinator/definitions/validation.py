@@ -51,7 +51,7 @@ _INPUT_AT_TOP = re.compile(r"tasks\[\d+\]\.inputParameters")
 MAX_COUNT = 2**31 - 1
 TIMEOUT_POLICIES = ("ALERT_ONLY", "TIME_OUT_WF")
 #: Fields of an HTTP request that lead elsewhere in Conductor or its relatives, and what to do instead.
-REFUSED_HTTP_FIELDS = {
+UNSUPPORTED_HTTP_FIELDS = {
     "vipAddress": "there is no discovery of services here; write the address of the service into uri",
     "hedgingConfig": "a request is not sent twice here; let the task be tried again with retryCount",
 }
@@ -424,7 +424,7 @@ class _Checker:
             self.problem(path, f"{message} {task.get('name')}")
             return
         asked = given if request is None else request
-        for name, instead in REFUSED_HTTP_FIELDS.items():
+        for name, instead in UNSUPPORTED_HTTP_FIELDS.items():
             if isinstance(asked, dict) and asked.get(name):
                 self.problem(
                     f"{path}.{name}", f"{name} of {_titled(task)} is not supported by the coordinator: {instead}"

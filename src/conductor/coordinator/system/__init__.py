@@ -1,16 +1,17 @@
-"""Workers of the coordinator's own, for tasks that are no functions of anybody: HTTP calls, scripts, events, starts.
+"""The coordinator's own workers: they execute HTTP calls, scripts, events and starts of workflows.
 
-They take tasks from queues as all workers do, so that leases, retries, timeouts and a dead server need no rules of
-their own. None of them runs on the event loop or in the writer's thread, and there is none while there is no task.
+System workers poll tasks from queues like any other worker, so leases, retries, timeouts and crash recovery need no
+extra rules. No system task runs on the event loop or blocks the writer's thread, and no thread or process exists while
+there is no task.
 
-- `system_workers`: which tasks there are workers for, and how these start and stop.
-- `system_task_queue`: takes the tasks of one kind, has them done, reports what came of them.
-- `system_task_result`: what is reported.
-- `http_task_worker`: what an HTTP task asks for, and what an answer means.
+- `system_workers`: which tasks have system workers, and how these start and stop.
+- `system_task_queue`: polls the tasks of one kind, has them executed and reports the results.
+- `system_task_result`: the result of a system task.
+- `http_task_worker`: converts an HTTP task to a request, and an answer to a result.
 - `http_call`: one call over the network.
-- `addresses`: where a call may go.
+- `addresses`: which addresses a call may reach.
 - `script_task`: INLINE, LAMBDA and JSON_JQ_TRANSFORM.
-- `script_runner`: has a script run, and ends it when it takes too long.
-- `script_process`: the process in which scripts run.
+- `script_runner`: runs scripts in a pool of processes, and kills a process whose script takes too long.
+- `script_process`: the program of such a process.
 - `start_tasks`: EVENT and START_WORKFLOW.
 """

@@ -1,6 +1,6 @@
-"""One call of an HTTP task: connect to an address that was checked, send, and read an answer of limited size.
+"""The call of an HTTP task: connect to a checked address, send the request, and read an answer of limited size.
 
-It blocks, and is meant for a thread of its own. `abort` ends it from outside.
+A call blocks its thread. Another thread can end it with `HttpCall.abort`.
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ import socket
 import ssl
 import zlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
 import msgspec
 
 from conductor.coordinator.limits import MAX_HTTP_ANSWER_BYTES, MAX_REDIRECTS
 from conductor.coordinator.system.addresses import Addresses, AddressRejected
+from conductor.protocol.json_types import Json
 from conductor.version import __version__
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 _REDIRECTS = (301, 302, 303, 307, 308)
-#: Another origin that a redirect leads to gets these headers only: any other may be a credential.
+#: The headers that follow a redirect to another origin. Any other header may be a credential.
 _PUBLIC_HEADERS = frozenset({"accept", "content-type", "user-agent"})
-#: Charset of an answer → decoder. Each takes linear time, unlike some of Python's others, such as punycode.
-_DECODERS = {
+#: Charset of an answer → Python codec. All of these take linear time; other codecs, such as punycode, do not.
+_CODECS = {
     "utf-8": "utf-8",
     "utf8": "utf-8",
     "us-ascii": "ascii",
@@ -42,12 +43,12 @@ _DECODERS = {
     "utf-16be": "utf-16-be",
 }
 _CHARSET = re.compile(r";\s*charset\s*=\s*\"?([\w.:-]{1,40})", re.IGNORECASE | re.ASCII)
-#: Longest part of a Content-Type in which a charset is looked for.
+#: The charset is searched in this many characters of a Content-Type.
 _MAX_CONTENT_TYPE_CHARS = 1000
 
 
 class HttpRequest(NamedTuple):
-    """What is asked for."""
+    """A request of an HTTP task."""
 
     method: str
     uri: str
@@ -58,21 +59,21 @@ class HttpRequest(NamedTuple):
 
 
 class HttpAnswer(NamedTuple):
-    """What came back."""
+    """The answer to the last request, after redirects."""
 
     status: int
     reason: str
     headers: dict[str, list[str]]
-    body: Any
-    #: what was asked for last, after redirects
+    #: The parsed body if it is JSON, else its text.
+    body: Json
     method: str
     uri: str
-    #: the body as it came
+    #: The body as text.
     text: str
 
 
 class HttpFailure(Exception):
-    """There is no answer; its message says why. `final`: there will not be one the next time either."""
+    """A call without an answer; the message says why. `final`: a retry would fail too."""
 
     def __init__(self, reason: str, *, final: bool = False) -> None:
         super().__init__(reason)
@@ -80,7 +81,7 @@ class HttpFailure(Exception):
 
 
 class HttpCall:
-    """A call that can be ended from another thread."""
+    """A call that another thread can abort."""
 
     def __init__(self, request: HttpRequest, addresses: Addresses) -> None:
         self._request = request
@@ -89,28 +90,28 @@ class HttpCall:
         self._aborted = False
 
     def abort(self) -> None:
-        """End it: whatever it waits for comes to nothing."""
+        """End the call: whatever it waits for fails."""
         self._aborted = True
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def run(self) -> HttpAnswer:
-        """The answer, redirects followed. Raises HttpFailure."""
+        """Follow redirects and return the last answer. Raises HttpFailure."""
         request = self._request
         for _ in range(MAX_REDIRECTS + 1):
             answer, location = self._exchange(request)
             if location is None:
                 return answer
-            request = _redirected(request, answer.status, location)
+            request = _follow_redirect(request, answer.status, location)
         raise HttpFailure(f"more than {MAX_REDIRECTS} redirects from {self._request.uri}")
 
     def _exchange(self, request: HttpRequest) -> tuple[HttpAnswer, str | None]:
-        """One request and its answer; where it leads if that is somewhere else."""
-        what = f'I/O error on {request.method} request for "{request.uri}"'
+        """Send one request. Return its answer, and the target if the answer is a redirect."""
+        failure = f'I/O error on {request.method} request for "{request.uri}"'
         try:
             with contextlib.closing(self._connect(request)) as connection:
-                target = _target(request.uri)
+                target = _request_target(request.uri)
                 connection.putrequest(request.method, target, skip_host=True, skip_accept_encoding=True)
                 for name, value in _all_headers(request).items():
                     connection.putheader(name, value)
@@ -119,19 +120,19 @@ class HttpCall:
         except AddressRejected as error:
             raise HttpFailure(str(error), final=True) from None
         except TimeoutError:
-            raise HttpFailure(f"{what}: {'stopped' if self._aborted else 'timed out'}") from None
+            raise HttpFailure(f"{failure}: {'stopped' if self._aborted else 'timed out'}") from None
         except UnicodeError as error:
-            raise HttpFailure(f"{what}: {error}") from None
+            raise HttpFailure(f"{failure}: {error}") from None
         except (OSError, http.client.HTTPException, ValueError, EOFError, zlib.error) as error:
-            said = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-            raise HttpFailure(f"{what}: {'stopped' if self._aborted else said}") from None
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+            raise HttpFailure(f"{failure}: {'stopped' if self._aborted else reason}") from None
 
     def _connect(self, request: HttpRequest) -> http.client.HTTPConnection:
         scheme, host, port = parse_origin(request.uri)
         connected = self._open(host, port, request.connect_timeout_s)
         try:
             if scheme == "https":
-                connected = _trust().wrap_socket(connected, server_hostname=host)
+                connected = _ssl_context().wrap_socket(connected, server_hostname=host)
                 self._socket = connected
             connected.settimeout(request.read_timeout_s)
             connection = http.client.HTTPConnection(host, port)
@@ -144,7 +145,7 @@ class HttpCall:
         return connection
 
     def _open(self, host: str, port: int, timeout_s: float) -> socket.socket:
-        """A connection to one of the addresses that were checked, and to no other."""
+        """Connect to one of the checked addresses, and to no other."""
         failure: OSError | None = None
         for family, address in self._addresses.resolve(host, port):
             opened = socket.socket(family, socket.SOCK_STREAM)
@@ -162,55 +163,56 @@ class HttpCall:
     def _read(self, response: http.client.HTTPResponse, request: HttpRequest) -> tuple[HttpAnswer, str | None]:
         location = response.getheader("Location") if response.status in _REDIRECTS else None
         headers: dict[str, list[str]] = {}
-        room = MAX_HTTP_ANSWER_BYTES
+        bytes_left = MAX_HTTP_ANSWER_BYTES
         for name, value in response.getheaders():
             headers.setdefault(name, []).append(value)
-            room -= len(name) + len(value)
-        body = b"" if location or room < 0 else response.read(room + 1)
+            bytes_left -= len(name) + len(value)
+        body = b"" if location or bytes_left < 0 else response.read(bytes_left + 1)
         encoding = (response.getheader("Content-Encoding") or "").lower()
-        if len(body) <= room and encoding in ("gzip", "x-gzip", "deflate") and body:
-            body = _unpacked(body, encoding, room + 1)
-        if len(body) > room:
+        if len(body) <= bytes_left and encoding in ("gzip", "x-gzip", "deflate") and body:
+            body = _decompress(body, encoding, bytes_left + 1)
+        if len(body) > bytes_left:
             raise HttpFailure(
-                f"the answer of {request.uri} has more than {MAX_HTTP_ANSWER_BYTES} bytes with its headers, which is "
-                "more than an HTTP task takes",
+                f"the answer from {request.uri} has more than {MAX_HTTP_ANSWER_BYTES} bytes with its headers, "
+                "the limit of an HTTP task",
                 final=True,
             )
-        text = body.decode(_decoder(response.getheader("Content-Type") or ""), "replace")
+        text = body.decode(_find_codec(response.getheader("Content-Type") or ""), "replace")
         reason = http.client.responses.get(response.status, response.reason)
         return HttpAnswer(
-            response.status, reason, headers, _parsed(body, text), request.method, request.uri, text
+            response.status, reason, headers, _parse_body(body, text), request.method, request.uri, text
         ), location
 
 
 @functools.cache
-def _trust() -> ssl.SSLContext:
-    """The certificates that this machine trusts: reading them takes longer than many a call."""
+def _ssl_context() -> ssl.SSLContext:
+    # Cached, because loading the trusted certificates takes longer than many calls.
     return ssl.create_default_context()
 
 
 def parse_origin(uri: str) -> tuple[str, str, int]:
-    """(scheme, host, port) of an address. Raises HttpFailure for what is no http or https address."""
+    """Return scheme, host and port of a URI. Raises HttpFailure unless it is a valid http or https URI."""
     try:
         parts = urlsplit(uri)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise HttpFailure(f"'{uri}' is no address: {error}") from None
+        raise HttpFailure(f"'{uri}' is not a valid address: {error}") from None
     if parts.scheme not in ("http", "https") or not host:
-        raise HttpFailure(f"'{uri}' is not an http or https address; HTTP tasks call no others")
+        raise HttpFailure(f"'{uri}' is not an http or https address, and HTTP tasks call only these")
     if any(sign <= " " or sign == "\x7f" for sign in parts.netloc):
-        raise HttpFailure(f"'{uri}' names a host that cannot be")
+        raise HttpFailure(f"the host of '{uri}' contains a space or a control character")
     return parts.scheme, host, port or (443 if parts.scheme == "https" else 80)
 
 
-def _target(uri: str) -> str:
-    """Path and query, with what cannot travel written as it must be."""
+def _request_target(uri: str) -> str:
+    """Return path and query of a URI, with percent-encoding where it is missing."""
     parts = urlsplit(uri)
     target = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
     return f"{target}?{quote(parts.query, safe='/?%:@!$&()*+,;=~-._[]')}" if parts.query else target
 
 
 def _all_headers(request: HttpRequest) -> dict[str, str]:
+    """Return the headers to send. The task cannot set the headers that frame the message."""
     headers = {
         "Host": urlsplit(request.uri).netloc.rpartition("@")[2],
         "User-Agent": f"conductor-worker/{__version__}",
@@ -221,14 +223,14 @@ def _all_headers(request: HttpRequest) -> dict[str, str]:
         headers[known] = value
     if request.body is not None or request.method in ("POST", "PUT", "PATCH"):
         headers["Content-Length"] = str(len(request.body or b""))
-    taken = ("content-length", "transfer-encoding", "connection")
+    reserved = ("content-length", "transfer-encoding", "connection")
     length = headers.pop("Content-Length", None)
-    headers = {name: value for name, value in headers.items() if name.lower() not in taken}
+    headers = {name: value for name, value in headers.items() if name.lower() not in reserved}
     return {**headers, **({} if length is None else {"Content-Length": length}), "Connection": "close"}
 
 
-def _redirected(request: HttpRequest, status: int, location: str) -> HttpRequest:
-    """The request that follows a redirect, as browsers do it."""
+def _follow_redirect(request: HttpRequest, status: int, location: str) -> HttpRequest:
+    """Return the next request after a redirect, with the rules of browsers."""
     uri = urljoin(request.uri, location)
     headers = dict(request.headers)
     if parse_origin(uri) != parse_origin(request.uri):
@@ -239,27 +241,27 @@ def _redirected(request: HttpRequest, status: int, location: str) -> HttpRequest
     return request._replace(uri=uri, method="GET", body=None, headers=headers)
 
 
-def _unpacked(body: bytes, encoding: str, most: int) -> bytes:
-    """Return at most `most` bytes of what is packed: it may be a bomb."""
+def _decompress(body: bytes, encoding: str, max_bytes: int) -> bytes:
+    """Decompress at most `max_bytes`, because the body may be a decompression bomb."""
     if encoding == "deflate":
-        wrapped = body[:1] and body[0] & 0x0F == 8
-        return zlib.decompressobj(15 if wrapped else -15).decompress(body, most)
-    return zlib.decompressobj(31).decompress(body, most)
+        has_zlib_header = body[:1] and body[0] & 0x0F == 8
+        return zlib.decompressobj(15 if has_zlib_header else -15).decompress(body, max_bytes)
+    return zlib.decompressobj(31).decompress(body, max_bytes)
 
 
-def _decoder(content_type: str) -> str:
-    """Return the decoder of an answer; UTF-8 if its charset is missing or not one of `_DECODERS`."""
+def _find_codec(content_type: str) -> str:
+    """Return the codec of an answer: UTF-8 if its charset is missing or unknown."""
     found = _CHARSET.search(content_type[:_MAX_CONTENT_TYPE_CHARS])
-    return _DECODERS.get(found[1].lower(), "utf-8") if found else "utf-8"
+    return _CODECS.get(found[1].lower(), "utf-8") if found else "utf-8"
 
 
-def _parsed(body: bytes, text: str) -> Any:
-    """A body as Conductor shows it: JSON as what it says, anything else as text, nothing as null."""
+def _parse_body(body: bytes, text: str) -> Json:
+    """Return a body as Conductor does: None if it is empty, the value if it is JSON, else its text."""
     if not body:
         return None
     try:
         value = msgspec.json.decode(body)
-        msgspec.json.encode(value)  # what can be read but not written, such as a number of 30 digits, stays text
+        msgspec.json.encode(value)  # a value that cannot be encoded again, such as a number of 30 digits, stays text
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError):
         return text
     return value

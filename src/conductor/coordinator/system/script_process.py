@@ -1,9 +1,9 @@
-"""The process in which scripts run: started by `script_runner`, and ended by it when a script takes too long.
+"""The program of a script process. `script_runner` starts it, and kills it when a script takes too long.
 
-It reads one request a line from its input and writes one answer a line to its output; both are JSON. Each script gets
-an engine of its own, so that none sees what another has left behind. What the process may use is limited before the
-first script: memory, processor time, and no file but its two pipes. It imports nothing of ours and starts without the
-packages of its environment; the two engines are loaded from the files that its arguments name.
+The process reads one request per line from stdin and writes one answer per line to stdout, both as JSON. Each script
+gets a new engine, so that it cannot see the state of an earlier script. Before the first script the process limits its
+own memory and processor time, and gives up all files except its pipes. This module imports nothing from this package;
+it loads the engines from the files that its arguments name.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import sys
 import time
 from typing import Any
 
-#: Java's methods of lists and maps, which the data of a script are in Conductor. A script that names none of them runs
-#: without: to prepare the data takes longer than to parse it.
+#: Methods of Java's lists and maps. In Conductor the data of a script are Java objects and have these methods. A script
+#: that names none of them gets plain data, because preparing the data takes longer than parsing it.
 _JAVA_METHOD = re.compile(
     r"\b(?:add|addAll|clear|contains|containsAll|containsKey|containsValue|entrySet|equals|forEach|get|getOrDefault"
     r"|isEmpty|iterator|keySet|put|putAll|putIfAbsent|remove|set|size|subList|values)\b"
 )
-#: Gives data the methods of Java. Those of lists are in Array.prototype. Those of maps are in a prototype between the
-#: map and Object.prototype, which cannot have a `get`: each descriptor of a property would inherit it. Data of the same
-#: name hides a method, and nothing enumerates methods.
+#: Adds Java's methods to data. The methods of lists are in Array.prototype. The methods of maps are in a prototype
+#: between the map and Object.prototype: a `get` in Object.prototype would be inherited by every property descriptor.
+#: A key of the data hides the method of the same name. Enumerations do not show the methods.
 _WITH_JAVA_METHODS = """
 (function () {
   "use strict";
@@ -134,8 +134,8 @@ _WITH_JAVA_METHODS = """
   };
 })()
 """
-#: Runs a script and gives its value as JSON, as Conductor shows the values of a script. What it needs of the language
-#: is taken before any script could change it.
+#: Runs a script and returns its value as JSON, converted as Conductor converts it. The runner saves the functions that
+#: it uses before the script runs, because a script can replace them.
 _RUNNER = """
 (function (prepare) {
   "use strict";
@@ -176,8 +176,8 @@ _RUNNER = """
     for (const key of keys(value)) put(key, shown(value[key], here));
     return object;
   }
-  // Answers are made by `stringify` alone: the engine keeps a long concatenation as a rope, which Python cannot read.
-  // They have no prototype, so that no `toJSON` of the script replaces them.
+  // `stringify` builds every answer: the engine stores a long concatenation as a rope, which Python cannot read.
+  // Answers have no prototype, so that a `toJSON` of the script cannot replace them.
   function problem(error, place) {
     return stringify({ __proto__: null, error: "`" + text(error) + "`" + (place ? " at line " + place[1] : "") });
   }
@@ -198,17 +198,17 @@ _RUNNER = """
 })
 """
 
-_OUT_OF_MEMORY = "the script needs more memory than it may have"
+_OUT_OF_MEMORY = "the script exceeded its memory limit"
 
 
 def main(arguments: list[str]) -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until stdin is closed."""
     memory_bytes, script_memory_bytes, answer_bytes = (int(number) for number in arguments[:3])
     engines = {name: _load(name, path) for name, path in (entry.split("=", 1) for entry in arguments[3:])}
-    os.environ.clear()  # `env` of jq would show it
+    os.environ.clear()  # jq can read it with `env`
     _confine(memory_bytes)
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
-    answers.write(b"ready\n")  # the time of a script starts here, however long this process took to start
+    answers.write(b"ready\n")  # the time limit of a script starts here, after the start of the process
     answers.flush()
     while line := requests.readline():
         answer = _answer(engines, line, script_memory_bytes)
@@ -222,14 +222,14 @@ def _load(name: str, path: str) -> Any:
     loader = importlib.machinery.ExtensionFileLoader(name, path)
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     if spec is None:
-        raise ImportError(f"{path} is no extension module")
+        raise ImportError(f"{path} is not an extension module")
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
     return module
 
 
 def _confine(memory_bytes: int) -> None:
-    """From here on: no more memory than this, no files, no processes, no core dump."""
+    """Limit memory, and forbid files, processes and core dumps."""
     limits = [
         (resource.RLIMIT_NOFILE, 3),
         (resource.RLIMIT_FSIZE, 0),
@@ -241,7 +241,7 @@ def _confine(memory_bytes: int) -> None:
     for limit, value in limits:
         try:
             resource.setrlimit(limit, (value, value))
-        except (OSError, ValueError):  # macOS does not know all of them; the engines have limits of their own
+        except (OSError, ValueError):  # not supported on macOS; the engines have limits of their own
             continue
 
 
@@ -249,14 +249,14 @@ def _answer(engines: dict[str, Any], line: bytes, memory_bytes: int) -> bytes:
     try:
         request = json.loads(line)
         cpu_s = request["cpu_s"]
-        # The limit counts the whole process, so the time that earlier scripts used is added.
+        # RLIMIT_CPU counts the whole process, so the time that earlier scripts used is added.
         resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + cpu_s) + 2, resource.RLIM_INFINITY))
         if request["language"] == "jq":
             return _jq(engines["jq"], request["script"], request["data"])
         return _javascript(engines["_quickjs"], request["script"], request["data"], memory_bytes, cpu_s)
     except MemoryError:
         return _error(_OUT_OF_MEMORY)
-    except Exception as error:  # a defect of this program or of an engine, which the next attempt would meet again
+    except Exception as error:  # a bug in this program or in an engine; a retry would fail too
         return _error(f"the script process could not evaluate the script: {type(error).__name__}: {error}")
 
 
@@ -275,10 +275,10 @@ def _javascript(quickjs: Any, script: str, data: str, memory_bytes: int, cpu_s: 
     except quickjs.StackOverflow:
         return _error("`RangeError: Maximum call stack size exceeded`")
     except quickjs.JSException as error:
-        said = str(error).partition("\n")[0].strip()
-        if "interrupted" in said:
+        message = str(error).partition("\n")[0].strip()
+        if "interrupted" in message:
             return json.dumps({"overrun": True}).encode()
-        return _error(_OUT_OF_MEMORY if "out of memory" in said or said in ("", "null") else f"`{said}`")
+        return _error(_OUT_OF_MEMORY if "out of memory" in message or message in ("", "null") else f"`{message}`")
     return answer.encode()
 
 

@@ -1,7 +1,8 @@
-"""Scripts in processes of their own: started when a script comes, kept for the next, ended when one takes too long.
+"""Run scripts in a pool of processes, and kill a process whose script takes too long.
 
-A script can take any time and any memory, in places where no engine looks at the clock. So it never runs in this
-process: the worst that it can do to the one it runs in is that it is killed and another takes its place.
+A script can use any amount of time and memory, also in places where its engine checks no limit. So scripts never run in
+the coordinator's process. The worst that a script can do is to have its own process killed; the next script gets a new
+one. Processes are started on demand and reused.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -29,21 +30,22 @@ from conductor.coordinator.limits import (
     SCRIPT_PROCESS_BYTES,
     SCRIPT_S,
 )
+from conductor.protocol.json_types import Json
 
 logger = logging.getLogger(__name__)
 
-#: The process ends a script at its limit by itself; only where it cannot is it killed, this much later.
+#: A process ends a script at its limit. A process that does not is killed after this further time.
 GRACE_S = 1.0
-#: A process that is not ready by then is replaced.
-START_S = 10.0
-OVERRUN = f"Script not evaluated within {SCRIPT_S} seconds, interrupted."
-#: Where the libraries of the interpreter are found is all that the process has to know of its surroundings.
-_KEPT_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+#: A process that is not ready after this time is replaced.
+MAX_PROCESS_START_S = 10.0
+TIMEOUT_REASON = f"Script not evaluated within {SCRIPT_S} seconds, interrupted."
+#: The only environment variables of a process: where the interpreter finds its libraries.
+_INHERITED_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 _PROGRAM = Path(__file__).with_name("script_process.py")
 
 
 class ScriptRequest(NamedTuple):
-    """A script and the JSON that it is about."""
+    """A script, and the JSON that it can read."""
 
     language: Language
     text: str
@@ -51,7 +53,7 @@ class ScriptRequest(NamedTuple):
 
 
 class ScriptError(Exception):
-    """A script that has no value. `overran`: it took too long or too much, which may be different the next time."""
+    """A script that has no value. `overran`: it used too much time or memory, so a retry may succeed."""
 
     def __init__(self, reason: str, *, overran: bool = False) -> None:
         super().__init__(reason)
@@ -62,63 +64,63 @@ class ScriptTimeout(ScriptError):
     """A script that took longer than its limit."""
 
     def __init__(self) -> None:
-        super().__init__(OVERRUN, overran=True)
+        super().__init__(TIMEOUT_REASON, overran=True)
 
 
 class QuickRunTimeout(Exception):
-    """A script that did not end in its first run."""
+    """A script that did not end within the limits of a quick run."""
 
 
 class ScriptRunner:
-    """Runs scripts, several at a time if several threads ask. Safe to use from any thread."""
+    """Runs one script at a time for each thread that calls it. Thread-safe."""
 
     def __init__(self) -> None:
-        self._idle: list[_Process] = []
-        self._all: set[_Process] = set()
+        self._idle: list[_ScriptProcess] = []
+        self._all: set[_ScriptProcess] = set()
         self._lock = threading.Lock()
         self._closed = False
 
-    def run_quickly(self, script: ScriptRequest) -> Any:
-        """Return the value of a script that is short. Raises MoreTimeNeeded, or ScriptError."""
+    def run_quickly(self, script: ScriptRequest) -> Json:
+        """Return the value of a short script. Raises QuickRunTimeout or ScriptError."""
         try:
             return self._run(script, QUICK_SCRIPT_CPU_S, QUICK_SCRIPT_S)
         except ScriptTimeout:
             raise QuickRunTimeout from None
 
-    def run(self, script: ScriptRequest) -> Any:
-        """Return the value of a script. Raises ScriptError, at the latest soon after `SCRIPT_S`."""
+    def run(self, script: ScriptRequest) -> Json:
+        """Return the value of a script. Raises ScriptError, at the latest `GRACE_S` after `SCRIPT_S`."""
         return self._run(script, SCRIPT_S, SCRIPT_S + GRACE_S)
 
-    def _run(self, script: ScriptRequest, cpu_s: float, limit_s: float) -> Any:
+    def _run(self, script: ScriptRequest, cpu_s: float, limit_s: float) -> Json:
         missing = missing_engine(script.language)
         if missing is not None:
             raise ScriptError(f"a script in {script.language} {missing}")
-        process = self._take()
+        process = self._get_process()
         try:
-            answer = process.ask(script, cpu_s, limit_s)
+            answer = process.evaluate(script, cpu_s, limit_s)
         except BaseException:
-            self._forget(process)
+            self._remove(process)
             raise
         with self._lock:
-            kept = not self._closed
-            if kept:
+            closed = self._closed
+            if not closed:
                 self._idle.append(process)
-        if not kept:
-            self._forget(process)
-        return _value(answer)
+        if closed:
+            self._remove(process)
+        return _read_value(answer)
 
     def close(self) -> None:
-        """End all processes; what still runs in them fails."""
+        """End all processes. Running scripts fail."""
         with self._lock:
             self._closed = True
             idle, busy = self._idle, self._all.difference(self._idle)
             self._idle = []
         for process in idle:
-            self._forget(process)
+            self._remove(process)
         for process in busy:
-            process.kill()  # whoever waits for it notices, and cleans up
+            process.kill()  # the thread that waits for its answer removes it
 
-    def _take(self) -> _Process:
+    def _get_process(self) -> _ScriptProcess:
         with self._lock:
             if self._closed:
                 raise ScriptError("the coordinator is stopping", overran=True)
@@ -128,11 +130,11 @@ class ScriptRunner:
                     return process
                 self._all.discard(process)
                 process.end()
-            process = _Process()
+            process = _ScriptProcess()
             self._all.add(process)
             return process
 
-    def _forget(self, process: _Process) -> None:
+    def _remove(self, process: _ScriptProcess) -> None:
         with self._lock:
             self._all.discard(process)
             with contextlib.suppress(ValueError):
@@ -141,27 +143,27 @@ class ScriptRunner:
 
     @property
     def pids(self) -> list[int]:
-        """The processes there are."""
+        """The process ids of the pool."""
         with self._lock:
             return [process.pid for process in self._all]
 
 
-class _Process:
-    """One process and the pipes to it."""
+class _ScriptProcess:
+    """A script process and the pipes to it."""
 
     def __init__(self) -> None:
         engines = [f"{name}={path}" for name, path in engine_files().items()]
         limits = (SCRIPT_PROCESS_BYTES, SCRIPT_BYTES, MAX_VALUE_BYTES)
         self._process = subprocess.Popen(
-            # Isolated, and without the packages of this environment: it loads the engines and nothing else.
+            # Isolated and without site-packages: the process loads only the engines named here.
             [sys.executable, "-I", "-S", str(_PROGRAM), *map(str, limits), *engines],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
+            env={name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ},
             cwd="/",
             close_fds=True,
-            start_new_session=True,  # Ctrl-C in the terminal is not meant for it
+            start_new_session=True,  # Ctrl-C in the terminal must not end the process
         )
         self._pipes = [pipe for pipe in (self._process.stdin, self._process.stdout) if pipe is not None]
         self._in, self._out = (pipe.fileno() for pipe in self._pipes)
@@ -177,15 +179,16 @@ class _Process:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def ask(self, script: ScriptRequest, cpu_s: float, limit_s: float) -> bytes:
-        """Return the process's answer about a script. Raises ScriptError if there is none in time, or it dies."""
+    def evaluate(self, script: ScriptRequest, cpu_s: float, limit_s: float) -> bytes:
+        """Return the answer to a script. Raises ScriptError if the process dies or the answer is late."""
         if not self._ready:
-            self._exchange(b"", START_S)
+            self._exchange(b"", MAX_PROCESS_START_S)
             self._ready = True
         request = {"language": script.language, "script": script.text, "data": script.data.decode(), "cpu_s": cpu_s}
         return self._exchange(msgspec.json.encode(request) + b"\n", limit_s)
 
     def _exchange(self, request: bytes, limit_s: float) -> bytes:
+        """Write a request and read the line that answers it, both within `limit_s`."""
         left, answer = memoryview(request), bytearray()
         ends = time.monotonic() + limit_s
         poll = select.poll()
@@ -202,7 +205,7 @@ class _Process:
                     if not left:
                         poll.unregister(self._in)
                 elif not self._read(answer):
-                    raise self._died()
+                    raise self._exit_error()
         return bytes(answer)
 
     def _write(self, left: memoryview) -> memoryview:
@@ -211,10 +214,10 @@ class _Process:
         except BlockingIOError:
             return left
         except OSError:
-            raise self._died() from None
+            raise self._exit_error() from None
 
     def _read(self, answer: bytearray) -> bool:
-        """Whether there was something to read."""
+        """Append available output to `answer`. Return False at the end of the output."""
         try:
             part = os.read(self._out, 1024 * 1024)
         except BlockingIOError:
@@ -224,21 +227,21 @@ class _Process:
             raise ScriptError("the value of the script is too large")
         return bool(part)
 
-    def _died(self) -> ScriptError:
+    def _exit_error(self) -> ScriptError:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE_S)
         code = self._process.returncode
         if code == -signal.SIGXCPU:
             return ScriptTimeout()
-        how = f"exit status {code}" if code is None or code >= 0 else signal.Signals(-code).name
-        logger.warning("Script process ended during a script: %s; a new one is started for the next script", how)
-        return ScriptError(f"the script process ended during the script: {how}", overran=True)
+        cause = f"exit status {code}" if code is None or code >= 0 else signal.Signals(-code).name
+        logger.warning("Script process ended during a script: cause=%r; the next script gets a new process", cause)
+        return ScriptError(f"the script process ended during the script: {cause}", overran=True)
 
     def kill(self) -> None:
         self._process.kill()
 
     def end(self) -> None:
-        """For good; whoever asked it is done with it."""
+        """Kill the process and free its pipes."""
         self._process.kill()
         self._process.wait()
         for pipe in self._pipes:
@@ -246,15 +249,16 @@ class _Process:
                 pipe.close()
 
 
-def _value(answer: bytes) -> Any:
-    """The value in an answer. A script can spoil its own answer, so nothing is taken for granted."""
+def _read_value(answer: bytes) -> Json:
+    """Return the value in an answer. A script can corrupt its answer, so its form is not trusted."""
     try:
-        said = msgspec.json.decode(answer)
+        decoded = msgspec.json.decode(answer)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ScriptError(f"the value of the script cannot be written as JSON: {error}") from None
-    if isinstance(said, dict) and "value" in said:
-        return said["value"]
-    if isinstance(said, dict) and said.get("overrun") is True:
+    fields = decoded if isinstance(decoded, dict) else {}
+    if "value" in fields:
+        return fields["value"]
+    if fields.get("overrun") is True:
         raise ScriptTimeout
-    reason = said.get("error") if isinstance(said, dict) else None
+    reason = fields.get("error")
     raise ScriptError(str(reason or "the value of the script cannot be written as JSON"))

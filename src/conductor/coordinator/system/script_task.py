@@ -1,33 +1,33 @@
-"""Tasks that are scripts: INLINE, LAMBDA and JSON_JQ_TRANSFORM, and what their values and failures mean."""
+"""Tasks that are scripts: INLINE, LAMBDA and JSON_JQ_TRANSFORM, with the outputs and reasons of Conductor."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
 from conductor.coordinator.definitions.workflow_plan import SCRIPT_EVALUATORS
 from conductor.coordinator.system.script_runner import ScriptError, ScriptRequest
 from conductor.coordinator.system.system_task_result import SystemTaskResult, failed
+from conductor.protocol.json_types import Json, JsonObject
 
-#: Runs a script; raises ScriptError.
-Run = Callable[[ScriptRequest], Any]
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-def run_script_task(kind: str, given: bytes, run: Run) -> SystemTaskResult:
-    """Do a task of one of these types. `given` is its input as it is stored."""
-    return _KINDS[kind](_decode(given), given, run)
+#: Runs a script and returns its value; raises ScriptError.
+RunScript = Callable[[ScriptRequest], Json]
+_decode = msgspec.json.Decoder(JsonObject).decode
 
 
-def script_reason(error: ScriptError) -> str:
-    """What is said of a script that failed, as Conductor says it."""
+def run_script_task(kind: str, encoded_input: bytes, run: RunScript) -> SystemTaskResult:
+    """Execute a task of type `kind` with its input as it is stored."""
+    return _WORKERS[kind](_decode(encoded_input), encoded_input, run)
+
+
+def describe_script_error(error: ScriptError) -> str:
+    """Return Conductor's text for a script that failed."""
     return str(error) if error.overran else f"Error evaluating the script {error}"
 
 
-def _inline(given: dict[str, Any], data: bytes, run: Run) -> SystemTaskResult:
-    evaluator, expression = given.get("evaluatorType") or "javascript", given.get("expression")
+def _run_inline(task_input: JsonObject, data: bytes, run: RunScript) -> SystemTaskResult:
+    evaluator, expression = task_input.get("evaluatorType") or "javascript", task_input.get("expression")
     problem = None
     if evaluator not in (*SCRIPT_EVALUATORS, "value-param"):
         problem = f"Unknown evaluator '{evaluator}' in INLINE task."
@@ -36,16 +36,16 @@ def _inline(given: dict[str, Any], data: bytes, run: Run) -> SystemTaskResult:
     if problem is not None:
         return failed(problem, final=True, error=problem)
     if evaluator == "value-param":
-        return SystemTaskResult("COMPLETED", {"result": given.get(str(expression))})
+        return SystemTaskResult("COMPLETED", {"result": task_input.get(str(expression))})
     try:
         return SystemTaskResult("COMPLETED", {"result": run(ScriptRequest("javascript", str(expression), data))})
     except ScriptError as error:
-        # A script that went wrong goes wrong again; one that took too long may have had bad luck.
-        return failed(script_reason(error), final=not error.overran, error=script_reason(error))
+        # A script that raised would raise again. A script that took too long may end in time on the next attempt.
+        return failed(describe_script_error(error), final=not error.overran, error=describe_script_error(error))
 
 
-def _lambda(given: dict[str, Any], data: bytes, run: Run) -> SystemTaskResult:
-    body = given.get("scriptExpression")
+def _run_lambda(task_input: JsonObject, data: bytes, run: RunScript) -> SystemTaskResult:
+    body = task_input.get("scriptExpression")
     if not isinstance(body, str) or not body.strip():
         return failed(
             "Empty 'scriptExpression' in Lambda task's input parameters. A non-empty String value must be provided."
@@ -54,11 +54,11 @@ def _lambda(given: dict[str, Any], data: bytes, run: Run) -> SystemTaskResult:
         script = ScriptRequest("javascript", f"function scriptFun(){{{body}\n}} scriptFun();", data)
         return SystemTaskResult("COMPLETED", {"result": run(script)})
     except ScriptError as error:
-        return failed(script_reason(error), error=script_reason(error))
+        return failed(describe_script_error(error), error=describe_script_error(error))
 
 
-def _jq(given: dict[str, Any], data: bytes, run: Run) -> SystemTaskResult:
-    query = given.get("queryExpression")
+def _run_jq(task_input: JsonObject, data: bytes, run: RunScript) -> SystemTaskResult:
+    query = task_input.get("queryExpression")
     if not isinstance(query, str):
         return failed("Missing 'queryExpression' in input parameters")
     try:
@@ -68,8 +68,8 @@ def _jq(given: dict[str, Any], data: bytes, run: Run) -> SystemTaskResult:
     return SystemTaskResult("COMPLETED", {"result": values[0] if values else None, "resultList": values})
 
 
-_KINDS: dict[str, Callable[[dict[str, Any], bytes, Run], SystemTaskResult]] = {
-    "INLINE": _inline,
-    "LAMBDA": _lambda,
-    "JSON_JQ_TRANSFORM": _jq,
+_WORKERS: dict[str, Callable[[JsonObject, bytes, RunScript], SystemTaskResult]] = {
+    "INLINE": _run_inline,
+    "LAMBDA": _run_lambda,
+    "JSON_JQ_TRANSFORM": _run_jq,
 }

@@ -1,7 +1,9 @@
-"""A lane: tasks of one kind, so many at a time. A commit that makes one ready rings; in between nothing happens.
+"""Queues of system tasks: poll the tasks of one kind, have them executed, and report the results.
 
-A lane is also where secrets stop. `Lane._do` passes everything that comes of a task which received secrets, its result
-and its traceback, through `settings/masking.py` before the result is reported and the traceback is logged.
+A commit that makes a task ready notifies its queue; without such a commit a queue does nothing.
+
+Secrets stop here. `ConcurrentTaskQueue` passes the result and the traceback of every task that received secrets through
+`settings/masking.py` before the result is reported and the traceback is logged.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ import logging
 import threading
 import traceback
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from concurrent.futures import Future
+from typing import NamedTuple, TypeVar
 
 from conductor.coordinator.core import RETRY_STEP_MS, Core
 from conductor.coordinator.definitions.workflow_plan import SYSTEM_DOMAIN
@@ -23,151 +26,177 @@ from conductor.coordinator.store.writer import StoreError
 from conductor.coordinator.system.system_task_result import SystemTaskResult, failed
 from conductor.coordinator.tasks.task_queue import RECEIVED_SECRETS
 from conductor.coordinator.tasks.task_report import Report
+from conductor.protocol.json_types import JsonObject
 from conductor.protocol.wire import LEASE_ID
 
 logger = logging.getLogger(__name__)
 
-#: The name under which the coordinator's own workers take tasks.
+#: The worker id of the coordinator's own workers.
 WORKER_ID = "coordinator"
 
 T = TypeVar("T")
-#: Does a task. None: the task was reported, or somebody else ends it.
-Work = Callable[[dict[str, Any]], Awaitable[SystemTaskResult | None]]
+#: Executes a task. None: the task was reported already, or its workflow continues with it.
+Execute = Callable[[JsonObject], Awaitable[SystemTaskResult | None]]
+ExecuteInTransaction = Callable[[Tx, JsonObject], SystemTaskResult]
 
 
 class SystemTaskQueue:
-    """Takes tasks while there are any and there is room for them, of each task type in its turn.
+    """Polls tasks while some are ready and there is room for them, one task type after the other."""
 
-    `work` does a task; the lane masks and reports its result.
-    """
-
-    def __init__(self, core: Core, name: str, slots: int, work: Work, max_bytes: int | None = None) -> None:
+    def __init__(self, core: Core, name: str) -> None:
         self.core = core
         self.domain = SYSTEM_DOMAIN + name
-        self._slots = slots
-        self._work = work
+        self._closed = False
+        #: Task types with ready tasks, in the order of their turns.
         self._ready: dict[str, None] = {}
-        self._filling: asyncio.Task[None] | None = None
-        self._in_hand: dict[asyncio.Task[None], str] = {}
-        #: Bytes of input of the tasks in hand, and from how many on no further task is taken.
-        self._bytes: dict[asyncio.Task[None], int] = {}
-        self._max_bytes = max_bytes
+        self._polling: asyncio.Task[None] | None = None
 
     def notice(self, task_type: str) -> None:
-        """A task of this type is ready."""
+        """Note that a task of this type is ready."""
         self._ready[task_type] = None
-        self._fill_soon()
+        self._poll_soon()
 
     def close(self) -> list[str]:
-        """Take no more; the ids of the tasks in hand, which nobody reports any more."""
-        self._slots = 0
-        in_hand = list(self._in_hand.values())
-        for running in (*self._in_hand, *([self._filling] if self._filling else ())):
-            running.cancel()
-        return in_hand
+        """Stop polling. Return the ids of the running tasks, which are not reported any more."""
+        self._closed = True
+        if self._polling is not None:
+            self._polling.cancel()
+        return []
 
-    def _fill_soon(self) -> None:
-        if self._filling is None and self._ready and self._has_room():
-            self._filling = asyncio.create_task(self._fill(), name=f"coordinator{self.domain}")
+    def _poll_soon(self) -> None:
+        if self._polling is None and self._ready and self._has_room():
+            self._polling = asyncio.create_task(self._poll_ready(), name=f"coordinator{self.domain}")
 
-    async def _fill(self) -> None:
+    async def _poll_ready(self) -> None:
         try:
             while self._ready and self._has_room():
                 task_type = next(iter(self._ready))
-                del self._ready[task_type]  # whatever becomes ready from here on is told again
-                if await self._take(task_type):
+                # Removed before the poll: a task that becomes ready during the poll is noticed again.
+                del self._ready[task_type]
+                if await self._poll(task_type):
                     self._ready[task_type] = None
         finally:
-            self._filling = None
+            self._polling = None
 
     def _has_room(self) -> bool:
-        fits = self._max_bytes is None or sum(self._bytes.values()) < self._max_bytes
-        return fits and len(self._in_hand) < self._slots
+        return not self._closed
 
-    async def _take(self, task_type: str) -> bool:
-        """Take tasks of a type; whether there may be more."""
-        room = min(SYSTEM_TASKS_PER_POLL, self._slots - len(self._in_hand))
-        taken = await write_with_retry(
+    async def _poll(self, task_type: str) -> bool:
+        """Poll tasks of one type. Return whether more of them may be ready."""
+        raise NotImplementedError
+
+
+class _RunningTask(NamedTuple):
+    task_id: str
+    input_bytes: int
+
+
+class ConcurrentTaskQueue(SystemTaskQueue):
+    """Executes up to `slots` tasks at a time.
+
+    Args:
+        core: The coordinator.
+        name: The name of the queue's domain.
+        slots: How many tasks run at a time.
+        execute: Executes one task; the queue masks and reports its result.
+        max_bytes: No further task is polled while the inputs of the running tasks have this many bytes.
+    """
+
+    def __init__(self, core: Core, name: str, slots: int, execute: Execute, max_bytes: int | None = None) -> None:
+        super().__init__(core, name)
+        self._slots = slots
+        self._execute = execute
+        self._max_bytes = max_bytes
+        self._running: dict[asyncio.Task[None], _RunningTask] = {}
+
+    def close(self) -> list[str]:
+        """Stop polling and cancel the running tasks. Return their ids; they are not reported any more."""
+        super().close()
+        for running in self._running:
+            running.cancel()
+        return [task_id for task_id, _ in self._running.values()]
+
+    def _has_room(self) -> bool:
+        if self._closed or len(self._running) >= self._slots:
+            return False
+        return self._max_bytes is None or sum(task.input_bytes for task in self._running.values()) < self._max_bytes
+
+    async def _poll(self, task_type: str) -> bool:
+        room = min(SYSTEM_TASKS_PER_POLL, self._slots - len(self._running))
+        granted = await write_with_retry(
             self.core, lambda tx: self.core.queue.poll(tx, task_type, self.domain, WORKER_ID, room)
         )
-        for task in taken:
-            running = asyncio.create_task(self._do(task), name=f"coordinator{self.domain}/{task['taskId']}")
-            self._in_hand[running] = task["taskId"]
-            self._bytes[running] = len(bytes(task["inputData"])) if self._max_bytes is not None else 0
-            running.add_done_callback(self._done)
-        return len(taken) == room
+        for task in granted:
+            running = asyncio.create_task(self._run(task), name=f"coordinator{self.domain}/{task['taskId']}")
+            self._running[running] = _RunningTask(task["taskId"], len(bytes(task["inputData"])))
+            running.add_done_callback(self._free_slot)
+        return len(granted) == room
 
-    async def _do(self, task: dict[str, Any]) -> None:
+    async def _run(self, task: JsonObject) -> None:
         mask = SecretMask(task.pop(RECEIVED_SECRETS, {}))
         try:
-            result = await self._work(task)
+            result = await self._execute(task)
             if result is not None:
-                await self._report(task, await _masked(result, mask))
-        except Exception as error:  # a task must end, whatever went wrong with it
+                await self._report(task, await _mask_result(result, mask))
+        except Exception as error:  # every task must get a result
             trace = mask.mask_failure("".join(traceback.format_exception(error)))
             logger.error("System task failed unexpectedly: task_id=%s\n%s", task["taskId"], trace)
-            why = f"the coordinator could not do this task: {type(error).__name__}: {error}"
-            await self._report(task, failed(mask.mask_failure(why)))
+            reason = f"the coordinator could not execute this task: {type(error).__name__}: {error}"
+            await self._report(task, failed(mask.mask_failure(reason)))
 
-    async def _report(self, task: dict[str, Any], result: SystemTaskResult) -> None:
+    async def _report(self, task: JsonObject, result: SystemTaskResult) -> None:
         await write_with_retry(self.core, lambda tx: report_result(self.core, tx, task, result))
 
-    def _done(self, running: asyncio.Task[None]) -> None:
-        del self._in_hand[running], self._bytes[running]
-        self._fill_soon()
+    def _free_slot(self, running: asyncio.Task[None]) -> None:
+        del self._running[running]
+        self._poll_soon()
 
 
 class TransactionTaskQueue(SystemTaskQueue):
-    """Tasks that are done within the transaction that takes them."""
+    """Executes tasks inside the transaction that polls them, up to `per_transaction` in each."""
 
-    def __init__(
-        self, core: Core, name: str, at_once: int, do: Callable[[Tx, dict[str, Any]], SystemTaskResult]
-    ) -> None:
-        super().__init__(core, name, 1, _never)
-        self._at_once = at_once
-        self._do_now = do
+    def __init__(self, core: Core, name: str, per_transaction: int, execute: ExecuteInTransaction) -> None:
+        super().__init__(core, name)
+        self._per_transaction = per_transaction
+        self._execute = execute
 
-    async def _take(self, task_type: str) -> bool:
-        return await write_with_retry(self.core, lambda tx: self._do_all(tx, task_type)) == self._at_once
+    async def _poll(self, task_type: str) -> bool:
+        return await write_with_retry(self.core, lambda tx: self._execute_all(tx, task_type)) == self._per_transaction
 
-    def _do_all(self, tx: Tx, task_type: str) -> int:
-        taken = self.core.queue.poll(tx, task_type, self.domain, WORKER_ID, self._at_once)
-        for task in taken:
+    def _execute_all(self, tx: Tx, task_type: str) -> int:
+        granted = self.core.queue.poll(tx, task_type, self.domain, WORKER_ID, self._per_transaction)
+        for task in granted:
             try:
                 with tx.savepoint():
-                    result = self._do_now(tx, task)
+                    result = self._execute(tx, task)
             except ApiError as error:
                 result = failed(error.in_one_line())
             report_result(self.core, tx, task, result)
-        return len(taken)
+        return len(granted)
 
 
-async def _never(_: dict[str, Any]) -> None:
-    """A quick lane calls no `work`."""
+async def _mask_result(result: SystemTaskResult, mask: SecretMask) -> SystemTaskResult:
+    """Return a result without the values of secrets. A thread masks it, because a large result takes a while."""
 
-
-async def _masked(result: SystemTaskResult, mask: SecretMask) -> SystemTaskResult:
-    """Return a result without the values of secrets. A large one takes a while, so a thread masks it."""
-
-    def masked() -> SystemTaskResult:
+    def mask_all() -> SystemTaskResult:
         output = mask.mask_output(result.output, failed=result.reason is not None)
         return result._replace(output=output, reason=result.reason and mask.mask_failure(result.reason))
 
-    return await run_in_thread(masked) if mask else result
+    return await run_in_thread(mask_all) if mask else result
 
 
 async def write_with_retry(core: Core, change: Callable[[Tx], T]) -> T:
-    """Run a change in a transaction, again and again while the file cannot be written."""
+    """Run a change in a transaction, and try again until the database is writable."""
     while True:
         try:
             return await core.write(change)
         except StoreError as error:
-            logger.error("a task of the coordinator's own workers waits: %s", error)
+            logger.error("System task waits for the database: error=%r retry_in=%dms", str(error), RETRY_STEP_MS)
             await core.clock.sleep(RETRY_STEP_MS / 1000)
 
 
-def make_report(task: dict[str, Any]) -> Report:
-    """What is said about a task, without how it went."""
+def make_report(task: JsonObject) -> Report:
+    """Return a report on a task, still without a status and an output."""
     return Report(
         task_id=task["taskId"],
         workflow_instance_id=task["workflowInstanceId"],
@@ -177,8 +206,8 @@ def make_report(task: dict[str, Any]) -> Report:
     )
 
 
-def report_result(core: Core, tx: Tx, task: dict[str, Any], result: SystemTaskResult) -> None:
-    """Say how a task ended. One that others have ended, or that time has ended, is left as it is."""
+def report_result(core: Core, tx: Tx, task: JsonObject, result: SystemTaskResult) -> None:
+    """Report the result of a task. A task that has ended meanwhile stays as it is."""
     report = make_report(task)
     report.output_data = result.output
     if result.status == "IN_PROGRESS":
@@ -190,32 +219,15 @@ def report_result(core: Core, tx: Tx, task: dict[str, Any], result: SystemTaskRe
 
 
 def run_in_thread(call: Callable[[], T]) -> Awaitable[T]:
-    """Run what blocks in a thread of its own, which nobody waits for when the program ends."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
+    """Run a blocking call in a daemon thread of its own: a call that hangs must not delay the end of the program."""
+    future: Future[T] = Future()
 
     def run() -> None:
+        future.set_running_or_notify_cancel()
         try:
-            value = call()
+            future.set_result(call())
         except Exception as error:
-            _tell(loop, future, error=error)
-        else:
-            _tell(loop, future, value=value)
-
-    threading.Thread(target=run, name="coordinator-system", daemon=True).start()
-    return future
-
-
-def _tell(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], value: Any = None, error: Any = None) -> None:
-    def tell() -> None:
-        if future.done():
-            return  # nobody waits for it any more
-        if error is None:
-            future.set_result(value)
-        else:
             future.set_exception(error)
 
-    try:
-        loop.call_soon_threadsafe(tell)
-    except RuntimeError:  # the loop is closed
-        logger.debug("the coordinator has stopped before a task of its own workers was done")
+    threading.Thread(target=run, name="coordinator-system", daemon=True).start()
+    return asyncio.wrap_future(future)

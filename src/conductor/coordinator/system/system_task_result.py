@@ -1,20 +1,21 @@
-"""What a worker of the coordinator's own says about its task."""
+"""The result of a system task, before it becomes a report."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from conductor.coordinator.tasks.task_report import ReportedStatus
+from conductor.protocol.json_types import Json, JsonObject
 
 
 class SystemTaskResult(NamedTuple):
-    """How a task ended. IN_PROGRESS: its own part is done, and somebody else ends it."""
+    """How a system task ended. IN_PROGRESS: the work is done, and another call completes the task."""
 
     status: ReportedStatus
-    output: dict[str, Any]
+    output: JsonObject
     reason: str | None = None
 
 
-def failed(reason: str, *, final: bool = False, **output: Any) -> SystemTaskResult:
-    """A task that failed; `final`: trying again is of no use."""
+def failed(reason: str, *, final: bool = False, **output: Json) -> SystemTaskResult:
+    """Return the result of a task that failed. `final`: a retry would fail too."""
     return SystemTaskResult("FAILED_WITH_TERMINAL_ERROR" if final else "FAILED", output, reason)

@@ -1,11 +1,12 @@
-"""The coordinator's own workers: which lane does what, what they go on with at the start, and how they stop."""
+"""The coordinator's own workers: which queue executes which tasks, how they start and how they stop."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 
@@ -24,11 +25,12 @@ from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import StoreError
 from conductor.coordinator.system import http_task_worker
 from conductor.coordinator.system.addresses import Addresses
-from conductor.coordinator.system.http_call import HttpCall, HttpFailure, HttpRequest
+from conductor.coordinator.system.http_call import HttpAnswer, HttpCall, HttpFailure, HttpRequest
 from conductor.coordinator.system.script_runner import QuickRunTimeout, ScriptError, ScriptRequest, ScriptRunner
-from conductor.coordinator.system.script_task import Run, run_script_task, script_reason
+from conductor.coordinator.system.script_task import RunScript, describe_script_error, run_script_task
 from conductor.coordinator.system.start_tasks import run_start_task
 from conductor.coordinator.system.system_task_queue import (
+    ConcurrentTaskQueue,
     SystemTaskQueue,
     TransactionTaskQueue,
     make_report,
@@ -37,70 +39,73 @@ from conductor.coordinator.system.system_task_queue import (
 )
 from conductor.coordinator.system.system_task_result import SystemTaskResult
 from conductor.coordinator.workflows.decision import ScriptFailed
+from conductor.protocol.json_types import JsonObject
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _encode = msgspec.json.encode
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_decode = msgspec.json.Decoder(JsonObject).decode
 
 
 class SystemWorkers:
-    """All lanes. Lives on the server's event loop."""
+    """All queues of system tasks. Lives on the server's event loop."""
 
     def __init__(self, core: Core, addresses: Addresses) -> None:
         self._core = core
         self._addresses = addresses
         self._calls: set[HttpCall] = set()
-        #: Where scripts run.
         self.scripts = ScriptRunner()
-        self._first_runs, self._longer_runs = asyncio.Semaphore(SCRIPT_PROCESSES), asyncio.Semaphore(SCRIPT_PROCESSES)
-        lanes = (
-            SystemTaskQueue(core, "http", HTTP_CALLS, self._call),
-            SystemTaskQueue(core, "script", MAX_RUNNING_SCRIPTS, self._run_script, max_bytes=MAX_RUNNING_SCRIPT_BYTES),
-            TransactionTaskQueue(
-                core, "start", STARTS_PER_TRANSACTION, lambda tx, task: run_start_task(core, tx, task)
-            ),
+        self._quick_runs = asyncio.Semaphore(SCRIPT_PROCESSES)
+        self._long_runs = asyncio.Semaphore(SCRIPT_PROCESSES)
+        queues: tuple[SystemTaskQueue, ...] = (
+            ConcurrentTaskQueue(core, "http", HTTP_CALLS, self._call),
+            ConcurrentTaskQueue(core, "script", MAX_RUNNING_SCRIPTS, self._run_script, MAX_RUNNING_SCRIPT_BYTES),
+            TransactionTaskQueue(core, "start", STARTS_PER_TRANSACTION, partial(run_start_task, core)),
         )
-        self._lanes = {lane.domain: lane for lane in lanes}
+        self._queues = {queue.domain: queue for queue in queues}
 
     async def start(self) -> None:
-        """Go on with what was left behind."""
+        """Continue with the system tasks that an earlier process left unfinished."""
         self._core.on_system_task = self._notice
-        for task_type, domain in await self._core.write(lambda tx: _left_behind(self._core, tx)):
+        for task_type, domain in await self._core.write(lambda tx: _requeue_unfinished(self._core, tx)):
             self._notice(task_type, domain)
 
     async def stop(self) -> None:
-        """End calls and scripts, and give back what is in hand: the next process goes on with it."""
-        in_hand = [task_id for lane in self._lanes.values() for task_id in lane.close()]
+        """Abort calls and scripts, and requeue the running tasks for the next process."""
+        running = [task_id for queue in self._queues.values() for task_id in queue.close()]
         for call in list(self._calls):
             call.abort()
         await asyncio.to_thread(self.scripts.close)
         try:
-            if in_hand:
-                await self._core.write(lambda tx: self._core.queue.take_back(tx, in_hand))
+            if running:
+                await self._core.write(lambda tx: self._core.queue.take_back(tx, running))
         except StoreError as error:
-            logger.warning("%d tasks in hand are given back at the next start: %s", len(in_hand), error)
+            logger.warning(
+                "Running system tasks not requeued: tasks=%d error=%r; the next start requeues them",
+                len(running),
+                str(error),
+            )
 
     def _notice(self, task_type: str, domain: str) -> None:
-        lane = self._lanes.get(domain)
-        if lane is not None:
-            lane.notice(task_type)
+        queue = self._queues.get(domain)
+        if queue is not None:
+            queue.notice(task_type)
 
     # -- HTTP -----------------------------------------------------------------------------------------------------
 
-    async def _call(self, task: dict[str, Any]) -> SystemTaskResult:
-        given = bytes(task["inputData"])
+    async def _call(self, task: JsonObject) -> SystemTaskResult:
+        encoded_input = bytes(task["inputData"])
         try:
-            request, async_complete = await run_in_thread(lambda: _read_request(given))
-            answer = await self._answer_of(request)
+            request, async_complete = await run_in_thread(lambda: _read_request(encoded_input))
+            answer = await self._send(request)
             return http_task_worker.convert_answer(answer, async_complete=async_complete)
         except http_task_worker.InvalidHttpRequest as error:
             return http_task_worker.convert_invalid_request(error)
         except HttpFailure as error:
             return http_task_worker.convert_failure(error)
 
-    async def _answer_of(self, request: HttpRequest) -> Any:
+    async def _send(self, request: HttpRequest) -> HttpAnswer:
         call = HttpCall(request, self._addresses)
         self._calls.add(call)
         try:
@@ -108,53 +113,58 @@ class SystemWorkers:
                 return await run_in_thread(call.run)
         except TimeoutError:
             call.abort()
-            raise HttpFailure(f"no whole answer of {request.uri} within {MAX_HTTP_CALL_S} seconds") from None
+            raise HttpFailure(f"no complete answer from {request.uri} within {MAX_HTTP_CALL_S} seconds") from None
         finally:
             self._calls.discard(call)
 
     # -- scripts --------------------------------------------------------------------------------------------------
 
-    async def _run_script(self, task: dict[str, Any]) -> SystemTaskResult | None:
-        kind, given = task["taskType"], bytes(task["inputData"])
+    async def _run_script(self, task: JsonObject) -> SystemTaskResult | None:
+        kind, encoded_input = task["taskType"], bytes(task["inputData"])
         if kind not in SYSTEM_TASKS:
-            await self._answer(task, kind)
+            await self._evaluate_condition(task, kind)
             return None
-        return await self._in_turn(lambda run: run_script_task(kind, given, run))
+        return await self._run_with_limits(lambda run: run_script_task(kind, encoded_input, run))
 
-    async def _in_turn(self, work: Callable[[Run], T]) -> T:
-        """Run a script shortly, and again for longer if it needs more time: long scripts wait for each other only."""
+    async def _run_with_limits(self, work: Callable[[RunScript], T]) -> T:
+        """Run a script for a short time, and once more with the full time if it did not end.
+
+        The second runs have slots of their own, so a long script delays only other long scripts.
+        """
         try:
-            async with self._first_runs:
+            async with self._quick_runs:
                 return await run_in_thread(lambda: work(self.scripts.run_quickly))
         except QuickRunTimeout:
-            async with self._longer_runs:
+            async with self._long_runs:
                 return await run_in_thread(lambda: work(self.scripts.run))
 
-    async def _answer(self, task: dict[str, Any], kind: str) -> None:
-        """The script of a SWITCH or a loop: its value is not the task's result, but what the workflow goes on with."""
+    async def _evaluate_condition(self, task: JsonObject, kind: str) -> None:
+        """Evaluate the script of a SWITCH or a loop, and let the workflow continue with its value."""
         executions = self._core.executions
-        asked = await write_with_retry(self._core, lambda tx: executions.question(tx, make_report(task)))
-        if asked is None:
+        question = await write_with_retry(self._core, lambda tx: executions.question(tx, make_report(task)))
+        if question is None:
             return
-        script, data = asked
+        script, data = question
         try:
-            value = await self._in_turn(lambda run: run(ScriptRequest("javascript", script, _encode(data))))
+            request = ScriptRequest("javascript", script, _encode(data))
+            value = await self._run_with_limits(lambda run: run(request))
         except ScriptError as error:
-            why = script_reason(error)
-            why = f"Unable to evaluate condition {script}, exception {why}" if kind == "DO_WHILE" else why
-            value = ScriptFailed(why)
+            reason = describe_script_error(error)
+            if kind == "DO_WHILE":
+                reason = f"Unable to evaluate condition {script}, exception {reason}"
+            value = ScriptFailed(reason)
         await write_with_retry(self._core, lambda tx: executions.answer(tx, make_report(task), value))
 
 
-def _read_request(given: bytes) -> tuple[HttpRequest, bool]:
-    decoded = _decode(given)
-    return http_task_worker.read_request(decoded), decoded.get("asyncComplete") is True
+def _read_request(encoded_input: bytes) -> tuple[HttpRequest, bool]:
+    task_input = _decode(encoded_input)
+    return http_task_worker.read_request(task_input), task_input.get("asyncComplete") is True
 
 
-def _left_behind(core: Core, tx: Tx) -> list[tuple[str, str]]:
-    """The queues of ours in which something is ready, after what an earlier process had in hand is back in them."""
+def _requeue_unfinished(core: Core, tx: Tx) -> list[tuple[str, str]]:
+    """Requeue the tasks that an earlier process was executing. Return the system queues that have ready tasks."""
     queues = [(name, domain, pk) for name, domain, pk, _ in tx.rows("all queues") if domain.startswith(SYSTEM_DOMAIN)]
     for _, _, queue in queues:
-        for found in tx.rows("held tasks of queue", queue):
-            core.queue.requeue(tx, TaskRow(*found))
+        for row in tx.rows("held tasks of queue", queue):
+            core.queue.requeue(tx, TaskRow(*row))
     return [(name, domain) for name, domain, queue in queues if tx.value("is ready", queue) is not None]

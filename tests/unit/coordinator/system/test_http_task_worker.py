@@ -67,12 +67,12 @@ def test_a_body_is_sent_as_json_unless_it_is_a_text(body: Any, sent: bytes) -> N
         (asked(contentType="nonsense"), "contentType of http_request is 'nonsense'"),
         (asked(accept="a/b\r\nX: y"), "accept of http_request"),
         (asked(headers=[1]), "headers of http_request"),
-        (asked(headers={"X Y": "z"}), "no name of a header"),
+        (asked(headers={"X Y": "z"}), "not a valid name of a header"),
         (asked(headers={"X-Y": "z\r\nX-Z: q"}), "cannot be sent"),
         (asked(headers={"X-Y": "é€"}), "cannot be sent"),
         (asked(readTimeOut="soon"), "readTimeOut of http_request is 'soon'"),
         (asked(connectionTimeOut=-1), "connectionTimeOut of http_request is '-1'"),
-        (asked(method="POST", body={"a": 1}, contentType="text/plain"), "write it as a text"),
+        (asked(method="POST", body={"a": 1}, contentType="text/plain"), "write the body as a text"),
     ],
 )
 def test_what_cannot_be_sent_fails_the_task_with_the_reason(given: dict[str, Any], said: str) -> None:
