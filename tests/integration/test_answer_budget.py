@@ -161,7 +161,7 @@ async def test_clients_that_read_too_slowly_are_disconnected_a03(read_s: float, 
     client = SlowClient(read_s)
     found._transport, found._loop = client, cast("asyncio.AbstractEventLoop", client)
     found.pause_writing()
-    found._writable.set()  # type: ignore[union-attr] # the client reads on before the next piece
+    found._write_resumed.set()  # type: ignore[union-attr] # the client reads on before the next piece
     await found._write_in_pieces(b"x" * 8 * MB)
     assert (client.received == 8 * MB, client.is_cut) == (is_read, not is_read)
 

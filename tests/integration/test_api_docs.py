@@ -12,8 +12,8 @@ import jsonschema_rs
 import pytest
 
 from conductor.coordinator import Coordinator
-from conductor.coordinator.http.answers import ANSWERS, Nothing, Text
 from conductor.coordinator.http.api_docs import api_docs
+from conductor.coordinator.http.documented_answers import ANSWERS, Nothing, Text
 from conductor.coordinator.http.routes import ROUTES
 
 DOCUMENT = api_docs(ROUTES)
@@ -67,7 +67,7 @@ def test_every_route_that_takes_a_body_says_which() -> None:
     bare = [
         f"{route.method} {route.path}"
         for route in ROUTES
-        if route.method in ("POST", "PUT") and route.body is None and not route.text
+        if route.method in ("POST", "PUT") and route.body is None and not route.text_body
     ]
     without = {"poll/batch", "pause", "resume", "retry", "restart", "resetcallbacks", "requeue", "decide", "signal"}
     without |= {"/log", "/secrets", "verifyAndRepair"}

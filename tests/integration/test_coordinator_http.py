@@ -357,7 +357,7 @@ class TestMistakes:
             assert b"431" in answer
 
     def test_a_slow_body_is_408_and_cut(self, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("conductor.coordinator.http.app.BODY_TIMEOUT_S", 0.1)
+        monkeypatch.setattr("conductor.coordinator.http.body.BODY_TIMEOUT_S", 0.1)
         with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
             client.sendall(b"POST /api/tasks HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{")
             head, _, body = read_all(client).partition(b"\r\n\r\n")

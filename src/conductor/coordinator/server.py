@@ -229,12 +229,12 @@ class _Server:
     async def serve(self, bound: socket.socket, ready: Callable[[], None]) -> None:
         """Until `stop`, or until a signal if this is the main thread."""
         with _signals_to(self._signalled):
-            listening = await self._loop.create_server(self._connections.connect, sock=bound, backlog=BACKLOG)
+            listening = await self._loop.create_server(self._connections.accept, sock=bound, backlog=BACKLOG)
             ready()
             await self._stop.wait()
             listening.close()
             self._core.drain()
-            await self._connections.end(self._stop_now, DRAIN_S)
+            await self._connections.drain(self._stop_now, DRAIN_S)
 
     def _signalled(self) -> None:
         # The first asks for a drain, the second for an end.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conductor.coordinator.definitions.workflow_defs import check_workflow_def
-from conductor.coordinator.http.app import read_json
+from conductor.coordinator.http.request import read_json
 from conductor.coordinator.language.javascript_subset import ConditionError, parse
 from conductor.coordinator.limits import MAX_JSON_VALUES, MAX_POLLS_KEPT
 from conductor.coordinator.request_errors import ApiError

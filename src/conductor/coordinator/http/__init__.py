@@ -1,13 +1,17 @@
-"""From bytes to a call, and back. In reading order:
+"""The HTTP half of the coordinator: bytes to requests, requests to calls, results to bytes. In reading order:
 
-- `connection`: one connection: bytes become requests, answers become bytes, with limits on both.
-- `app`: finds the route, reads the body, calls the handler; every mistake has its answer.
-- `origins`: which hosts and web pages may ask.
-- `memory_budget`: limits on the memory that large bodies and large answers occupy, over all connections.
-- `auth`: a key and a secret for a token, and the check of that token.
-- `routes`: the table of routes, one file for each resource.
-- `unsupported_routes`: what Conductor has and this coordinator has not, refused by name.
-- `answers`: what each route answers with.
-- `web_ui`: the files of the page, which is a client like any other.
-- `api_docs`: the OpenAPI document, drawn from that table.
+- `connection`: one connection: parses requests and writes answers, with limits on both.
+- `body`: a request while it arrives: flow control, limits, and whether its client is still connected.
+- `app`: checks a request, finds its route, reads its body, calls the handler and answers every error.
+- `origins`: the hosts and web pages that may send requests.
+- `memory_budget`: limits on the memory of large bodies and large answers, over all connections.
+- `auth`: issues tokens for a key and a secret, and checks them.
+- `routing`: routes, and the table that finds the route of a path.
+- `request`: a request as handlers read it: typed access to path, query, headers and JSON body.
+- `answer`: the values that handlers return.
+- `routes`: the handlers, one module per resource.
+- `unsupported_routes`: paths of Conductor that this coordinator does not support.
+- `documented_answers`: the type of each route's answer, for the OpenAPI document.
+- `web_ui`: the files of the web UI.
+- `api_docs`: the OpenAPI document, generated from the routes.
 """

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from conductor.coordinator.http.answers import ANSWERS, Nothing, Text
-from conductor.coordinator.http.app import Route
+from conductor.coordinator.http.documented_answers import ANSWERS, Nothing, Text
+from conductor.coordinator.http.routing import Route
 from conductor.version import __version__
 
 _NAME = re.compile(r"\{(\w+)\}")
@@ -107,7 +107,7 @@ def _operation(route: Route, body: dict[str, Any] | None, answer: dict[str, Any]
     }
     if body is not None:
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
-    elif route.text:
+    elif route.text_body:
         operation["requestBody"] = {"required": True, "content": _TEXT}
     return operation
 

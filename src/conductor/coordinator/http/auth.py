@@ -6,12 +6,15 @@ import hmac
 import logging
 import secrets
 from collections import deque
+from collections.abc import Mapping
 from hashlib import blake2b
 
 import msgspec
 
 from conductor.common.clock import Clock
-from conductor.coordinator.http.app import Answer, Request, Route, as_json
+from conductor.coordinator.http.answer import Answer, as_json
+from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import ApiError
 from conductor.protocol.wire import AUTH_HEADER
 
@@ -62,9 +65,9 @@ class Auth:
         expires_s = self._clock.wall_ms() // 1000 + TOKEN_LIFETIME_S
         return as_json({"token": f"{expires_s}.{self._seal(expires_s)}"})
 
-    def check(self, request: Request) -> None:
-        """401 unless the request carries a token that is still good."""
-        token = request.headers.get(_HEADER, b"").decode("latin-1")
+    def check(self, headers: Mapping[bytes, bytes]) -> None:
+        """Raise a 401 unless the headers carry a valid token."""
+        token = headers.get(_HEADER, b"").decode("latin-1")
         expires, _, seal = token.partition(".")
         is_time = len(expires) <= 12 and expires.isdecimal()
         if not is_time or not hmac.compare_digest(seal.encode(), self._seal(int(expires)).encode()):

@@ -1,11 +1,12 @@
-"""What Conductor has and this coordinator has not. It is refused by name: a bare 404 reads as if an id were wrong."""
+"""Paths of Conductor that this coordinator does not support.
+
+They are answered with a 404 that names the missing feature: a bare 404 reads as if an id were wrong.
+"""
 
 from __future__ import annotations
 
-from conductor.coordinator.request_errors import ApiError, not_found
-
-#: Paths, with all that is below them, and what one would find there.
-ABSENT = {
+#: A path, which includes all paths below it, and the feature that Conductor has there.
+UNSUPPORTED = {
     "/api/agent": "agents",
     "/api/applications": "applications",
     "/api/event/queue": "queues of other systems",
@@ -26,8 +27,3 @@ ABSENT = {
     "/api/workflow/externalstoragelocation": "external storage of payloads",
     "/api/workflow/{id}/messages": "message queues of workflows",
 }
-
-
-def no_such_family(name: str, path: str) -> ApiError:
-    """404 that says what is not here."""
-    return not_found(f"this coordinator has no {name} ({path})")

@@ -9,7 +9,9 @@ from hashlib import blake2b
 from importlib.resources import files
 from typing import NamedTuple
 
-from conductor.coordinator.http.app import Answer, Request, Route
+from conductor.coordinator.http.answer import Answer
+from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import not_found
 
 #: Scripts, styles, pictures and requests of our own origin; no inline script or style, no frame around it.
@@ -79,7 +81,7 @@ def _answer(request: Request, found: _File) -> Answer:
         ("Referrer-Policy", "no-referrer"),
         ("Cross-Origin-Opener-Policy", "same-origin"),
     )
-    known = request.headers.get(b"if-none-match", b"").decode("latin-1")
+    known = request.header(b"if-none-match")
     if found.etag in (tag.strip().removeprefix("W/") for tag in known.split(",")):
         return Answer(304, headers=headers)
     return Answer(200, found.body, found.content_type, headers)

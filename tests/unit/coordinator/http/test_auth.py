@@ -18,7 +18,7 @@ from conductor.testing import FakeClock
 
 
 def with_token(token: bytes) -> Any:
-    return SimpleNamespace(headers={b"x-authorization": token})
+    return {b"x-authorization": token}
 
 
 def asking(secret: str) -> Any:

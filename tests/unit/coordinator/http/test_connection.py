@@ -18,9 +18,13 @@ import pytest
 
 from conductor.common.clock import SYSTEM_CLOCK
 from conductor.coordinator.core import Core
-from conductor.coordinator.http.app import Answer, App, Request, Route, as_json
+from conductor.coordinator.http.answer import Answer, as_json
+from conductor.coordinator.http.app import App
+from conductor.coordinator.http.body import IncomingRequest
 from conductor.coordinator.http.connection import Connections
 from conductor.coordinator.http.origins import Origins
+from conductor.coordinator.http.request import Request, RequestHead, split_url
+from conductor.coordinator.http.routing import Route
 from conductor.coordinator.store.database_file import MEMORY
 from conductor.coordinator.store.writer import Store
 
@@ -68,12 +72,12 @@ class Echo:
 
     def __init__(self, core: Core) -> None:
         self.seen: list[Seen] = []
-        routes = [Route(method, "/echo/{name}", self._answer, text=True) for method in ("GET", "POST")]
+        routes = [Route(method, "/echo/{name}", self._answer, text_body=True) for method in ("GET", "POST")]
         self.app = App(core, routes, Origins("127.0.0.1"))
 
     async def _answer(self, request: Request) -> Answer:
-        headers = tuple(sorted((name, value) for name, value in request.headers.items() if name != b"expect"))
-        seen = Seen(request.method, request.raw_path, request.raw_query, headers, request.body)
+        headers = tuple(sorted((name, value) for name, value in request.head.headers.items() if name != b"expect"))
+        seen = Seen(request.head.method, request.head.path, request.head.query, headers, request.body)
         for _ in range(len(seen.body) % 7):
             await asyncio.sleep(0)
         self.seen.append(seen)
@@ -145,16 +149,26 @@ class Parsed:
         self.has_head = self.is_complete = False
         self.method, self.version, self.keep_alive = "", "", True
 
-    def request(self) -> Request:
-        """Return it as the application wants it; the client of an incomplete one has left."""
-        request = Request(self.method, self.url, dict(self.headers), self.version)
-        request.hosts = self.hosts
-        request.feed(self.body)
+    def request(self) -> IncomingRequest:
+        """Return it as the application wants it; the client of an incomplete one has disconnected."""
+        head = RequestHead(self.method, *split_url(self.url), dict(self.headers), self.version, self.hosts)
+        request = IncomingRequest(head, NoSocket())
+        request.body.feed(self.body)
         if self.is_complete:
-            request.complete_body()
+            request.body.finish()
         else:
-            request.client_left()
+            request.client_disconnected()
         return request
+
+
+class NoSocket:
+    """The source of a body that is there already."""
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def send_continue(self) -> None: ...
 
 
 class Reference:
@@ -229,7 +243,7 @@ async def send(app: App, pieces: list[bytes], pauses: list[int]) -> bytes:
     loop = asyncio.get_running_loop()
     client, server = socket.socketpair()
     client.setblocking(False)
-    await loop.connect_accepted_socket(Connections(app).connect, server)
+    await loop.connect_accepted_socket(Connections(app).accept, server)
     received = bytearray()
 
     async def read() -> None:

@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-from conductor.coordinator.http.app import Route
 from conductor.coordinator.http.routes import (
     admin,
     by_reference,
@@ -33,6 +32,7 @@ from conductor.coordinator.http.routes import (
     workflow_actions,
     workflows,
 )
+from conductor.coordinator.http.routing import Route
 
 _RESOURCES = (
     tasks,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor.coordinator.http.app import Answer, Request, Route, as_json, as_text
+from conductor.coordinator.http.answer import Answer, as_json, as_text
+from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.routing import Route
 from conductor.protocol.wire import FEATURES_HEADER, SERVER_FEATURES
 from conductor.version import __version__
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, get_args
 
-from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json, as_text
+from conductor.coordinator.http.answer import DONE, Answer, as_json, as_text
+from conductor.coordinator.http.request import Request
 from conductor.coordinator.http.routes.reports import verdict_headers
+from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import bad_request, not_found
 from conductor.coordinator.store.lookup import find_workflow
 from conductor.coordinator.store.rows import TaskRow

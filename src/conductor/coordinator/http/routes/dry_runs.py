@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 
 from conductor.coordinator import dry_run
-from conductor.coordinator.http.app import JSON, Answer, Request, Route
+from conductor.coordinator.http.answer import JSON, Answer
+from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.routing import Route
 
 
 async def run(request: Request) -> Answer:
     """POST /workflow/test: run a workflow in memory with made-up outputs of its tasks; the workflow as it is then."""
     asked = request.json(dry_run.DryRunRequest)
-    await request.beside(asked.check)
+    await request.offload_if_large(asked.check)
     known = await request.core.read(dry_run.definitions)
     async with request.core.trials:
         body = await asyncio.to_thread(dry_run.run, asked, known, request.core.clock.wall_ms())

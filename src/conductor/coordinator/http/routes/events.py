@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from conductor.coordinator.definitions import event_handlers
 from conductor.coordinator.definitions.event_handlers import EventHandler
-from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json
+from conductor.coordinator.http.answer import DONE, Answer, as_json
+from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.routing import Route
 
 
 async def add(request: Request) -> Answer:
@@ -29,7 +31,7 @@ async def everything(request: Request) -> Answer:
 
 async def of_event(request: Request) -> Answer:
     """GET /event/{event}?activeOnly=true: the handlers of an event."""
-    active_only = request.flag("activeOnly", default=True)
+    active_only = request.query_flag("activeOnly", default=True)
     event = request.params["event"]
     found = await request.core.read(lambda tx: event_handlers.find_handlers(tx, event, active_only=active_only))
     return as_json([handler.wire() for handler in found])

@@ -7,8 +7,10 @@ import sqlite3
 from typing import Any
 
 from conductor.coordinator import limits
-from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json, as_text
+from conductor.coordinator.http.answer import DONE, Answer, as_json, as_text
+from conductor.coordinator.http.request import Request
 from conductor.coordinator.http.routes.by_reference import update_task
+from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import not_found
 from conductor.coordinator.store.lookup import find_workflow, get_task
 from conductor.coordinator.store.rows import TaskRow
@@ -30,7 +32,7 @@ async def config(request: Request) -> Answer:
 
 async def pending_tasks(request: Request) -> Answer:
     """GET /admin/task/{type}?start=0&count=100: the tasks of a type that are scheduled or in progress."""
-    start, count = max(0, request.integer("start", 0)), min(max(0, request.integer("count", 100)), MAX_TASKS)
+    start, count = max(0, request.query_int("start", 0)), min(max(0, request.query_int("count", 100)), MAX_TASKS)
     name, snapshots = request.params["type"], request.core.snapshots
 
     def find(tx: Tx) -> list[dict[str, Any]]:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from conductor.coordinator.definitions import task_defs, workflow_defs
-from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json, whole_number
+from conductor.coordinator.http.answer import DONE, Answer, as_json
+from conductor.coordinator.http.request import Request, whole_number
+from conductor.coordinator.http.routing import Route
 from conductor.coordinator.limits import MAX_WARNINGS_NAMED
 from conductor.coordinator.request_errors import ApiError, bad_request, invalid, not_found
 from conductor.coordinator.store.transaction import Tx
@@ -47,7 +49,7 @@ async def register_task_defs(request: Request) -> Answer:
         found = [task_defs.parse_task_def(item, f"registerTaskDef.taskDefinitions[{i}]") for i, item in enumerate(raw)]
         return found, [warning for one in found for warning in task_defs.find_task_def_warnings(one)]
 
-    parsed, warnings = await request.beside(parse_all)
+    parsed, warnings = await request.offload_if_large(parse_all)
     await request.core.write(lambda tx: task_defs.register_task_defs(tx, parsed))
     return DONE._replace(headers=warning_headers(warnings))
 
@@ -58,8 +60,8 @@ async def update_task_def(request: Request) -> Answer:
     named = request.params.get("name")
     if named is not None and raw.setdefault("name", named) != named:
         raise bad_request(f"the path names {named!r}, the body {raw['name']!r}")
-    task_def = await request.beside(lambda: task_defs.parse_task_def(raw, "updateTaskDef.taskDefinition"))
-    warnings = await request.beside(lambda: task_defs.find_task_def_warnings(task_def))
+    task_def = await request.offload_if_large(lambda: task_defs.parse_task_def(raw, "updateTaskDef.taskDefinition"))
+    warnings = await request.offload_if_large(lambda: task_defs.find_task_def_warnings(task_def))
     await request.core.write(lambda tx: task_defs.update_task_def(tx, task_def))
     return DONE._replace(headers=warning_headers(warnings))
 
@@ -88,8 +90,8 @@ async def drop_task_def(request: Request) -> Answer:
 async def register_workflow_def(request: Request) -> Answer:
     """POST /metadata/workflow: one definition; 409 if it exists, unless ?overwrite=true."""
     raw = request.json(dict[str, Any])
-    definition, warnings = await request.beside(lambda: checked_workflow_def(raw))
-    overwrite = request.flag("overwrite", default=False)
+    definition, warnings = await request.offload_if_large(lambda: checked_workflow_def(raw))
+    overwrite = request.query_flag("overwrite", default=False)
     await request.core.write(lambda tx: workflow_defs.put_workflow_def(tx, definition, overwrite=overwrite))
     return DONE._replace(headers=warning_headers(warnings))
 
@@ -97,14 +99,14 @@ async def register_workflow_def(request: Request) -> Answer:
 async def validate_workflow_def(request: Request) -> Answer:
     """POST /metadata/workflow/validate: 200, or what is wrong with the definition; nothing is stored."""
     raw = request.json(dict[str, Any])
-    _, warnings = await request.beside(lambda: checked_workflow_def(raw))
+    _, warnings = await request.offload_if_large(lambda: checked_workflow_def(raw))
     return DONE._replace(headers=warning_headers(warnings))
 
 
 async def update_workflow_defs(request: Request) -> Answer:
     """PUT /metadata/workflow: an array; each is created or replaced."""
     raw = request.json(list[dict[str, Any]])
-    checked = await request.beside(lambda: [checked_workflow_def(item) for item in raw])
+    checked = await request.offload_if_large(lambda: [checked_workflow_def(item) for item in raw])
 
     def put_all(tx: Tx) -> None:
         for definition, _ in checked:
@@ -117,7 +119,7 @@ async def update_workflow_defs(request: Request) -> Answer:
 
 async def workflow_def(request: Request) -> Answer:
     """GET /metadata/workflow/{name}?version=: that version, or the latest."""
-    name, version = request.params["name"], request.integer("version", 0)
+    name, version = request.params["name"], request.query_int("version", 0)
     found = await request.core.read(lambda tx: workflow_defs.get_workflow_def(tx, name, version or None))
     if found is None:
         raise ApiError(404, f"No such workflow found by name: {name}, version: {version or 'null'}")

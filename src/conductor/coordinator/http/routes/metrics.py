@@ -8,7 +8,9 @@ from typing import Any
 
 from conductor.coordinator import server_metrics as table
 from conductor.coordinator.core import Core
-from conductor.coordinator.http.app import Answer, Request, Route
+from conductor.coordinator.http.answer import Answer
+from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.routing import Route
 from conductor.coordinator.limits import MAX_SERIES_PER_METRIC
 from conductor.coordinator.store.database_file import MEMORY
 from conductor.coordinator.store.transaction import Tx
@@ -23,7 +25,7 @@ async def metrics(request: Request) -> Answer:
     core = request.core
     samples = _Samples(core, problem=await core.probe.problem())
     await core.read(samples.look)
-    accept = request.headers.get(b"accept", b"").decode("latin-1")
+    accept = request.header(b"accept")
     text, content_type = scrape(((metric, samples.of(metric)) for metric in table.METRICS), accept)
     return Answer(200, text, content_type.encode())
 

@@ -8,9 +8,11 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from conductor.coordinator.http.app import Answer, Request, Route, as_json, as_text, read_json
+from conductor.coordinator.http.answer import Answer, as_json, as_text
 from conductor.coordinator.http.memory_budget import UNCOUNTED_BYTES
+from conductor.coordinator.http.request import Request, read_json
 from conductor.coordinator.http.routes.tasks import ANNOUNCED, or_requeue
+from conductor.coordinator.http.routing import Route
 from conductor.coordinator.limits import REPORTS_PER_TRANSACTION
 from conductor.coordinator.request_errors import ApiError, bad_request
 from conductor.coordinator.tasks.task_report import Outcome, Report
@@ -52,7 +54,7 @@ async def batch(request: Request) -> Answer:
     read = _read_all(request)
     if len(read) > MAX_REPORTS:
         raise bad_request(f"at most {MAX_REPORTS} reports in one request, not {len(read)}")
-    wanted = request.integer(NEXT_QUERY, 0)
+    wanted = request.query_int(NEXT_QUERY, 0)
     if not 0 <= wanted <= len(read):
         raise bad_request(f"{NEXT_QUERY} is {wanted}; it must be between 0 and {len(read)}, the number of reports")
     reports = [report for report in read if isinstance(report, Report)]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json
+from conductor.coordinator.http.answer import DONE, Answer, as_json
+from conductor.coordinator.http.request import Request
 from conductor.coordinator.http.routes.search import ASKED, asked_for
+from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import ApiError, bad_request, invalid
 from conductor.coordinator.schedules import schedule_store
 from conductor.coordinator.schedules.cron_schedule import Schedule, next_due_times
@@ -21,7 +23,7 @@ MAX_BULK = 1000
 async def save(request: Request) -> Answer:
     """POST /scheduler/schedules: create or replace a schedule; 400 says what is wrong with its cron expression."""
     asked = request.json(Schedule)
-    await request.beside(asked.check)
+    await request.offload_if_large(asked.check)
     return as_json(await request.core.write(lambda tx: schedule_store.save(tx, asked)))
 
 
@@ -42,14 +44,14 @@ async def everything(request: Request) -> Answer:
 
 async def find(request: Request) -> Answer:
     """GET /scheduler/schedules/search: by workflow, by a part of their name, paused or not; a page of them."""
-    start, size = max(0, request.integer("start", 0)), request.integer("size", 100)
+    start, size = max(0, request.query_int("start", 0)), request.query_int("size", 100)
     if not 0 <= size <= search_query.MAX_SIZE:
         raise bad_request(f"size is from 0 to {search_query.MAX_SIZE}, not {size}")
     text = request.query("freeText")
     asked: dict[str, Any] = {
         "workflow": request.query("workflowName"),
         "name": request.query("scheduleName"),
-        "paused": request.flag("paused", default=False) if request.query("paused") else None,
+        "paused": request.query_flag("paused", default=False) if request.query("paused") else None,
         "text": None if text == "*" else text,
     }
     backwards = _backwards(request.query("sort"))
@@ -142,9 +144,10 @@ async def requeue(_request: Request) -> Answer:
 
 async def next_moments(request: Request) -> Answer:
     """GET /scheduler/nextFewSchedules?cronExpression=: when it would be due next in UTC, at most five moments."""
-    expression, count = request.required("cronExpression"), min(max(0, request.integer("limit", MAX_NEXT)), MAX_NEXT)
-    starts_ms = request.integer("scheduleStartTime", 0) or None
-    ends_ms = request.integer("scheduleEndTime", 0) or None
+    expression = request.required_query("cronExpression")
+    count = min(max(0, request.query_int("limit", MAX_NEXT)), MAX_NEXT)
+    starts_ms = request.query_int("scheduleStartTime", 0) or None
+    ends_ms = request.query_int("scheduleEndTime", 0) or None
     return as_json(next_due_times(expression, request.core.clock.wall_ms(), starts_ms, ends_ms, count))
 
 
@@ -181,9 +184,9 @@ ROUTES = [
     Route("PUT", "/api/scheduler/schedules/{name}/resume", resume),
     Route("PUT", "/api/scheduler/bulk/pause", pause_many, body=_NAMES),
     Route("PUT", "/api/scheduler/bulk/resume", resume_many, body=_NAMES),
-    Route("GET", "/api/scheduler/admin/pause", pause_all, takes=True),
-    Route("GET", "/api/scheduler/admin/resume", resume_all, takes=True),
-    Route("GET", "/api/scheduler/admin/requeue", requeue, takes=True),
+    Route("GET", "/api/scheduler/admin/pause", pause_all, has_side_effects=True),
+    Route("GET", "/api/scheduler/admin/resume", resume_all, has_side_effects=True),
+    Route("GET", "/api/scheduler/admin/requeue", requeue, has_side_effects=True),
     Route("GET", "/api/scheduler/nextFewSchedules", next_moments, query=_NEXT),
     Route("GET", "/api/scheduler/search/executions", runs, query=ASKED),
 ]

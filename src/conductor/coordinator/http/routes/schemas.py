@@ -8,7 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from conductor.coordinator.definitions import json_schemas
-from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json, read_json, whole_number
+from conductor.coordinator.http.answer import DONE, Answer, as_json
+from conductor.coordinator.http.request import Request, read_json, whole_number
+from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import invalid, not_found
 from conductor.coordinator.store.transaction import Tx
 
@@ -25,7 +27,7 @@ async def register(request: Request) -> Answer:
     many = request.body.lstrip().startswith(b"[")
     found = request.json(list[dict[str, Any]]) if many else [request.json(dict[str, Any])]
     named = [read_json(msgspec.json.encode(schema), Named) for schema in found]
-    await request.beside(lambda: _check(found, named))
+    await request.offload_if_large(lambda: _check(found, named))
 
     def put_all(tx: Tx) -> None:
         for schema, key in zip(found, named, strict=True):

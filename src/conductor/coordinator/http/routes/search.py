@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from conductor.coordinator.http.app import Answer, Request, Route, as_json
+from conductor.coordinator.http.answer import Answer, as_json
+from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.routing import Route
 from conductor.coordinator.views import search_query
 
 
 def asked_for(request: Request) -> search_query.Search:
     """What a search asks for, from the query of its request."""
     return search_query.Search(
-        start=request.integer("start", 0),
-        size=request.integer("size", 100),
+        start=request.query_int("start", 0),
+        size=request.query_int("size", 100),
         sort=request.query("sort"),
         free_text=request.query("freeText") or "*",
         query=request.query("query"),

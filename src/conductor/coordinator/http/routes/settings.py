@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json, as_text
+from conductor.coordinator.http.answer import DONE, Answer, as_json, as_text
+from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import ApiError, bad_request
 from conductor.coordinator.settings.environment import environment
 
@@ -22,7 +24,7 @@ async def put_secret(request: Request) -> Answer:
 
 
 def _text(request: Request) -> str:
-    said_json = b"json" in request.headers.get(b"content-type", b"")
+    said_json = "json" in request.header(b"content-type")
     try:
         if said_json and request.body.startswith(b'"'):
             return msgspec.json.decode(request.body, type=str)
@@ -62,7 +64,7 @@ ROUTES = [
     Route("GET", "/api/secrets", secret_names),
     Route("POST", "/api/secrets", secret_names),
     Route("GET", "/api/secrets/{key}", read_secret),
-    Route("PUT", "/api/secrets/{key}", put_secret, text=True),
+    Route("PUT", "/api/secrets/{key}", put_secret, text_body=True),
     Route("DELETE", "/api/secrets/{key}", remove_secret),
     Route("GET", "/api/secrets/{key}/exists", has_secret),
     Route("GET", "/api/environment", variables),

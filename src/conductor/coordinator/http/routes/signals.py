@@ -7,8 +7,10 @@ from collections.abc import Set as AbstractSet
 from typing import Any, get_args
 from uuid import uuid4
 
-from conductor.coordinator.http.app import DONE, Answer, Request, Route, as_json
+from conductor.coordinator.http.answer import DONE, Answer, as_json
+from conductor.coordinator.http.request import Request
 from conductor.coordinator.http.routes.by_reference import update_task
+from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import bad_request, not_found
 from conductor.coordinator.store.lookup import find_workflow
 from conductor.coordinator.store.rows import TaskRow
@@ -30,7 +32,7 @@ async def signal(request: Request) -> Answer:
 async def signal_sync(request: Request) -> Answer:
     """POST /tasks/{workflowId}/{status}/signal/sync: ends an open WAIT; answers at the workflow's end or next WAIT."""
     workflow_id, strategy = request.params["workflowId"], return_strategy(request)
-    wait_ms = min(max(0, request.integer("timeoutMillis", 5000)), MAX_WAIT_MS)
+    wait_ms = min(max(0, request.query_int("timeoutMillis", 5000)), MAX_WAIT_MS)
     if await update_task(request, _signalled(request)) is None:
         raise not_found(f"Found no blocked task in workflow {workflow_id} to signal")
     return await wait_for_signal(request, workflow_id, strategy, wait_ms / 1000, str(uuid4()))

@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 
 from conductor.coordinator.core import Poll
-from conductor.coordinator.http.app import DONE, NOTHING, Answer, Request, Route, as_json, as_text, error_answer
+from conductor.coordinator.http.answer import DONE, NO_CONTENT, Answer, as_json, as_text, error_answer
 from conductor.coordinator.http.memory_budget import UNCOUNTED_BYTES
+from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.routing import Route
 from conductor.coordinator.limits import MAX_BODY_BYTES
 from conductor.coordinator.request_errors import ApiError, bad_request, not_found
 from conductor.coordinator.store.lookup import get_task
@@ -40,7 +42,7 @@ async def poll_batch(request: Request) -> Answer:
 
     With count=0 the parked polls of the same worker are answered at once, with []: it wants no more work.
     """
-    poll = _poll(request, request.integer("count", 1), request.integer("timeout", 100))
+    poll = _poll(request, request.query_int("count", 1), request.query_int("timeout", 100))
     tasks = await request.core.poll(poll, request.when_gone)
     return or_requeue(request, tasks, as_json(tasks, *ANNOUNCED))
 
@@ -101,19 +103,19 @@ async def logs(request: Request) -> Answer:
     task_id = request.params["taskId"]
     rows = await request.core.read(lambda tx: tx.rows("logs", task_id))
     if not rows:
-        return NOTHING
+        return NO_CONTENT
     return as_json([{"log": line, "taskId": task_id, "createdTime": at_ms} for line, at_ms in rows])
 
 
 async def queue_size(request: Request) -> Answer:
     """GET /tasks/queue/size?taskType=&domain=: how many wait to be polled."""
-    task_type, domain = request.required("taskType"), request.query("domain") or ""
+    task_type, domain = request.required_query("taskType"), request.query("domain") or ""
     return as_json(await request.core.read(lambda tx: sizes.queue_size(tx, task_type, domain)))
 
 
 async def queue_sizes(request: Request) -> Answer:
     """GET /tasks/queue/sizes?taskType=a&taskType=b: name to how many wait."""
-    names = request.all("taskType")
+    names = request.query_list("taskType")
     if not names:
         raise bad_request("query parameter 'taskType' is required")
     return as_json(await request.core.read(lambda tx: {name: sizes.queue_size(tx, name, "") for name in names}))
@@ -131,7 +133,7 @@ async def all_queues_verbose(request: Request) -> Answer:
 
 async def poll_data(request: Request) -> Answer:
     """GET /tasks/queue/polldata?taskType=: who polled for it last, and when."""
-    return as_json(request.core.poll_data.of(request.required("taskType")))
+    return as_json(request.core.poll_data.of(request.required_query("taskType")))
 
 
 async def all_poll_data(request: Request) -> Answer:
@@ -151,8 +153,8 @@ _WHO = {"workerid": "string", "domain": "string"}
 _BATCH = {**_WHO, "count": "integer", "timeout": "integer"}
 
 ROUTES = [
-    Route("GET", "/api/tasks/poll/{type}", poll_one, takes=True, query=_WHO),
-    Route("GET", "/api/tasks/poll/batch/{type}", poll_batch, takes=True, query=_BATCH),
+    Route("GET", "/api/tasks/poll/{type}", poll_one, has_side_effects=True, query=_WHO),
+    Route("GET", "/api/tasks/poll/batch/{type}", poll_batch, has_side_effects=True, query=_BATCH),
     Route("POST", "/api/tasks/poll/batch/{type}", poll_batch, query=_BATCH),
     Route("GET", "/api/tasks/queue/size", queue_size, query={"taskType": "string", "domain": "string"}),
     Route("GET", "/api/tasks/queue/sizes", queue_sizes, query={"taskType": "string"}),

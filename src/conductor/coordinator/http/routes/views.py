@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-from conductor.coordinator.http.app import Answer, Request, Route, as_json
+from conductor.coordinator.http.answer import Answer, as_json
+from conductor.coordinator.http.request import Request
 from conductor.coordinator.http.routes.metrics import file_bytes
+from conductor.coordinator.http.routing import Route
 from conductor.coordinator.server_metrics import count_reports_by_queue
 from conductor.coordinator.views import execution, leases, overview, queue_load, recent_workflows, waiting_facts
 from conductor.protocol.views import OpenLeases, QueueLoads, ServerState
@@ -26,11 +28,11 @@ async def see_workflows(request: Request) -> Answer:
     """GET /view/workflows?status=&name=&text=&before=&size=50: newest first, each open one with why it waits."""
     core, polls = request.core, request.core.polls()
     asked = recent_workflows.Asked(
-        statuses=[status for text in request.all("status") for status in text.split(",") if status],
+        statuses=[status for text in request.query_list("status") for status in text.split(",") if status],
         name=request.query("name"),
         text=request.query("text"),
         before=request.query("before"),
-        size=request.integer("size", 50),
+        size=request.query_int("size", 50),
     )
     return as_json(
         await core.read_long(
@@ -42,7 +44,7 @@ async def see_workflows(request: Request) -> Answer:
 async def see_workflow(request: Request) -> Answer:
     """GET /view/workflow/{id}?definition=true: it, why it waits, and every attempt at its tasks without payloads."""
     core, polls, workflow_id = request.core, request.core.polls(), request.params["id"]
-    with_definition = request.flag("definition", default=True)
+    with_definition = request.query_flag("definition", default=True)
     return as_json(
         await core.read(
             lambda tx: execution.execution(tx, core.snapshots, polls, workflow_id, with_definition=with_definition)
@@ -72,7 +74,7 @@ async def see_queues(request: Request) -> Answer:
 
 async def see_leases(request: Request) -> Answer:
     """GET /view/leases?size=100: who holds which task, until when; those that end soonest first."""
-    size = request.integer("size", 100)
+    size = request.query_int("size", 100)
     found = await request.core.read(lambda tx: (tx.now_ms, leases.leases(tx, size)))
     return as_json(OpenLeases(now_ms=found[0], leases=found[1]))
 

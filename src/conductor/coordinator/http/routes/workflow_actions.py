@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 
-from conductor.coordinator.http.app import DONE, NOTHING, Answer, Request, Route, as_json, as_text
+from conductor.coordinator.http.answer import DONE, NO_CONTENT, Answer, as_json, as_text
+from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.routing import Route
 from conductor.coordinator.language.value_sizes import json_size
 from conductor.coordinator.limits import MAX_ANSWER_BYTES, TURN_S
 from conductor.coordinator.request_errors import ApiError, bad_request, invalid
@@ -64,7 +66,7 @@ def _resume(request: Request) -> Change:
 
 def _retry(request: Request) -> Change:
     """A failed workflow goes on from its failed tasks; with `resumeSubworkflowTasks` inside of its sub-workflows."""
-    retried = _act(request, workflow_actions.retry, resume=request.flag("resumeSubworkflowTasks", default=False))
+    retried = _act(request, workflow_actions.retry, resume=request.query_flag("resumeSubworkflowTasks", default=False))
 
     def retry(tx: Tx, workflow_id: str) -> None:
         row = find_workflow(tx, workflow_id)
@@ -77,12 +79,12 @@ def _retry(request: Request) -> Change:
 
 def _restart(request: Request) -> Change:
     """An ended workflow begins again with its input, with `useLatestDefinitions` on the newest definition."""
-    return _act(request, workflow_actions.restart, latest=request.flag("useLatestDefinitions", default=False))
+    return _act(request, workflow_actions.restart, latest=request.query_flag("useLatestDefinitions", default=False))
 
 
 def _remove(request: Request) -> Change:
     """An ended workflow and its tasks are deleted; `archiveWorkflow=false` deletes a running one too."""
-    archive, executions = request.flag("archiveWorkflow", default=True), request.core.executions
+    archive, executions = request.query_flag("archiveWorkflow", default=True), request.core.executions
 
     def remove(tx: Tx, workflow_id: str) -> None:
         row = find_workflow(tx, workflow_id)
@@ -158,7 +160,7 @@ def _in_one_turn(tx: Tx, ids: list[str], change: Change) -> list[str | None]:
 
 async def read_many(request: Request) -> Answer:
     """POST /workflow/bulk/search?includeTasks=true: the workflows of these ids; which are unknown is in the answer."""
-    ids, with_tasks = request.json(list[str]), request.flag("includeTasks", default=True)
+    ids, with_tasks = request.json(list[str]), request.query_flag("includeTasks", default=True)
     if len(ids) > MAX_BULK:
         raise invalid(
             [("workflowIds", f"Cannot process more than {MAX_BULK} workflows. Please use multiple requests.")]
@@ -237,10 +239,10 @@ ROUTES = [
     Route("DELETE", "/api/workflow/{id}", one(_terminate), query=_REASON),
     Route("PUT", "/api/workflow/{id}/pause", one(_pause)),
     Route("PUT", "/api/workflow/{id}/resume", one(_resume)),
-    Route("POST", "/api/workflow/{id}/retry", one(_retry, NOTHING), query=_RESUME),
-    Route("POST", "/api/workflow/{id}/restart", one(_restart, NOTHING), query=_LATEST),
+    Route("POST", "/api/workflow/{id}/retry", one(_retry, NO_CONTENT), query=_RESUME),
+    Route("POST", "/api/workflow/{id}/restart", one(_restart, NO_CONTENT), query=_LATEST),
     Route("POST", "/api/workflow/{id}/rerun", rerun, body=Rerun),
-    Route("POST", "/api/workflow/{id}/resetcallbacks", one(_reset_callbacks, NOTHING)),
+    Route("POST", "/api/workflow/{id}/resetcallbacks", one(_reset_callbacks, NO_CONTENT)),
     Route("PUT", "/api/workflow/{id}/skiptask/{ref}", skip, body=Skip),
     Route("PUT", "/api/workflow/decide/{id}", one(_decide)),
     Route("DELETE", "/api/workflow/{id}/remove", one(_remove), query=_ARCHIVE),

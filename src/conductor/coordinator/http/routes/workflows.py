@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 
 from conductor.coordinator.definitions.workflow_defs import check_workflow_def
-from conductor.coordinator.http.app import Answer, Request, Route, as_json, as_text, read_json, whole_number
+from conductor.coordinator.http.answer import Answer, as_json, as_text
+from conductor.coordinator.http.request import Request, read_json, whole_number
 from conductor.coordinator.http.routes.signals import RETURN_STRATEGY, return_strategy, wait_for_signal
+from conductor.coordinator.http.routing import Route
 from conductor.coordinator.language.value_sizes import json_size
 from conductor.coordinator.limits import MAX_ANSWER_BYTES, MAX_CORRELATION_IDS
 from conductor.coordinator.request_errors import ApiError, bad_request, invalid, not_found
@@ -36,10 +38,10 @@ async def start(request: Request) -> Answer:
 async def start_by_name(request: Request) -> Answer:
     """POST /workflow/{name}: the body is the input."""
     asked = Start(name=request.params["name"], input=request.json(_INPUT))
-    if request.raw_query:
-        asked.version = request.integer("version", 0) or None
+    if request.head.query:
+        asked.version = request.query_int("version", 0) or None
         asked.correlation_id = request.query("correlationId")
-        asked.priority = request.integer("priority", 0)
+        asked.priority = request.query_int("priority", 0)
     try:
         return await _start_and_wait(request, asked)
     except ApiError as error:
@@ -50,7 +52,7 @@ async def start_by_name(request: Request) -> Answer:
 
 async def start_many(request: Request) -> Answer:
     """POST /workflow/start/bulk: start up to 1,000 workflows; the answer has an id or an error for each, in order."""
-    starts = await request.beside(lambda: _read_starts(request))
+    starts = await request.offload_if_large(lambda: _read_starts(request))
     core, results = request.core, list[str | ApiError]()
     async with core.bulk_starts:
         while len(results) < len(starts):
@@ -94,7 +96,7 @@ async def _start(request: Request, asked: Start) -> tuple[int, str, bool]:
     if asked.workflow_def is None:
         _check(asked)
     else:
-        await request.beside(lambda: _check(asked))
+        await request.offload_if_large(lambda: _check(asked))
     asked.traceparent = request.traceparent() or asked.traceparent
     executions = request.core.executions
 
@@ -124,8 +126,8 @@ async def execute(request: Request) -> Answer:
     """POST /workflow/execute/{name}/{version}: start; answered at its end, at an open WAIT, or past a listed task."""
     asked = request.json(Start)
     asked.name, asked.version = request.params["name"], whole_number("a version", request.params["version"]) or None
-    wait_s = min(max(0, request.integer("waitForSeconds", 10)), MAX_WAIT_S)
-    refs = {ref for text in request.all("waitUntilTaskRef") for ref in text.split(",") if ref}
+    wait_s = min(max(0, request.query_int("waitForSeconds", 10)), MAX_WAIT_S)
+    refs = {ref for text in request.query_list("waitUntilTaskRef") for ref in text.split(",") if ref}
     strategy = return_strategy(request)
     _, workflow_id, _ = await _start(request, asked)
     return await wait_for_signal(request, workflow_id, strategy, wait_s, request.query("requestId"), refs)
@@ -133,7 +135,7 @@ async def execute(request: Request) -> Answer:
 
 async def get(request: Request) -> Answer:
     """GET /workflow/{id}?includeTasks=true: the workflow, with its tasks unless told otherwise."""
-    workflow_id, with_tasks = request.params["id"], request.flag("includeTasks", default=True)
+    workflow_id, with_tasks = request.params["id"], request.query_flag("includeTasks", default=True)
     snapshots = request.core.snapshots
     return as_json(
         await request.core.read(lambda tx: workflow_views.workflow(tx, snapshots, workflow_id, with_tasks=with_tasks))
@@ -142,7 +144,8 @@ async def get(request: Request) -> Answer:
 
 async def status(request: Request) -> Answer:
     """GET /workflow/{id}/status: its status; output and variables when asked for."""
-    output, variables = request.flag("includeOutput", default=False), request.flag("includeVariables", default=False)
+    output = request.query_flag("includeOutput", default=False)
+    variables = request.query_flag("includeVariables", default=False)
     workflow_id = request.params["id"]
     return as_json(
         await request.core.read(
@@ -153,8 +156,8 @@ async def status(request: Request) -> Answer:
 
 async def tasks(request: Request) -> Answer:
     """GET /workflow/{id}/tasks?start=0&count=15&status=: a page of its tasks."""
-    start_at, count = max(0, request.integer("start", 0)), max(0, request.integer("count", 15))
-    wanted = {name for text in request.all("status") for name in text.split(",") if name}
+    start_at, count = max(0, request.query_int("start", 0)), max(0, request.query_int("count", 15))
+    wanted = {name for text in request.query_list("status") for name in text.split(",") if name}
     workflow_id, snapshots = request.params["id"], request.core.snapshots
     found = await request.core.read(lambda tx: task_views.tasks(tx, snapshots, find_workflow(tx, workflow_id)))
     matching = [task for task in found if not wanted or task["status"] in wanted]
@@ -165,9 +168,9 @@ async def running(request: Request) -> Answer:
     """GET /workflow/running/{name}?version=1&startTime=&endTime=: the ids of those that are running."""
     query = {
         "name": request.params["name"],
-        "version": request.integer("version", 1),
-        "from": request.integer("startTime", 0),
-        "to": request.integer("endTime", 2**53 - 1),
+        "version": request.query_int("version", 1),
+        "from": request.query_int("startTime", 0),
+        "to": request.query_int("endTime", 2**53 - 1),
     }
     return as_json(
         await request.core.read(lambda tx: [tx.ids.workflow(pk) for (pk,) in tx.matching("running workflows", query)])
@@ -189,7 +192,8 @@ async def _correlated(request: Request, ids: list[str]) -> dict[str, Any]:
     name, snapshots = request.params["name"], request.core.snapshots
     if len(ids) > MAX_CORRELATION_IDS:
         raise bad_request(f"at most {MAX_CORRELATION_IDS} correlation ids in one request, not {len(ids)}")
-    closed, with_tasks = request.flag("includeClosed", default=False), request.flag("includeTasks", default=False)
+    closed = request.query_flag("includeClosed", default=False)
+    with_tasks = request.query_flag("includeTasks", default=False)
 
     def find(tx: Tx, correlation_id: str) -> list[dict[str, Any]]:
         rows = [WorkflowRow(*row) for row in tx.rows("correlated workflows", correlation_id, name, closed)]

@@ -1,0 +1,180 @@
+"""A request as route handlers read it: typed access to path, query, headers and JSON body."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from conductor.coordinator.core import Core
+from conductor.coordinator.limits import LARGE_BODY_BYTES, MAX_JSON_VALUES
+from conductor.coordinator.request_errors import ApiError, bad_request
+from conductor.telemetry import tracing
+
+T = TypeVar("T")
+
+MAX_QUERY_PARAMETERS = 1000
+#: Bytes without a meaning for the number of values in a JSON text.
+_NOT_STRUCTURE = bytes(set(range(256)) - set(b',[{"'))
+_JSON_STRING = re.compile(rb'"[^"]*"?')
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+class RequestHead(NamedTuple):
+    """Request line and headers."""
+
+    method: str
+    path: bytes
+    query: bytes
+    #: Header names are lower case.
+    headers: dict[bytes, bytes]
+    http_version: str = "1.1"
+    host_count: int = 1
+    #: True if the client wants to use the connection again.
+    keep_alive: bool = True
+
+
+def split_url(url: bytes) -> tuple[bytes, bytes]:
+    """Return path and query of a request target. Scheme and host, which proxies send, and a fragment are dropped."""
+    if not url.startswith(b"/"):
+        scheme, separator, rest = url.partition(b"://")
+        url = b"/" + rest.partition(b"/")[2] if separator and scheme.isalpha() else url
+    path, _, query = url.partition(b"#")[0].partition(b"?")
+    return path, query
+
+
+class Request:
+    """A request that has a route, with its whole body."""
+
+    __slots__ = ("_query", "body", "core", "head", "params", "when_gone")
+
+    def __init__(
+        self,
+        head: RequestHead,
+        params: dict[str, str],
+        body: bytes,
+        core: Core,
+        when_gone: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self.head = head
+        #: The values of the names in the path of the route.
+        self.params = params
+        self.body = body
+        self.core = core
+        #: Registers a function that is called when the client disconnects.
+        self.when_gone = when_gone
+        self._query: list[tuple[str, str]] | None = None
+
+    def header(self, name: bytes) -> str:
+        """Return a header, or an empty string."""
+        return self.head.headers.get(name, b"").decode("latin-1")
+
+    def query_list(self, name: str) -> list[str]:
+        """Return every value of a query parameter."""
+        if self._query is None:
+            try:
+                text = self.head.query.decode("utf-8")
+                self._query = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_QUERY_PARAMETERS)
+            except (UnicodeDecodeError, ValueError) as error:
+                raise bad_request(f"the query string cannot be read: {error}") from error
+        return [value for key, value in self._query if key == name]
+
+    def query(self, name: str) -> str | None:
+        """Return a query parameter, or None if it is absent or empty."""
+        values = self.query_list(name) if self.head.query else []
+        return (values[0] or None) if values else None
+
+    def required_query(self, name: str) -> str:
+        """Return a query parameter, or raise a 400 if it is absent."""
+        value = self.query(name)
+        if value is None:
+            raise bad_request(f"query parameter {name!r} is required")
+        return value
+
+    def query_int(self, name: str, default: int) -> int:
+        """Return a whole number from the query."""
+        text = self.query(name)
+        if text is None:
+            return default
+        try:
+            value = int(text)
+        except ValueError:
+            raise bad_request(f"query parameter {name!r} must be a whole number, not {text[:100]!r}") from None
+        if not -(2**53) < value < 2**53:
+            raise bad_request(f"query parameter {name!r} is out of range")
+        return value
+
+    def query_flag(self, name: str, *, default: bool) -> bool:
+        """Return `true` or `false` from the query."""
+        text = self.query(name)
+        if text is None:
+            return default
+        if text.lower() not in ("true", "false"):
+            raise bad_request(f"query parameter {name!r} must be true or false, not {text[:100]!r}")
+        return text.lower() == "true"
+
+    def json(self, wanted: type[T]) -> T:
+        """Return the body as JSON of the type `wanted`, or raise a 400 that says where the body differs from it."""
+        if not self.body:
+            raise bad_request("Required request body is missing")
+        return read_json(self.body, wanted)
+
+    def traceparent(self) -> str | None:
+        """Return the traceparent of this request's span; without tracing, the one that the client sent."""
+        span = None if tracing.tracer is None else tracing.current_traceparent()
+        return span or self.header(b"traceparent") or None
+
+    async def offload_if_large(self, work: Callable[[], T]) -> T:
+        """Run `work` on the body; in a thread if the body is large, so that the event loop serves other requests."""
+        return await asyncio.to_thread(work) if len(self.body) > LARGE_BODY_BYTES else work()
+
+
+def whole_number(what: str, text: str) -> int:
+    """Return a number from a path."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise bad_request(f"{what} is a whole number, not {text[:100]!r}")
+    return int(text)
+
+
+def read_json(body: bytes, wanted: type[T]) -> T:
+    """Decode JSON into the type `wanted`. Scalars may be quoted, as in Conductor; everything else is strict."""
+    if body.startswith(b"\xef\xbb\xbf"):
+        body = body[3:]
+    _check_value_count(body)
+    try:
+        decoder: msgspec.json.Decoder[T] = _decoder(cast("Any", wanted))
+        return decoder.decode(body)
+    except RecursionError:
+        raise bad_request("the JSON is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        message = str(error)
+        if "truncated" in message and _SURROGATE.search(body):  # the decoder does not name this cause
+            message = "a string has one half of a surrogate pair (\\ud800 to \\udfff) without the other"
+        raise bad_request(f"JSON parse error: {message}") from error
+
+
+@functools.cache
+def _decoder(wanted: Any) -> Any:
+    """Return the decoder of a type. Creating one takes longer than decoding a small body."""
+    return msgspec.json.Decoder(wanted, strict=False)
+
+
+def _check_value_count(body: bytes) -> None:
+    """Reject JSON with more than `MAX_JSON_VALUES` values before they take memory as Python objects."""
+    if len(body) <= MAX_JSON_VALUES or _count_values(body) <= MAX_JSON_VALUES:
+        return
+    # Ignore separators inside strings. Removing strings is slow, so it happens only after the quick count failed.
+    structure = body.replace(rb"\\", b"").replace(rb"\"", b"").translate(None, _NOT_STRUCTURE)
+    strings = structure.count(b'"') // 2
+    if strings > MAX_JSON_VALUES or _count_values(_JSON_STRING.sub(b"", structure)) > MAX_JSON_VALUES:
+        raise ApiError(413, f"the JSON has more than {MAX_JSON_VALUES} values")
+
+
+def _count_values(body: bytes) -> int:
+    """Return about how many values a JSON text has: each but the first follows one of these characters."""
+    return body.count(b",") + body.count(b"[") + body.count(b"{")
