@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from conductor.client.http.operation import Operation
+
 #: Page to its title and the modules on it: packages with everything inside, in the order of the page.
 PAGES = {
     "conductor": ("conductor: the short names", ["conductor"]),
@@ -125,7 +127,8 @@ def _members(thing: type) -> Iterator[str]:
         yield "\n".join(f"- `{one.name}`: `{_type(one.type)}`" for one in msgspec.structs.fields(thing))
     rows = []
     for name, member in sorted(inspect.getmembers_static(thing)):
-        function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+        function = getattr(thing, name) if isinstance(member, Operation) else member
+        function = function.__func__ if isinstance(function, classmethod | staticmethod) else function
         home = getattr(function, "__module__", "") or ""
         if name.startswith("_") or not home.startswith("conductor"):
             continue

@@ -1,77 +1,275 @@
-"""Users, groups, applications and rights, on servers that have them."""
+"""Applications, users, groups, roles and permissions, on servers that have them."""
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 from typing import Any
 
-from conductor.client.configuration.configuration import Configuration
-from conductor.client.http.api.async_authorization_resource_api import AsyncAuthorizationResourceApi
-from conductor.client.http.api.async_resource_api import api_client_of
-from conductor.client.http.async_api_client import AsyncApiClient
-from conductor.client.http.sync_face import SyncClient, blocking
+from conductor.client.http.models.authorization_request import AuthorizationRequest
+from conductor.client.http.models.conductor_application import ConductorApplication
+from conductor.client.http.models.conductor_user import ConductorUser
+from conductor.client.http.models.create_or_update_application_request import CreateOrUpdateApplicationRequest
+from conductor.client.http.models.generate_token_request import GenerateTokenRequest
+from conductor.client.http.models.group import Group
+from conductor.client.http.models.subject_ref import SubjectRef
+from conductor.client.http.models.tag_object import TagObject
+from conductor.client.http.models.target_ref import TargetRef
+from conductor.client.http.models.upsert_group_request import UpsertGroupRequest
+from conductor.client.http.models.upsert_user_request import UpsertUserRequest
+from conductor.client.http.operation import AsyncClient, Operations, SyncClient, endpoint, operation
+from conductor.client.orkes.models.access_key import AccessKey
+from conductor.client.orkes.models.created_access_key import CreatedAccessKey
+from conductor.client.orkes.models.granted_permission import GrantedAccess, GrantedPermission
+
+__all__ = ["AsyncAuthorizationClient", "AuthorizationClient"]
+
+_APPLICATION = "/applications/{applicationId}"
+_USER = "/users/{userId}"
+_GROUP = "/groups/{groupId}"
+_ROLE = "/roles/{roleName}"
+_GATEWAY = "/gateway/config/auth"
 
 
-class AsyncAuthorizationClient(AsyncAuthorizationResourceApi):
-    """Users, groups, applications and rights, on servers that have them."""
+class AuthorizationOperations(Operations):
+    """What `AsyncAuthorizationClient` and `AuthorizationClient` have in common."""
 
-    def __init__(
-        self, configuration: Configuration | AsyncApiClient | None = None, *, http_client: Any | None = None
-    ) -> None:
-        super().__init__(api_client_of(configuration, http_client))
+    only_on = "Orkes Conductor"
+
+    @endpoint("POST", "/applications", body="create_or_update_application_request")
+    async def create_application(
+        self, create_or_update_application_request: CreateOrUpdateApplicationRequest
+    ) -> ConductorApplication:
+        """Create an application."""
+
+    @endpoint("GET", _APPLICATION)
+    async def get_application(self, application_id: str) -> ConductorApplication:
+        """Return an application."""
+
+    @endpoint("GET", "/applications")
+    async def list_applications(self) -> list[ConductorApplication]:
+        """Return all applications."""
+
+    @endpoint("PUT", _APPLICATION, body="create_or_update_application_request")
+    async def update_application(
+        self, create_or_update_application_request: CreateOrUpdateApplicationRequest, application_id: str
+    ) -> ConductorApplication:
+        """Change an application."""
+
+    @endpoint("DELETE", _APPLICATION)
+    async def delete_application(self, application_id: str) -> None:
+        """Delete an application."""
+
+    @endpoint("GET", "/applications/key/{accessKeyId}")
+    async def get_app_by_access_key_id(self, access_key_id: str) -> dict[str, Any]:
+        """Return the application that an access key belongs to."""
+
+    @endpoint("POST", _APPLICATION + "/roles/{role}")
+    async def add_role_to_application_user(self, application_id: str, role: str) -> None:
+        """Give a role to an application."""
+
+    @endpoint("DELETE", _APPLICATION + "/roles/{role}")
+    async def remove_role_from_application_user(self, application_id: str, role: str) -> None:
+        """Take a role from an application."""
+
+    @endpoint("PUT", _APPLICATION + "/tags", body="tags")
+    async def set_application_tags(self, tags: list[TagObject], application_id: str) -> None:
+        """Replace the tags of an application."""
+
+    @endpoint("GET", _APPLICATION + "/tags")
+    async def get_application_tags(self, application_id: str) -> list[TagObject]:
+        """Return the tags of an application."""
+
+    @endpoint("DELETE", _APPLICATION + "/tags", body="tags")
+    async def delete_application_tags(self, tags: list[TagObject], application_id: str) -> None:
+        """Remove tags from an application."""
+
+    @endpoint("POST", _APPLICATION + "/accessKeys")
+    async def create_access_key(self, application_id: str) -> CreatedAccessKey:
+        """Create an access key. Only this answer contains its secret."""
+
+    @endpoint("GET", _APPLICATION + "/accessKeys")
+    async def get_access_keys(self, application_id: str) -> list[AccessKey]:
+        """Return the access keys of an application."""
+
+    @endpoint("POST", _APPLICATION + "/accessKeys/{keyId}/status")
+    async def toggle_access_key_status(self, application_id: str, key_id: str) -> AccessKey:
+        """Turn an access key on or off."""
+
+    @endpoint("DELETE", _APPLICATION + "/accessKeys/{keyId}")
+    async def delete_access_key(self, application_id: str, key_id: str) -> None:
+        """Delete an access key."""
+
+    @endpoint("PUT", _USER, body="upsert_user_request")
+    async def upsert_user(self, upsert_user_request: UpsertUserRequest, user_id: str) -> ConductorUser:
+        """Create or change a user."""
+
+    @endpoint("GET", _USER)
+    async def get_user(self, user_id: str) -> ConductorUser:
+        """Return a user."""
+
+    @endpoint("GET", "/users")
+    async def list_users(self, apps: bool | None = False) -> list[ConductorUser]:
+        """Return all users; with `apps`, also the users of applications."""
+
+    @endpoint("DELETE", _USER)
+    async def delete_user(self, user_id: str) -> None:
+        """Delete a user."""
+
+    @operation
+    async def get_granted_permissions_for_user(self, user_id: str) -> list[GrantedPermission]:
+        """Return the permissions of a user."""
+        return (await self._get_access_of_user(user_id)).granted_access
+
+    @endpoint("GET", _USER + "/permissions")
+    async def _get_access_of_user(self, user_id: str) -> GrantedAccess: ...
+
+    @endpoint("GET", _USER + "/checkPermissions", target_type="type", target_id="id")
+    async def check_permissions(self, user_id: str, target_type: str, target_id: str) -> dict[str, Any]:
+        """Return the permissions that a user has for one target."""
+
+    @endpoint("PUT", _GROUP, body="upsert_group_request")
+    async def upsert_group(self, upsert_group_request: UpsertGroupRequest, group_id: str) -> Group:
+        """Create or change a group."""
+
+    @endpoint("GET", _GROUP)
+    async def get_group(self, group_id: str) -> Group:
+        """Return a group."""
+
+    @endpoint("GET", "/groups")
+    async def list_groups(self) -> list[Group]:
+        """Return all groups."""
+
+    @endpoint("DELETE", _GROUP)
+    async def delete_group(self, group_id: str) -> None:
+        """Delete a group."""
+
+    @endpoint("POST", _GROUP + "/users/{userId}")
+    async def add_user_to_group(self, group_id: str, user_id: str) -> None:
+        """Add a user to a group."""
+
+    @endpoint("POST", _GROUP + "/users", body="user_ids")
+    async def add_users_to_group(self, group_id: str, user_ids: list[str]) -> None:
+        """Add users to a group."""
+
+    @endpoint("GET", _GROUP + "/users")
+    async def get_users_in_group(self, group_id: str) -> list[ConductorUser]:
+        """Return the users of a group."""
+
+    @endpoint("DELETE", _GROUP + "/users/{userId}")
+    async def remove_user_from_group(self, group_id: str, user_id: str) -> None:
+        """Remove a user from a group."""
+
+    @endpoint("DELETE", _GROUP + "/users", body="user_ids")
+    async def remove_users_from_group(self, group_id: str, user_ids: list[str]) -> None:
+        """Remove users from a group."""
+
+    @operation
+    async def get_granted_permissions_for_group(self, group_id: str) -> list[GrantedPermission]:
+        """Return the permissions of a group."""
+        return (await self._get_access_of_group(group_id)).granted_access
+
+    @endpoint("GET", _GROUP + "/permissions")
+    async def _get_access_of_group(self, group_id: str) -> GrantedAccess: ...
+
+    @operation
+    async def grant_permissions(self, subject: SubjectRef, target: TargetRef, access: list[str]) -> None:
+        """Give a user, a group or an application access to a target."""
+        await self._grant(AuthorizationRequest(subject, target, access))
+
+    @endpoint("POST", "/auth/authorization")
+    async def _grant(self, body: AuthorizationRequest) -> None: ...
+
+    @operation
+    async def remove_permissions(self, subject: SubjectRef, target: TargetRef, access: list[str]) -> None:
+        """Take access to a target from a user, a group or an application."""
+        await self._revoke(AuthorizationRequest(subject, target, access))
+
+    @endpoint("DELETE", "/auth/authorization")
+    async def _revoke(self, body: AuthorizationRequest) -> None: ...
+
+    @operation
+    async def get_permissions(self, target: TargetRef) -> dict[str, list[SubjectRef]]:
+        """Return the users, groups and applications that have access to a target, by kind of access."""
+        return await self._get_subjects(target.type, target.id)
+
+    @endpoint("GET", "/auth/authorization/{type}/{id}", target_type="type", target_id="id")
+    async def _get_subjects(self, target_type: str | None, target_id: str | None) -> dict[str, list[SubjectRef]]: ...
+
+    @operation
+    async def generate_token(self, key_id: str, key_secret: str) -> dict[str, Any]:
+        """Exchange an access key for a token."""
+        return await self._generate_token(GenerateTokenRequest(key_id, key_secret))
+
+    @endpoint("POST", "/token")
+    async def _generate_token(self, body: GenerateTokenRequest) -> dict[str, Any]: ...
+
+    @endpoint("GET", "/token/userInfo")
+    async def get_user_info_from_token(self) -> dict[str, Any]:
+        """Return the user that the access token of this client belongs to."""
+
+    @endpoint("GET", "/roles")
+    async def list_all_roles(self) -> list[dict[str, Any]]:
+        """Return all roles."""
+
+    @endpoint("GET", "/roles/system")
+    async def list_system_roles(self) -> dict[str, dict[str, Any]]:
+        """Return the predefined roles."""
+
+    @endpoint("GET", "/roles/custom")
+    async def list_custom_roles(self) -> list[dict[str, Any]]:
+        """Return the roles that users have created."""
+
+    @endpoint("GET", "/roles/permissions")
+    async def list_available_permissions(self) -> dict[str, dict[str, Any]]:
+        """Return the permissions that a role can have."""
+
+    @endpoint("POST", "/roles", body="create_role_request")
+    async def create_role(self, create_role_request: dict[str, Any]) -> dict[str, Any]:
+        """Create a role."""
+
+    @endpoint("GET", _ROLE)
+    async def get_role(self, role_name: str) -> dict[str, Any]:
+        """Return a role."""
+
+    @endpoint("PUT", _ROLE, body="update_role_request")
+    async def update_role(self, role_name: str, update_role_request: dict[str, Any]) -> dict[str, Any]:
+        """Change a role."""
+
+    @endpoint("DELETE", _ROLE)
+    async def delete_role(self, role_name: str) -> None:
+        """Delete a role."""
+
+    @endpoint("POST", _GATEWAY, body="auth_config")
+    async def create_gateway_auth_config(self, auth_config: dict[str, Any]) -> dict[str, Any]:
+        """Create an authentication configuration of the gateway."""
+
+    @endpoint("GET", _GATEWAY)
+    async def list_gateway_auth_configs(self) -> list[dict[str, Any]]:
+        """Return all authentication configurations of the gateway."""
+
+    @endpoint("GET", _GATEWAY + "/{configId}")
+    async def get_gateway_auth_config(self, config_id: str) -> dict[str, Any]:
+        """Return an authentication configuration of the gateway."""
+
+    @endpoint("PUT", _GATEWAY + "/{configId}", body="auth_config")
+    async def update_gateway_auth_config(self, config_id: str, auth_config: dict[str, Any]) -> dict[str, Any]:
+        """Change an authentication configuration of the gateway."""
+
+    @endpoint("DELETE", _GATEWAY + "/{configId}")
+    async def delete_gateway_auth_config(self, config_id: str) -> None:
+        """Delete an authentication configuration of the gateway."""
 
 
-class AuthorizationClient(SyncClient[AsyncAuthorizationClient]):
-    """Users, groups, applications and rights, on servers that have them. For code without an event loop."""
+class AsyncAuthorizationClient(AuthorizationOperations, AsyncClient):
+    """Applications, users, groups, roles and permissions, for async code."""
 
-    def __init__(self, configuration: Configuration | AsyncApiClient | None = None) -> None:
-        super().__init__(AsyncAuthorizationClient(configuration))
 
-    create_application = blocking(AsyncAuthorizationClient.create_application)
-    get_application = blocking(AsyncAuthorizationClient.get_application)
-    list_applications = blocking(AsyncAuthorizationClient.list_applications)
-    update_application = blocking(AsyncAuthorizationClient.update_application)
-    delete_application = blocking(AsyncAuthorizationClient.delete_application)
-    get_app_by_access_key_id = blocking(AsyncAuthorizationClient.get_app_by_access_key_id)
-    add_role_to_application_user = blocking(AsyncAuthorizationClient.add_role_to_application_user)
-    remove_role_from_application_user = blocking(AsyncAuthorizationClient.remove_role_from_application_user)
-    set_application_tags = blocking(AsyncAuthorizationClient.set_application_tags)
-    get_application_tags = blocking(AsyncAuthorizationClient.get_application_tags)
-    delete_application_tags = blocking(AsyncAuthorizationClient.delete_application_tags)
-    create_access_key = blocking(AsyncAuthorizationClient.create_access_key)
-    get_access_keys = blocking(AsyncAuthorizationClient.get_access_keys)
-    toggle_access_key_status = blocking(AsyncAuthorizationClient.toggle_access_key_status)
-    delete_access_key = blocking(AsyncAuthorizationClient.delete_access_key)
-    upsert_user = blocking(AsyncAuthorizationClient.upsert_user)
-    get_user = blocking(AsyncAuthorizationClient.get_user)
-    list_users = blocking(AsyncAuthorizationClient.list_users)
-    delete_user = blocking(AsyncAuthorizationClient.delete_user)
-    get_granted_permissions_for_user = blocking(AsyncAuthorizationClient.get_granted_permissions_for_user)
-    check_permissions = blocking(AsyncAuthorizationClient.check_permissions)
-    upsert_group = blocking(AsyncAuthorizationClient.upsert_group)
-    get_group = blocking(AsyncAuthorizationClient.get_group)
-    list_groups = blocking(AsyncAuthorizationClient.list_groups)
-    delete_group = blocking(AsyncAuthorizationClient.delete_group)
-    add_user_to_group = blocking(AsyncAuthorizationClient.add_user_to_group)
-    add_users_to_group = blocking(AsyncAuthorizationClient.add_users_to_group)
-    get_users_in_group = blocking(AsyncAuthorizationClient.get_users_in_group)
-    remove_user_from_group = blocking(AsyncAuthorizationClient.remove_user_from_group)
-    remove_users_from_group = blocking(AsyncAuthorizationClient.remove_users_from_group)
-    get_granted_permissions_for_group = blocking(AsyncAuthorizationClient.get_granted_permissions_for_group)
-    grant_permissions = blocking(AsyncAuthorizationClient.grant_permissions)
-    remove_permissions = blocking(AsyncAuthorizationClient.remove_permissions)
-    get_permissions = blocking(AsyncAuthorizationClient.get_permissions)
-    generate_token = blocking(AsyncAuthorizationClient.generate_token)
-    get_user_info_from_token = blocking(AsyncAuthorizationClient.get_user_info_from_token)
-    list_all_roles = blocking(AsyncAuthorizationClient.list_all_roles)
-    list_system_roles = blocking(AsyncAuthorizationClient.list_system_roles)
-    list_custom_roles = blocking(AsyncAuthorizationClient.list_custom_roles)
-    list_available_permissions = blocking(AsyncAuthorizationClient.list_available_permissions)
-    create_role = blocking(AsyncAuthorizationClient.create_role)
-    get_role = blocking(AsyncAuthorizationClient.get_role)
-    update_role = blocking(AsyncAuthorizationClient.update_role)
-    delete_role = blocking(AsyncAuthorizationClient.delete_role)
-    create_gateway_auth_config = blocking(AsyncAuthorizationClient.create_gateway_auth_config)
-    list_gateway_auth_configs = blocking(AsyncAuthorizationClient.list_gateway_auth_configs)
-    get_gateway_auth_config = blocking(AsyncAuthorizationClient.get_gateway_auth_config)
-    update_gateway_auth_config = blocking(AsyncAuthorizationClient.update_gateway_auth_config)
-    delete_gateway_auth_config = blocking(AsyncAuthorizationClient.delete_gateway_auth_config)
+class AuthorizationClient(AuthorizationOperations, SyncClient[AsyncAuthorizationClient]):
+    """Applications, users, groups, roles and permissions.
+
+    Example:
+        with AuthorizationClient(Configuration()) as authorization:
+            users = authorization.list_users()
+    """
+
+    async_class = AsyncAuthorizationClient

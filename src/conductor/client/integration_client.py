@@ -1,49 +1,125 @@
-"""Models and other services, on servers that use them."""
+"""Language models and other services that a server uses, on servers that have integrations.
 
+A provider is a service such as OpenAI; an integration API is one of its models.
+"""
+
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 from typing import Any
 
-from conductor.client.configuration.configuration import Configuration
-from conductor.client.http.api.async_integration_resource_api import AsyncIntegrationResourceApi
-from conductor.client.http.api.async_resource_api import api_client_of
-from conductor.client.http.async_api_client import AsyncApiClient
-from conductor.client.http.sync_face import SyncClient, blocking
+from conductor.client.http.models.integration import Integration
+from conductor.client.http.models.integration_api import IntegrationApi
+from conductor.client.http.models.integration_api_update import IntegrationApiUpdate
+from conductor.client.http.models.integration_def import IntegrationDef
+from conductor.client.http.models.integration_update import IntegrationUpdate
+from conductor.client.http.models.prompt_template import PromptTemplate
+from conductor.client.http.models.tag_object import TagObject
+from conductor.client.http.operation import AsyncClient, Operations, SyncClient, endpoint
+
+__all__ = ["AsyncIntegrationClient", "IntegrationClient"]
+
+_PROVIDER = "/integrations/provider/{provider}"
+_MODEL = _PROVIDER + "/integration/{model}"
 
 
-class AsyncIntegrationClient(AsyncIntegrationResourceApi):
-    """Models and other services, on servers that use them."""
+class IntegrationOperations(Operations):
+    """What `AsyncIntegrationClient` and `IntegrationClient` have in common."""
 
-    def __init__(
-        self, configuration: Configuration | AsyncApiClient | None = None, *, http_client: Any | None = None
+    only_on = "Orkes Conductor"
+
+    @endpoint("POST", _MODEL + "/prompt/{promptName}", ai_integration="provider", model_name="model")
+    async def associate_prompt_with_integration(self, ai_integration: str, model_name: str, prompt_name: str) -> None:
+        """Allow a prompt to be used with a model."""
+
+    @endpoint("GET", _MODEL + "/prompt", ai_integration="provider", model_name="model")
+    async def get_prompts_with_integration(self, ai_integration: str, model_name: str) -> list[PromptTemplate]:
+        """Return the prompts that may be used with a model."""
+
+    @endpoint("POST", _PROVIDER, body="integration_details", integration_name="provider")
+    async def save_integration(self, integration_name: str, integration_details: IntegrationUpdate) -> None:
+        """Create or change a provider."""
+
+    @endpoint("GET", _PROVIDER, integration_name="provider")
+    async def get_integration(self, integration_name: str) -> Integration:
+        """Return a provider."""
+
+    @endpoint("GET", "/integrations/provider")
+    async def get_integrations(self) -> list[Integration]:
+        """Return all providers."""
+
+    @endpoint("DELETE", _PROVIDER, integration_name="provider")
+    async def delete_integration(self, integration_name: str) -> None:
+        """Delete a provider."""
+
+    @endpoint("POST", _MODEL, body="api_details", integration_name="provider", api_name="model")
+    async def save_integration_api(
+        self, integration_name: str, api_name: str, api_details: IntegrationApiUpdate
     ) -> None:
-        super().__init__(api_client_of(configuration, http_client))
+        """Create or change a model of a provider."""
+
+    @endpoint("GET", _MODEL, integration_name="provider", api_name="model")
+    async def get_integration_api(self, api_name: str, integration_name: str) -> IntegrationApi:
+        """Return a model of a provider."""
+
+    @endpoint("GET", _PROVIDER + "/integration", integration_name="provider")
+    async def get_integration_apis(self, integration_name: str) -> list[IntegrationApi]:
+        """Return the models of a provider."""
+
+    @endpoint("GET", _PROVIDER + "/integration/all", integration_name="provider")
+    async def get_integration_available_apis(self, integration_name: str) -> list[str]:
+        """Return the names of the models that a provider offers."""
+
+    @endpoint("DELETE", _MODEL, integration_name="provider", api_name="model")
+    async def delete_integration_api(self, api_name: str, integration_name: str) -> None:
+        """Delete a model of a provider."""
+
+    @endpoint("GET", "/integrations/def")
+    async def get_integration_provider_defs(self) -> list[IntegrationDef]:
+        """Return the kinds of providers that the server supports."""
+
+    @endpoint("GET", "/integrations/all")
+    async def get_providers_and_integrations(self) -> list[str]:
+        """Return the names of all providers and models."""
+
+    @endpoint("GET", _MODEL + "/metrics", name="provider", integration_name="model")
+    async def get_token_usage_for_integration(self, name: str, integration_name: str) -> int:
+        """Return the number of tokens that a model has used."""
+
+    @endpoint("GET", _PROVIDER + "/metrics", name="provider")
+    async def get_token_usage_for_integration_provider(self, name: str) -> dict[str, Any]:
+        """Return the number of tokens that each model of a provider has used."""
+
+    @endpoint("PUT", _MODEL + "/tags", name="provider", integration_name="model")
+    async def put_tag_for_integration(self, body: list[TagObject], name: str, integration_name: str) -> None:
+        """Add tags to a model."""
+
+    @endpoint("GET", _MODEL + "/tags", name="provider", integration_name="model")
+    async def get_tags_for_integration(self, name: str, integration_name: str) -> list[TagObject]:
+        """Return the tags of a model."""
+
+    @endpoint("DELETE", _MODEL + "/tags", tag_name="provider", integration_name="model")
+    async def delete_tag_for_integration(self, body: list[TagObject], tag_name: str, integration_name: str) -> None:
+        """Remove tags from a model. As in conductor-python, `tag_name` is the name of the provider."""
+
+    @endpoint("PUT", _PROVIDER + "/tags", name="provider")
+    async def put_tag_for_integration_provider(self, body: list[TagObject], name: str) -> None:
+        """Add tags to a provider."""
+
+    @endpoint("GET", _PROVIDER + "/tags", name="provider")
+    async def get_tags_for_integration_provider(self, name: str) -> list[TagObject]:
+        """Return the tags of a provider."""
+
+    @endpoint("DELETE", _PROVIDER + "/tags", name="provider")
+    async def delete_tag_for_integration_provider(self, body: list[TagObject], name: str) -> None:
+        """Remove tags from a provider."""
 
 
-class IntegrationClient(SyncClient[AsyncIntegrationClient]):
-    """Models and other services, on servers that use them. For code without an event loop."""
+class AsyncIntegrationClient(IntegrationOperations, AsyncClient):
+    """Language models and other services that a server uses, for async code."""
 
-    def __init__(self, configuration: Configuration | AsyncApiClient | None = None) -> None:
-        super().__init__(AsyncIntegrationClient(configuration))
 
-    associate_prompt_with_integration = blocking(AsyncIntegrationClient.associate_prompt_with_integration)
-    get_prompts_with_integration = blocking(AsyncIntegrationClient.get_prompts_with_integration)
-    save_integration = blocking(AsyncIntegrationClient.save_integration)
-    get_integration = blocking(AsyncIntegrationClient.get_integration)
-    get_integrations = blocking(AsyncIntegrationClient.get_integrations)
-    delete_integration = blocking(AsyncIntegrationClient.delete_integration)
-    save_integration_api = blocking(AsyncIntegrationClient.save_integration_api)
-    get_integration_api = blocking(AsyncIntegrationClient.get_integration_api)
-    get_integration_apis = blocking(AsyncIntegrationClient.get_integration_apis)
-    get_integration_available_apis = blocking(AsyncIntegrationClient.get_integration_available_apis)
-    delete_integration_api = blocking(AsyncIntegrationClient.delete_integration_api)
-    get_integration_provider_defs = blocking(AsyncIntegrationClient.get_integration_provider_defs)
-    get_providers_and_integrations = blocking(AsyncIntegrationClient.get_providers_and_integrations)
-    get_token_usage_for_integration = blocking(AsyncIntegrationClient.get_token_usage_for_integration)
-    get_token_usage_for_integration_provider = blocking(AsyncIntegrationClient.get_token_usage_for_integration_provider)
-    put_tag_for_integration = blocking(AsyncIntegrationClient.put_tag_for_integration)
-    get_tags_for_integration = blocking(AsyncIntegrationClient.get_tags_for_integration)
-    delete_tag_for_integration = blocking(AsyncIntegrationClient.delete_tag_for_integration)
-    put_tag_for_integration_provider = blocking(AsyncIntegrationClient.put_tag_for_integration_provider)
-    get_tags_for_integration_provider = blocking(AsyncIntegrationClient.get_tags_for_integration_provider)
-    delete_tag_for_integration_provider = blocking(AsyncIntegrationClient.delete_tag_for_integration_provider)
+class IntegrationClient(IntegrationOperations, SyncClient[AsyncIntegrationClient]):
+    """Language models and other services that a server uses."""
+
+    async_class = AsyncIntegrationClient

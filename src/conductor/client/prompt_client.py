@@ -1,36 +1,91 @@
-"""Prompts for models, on servers that keep them."""
+"""Prompts for language models, on servers that store them."""
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 from typing import Any
 
-from conductor.client.configuration.configuration import Configuration
-from conductor.client.http.api.async_prompt_resource_api import AsyncPromptResourceApi
-from conductor.client.http.api.async_resource_api import api_client_of
-from conductor.client.http.async_api_client import AsyncApiClient
-from conductor.client.http.sync_face import SyncClient, blocking
+from conductor.client.http.models.prompt_template import PromptTemplate
+from conductor.client.http.models.prompt_test_request import PromptTemplateTestRequest
+from conductor.client.http.models.tag_object import TagObject
+from conductor.client.http.operation import AsyncClient, Operations, SyncClient, endpoint, operation
+
+__all__ = ["AsyncPromptClient", "PromptClient"]
 
 
-class AsyncPromptClient(AsyncPromptResourceApi):
-    """Prompts for models, on servers that keep them."""
+class PromptOperations(Operations):
+    """What `AsyncPromptClient` and `PromptClient` have in common."""
 
-    def __init__(
-        self, configuration: Configuration | AsyncApiClient | None = None, *, http_client: Any | None = None
+    only_on = "Orkes Conductor"
+
+    @endpoint("POST", "/prompts/{name}", body="prompt_template", as_text=True, prompt_name="name")
+    async def save_prompt(
+        self,
+        prompt_name: str,
+        description: str,
+        prompt_template: str,
+        models: list[str] | None = None,
+        version: int | None = None,
+        auto_increment: bool = False,
     ) -> None:
-        super().__init__(api_client_of(configuration, http_client))
+        """Create or replace a prompt."""
+
+    @endpoint("GET", "/prompts/{name}", prompt_name="name")
+    async def get_prompt(self, prompt_name: str) -> PromptTemplate:
+        """Return a prompt."""
+
+    @endpoint("GET", "/prompts")
+    async def get_prompts(self) -> list[PromptTemplate]:
+        """Return all prompts."""
+
+    @endpoint("DELETE", "/prompts/{name}", prompt_name="name")
+    async def delete_prompt(self, prompt_name: str) -> None:
+        """Delete a prompt."""
+
+    @endpoint("GET", "/prompts/{name}/tags", prompt_name="name")
+    async def get_tags_for_prompt_template(self, prompt_name: str) -> list[TagObject]:
+        """Return the tags of a prompt."""
+
+    @endpoint("PUT", "/prompts/{name}/tags", body="tags", prompt_name="name")
+    async def update_tag_for_prompt_template(self, prompt_name: str, tags: list[TagObject]) -> None:
+        """Replace the tags of a prompt."""
+
+    @endpoint("DELETE", "/prompts/{name}/tags", body="tags", prompt_name="name")
+    async def delete_tag_for_prompt_template(self, prompt_name: str, tags: list[TagObject]) -> None:
+        """Remove tags from a prompt."""
+
+    @operation
+    async def test_prompt(
+        self,
+        prompt_text: str,
+        variables: dict[str, Any],
+        ai_integration: str,
+        text_complete_model: str,
+        temperature: float = 0.1,
+        top_p: float = 0.9,
+        stop_words: list[str] | None = None,
+    ) -> str:
+        """Send a prompt to a language model and return its answer."""
+        request = PromptTemplateTestRequest(
+            prompt=prompt_text,
+            prompt_variables=variables,
+            llm_provider=ai_integration,
+            model=text_complete_model,
+            temperature=temperature,
+            top_p=top_p,
+            stop_words=stop_words,
+        )
+        return await self._test_prompt(request)
+
+    @endpoint("POST", "/prompts/test")
+    async def _test_prompt(self, body: PromptTemplateTestRequest) -> str: ...
 
 
-class PromptClient(SyncClient[AsyncPromptClient]):
-    """Prompts for models, on servers that keep them. For code without an event loop."""
+class AsyncPromptClient(PromptOperations, AsyncClient):
+    """Prompts for language models, for async code."""
 
-    def __init__(self, configuration: Configuration | AsyncApiClient | None = None) -> None:
-        super().__init__(AsyncPromptClient(configuration))
 
-    save_prompt = blocking(AsyncPromptClient.save_prompt)
-    get_prompt = blocking(AsyncPromptClient.get_prompt)
-    get_prompts = blocking(AsyncPromptClient.get_prompts)
-    delete_prompt = blocking(AsyncPromptClient.delete_prompt)
-    get_tags_for_prompt_template = blocking(AsyncPromptClient.get_tags_for_prompt_template)
-    update_tag_for_prompt_template = blocking(AsyncPromptClient.update_tag_for_prompt_template)
-    delete_tag_for_prompt_template = blocking(AsyncPromptClient.delete_tag_for_prompt_template)
-    test_prompt = blocking(AsyncPromptClient.test_prompt)
+class PromptClient(PromptOperations, SyncClient[AsyncPromptClient]):
+    """Prompts for language models."""
+
+    async_class = AsyncPromptClient

@@ -1,41 +1,53 @@
-"""Schemas of inputs and outputs, on servers that keep them."""
+"""Schemas of inputs and outputs. On a server without schemas every call raises `NotFoundException`."""
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
-from typing import Any
+from conductor.client.http.models.schema_def import SchemaDef
+from conductor.client.http.operation import AsyncClient, Operations, SyncClient, endpoint
 
-from conductor.client.configuration.configuration import Configuration
-from conductor.client.http.api.async_resource_api import api_client_of
-from conductor.client.http.api.async_schema_resource_api import AsyncSchemaResourceApi
-from conductor.client.http.async_api_client import AsyncApiClient
-from conductor.client.http.sync_face import SyncClient, blocking
+__all__ = ["AsyncSchemaClient", "SchemaClient"]
 
 
-class AsyncSchemaClient(AsyncSchemaResourceApi):
+class SchemaOperations(Operations):
+    """What `AsyncSchemaClient` and `SchemaClient` have in common."""
+
+    @endpoint("POST", "/schema", body="schema")
+    async def register_schema(self, schema: SchemaDef) -> None:
+        """Create a schema, or replace the one with the same name and version."""
+
+    @endpoint("GET", "/schema/{name}/{version}", schema_name="name")
+    async def get_schema(self, schema_name: str, version: int) -> SchemaDef:
+        """Return one version of a schema."""
+
+    @endpoint("GET", "/schema")
+    async def get_all_schemas(self) -> list[SchemaDef]:
+        """Return all schemas."""
+
+    @endpoint("DELETE", "/schema/{name}/{version}", schema_name="name")
+    async def delete_schema(self, schema_name: str, version: int) -> None:
+        """Delete one version of a schema."""
+
+    @endpoint("DELETE", "/schema/{name}", schema_name="name")
+    async def delete_schema_by_name(self, schema_name: str) -> None:
+        """Delete all versions of a schema."""
+
+
+class AsyncSchemaClient(SchemaOperations, AsyncClient):
+    """Schemas on a server, for async code.
+
+    Example:
+        async with AsyncSchemaClient(Configuration()) as schemas:
+            schema = await schemas.get_schema("greet_input", 1)
+    """
+
+
+class SchemaClient(SchemaOperations, SyncClient[AsyncSchemaClient]):
     """Schemas on a server.
 
-    async with AsyncSchemaClient(Configuration()) as schemas:
-        schema = await schemas.get_schema("greet_input", 1)
+    Example:
+        with SchemaClient(Configuration()) as schemas:
+            schema = schemas.get_schema("greet_input", 1)
     """
 
-    def __init__(
-        self, configuration: Configuration | AsyncApiClient | None = None, *, http_client: Any | None = None
-    ) -> None:
-        super().__init__(api_client_of(configuration, http_client))
-
-
-class SchemaClient(SyncClient[AsyncSchemaClient]):
-    """Schemas on a server, for code without an event loop.
-
-    with SchemaClient(Configuration()) as schemas:
-        schema = schemas.get_schema("greet_input", 1)
-    """
-
-    def __init__(self, configuration: Configuration | AsyncApiClient | None = None) -> None:
-        super().__init__(AsyncSchemaClient(configuration))
-
-    register_schema = blocking(AsyncSchemaClient.register_schema)
-    get_schema = blocking(AsyncSchemaClient.get_schema)
-    get_all_schemas = blocking(AsyncSchemaClient.get_all_schemas)
-    delete_schema = blocking(AsyncSchemaClient.delete_schema)
-    delete_schema_by_name = blocking(AsyncSchemaClient.delete_schema_by_name)
+    async_class = AsyncSchemaClient

@@ -27,8 +27,6 @@ PAIRS = [
     (SchemaClient, AsyncSchemaClient),
     (WorkflowClient, AsyncWorkflowClient),
 ]
-#: What only the worker itself needs.
-FOR_WORKERS = {"poll", "batch_poll", "poll_batch", "send_report", "send_reports", "log"}
 
 
 def script(seen: Any) -> Any:
@@ -52,7 +50,7 @@ async def plainly(function: Any, *args: Any) -> Any:
 @pytest.mark.parametrize(("blocking", "asynchronous"), PAIRS)
 def test_every_operation_has_both_faces(blocking: Any, asynchronous: Any) -> None:
     operations = {n for n, m in inspect.getmembers(asynchronous, inspect.iscoroutinefunction) if not n.startswith("_")}
-    for name in operations - FOR_WORKERS:
+    for name in operations:
         method, twin = getattr(blocking, name), getattr(asynchronous, name)
         assert not inspect.iscoroutinefunction(method)
         assert inspect.signature(method) == inspect.signature(twin)

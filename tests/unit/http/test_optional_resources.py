@@ -63,7 +63,7 @@ CASES: list[tuple[Any, Any, str, str, Any]] = [
             return_strategy="BLOCKING_TASK",
         ),
         "POST",
-        "/workflow/execute/wf/1?requestId=request_id&waitUntilTaskRef=wait_until_task_ref&consistency=DURABLE&returnStrategy=BLOCKING_TASK&waitForSeconds=7",
+        "/workflow/execute/wf/1?requestId=request_id&waitUntilTaskRef=wait_until_task_ref&waitForSeconds=7&consistency=DURABLE&returnStrategy=BLOCKING_TASK",
         {"name": "wf", "version": 1, "input": {"a": 1}},
     ),
     (
@@ -245,7 +245,7 @@ CASES: list[tuple[Any, Any, str, str, Any]] = [
     ),
     (AsyncSecretClient, lambda c: c.get_secret(key="key"), "GET", "/secrets/key", None),
     (AsyncSecretClient, lambda c: c.get_secret_tags(key="key"), "GET", "/secrets/key/tags", None),
-    (AsyncSecretClient, lambda c: c.list_all_secret_names(), "POST", "/secrets", {}),
+    (AsyncSecretClient, lambda c: c.list_all_secret_names(), "POST", "/secrets", None),
     (AsyncSecretClient, lambda c: c.list_secrets_that_user_can_grant_access_to(), "GET", "/secrets", None),
     (AsyncSecretClient, lambda c: c.put_secret(key="key", value="value"), "PUT", "/secrets/key", b"value"),
     (AsyncSecretClient, lambda c: c.secret_exists(key="key"), "GET", "/secrets/key/exists", None),
@@ -868,4 +868,4 @@ def test_no_operation_is_without_a_case() -> None:
         AsyncSecretClient,
     )
     for client in clients:
-        assert {name for name in dir(client) if not name.startswith("_")} - OPERATIONS <= {"close", "had_by"}
+        assert {name for name in dir(client) if not name.startswith("_")} - OPERATIONS <= {"close", "only_on"}

@@ -63,7 +63,7 @@ class Heartbeat:
 
     async def log(self, running: RunningTask, text: str) -> None:
         """Add a line to the log of a task on a plain server."""
-        await self._api.log(running.task.task_id, text)
+        await self._api.add_task_log(running.task.task_id, text)
 
     async def _news_of(self, running: RunningTask, timeout_s: float) -> tuple[Said | None, bytes]:
         """What the task has said and a coordinator does not have yet; and the heartbeat with that."""

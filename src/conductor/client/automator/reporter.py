@@ -162,7 +162,7 @@ class Reporter:
         """One by one, before the report. They are worth a try, not more."""
         for line in logs:
             try:
-                await self._api.log(running.task.task_id, escape_surrogates(line.log or ""))
+                await self._api.add_task_log(running.task.task_id, escape_surrogates(line.log or ""))
             except (ConductorError, OSError) as error:
                 text = "Logs of task %s could not be sent: %s %s"
                 logger.warning(text, running.task.task_id, error, running.label)

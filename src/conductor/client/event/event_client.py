@@ -1,21 +1,64 @@
-"""Queues that a server sends events to and takes them from, on servers that have them."""
+"""Queues of other systems that a server sends events to and receives them from, on servers that have them."""
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
+from typing import Any
+
 from conductor.client.configuration.configuration import Configuration
-from conductor.client.http.api.async_event_resource_api import AsyncEventResourceApi
-from conductor.client.http.api.async_resource_api import api_client_of
+from conductor.client.event.queue.queue_configuration import QueueConfiguration
 from conductor.client.http.async_api_client import AsyncApiClient
-from conductor.client.http.sync_face import SyncClient, blocking
+from conductor.client.http.operation import AsyncClient, Operations, SyncClient, endpoint, operation
+
+__all__ = ["AsyncEventClient", "EventClient"]
+
+_QUEUE = "/event/queue/config/{queueType}/{queueName}"
 
 
-class EventClient(SyncClient[AsyncEventResourceApi]):
-    """Queues of other systems, for code without an event loop; `asynchronous` is the same for async code."""
+class EventOperations(Operations):
+    """What `AsyncEventClient` and `EventClient` have in common."""
+
+    only_on = "Orkes Conductor"
+
+    @endpoint("GET", _QUEUE)
+    async def get_queue_configuration(self, queue_type: str, queue_name: str) -> dict[str, Any]:
+        """Return the configuration of a queue."""
+
+    @operation
+    async def get_kafka_queue_configuration(self, queue_topic: str) -> dict[str, Any]:
+        """Return the configuration of a Kafka topic."""
+        return await self.get_queue_configuration("kafka", queue_topic)
+
+    @operation
+    async def put_queue_configuration(self, queue_configuration: QueueConfiguration) -> None:
+        """Create or replace the configuration of a queue."""
+        queue = queue_configuration
+        await self._put_queue(queue.get_worker_configuration(), queue.queue_type, queue.queue_name)
+
+    @endpoint("PUT", _QUEUE)
+    async def _put_queue(self, body: dict[str, Any], queue_type: str, queue_name: str) -> None: ...
+
+    @operation
+    async def delete_queue_configuration(self, queue_configuration: QueueConfiguration) -> None:
+        """Delete the configuration of a queue."""
+        await self._delete_queue(queue_configuration.queue_type, queue_configuration.queue_name)
+
+    @endpoint("DELETE", _QUEUE)
+    async def _delete_queue(self, queue_type: str, queue_name: str) -> None: ...
+
+
+class AsyncEventClient(EventOperations, AsyncClient):
+    """Queues of other systems, for async code."""
+
+
+class EventClient(EventOperations, SyncClient[AsyncEventClient]):
+    """Queues of other systems.
+
+    Args:
+        api_client: The connections to use, or the server; the environment's server by default.
+    """
+
+    async_class = AsyncEventClient
 
     def __init__(self, api_client: AsyncApiClient | Configuration | None = None) -> None:
-        super().__init__(AsyncEventResourceApi(api_client_of(api_client)))
-
-    get_queue_configuration = blocking(AsyncEventResourceApi.get_queue_configuration)
-    get_kafka_queue_configuration = blocking(AsyncEventResourceApi.get_kafka_queue_configuration)
-    put_queue_configuration = blocking(AsyncEventResourceApi.put_queue_configuration)
-    delete_queue_configuration = blocking(AsyncEventResourceApi.delete_queue_configuration)
+        super().__init__(api_client)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, TypedDict, TypeVar, Unpack, get_origin
+from typing import Any, TypedDict, TypeVar, Unpack, get_args, get_origin
 from urllib.parse import urlencode
 
 import msgspec
@@ -148,7 +148,8 @@ class AsyncApiClient:
         if response.status >= 300:
             raise self.error(response, request)
         try:
-            return _decode(response, type_)
+            value: T = _decode(response, type_)
+            return value
         except UNREADABLE as error:
             said = not_conductor(response) or f"what is no {_name(type_)}: {escape(str(error))}"
             raise MalformedAnswer(f"{request} answered {response.status} with {said}") from error
@@ -213,14 +214,21 @@ def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(type_)
 
 
-def _decode(response: Response, type_: type[T]) -> T:
-    body = response.body
+def _decode(response: Response, type_: Any) -> Any:
     if type_ is str:
-        return _text(response)  # type: ignore[return-value]
-    if not body and (get_origin(type_) or type_) in (list, dict):
-        return type_()
-    value: T = _decoder(type_).decode(body)  # type: ignore[arg-type]
-    return value
+        return _text(response)
+    if not response.body:
+        empty = get_origin(type_) or type_
+        if empty in (list, dict):
+            return empty()
+        if type_ is Any or type(None) in get_args(type_):
+            return None
+    try:
+        return _decoder(type_).decode(response.body)
+    except UNREADABLE:
+        if type_ is Any:
+            return _text(response)
+        raise
 
 
 def _text(response: Response) -> str:

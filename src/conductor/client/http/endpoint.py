@@ -1,10 +1,121 @@
-"""Paths of REST endpoints."""
+"""One REST endpoint: how the arguments of a call become a request, and the answer a value.
+
+`operation` turns endpoints into the methods of the clients, `api.generated_api` into the classes that conductor-python
+generates.
+"""
 
 from __future__ import annotations
 
+import re
+from typing import Any
 from urllib.parse import quote
+
+from conductor.client.http.async_api_client import JSON, AsyncApiClient, encode
+from conductor.client.http.errors import ApiException, NotFoundException
+
+#: A call that waits on the server may take the time it asks for, and this many seconds more.
+WAIT_GRACE_S = 10.0
+#: How a Conductor server says that it has no such route. A route whose object is missing has another message.
+_NO_ROUTE = "No static resource"
+
+
+class Endpoint:
+    """A method and a path, and how the arguments of a call travel there.
+
+    Arguments fill the braces of the path, the body and the query. An argument travels under its own name in camelCase,
+    so `workflow_id` fills `{workflowId}`. Two arguments are special: `timeout_s` limits the call and does not travel;
+    `wait_for_seconds` travels and extends the time limit.
+
+    Args:
+        method: GET, POST, PUT or DELETE.
+        template: The path below `/api`, with braces for its values.
+        body: The argument that is the body. None becomes an empty JSON object.
+        as_text: The body travels as it is, not as JSON.
+        content_type: Of the body.
+        resend: False for a request that must not reach the server twice.
+        only_on: The servers that have this endpoint, for the error message of others.
+        wire_names: Argument to its name on the wire, where that is not the argument's name in camelCase.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        template: str,
+        *,
+        body: str = "body",
+        as_text: bool = False,
+        content_type: str = JSON,
+        resend: bool = True,
+        only_on: str | None = None,
+        wire_names: dict[str, str] | None = None,
+    ) -> None:
+        self.method = method
+        self.template = template
+        self._body = body
+        self._as_text = as_text
+        self._content_type = content_type
+        self._resend = resend
+        self._only_on = only_on
+        self._wire_names = wire_names or {}
+        self._in_path = frozenset(re.findall(r"{(\w+)}", template))
+
+    async def send(
+        self, client: AsyncApiClient, arguments: dict[str, Any], returns: Any, only_on: str | None = None
+    ) -> Any:
+        """Make the call and return the answer as a `returns`, or None if that is None.
+
+        Raises:
+            NotFoundException: The server has no such object, or no such endpoint.
+            ApiException: The server answered with another error.
+            TransportError: No answer came.
+        """
+        path, body, query = self.template, None, {}
+        timeout_s = None
+        for argument, value in arguments.items():
+            name = self._wire_name(argument)
+            if argument == self._body:
+                body = str(value).encode() if self._as_text else encode({} if value is None else value)
+            elif argument == "timeout_s":
+                timeout_s = value
+            elif name in self._in_path:
+                path = path.replace(f"{{{name}}}", quote_segment(value))
+            elif value != "":  # a server reads an empty domain as the name of a domain
+                query[name] = value
+                if argument == "wait_for_seconds" and value is not None:
+                    timeout_s = value + WAIT_GRACE_S
+        returns_nothing = returns in (None, type(None))
+        try:
+            answer = await client.call_for(
+                str if returns_nothing else returns,
+                self.method,
+                path,
+                query=query,
+                body=body,
+                content_type=self._content_type,
+                template=self.template,
+                timeout_s=timeout_s,
+                resend=self._resend,
+            )
+        except ApiException as error:
+            has_no_route = error.status == 405 or (error.status == 404 and _NO_ROUTE in (error.reason or ""))
+            server = self._only_on or only_on
+            if server is None or not has_no_route:
+                raise
+            reason = f"this server has no {self.method} {self.template}, which {server} has"
+            raise NotFoundException(404, reason, error.body, error.headers, error.request) from error
+        return None if returns_nothing else answer
+
+    def _wire_name(self, argument: str) -> str:
+        if argument in self._in_path:
+            return argument
+        return self._wire_names.get(argument) or _camel_case(argument)
 
 
 def quote_segment(value: object) -> str:
     """Return a value quoted as one segment of a path."""
     return quote(str(value), safe="")
+
+
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -1,5 +1,6 @@
 """`/tasks`: poll, report, read, and look at queues."""
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,8 +10,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from conductor.client.http.api.async_resource_api import AsyncResourceApi
-from conductor.client.http.async_api_client import TEXT, encode
+from conductor.client.http.async_api_client import TEXT, AsyncApiClient, encode
 from conductor.client.http.endpoint import quote_segment
 from conductor.client.http.errors import UNREADABLE, MalformedAnswer, NotFoundException
 from conductor.client.http.models.poll_data import PollData
@@ -21,6 +21,7 @@ from conductor.client.http.models.task_exec_log import TaskExecLog
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_summary import TaskSummary
 from conductor.client.http.models.workflow import Workflow
+from conductor.client.http.operation import AsyncClient, Operations, endpoint, operation
 from conductor.client.http.response import Response
 from conductor.common.text import escape
 from conductor.protocol.wire import FEATURES_HEADER, MAX_BODY_HEADER, NEXT_QUERY
@@ -33,8 +34,6 @@ SMALL_BATCH = 20
 GRACE_PER_TASK_S = 0.5
 
 _BATCH_POLL = "/tasks/poll/batch/{tasktype}"
-_BY_REF = "/tasks/{workflowId}/{taskRefName}/{status}"
-_SIGNAL = "/tasks/{workflowId}/{status}/signal"
 _TASKS = list[Task]
 _FEATURES = FEATURES_HEADER.lower()
 _MAX_BODY = MAX_BODY_HEADER.lower()
@@ -60,13 +59,150 @@ class Polled(NamedTuple):
     misread: tuple[Misread, ...] = ()
 
 
-class AsyncTaskResourceApi(AsyncResourceApi):
-    """The task endpoints, each one call, typed."""
+class TaskOperations(Operations):
+    """What `AsyncTaskClient`, `TaskClient` and `AsyncTaskResourceApi` have in common."""
+
+    @endpoint("GET", "/tasks/poll/{tasktype}", task_type="tasktype", worker_id="workerid")
+    async def poll_task(self, task_type: str, worker_id: str | None = None, domain: str | None = None) -> Task | None:
+        """Poll for one task. Return None if there is none."""
+
+    @operation
+    async def batch_poll_tasks(
+        self,
+        task_type: str,
+        worker_id: str | None = None,
+        count: int | None = None,
+        timeout_in_millisecond: int | None = None,
+        domain: str | None = None,
+    ) -> list[Task]:
+        """Poll for several tasks.
+
+        Args:
+            task_type: The type of the tasks.
+            worker_id: The name of the worker, as the server shows it.
+            count: The largest number of tasks, 1 by default.
+            timeout_in_millisecond: How long the server waits for the first task, 100 by default.
+            domain: The domain of the tasks.
+        """
+        timeout = 100 if timeout_in_millisecond is None else timeout_in_millisecond
+        api = AsyncTaskResourceApi(self.api_client)
+        return await api.batch_poll(task_type, workerid=worker_id, domain=domain, count=count or 1, timeout=timeout)
+
+    @endpoint("GET", "/tasks/{taskId}")
+    async def get_task(self, task_id: str, *, timeout_s: float | None = None) -> Task:
+        """Return a task. `NotFoundException` if there is none with this id."""
+
+    @endpoint("POST", "/tasks", body="task_result")
+    async def update_task(self, task_result: TaskResult) -> str:
+        """Report a result. Return the id of the task."""
+
+    @endpoint("POST", "/tasks/update-v2")
+    async def update_task_v2(self, body: TaskResult) -> Task | None:
+        """Report a result. Return the next task of the same type, or None if there is none."""
+
+    @operation
+    async def update_task_by_ref_name(
+        self,
+        workflow_id: str,
+        task_ref_name: str,
+        status: str,
+        output: Mapping[str, Any],
+        worker_id: str | None = None,
+    ) -> str:
+        """Report a result for the open task with this reference name. Return the id of the task.
+
+        Raises:
+            NotFoundException: There is no such workflow, or it has no open task with this reference name.
+        """
+        path = f"/tasks/{quote_segment(workflow_id)}/{quote_segment(task_ref_name)}/{quote_segment(status)}"
+        template, query = "/tasks/{workflowId}/{taskRefName}/{status}", {"workerid": worker_id}
+        body = encode(output)
+        task_id = await self.api_client.call_for(str, "POST", path, query=query, body=body, template=template)
+        if not task_id:  # a Conductor server answers 200 with an empty body if it finds no task
+            reason = f"workflow '{workflow_id}' has no open task with the reference name '{task_ref_name}'"
+            raise NotFoundException(404, reason, request=f"POST {path}")
+        return task_id
+
+    @endpoint("POST", "/tasks/{workflowId}/{taskRefName}/{status}/sync", body="output", worker_id="workerid")
+    async def update_task_sync(
+        self,
+        workflow_id: str,
+        task_ref_name: str,
+        status: str,
+        output: Mapping[str, Any],
+        worker_id: str | None = None,
+    ) -> Workflow:
+        """Report a result for the open task with this reference name. Return the workflow afterwards."""
+
+    @endpoint("POST", "/tasks/{workflowId}/{status}/signal/sync", resend=False)
+    async def signal(
+        self, workflow_id: str, status: str, body: Mapping[str, Any], return_strategy: str | None = None
+    ) -> SignalResponse:
+        """End the task that a workflow waits in. Return what `return_strategy` asks for."""
+
+    @endpoint("POST", "/tasks/{workflowId}/{status}/signal", resend=False)
+    async def signal_async(self, workflow_id: str, status: str, body: Mapping[str, Any]) -> None:
+        """End the task that a workflow waits in, without waiting for the tasks after it."""
+
+    @endpoint("POST", "/tasks/{taskId}/log", body="log_message", as_text=True, content_type=TEXT, resend=False)
+    async def add_task_log(self, task_id: str, log_message: str) -> None:
+        """Add one line to the log of a task."""
+
+    @endpoint("GET", "/tasks/{taskId}/log")
+    async def get_task_logs(self, task_id: str, *, timeout_s: float | None = None) -> list[TaskExecLog]:
+        """Return the log of a task."""
+
+    @endpoint("GET", "/tasks/queue/size")
+    async def get_queue_size_for_task(self, task_type: str, domain: str | None = None) -> int:
+        """Return the number of queued tasks of a type."""
+
+    @endpoint("GET", "/tasks/queue/sizes", task_types="taskType")
+    async def get_queue_sizes(self, task_types: list[str]) -> dict[str, int]:
+        """Return the number of queued tasks of each type."""
+
+    @endpoint("GET", "/tasks/queue/all")
+    async def get_all_queue_sizes(self) -> dict[str, int]:
+        """Return the number of queued tasks of every queue."""
+
+    @endpoint("GET", "/tasks/queue/polldata")
+    async def get_task_poll_data(self, task_type: str) -> list[PollData]:
+        """Return the last poll for a task type in each domain."""
+
+    @endpoint("GET", "/tasks/queue/polldata/all")
+    async def get_all_poll_data(self) -> list[PollData]:
+        """Return the last poll for every task type and domain."""
+
+    @endpoint("POST", "/tasks/queue/requeue/{taskType}")
+    async def requeue_pending_tasks(self, task_type: str) -> str:
+        """Requeue every open task of a type, also those that are running. Return their number as text."""
+
+    @endpoint("GET", "/tasks/search")
+    async def search(
+        self,
+        *,
+        start: int = 0,
+        size: int = 100,
+        sort: str | None = None,
+        free_text: str = "*",
+        query: str | None = None,
+    ) -> SearchResult[TaskSummary]:
+        """Search tasks in the server's index."""
+
+
+class AsyncTaskResourceApi(TaskOperations, AsyncClient):
+    """The task endpoints, with those that only workers need.
+
+    Args:
+        api_client: The connections to use.
+    """
+
+    def __init__(self, api_client: AsyncApiClient) -> None:
+        super().__init__(api_client)
 
     async def poll_batch(
         self, tasktype: str, *, worker_id: str | None, domain: str | None, count: int, timeout_ms: int
     ) -> Polled:
-        """Take up to `count` tasks, waiting up to `timeout_ms` on the server for the first."""
+        """Poll for up to `count` tasks. The server waits up to `timeout_ms` for the first."""
         path = f"{_poll_path(tasktype, worker_id, domain)}count={count}&timeout={timeout_ms}"
         client = self.api_client
         timeout_s = timeout_ms / 1000 + POLL_GRACE_S + GRACE_PER_TASK_S * max(0, count - SMALL_BATCH)
@@ -91,33 +227,27 @@ class AsyncTaskResourceApi(AsyncResourceApi):
         count: int = 1,
         timeout: int = 100,
     ) -> list[Task]:
-        """Take up to `count` tasks, waiting up to `timeout` milliseconds on the server."""
+        """Poll for up to `count` tasks. The server waits up to `timeout` milliseconds for the first."""
         polled = await self.poll_batch(tasktype, worker_id=workerid, domain=domain, count=count, timeout_ms=timeout)
         for ids, reason in polled.misread:
             request = f"GET /tasks/poll/batch/{tasktype}"
             raise MalformedAnswer(f"{request} answered 200 with what is no list of tasks: '{ids.task_id}': {reason}")
         return polled.tasks
 
-    async def poll(self, tasktype: str, *, workerid: str | None = None, domain: str | None = None) -> Task | None:
-        """Take one task, or None."""
-        query = {"workerid": workerid, "domain": domain or None}
-        path = f"/tasks/poll/{quote_segment(tasktype)}"
-        response = await self.api_client.call("GET", path, query=query, template="/tasks/poll/{tasktype}")
-        return self._task_or_none(response, f"GET {path}")
-
+    @endpoint("POST", "/tasks")
     async def update_task(self, body: TaskResult) -> str:
-        """Report a result; the answer is the task's id."""
-        return await self.api_client.call_for(str, "POST", "/tasks", body=body.encode())
-
-    async def update_task_v2(self, body: TaskResult) -> Task | None:
-        """Report a result and take the next task of the same type in one call."""
-        response = await self.api_client.call("POST", "/tasks/update-v2", body=body.encode())
-        return self._task_or_none(response, "POST /tasks/update-v2")
+        """Report a result. Return the id of the task."""
 
     async def send_report(
         self, body: bytes, *, timeout_s: float | None = None, wanted: Callable[[], bool] | None = None
     ) -> Response:
-        """Send one encoded report; the caller judges the answer. `wanted` is asked before it is sent once more."""
+        """Send one encoded report and return the answer, whatever its status.
+
+        Args:
+            body: The report, encoded.
+            timeout_s: Seconds for this call, in place of the Configuration's.
+            wanted: Called before the report is sent a second time, which happens only if it returns True.
+        """
         return await self.api_client.call("POST", "/tasks", body=body, timeout_s=timeout_s, wanted=wanted)
 
     async def send_reports(
@@ -130,129 +260,11 @@ class AsyncTaskResourceApi(AsyncResourceApi):
     ) -> Response:
         """Send an encoded array of reports to a coordinator; otherwise as `send_report`.
 
-        The first `next_tasks` reports ask for one more task each, of the queue that their task came from.
+        The first `next_tasks` reports ask for one more task each, from the queue that their task came from.
         """
         query = {NEXT_QUERY: next_tasks} if next_tasks else None
         path = "/tasks/reports"
         return await self.api_client.call("POST", path, query=query, body=body, timeout_s=timeout_s, wanted=wanted)
-
-    async def update_task_by_ref_name(
-        self,
-        workflow_id: str,
-        task_ref_name: str,
-        status: str,
-        output: Mapping[str, Any],
-        worker_id: str | None = None,
-    ) -> str:
-        """Report on the open task with that reference name; the answer is its id.
-
-        Raises:
-            NotFoundException: The workflow has no open task of that name, or there is no such workflow.
-        """
-        path = f"/tasks/{quote_segment(workflow_id)}/{quote_segment(task_ref_name)}/{quote_segment(status)}"
-        query = {"workerid": worker_id}
-        task_id = await self.api_client.call_for(str, "POST", path, query=query, body=encode(output), template=_BY_REF)
-        if not task_id:  # how a server says that it has found nothing
-            reason = f"workflow '{workflow_id}' has no open task with the reference name '{task_ref_name}'"
-            raise NotFoundException(404, reason, request=f"POST {path}")
-        return task_id
-
-    async def update_task_sync(
-        self,
-        workflow_id: str,
-        task_ref_name: str,
-        status: str,
-        output: Mapping[str, Any],
-        worker_id: str | None = None,
-    ) -> Workflow:
-        """As `update_task_by_ref_name`; the answer is the workflow afterwards."""
-        path = f"/tasks/{quote_segment(workflow_id)}/{quote_segment(task_ref_name)}/{quote_segment(status)}/sync"
-        query = {"workerid": worker_id}
-        body = encode(output)
-        return await self.api_client.call_for(
-            Workflow, "POST", path, query=query, body=body, template=_BY_REF + "/sync"
-        )
-
-    async def signal(
-        self, workflow_id: str, status: str, body: Mapping[str, Any], return_strategy: str | None = None
-    ) -> SignalResponse:
-        """End the task that an execution waits in; the answer is what `return_strategy` asks for."""
-        path = f"/tasks/{quote_segment(workflow_id)}/{quote_segment(status)}/signal/sync"
-        query = {"returnStrategy": return_strategy}
-        return await self.api_client.call_for(
-            SignalResponse, "POST", path, query=query, body=encode(body), template=_SIGNAL + "/sync", resend=False
-        )
-
-    async def signal_async(self, workflow_id: str, status: str, body: Mapping[str, Any]) -> None:
-        """End the task that an execution waits in, without waiting for what follows."""
-        path = f"/tasks/{quote_segment(workflow_id)}/{quote_segment(status)}/signal"
-        await self.api_client.call_for(str, "POST", path, body=encode(body), template=_SIGNAL, resend=False)
-
-    async def get_task(self, task_id: str, *, timeout_s: float | None = None) -> Task:
-        """Read one task."""
-        path = f"/tasks/{quote_segment(task_id)}"
-        return await self.api_client.call_for(Task, "GET", path, timeout_s=timeout_s, template="/tasks/{taskId}")
-
-    async def log(self, task_id: str, text: str) -> None:
-        """Add one line to a task's log."""
-        path = f"/tasks/{quote_segment(task_id)}/log"
-        body = text.encode()
-        await self.api_client.call_for(
-            str, "POST", path, body=body, content_type=TEXT, template="/tasks/{taskId}/log", resend=False
-        )
-
-    async def get_task_logs(self, task_id: str, *, timeout_s: float | None = None) -> list[TaskExecLog]:
-        """Read a task's log."""
-        path, template = f"/tasks/{quote_segment(task_id)}/log", "/tasks/{taskId}/log"
-        return await self.api_client.call_for(list[TaskExecLog], "GET", path, timeout_s=timeout_s, template=template)
-
-    async def get_queue_size_for_task(self, task_type: str, domain: str | None = None) -> int:
-        """How many tasks of a type wait."""
-        query = {"taskType": task_type, "domain": domain or None}
-        return await self.api_client.call_for(int, "GET", "/tasks/queue/size", query=query)
-
-    async def get_queue_sizes(self, task_types: list[str]) -> dict[str, int]:
-        """How many tasks of each type wait."""
-        return await self.api_client.call_for(
-            dict[str, int], "GET", "/tasks/queue/sizes", query={"taskType": task_types}
-        )
-
-    async def get_all_queue_sizes(self) -> dict[str, int]:
-        """How many tasks wait in every queue."""
-        return await self.api_client.call_for(dict[str, int], "GET", "/tasks/queue/all")
-
-    async def get_task_poll_data(self, task_type: str) -> list[PollData]:
-        """Who polled for a type last, in each domain."""
-        query = {"taskType": task_type}
-        return await self.api_client.call_for(list[PollData], "GET", "/tasks/queue/polldata", query=query)
-
-    async def get_all_poll_data(self) -> list[PollData]:
-        """Who polled last, for every type and domain."""
-        return await self.api_client.call_for(list[PollData], "GET", "/tasks/queue/polldata/all")
-
-    async def requeue_pending_tasks(self, task_type: str) -> str:
-        """Put every open task of a type back into its queue (also those being executed); how many, as text."""
-        path = f"/tasks/queue/requeue/{quote_segment(task_type)}"
-        return await self.api_client.call_for(str, "POST", path, template="/tasks/queue/requeue/{taskType}")
-
-    async def search(
-        self,
-        *,
-        start: int = 0,
-        size: int = 100,
-        sort: str | None = None,
-        free_text: str = "*",
-        query: str | None = None,
-    ) -> SearchResult[TaskSummary]:
-        """Search tasks in the server's index."""
-        params = {"start": start, "size": size, "sort": sort, "freeText": free_text, "query": query}
-        return await self.api_client.call_for(SearchResult[TaskSummary], "GET", "/tasks/search", query=params)
-
-    def _task_or_none(self, response: Response, request: str) -> Task | None:
-        """No task is 204, or an empty body."""
-        if response.status < 300 and not response.body:
-            return None
-        return self.api_client.read(response, Task, request)
 
 
 @lru_cache(maxsize=1024)

@@ -5,15 +5,15 @@ Under the names that conductor-python's generated class has; new programs take `
 
 from __future__ import annotations
 
-from conductor.client.http.api.endpoint import GeneratedApi, endpoint
+from conductor.client.http.api.generated_api import GeneratedApi, generated
 from conductor.client.http.models.authentication_config import AuthenticationConfig
 
 
 class GatewayAuthResourceApi(GeneratedApi):
     """`/gateway/config/auth`: how callers of a server's gateway are let in. Each is one blocking call."""
 
-    create_config = endpoint("POST", "/gateway/config/auth", "body", returns=str)
-    delete_config = endpoint("DELETE", "/gateway/config/auth/{id}", "id")
-    get_config = endpoint("GET", "/gateway/config/auth/{id}", "id", returns=AuthenticationConfig)
-    list_all_configs = endpoint("GET", "/gateway/config/auth", returns=list[AuthenticationConfig])
-    update_config = endpoint("PUT", "/gateway/config/auth/{id}", "id", "body")
+    create_config = generated("POST", "/gateway/config/auth", "body", returns=str)
+    delete_config = generated("DELETE", "/gateway/config/auth/{id}", "id")
+    get_config = generated("GET", "/gateway/config/auth/{id}", "id", returns=AuthenticationConfig)
+    list_all_configs = generated("GET", "/gateway/config/auth", returns=list[AuthenticationConfig])
+    update_config = generated("PUT", "/gateway/config/auth/{id}", "id, body")

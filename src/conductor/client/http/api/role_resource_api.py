@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor.client.http.api.endpoint import GeneratedApi, endpoint
+from conductor.client.http.api.generated_api import GeneratedApi, generated
 from conductor.client.http.models.role import Role
 
 
 class RoleResourceApi(GeneratedApi):
     """`/roles`: what users may be. Each is one blocking call."""
 
-    create_role = endpoint("POST", "/roles", "body", returns=Any)
-    delete_role = endpoint("DELETE", "/roles/{name}", "name", returns=Any)
-    get_role = endpoint("GET", "/roles/{name}", "name", returns=Any)
-    list_all_roles = endpoint("GET", "/roles", returns=list[Role])
-    list_available_permissions = endpoint("GET", "/roles/permissions", returns=Any)
-    list_custom_roles = endpoint("GET", "/roles/custom", returns=list[Role])
-    list_system_roles = endpoint("GET", "/roles/system", returns=Any)
-    update_role = endpoint("PUT", "/roles/{name}", "name", "body", returns=Any)
+    create_role = generated("POST", "/roles", "body", returns=Any)
+    delete_role = generated("DELETE", "/roles/{name}", "name", returns=Any)
+    get_role = generated("GET", "/roles/{name}", "name", returns=Any)
+    list_all_roles = generated("GET", "/roles", returns=list[Role])
+    list_available_permissions = generated("GET", "/roles/permissions", returns=Any)
+    list_custom_roles = generated("GET", "/roles/custom", returns=list[Role])
+    list_system_roles = generated("GET", "/roles/system", returns=Any)
+    update_role = generated("PUT", "/roles/{name}", "name, body", returns=Any)

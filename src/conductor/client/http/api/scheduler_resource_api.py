@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor.client.http.api.endpoint import GeneratedApi, endpoint
+from conductor.client.http.api.generated_api import GeneratedApi, generated
 from conductor.client.http.models.search_result import SearchResult
 from conductor.client.http.models.tag_object import TagObject
 from conductor.client.http.models.workflow_schedule import WorkflowSchedule
@@ -17,29 +17,28 @@ from conductor.client.http.models.workflow_schedule_execution_model import Workf
 class SchedulerResourceApi(GeneratedApi):
     """`/scheduler`: workflows started by the clock. Each is one blocking call."""
 
-    delete_schedule = endpoint("DELETE", "/scheduler/schedules/{name}", "name", returns=Any)
-    delete_tag_for_schedule = endpoint("DELETE", "/scheduler/schedules/{name}/tags", "body", "name")
-    get_all_schedules = endpoint("GET", "/scheduler/schedules", query="workflow_name", returns=list[WorkflowSchedule])
-    get_next_few_schedules = endpoint(
+    delete_schedule = generated("DELETE", "/scheduler/schedules/{name}", "name", returns=Any)
+    delete_tag_for_schedule = generated("DELETE", "/scheduler/schedules/{name}/tags", "body, name")
+    get_all_schedules = generated("GET", "/scheduler/schedules", "*, workflow_name", returns=list[WorkflowSchedule])
+    get_next_few_schedules = generated(
         "GET",
         "/scheduler/nextFewSchedules",
-        "cron_expression",
-        query="schedule_start_time schedule_end_time limit",
+        "cron_expression, *, schedule_start_time, schedule_end_time, limit",
         returns=list[int],
     )
-    get_schedule = endpoint("GET", "/scheduler/schedules/{name}", "name", returns=WorkflowSchedule)
-    get_tags_for_schedule = endpoint("GET", "/scheduler/schedules/{name}/tags", "name", returns=list[TagObject])
-    pause_all_schedules = endpoint("GET", "/scheduler/admin/pause", returns=dict[str, Any])
-    pause_schedule = endpoint("PUT", "/scheduler/schedules/{name}/pause", "name", query="reason", returns=Any)
-    put_tag_for_schedule = endpoint("PUT", "/scheduler/schedules/{name}/tags", "body", "name")
-    requeue_all_execution_records = endpoint("GET", "/scheduler/admin/requeue", returns=dict[str, Any])
-    resume_all_schedules = endpoint("GET", "/scheduler/admin/resume", returns=dict[str, Any])
-    resume_schedule = endpoint("PUT", "/scheduler/schedules/{name}/resume", "name", returns=Any)
-    save_schedule = endpoint("POST", "/scheduler/schedules", "body", returns=Any)
-    search_v21 = endpoint(
+    get_schedule = generated("GET", "/scheduler/schedules/{name}", "name", returns=WorkflowSchedule)
+    get_tags_for_schedule = generated("GET", "/scheduler/schedules/{name}/tags", "name", returns=list[TagObject])
+    pause_all_schedules = generated("GET", "/scheduler/admin/pause", returns=dict[str, Any])
+    pause_schedule = generated("PUT", "/scheduler/schedules/{name}/pause", "name, *, reason", returns=Any)
+    put_tag_for_schedule = generated("PUT", "/scheduler/schedules/{name}/tags", "body, name")
+    requeue_all_execution_records = generated("GET", "/scheduler/admin/requeue", returns=dict[str, Any])
+    resume_all_schedules = generated("GET", "/scheduler/admin/resume", returns=dict[str, Any])
+    resume_schedule = generated("PUT", "/scheduler/schedules/{name}/resume", "name", returns=Any)
+    save_schedule = generated("POST", "/scheduler/schedules", "body", returns=Any)
+    search_v21 = generated(
         "GET",
         "/scheduler/search/executions",
-        query="start size sort free_text query",
+        "*, start, size, sort, free_text, query",
         returns=SearchResult[WorkflowScheduleExecutionModel],
     )
-    test_timeout = endpoint("GET", "/scheduler/test/timeout")
+    test_timeout = generated("GET", "/scheduler/test/timeout")

@@ -5,15 +5,15 @@ Under the names that conductor-python's generated class has; new programs take `
 
 from __future__ import annotations
 
-from conductor.client.http.api.endpoint import GeneratedApi, endpoint
+from conductor.client.http.api.generated_api import GeneratedApi, generated
 from conductor.client.http.models.schema_def import SchemaDef
 
 
 class SchemaResourceApi(GeneratedApi):
     """`/schema`: schemas of inputs and outputs. Each is one blocking call."""
 
-    delete_schema_by_name = endpoint("DELETE", "/schema/{name}", "name")
-    delete_schema_by_name_and_version = endpoint("DELETE", "/schema/{name}/{version}", "name", "version")
-    get_all_schemas = endpoint("GET", "/schema", returns=list[SchemaDef])
-    get_schema_by_name_and_version = endpoint("GET", "/schema/{name}/{version}", "name", "version", returns=SchemaDef)
-    save = endpoint("POST", "/schema", "body", query="new_version")
+    delete_schema_by_name = generated("DELETE", "/schema/{name}", "name")
+    delete_schema_by_name_and_version = generated("DELETE", "/schema/{name}/{version}", "name, version")
+    get_all_schemas = generated("GET", "/schema", returns=list[SchemaDef])
+    get_schema_by_name_and_version = generated("GET", "/schema/{name}/{version}", "name, version", returns=SchemaDef)
+    save = generated("POST", "/schema", "body, *, new_version")

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor.client.http.api.endpoint import GeneratedApi, endpoint
+from conductor.client.http.api.generated_api import GeneratedApi, generated
 from conductor.client.http.models.tag_object import TagObject
 
 
 class SecretResourceApi(GeneratedApi):
     """`/secrets`: secrets that definitions may use. Each is one blocking call."""
 
-    delete_secret = endpoint("DELETE", "/secrets/{key}", "key", returns=Any)
-    delete_tag_for_secret = endpoint("DELETE", "/secrets/{key}/tags", "body", "key")
-    get_secret = endpoint("GET", "/secrets/{key}", "key", returns=Any)
-    get_tags = endpoint("GET", "/secrets/{key}/tags", "key", returns=list[TagObject])
-    list_all_secret_names = endpoint("POST", "/secrets", returns=Any)
-    list_secrets_that_user_can_grant_access_to = endpoint("GET", "/secrets", returns=list[str])
-    list_secrets_with_tags_that_user_can_grant_access_to = endpoint("GET", "/secrets-v2", returns=list[dict[str, Any]])
-    put_secret = endpoint("PUT", "/secrets/{key}", "body", "key", text=True, returns=Any)
-    put_tag_for_secret = endpoint("PUT", "/secrets/{key}/tags", "body", "key")
-    secret_exists = endpoint("GET", "/secrets/{key}/exists", "key", returns=Any)
+    delete_secret = generated("DELETE", "/secrets/{key}", "key", returns=Any)
+    delete_tag_for_secret = generated("DELETE", "/secrets/{key}/tags", "body, key")
+    get_secret = generated("GET", "/secrets/{key}", "key", returns=Any)
+    get_tags = generated("GET", "/secrets/{key}/tags", "key", returns=list[TagObject])
+    list_all_secret_names = generated("POST", "/secrets", returns=Any)
+    list_secrets_that_user_can_grant_access_to = generated("GET", "/secrets", returns=list[str])
+    list_secrets_with_tags_that_user_can_grant_access_to = generated("GET", "/secrets-v2", returns=list[dict[str, Any]])
+    put_secret = generated("PUT", "/secrets/{key}", "body, key", as_text=True, returns=Any)
+    put_tag_for_secret = generated("PUT", "/secrets/{key}/tags", "body, key")
+    secret_exists = generated("GET", "/secrets/{key}/exists", "key", returns=Any)

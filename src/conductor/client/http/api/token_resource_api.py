@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor.client.http.api.endpoint import GeneratedApi, endpoint
+from conductor.client.http.api.generated_api import GeneratedApi, generated
 
 
 class TokenResourceApi(GeneratedApi):
     """`/token`: access tokens. Each is one blocking call."""
 
-    generate_token = endpoint("POST", "/token", "body", returns=Any)
-    get_user_info = endpoint("GET", "/token/userInfo", returns=Any)
+    generate_token = generated("POST", "/token", "body", returns=Any)
+    get_user_info = generated("GET", "/token/userInfo", returns=Any)

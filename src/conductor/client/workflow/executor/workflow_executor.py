@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from conductor.client.configuration.configuration import Configuration
-from conductor.client.http.api.async_resource_api import api_client_of
 from conductor.client.http.api.metadata_resource_api import MetadataResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.models.correlation_ids_search_request import CorrelationIdsSearchRequest
@@ -23,6 +22,7 @@ from conductor.client.http.models.workflow_def import WorkflowDef
 from conductor.client.http.models.workflow_run import WorkflowRun
 from conductor.client.http.models.workflow_status import WorkflowStatus
 from conductor.client.http.models.workflow_summary import WorkflowSummary
+from conductor.client.http.operation import make_api_client
 from conductor.client.metadata_client import MetadataClient
 from conductor.client.task_client import TaskClient
 from conductor.client.workflow_client import WorkflowClient
@@ -37,7 +37,7 @@ class WorkflowExecutor:
 
     def __init__(self, configuration: Configuration | AsyncApiClient, metrics_collector: Any | None = None) -> None:
         self.metrics_collector = metrics_collector
-        api_client = api_client_of(configuration)
+        api_client = make_api_client(configuration)
         self.metadata_client = MetadataResourceApi(api_client)
         self._definitions = MetadataClient(api_client)
         self.task_client = TaskClient(api_client)
