@@ -91,7 +91,7 @@ class TestExecution:
     async def test_a_killed_process_gives_its_tasks_back(
         self, session: Session, tmp_path: Path, record_property: Callable[[str, object], None]
     ) -> None:
-        """N02: nobody waits for the response timeout of an hour, and what was finished is not done again."""
+        """Nobody waits for the response timeout of an hour, and what was finished is not done again."""
         name = session.named("held")
         await session.define(name, response_timeout_seconds=3600)
         worker = Worker(name, process_workers.note_and_wait, thread_count=20)
@@ -128,10 +128,10 @@ class TestExecution:
     @pytest.mark.slow
     @pytest.mark.parametrize("how", process_workers.DEATHS)
     @pytest.mark.parametrize("process_name", ["shared", None], ids=["shared process", "own process"])
-    async def test_a_task_that_kills_its_process_ends_and_its_neighbours_complete_a14(
+    async def test_a_task_that_kills_its_process_ends_and_its_neighbours_complete(
         self, session: Session, tmp_path: Path, how: str, process_name: str | None
     ) -> None:
-        """A14: its retry policy or `poison_limit` ends it, and no neighbour is executed more than twice."""
+        """Its retry policy or `poison_limit` ends it, and no neighbour is executed more than twice."""
         deadly, healthy = session.named("deadly"), session.named("healthy")
         # A Conductor server waits for the response timeout of tasks whose poll answer the dead process never read.
         timeout_s = 20 if session.target.plain else 3600

@@ -196,7 +196,7 @@ class TestOnPort8080:
         assert program.terminate() == 0
 
     def test_s004_1305_says_that_it_shuts_down_after_ctrl_c(self, start: Any, server_8080: ConductorStub) -> None:
-        """N37: what the block prints, and no traceback."""
+        """What the block prints, and no traceback."""
         program = start("s004_1305", before=WORKER)
         assert done(server_8080, "simple_task") == {"result": "done"}
         assert program.interrupt() == 0

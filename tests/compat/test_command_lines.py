@@ -41,8 +41,8 @@ def test_the_load_test_ends_by_itself(packages: Path, server: ConductorStub) -> 
         assert "0 tasks completed" in program.output
 
 
-def test_the_load_test_finds_the_workers_of_the_current_directory_c10(tmp_path: Path, server: ConductorStub) -> None:
-    """C10: the line as it is printed, without a module."""
+def test_the_load_test_finds_the_workers_of_the_current_directory(tmp_path: Path, server: ConductorStub) -> None:
+    """The line as it is printed, without a module."""
     function = "from conductor.client.worker.worker_task import worker_task\n@worker_task('{0}')\ndef {0}(): ...\n"
     for file in ("shop.py", "my_app/orders.py"):
         (tmp_path / file).parent.mkdir(exist_ok=True)
@@ -61,7 +61,7 @@ def test_the_load_test_finds_the_workers_of_the_current_directory_c10(tmp_path: 
         assert program.ended() == 0
 
 
-def test_the_load_test_without_workers_says_what_to_add_n36(tmp_path: Path, server: ConductorStub) -> None:
+def test_the_load_test_without_workers_says_what_to_add(tmp_path: Path, server: ConductorStub) -> None:
     with Program([*LOAD_TEST, "--duration=3600"], tmp_path, {}) as program:
         assert program.ended() == 2
 

@@ -49,10 +49,10 @@ async def run_one(server: ConductorStub, task_type: str, **options: Any) -> str:
 # -- start ------------------------------------------------------------------------------------------------------------
 
 
-async def test_the_start_line_c07(
+async def test_the_start_line(
     server: ConductorStub, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C07: `lease_extend=false` is the default, as the documents print it."""
+    """`lease_extend=false` is the default, as the documents print it."""
 
     @worker_task(task_definition_name="process_order", poll_interval_millis=1000, thread_count=5, domain="dev")
     async def process_order() -> None: ...

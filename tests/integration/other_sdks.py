@@ -79,7 +79,7 @@ def conductor_java() -> Path:
 
 
 def late_reports_failure(url: str) -> str | None:
-    """Return what is wrong with the reports that the server got for tasks of the type `late` (S02).
+    """Return what is wrong with the reports that the server got for tasks of the type `late`.
 
     The scenario `late_result` has a worker report on a task of a terminated workflow, and then do another one. An SDK
     that takes the answer for a failure reports several times and waits in between.

@@ -45,7 +45,7 @@ def api() -> Iterator[httpx.Client]:
 
 
 class TestTokensBeforeBodies:
-    def test_x10_who_has_no_token_is_told_before_a_byte_of_the_body(self, closed: Coordinator) -> None:
+    def test_who_has_no_token_is_told_before_a_byte_of_the_body(self, closed: Coordinator) -> None:
         head = b"POST /api/tasks HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10000000\r\n\r\n"
         with ExitStack() as clients:
             waiting = [
@@ -58,7 +58,7 @@ class TestTokensBeforeBodies:
                 assert (status.split()[1], body["error"]) == (b"401", "INVALID_TOKEN")
             assert httpx.get(f"{closed.url}/health").status_code == 200
 
-    def test_x10_where_no_token_is_asked_for_bodies_are_small(self, closed: Coordinator) -> None:
+    def test_where_no_token_is_asked_for_bodies_are_small(self, closed: Coordinator) -> None:
         answer = httpx.post(f"{closed.url}/token", json={"keyId": "k" * 70_000, "keySecret": "s"})
         assert (answer.status_code, answer.json()["status"]) == (413, 413)
 
@@ -72,7 +72,7 @@ class TestTokensBeforeBodies:
 
 
 class TestBudgets:
-    def test_x10_bodies_share_one_bound(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_bodies_share_one_bound(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The one that finds no room is answered 503, which a worker tries again; small ones are not held up."""
         monkeypatch.setattr("conductor.coordinator.http.memory_budget.RESERVE_TIMEOUT_S", 0.05)
         head = b"POST /api/workflow HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % (10 * MB)
@@ -146,12 +146,12 @@ def held_up(coordinator: Coordinator, method: str, jobs: int) -> Iterator[None]:
 
 
 class TestReaders:
-    def test_x16_a_cheap_question_does_not_wait_behind_searches(self, tmp_path: Path) -> None:
+    def test_a_cheap_question_does_not_wait_behind_searches(self, tmp_path: Path) -> None:
         with Coordinator(tmp_path / "a.db") as found, held_up(found, "read_long", 10):
             assert httpx.get(f"{found.url}/metadata/taskdefs", timeout=30).json() == []
             assert httpx.get(f"{found.url}/health", timeout=30).status_code == 200
 
-    def test_x16_searches_are_the_long_reads(self, tmp_path: Path) -> None:
+    def test_searches_are_the_long_reads(self, tmp_path: Path) -> None:
         with Coordinator(tmp_path / "a.db") as found, httpx.Client(base_url=found.url, timeout=30) as api:
             with held_up(found, "read_long", 10):
                 for path in ("/workflow/search", "/workflow/search-v2", "/tasks/search", "/workflow/search-by-tasks"):
@@ -168,7 +168,7 @@ class TestReaders:
 
 
 class TestHealth:
-    def test_x19_a_writer_that_hangs_is_not_healthy(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_writer_that_hangs_is_not_healthy(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("conductor.coordinator.store.write_probe.ANSWER_TIMEOUT_S", 0.05)
         with Coordinator(tmp_path / "a.db") as found, httpx.Client(base_url=found.url, timeout=30) as api:
             with held_up(found, "write", 1):
@@ -181,7 +181,7 @@ class TestHealth:
             monkeypatch.undo()
             assert api.get("/health").json()["healthy"] is True
 
-    def test_x19_a_file_that_cannot_be_written_is_not_healthy_until_it_can(self, tmp_path: Path) -> None:
+    def test_a_file_that_cannot_be_written_is_not_healthy_until_it_can(self, tmp_path: Path) -> None:
         with Coordinator(tmp_path / "a.db") as found, httpx.Client(base_url=found.url, timeout=30) as other:
             assert found.core is not None
             database = found.core.store._db
@@ -194,7 +194,7 @@ class TestHealth:
             database.execute("PRAGMA query_only = 0")
             assert other.get("/health").status_code == 200
 
-    def test_x19_a_commit_that_failed_counts_until_something_is_written(self, tmp_path: Path) -> None:
+    def test_a_commit_that_failed_counts_until_something_is_written(self, tmp_path: Path) -> None:
         with Coordinator(tmp_path / "a.db") as found, httpx.Client(base_url=found.url, timeout=30) as other:
             assert found.core is not None
             found.core.store.failure = "disk is full"
@@ -218,14 +218,12 @@ class TestAbsent:
             ("POST", "/agent", "agents (/api/agent)"),
         ],
     )
-    def test_f13_what_is_not_here_is_refused_by_name(
-        self, api: httpx.Client, method: str, path: str, what: str
-    ) -> None:
+    def test_what_is_not_here_is_refused_by_name(self, api: httpx.Client, method: str, path: str, what: str) -> None:
         answer = api.request(method, path)
         assert answer.status_code == 404
         assert answer.json()["message"].startswith(f"this coordinator has no {what}")
 
-    def test_f13_an_unknown_id_is_still_an_unknown_id(self, api: httpx.Client) -> None:
+    def test_an_unknown_id_is_still_an_unknown_id(self, api: httpx.Client) -> None:
         for name in ("search-xyz", "event", "testing"):
             assert api.get(f"/workflow/{name}").json()["message"] == f"No such workflow found by id: {name}"
         assert api.get("/workflow/test/correlated/x").json() == []

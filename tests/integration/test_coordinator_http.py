@@ -192,7 +192,7 @@ class TestReports:
         assert (answer.status_code, answer.headers[VERDICT_HEADER]) == (200, "COMMITTED")
         assert api.post("/tasks/update-v2", json=result(answer.json())).status_code == 204
 
-    def test_f10_a_late_update_without_a_lease_id_is_200_without_effect_s02(self, api: httpx.Client, name: str) -> None:
+    def test_a_late_update_without_a_lease_id_is_200_without_effect(self, api: httpx.Client, name: str) -> None:
         start(api, name)
         task = poll(api, name)
         api.post("/tasks", json=result(task))
@@ -204,7 +204,7 @@ class TestReports:
         assert (answer.status_code, answer.content, answer.headers[VERDICT_HEADER]) == (204, b"", "CANCELLED")
         assert api.get(f"/tasks/{task['taskId']}").json()["status"] == "COMPLETED"
 
-    def test_a_late_update_by_reference_is_200_without_effect_s02(self, api: httpx.Client, name: str) -> None:
+    def test_a_late_update_by_reference_is_200_without_effect(self, api: httpx.Client, name: str) -> None:
         workflow = start(api, name)
         poll(api, name)
         api.post(f"/tasks/queue/requeue/{name}")
@@ -228,7 +228,7 @@ class TestLogs:
         assert api.post(url, content=b'"\xff"').status_code == 200
         assert [entry["log"] for entry in api.get(url).json()] == ['"\ufffd"']
 
-    def test_x26_lines_for_a_task_that_does_not_exist_are_refused(self, api: httpx.Client, name: str) -> None:
+    def test_lines_for_a_task_that_does_not_exist_are_refused(self, api: httpx.Client, name: str) -> None:
         workflow = start(api, name)
         removed = poll(api, name)["taskId"]
         api.delete(f"/workflow/{workflow}/terminate-remove")
@@ -390,7 +390,7 @@ class TestMistakes:
 
     @pytest.mark.parametrize("more", [b"", b"connection: close\r\n", b"expect: 100-continue\r\n"])
     @pytest.mark.parametrize("chunked", [False, True])
-    def test_x26_a_body_that_is_too_large_gets_its_answer_while_it_is_still_sent(
+    def test_a_body_that_is_too_large_gets_its_answer_while_it_is_still_sent(
         self, coordinator: Coordinator, more: bytes, *, chunked: bool
     ) -> None:
         """Also where the connection ends with the answer: what comes is read and thrown away."""
@@ -411,7 +411,7 @@ class TestMistakes:
                 assert read_all(client).startswith(b"HTTP/1.1 200")
 
     @pytest.mark.parametrize("more", [b"", b"connection: close\r\n"])
-    def test_x26_a_body_without_end_is_cut(
+    def test_a_body_without_end_is_cut(
         self, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch, more: bytes
     ) -> None:
         monkeypatch.setattr("conductor.coordinator.http.connection.MAX_REST_BYTES", 0x100000)
@@ -454,12 +454,12 @@ class TestMistakes:
     @pytest.mark.parametrize(
         "path", ["/api/version", "/api/nothing", "/", "/health", "/metrics", "/api/metadata/taskdefs"]
     )
-    def test_browsers_must_not_guess_the_type_of_an_answer_a12(self, coordinator: Coordinator, path: str) -> None:
+    def test_browsers_must_not_guess_the_type_of_an_answer(self, coordinator: Coordinator, path: str) -> None:
         answer = httpx.get(f"http://127.0.0.1:{coordinator.port}{path}")
         assert answer.headers["x-content-type-options"] == "nosniff"
 
     @pytest.mark.parametrize("host", ["[::1]evil", "[::1]:80evil", "[::1", "localhost:80.evil.example", "localhost]"])
-    def test_a_malformed_host_is_refused_a12(self, coordinator: Coordinator, host: str) -> None:
+    def test_a_malformed_host_is_refused(self, coordinator: Coordinator, host: str) -> None:
         url = f"http://127.0.0.1:{coordinator.port}/api/version"
         assert httpx.get(url, headers={"Host": host}).status_code == 403
         for good in ("[::1]", "[::1]:8080", "localhost:80", "localhost", "127.0.0.1:"):
@@ -471,7 +471,7 @@ class TestMistakes:
             client.sendall(b"GET /api/version HTTP/1.1\r\n" + hosts + b"upgrade: h2c\r\nconnection: upgrade\r\n\r\n")
             assert read_all(client).startswith(b"HTTP/1.1 400")
 
-    def test_x26_http_1_1_without_a_host_is_400_and_so_are_two(self, coordinator: Coordinator) -> None:
+    def test_http_1_1_without_a_host_is_400_and_so_are_two(self, coordinator: Coordinator) -> None:
         for hosts in (b"", b"host: localhost\r\nhost: 127.0.0.1\r\n"):
             with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
                 client.sendall(b"GET /api/version HTTP/1.1\r\n" + hosts + b"connection: close\r\n\r\n")

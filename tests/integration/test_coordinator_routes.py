@@ -295,12 +295,12 @@ class TestReading:
         assert api.get("/workflow/search-by-tasks-v2", params={"query": "taskType=b"}).json()["results"] == []
 
     @pytest.mark.parametrize("asked", ["workflow/search", "workflow/search-by-tasks-v2", "tasks/search"])
-    def test_x04_x17_a_hostile_query_is_a_400(self, api: httpx.Client, asked: str) -> None:
+    def test_a_hostile_query_is_a_400(self, api: httpx.Client, asked: str) -> None:
         queries = ("status=" + " " * 5000 + "x\ny", " AND ".join(["status=A"] * 700), " AND ".join(["status=A"] * 2000))
         for query in queries:
             assert api.get(f"/{asked}", params={"query": query}).status_code == 400
 
-    def test_x16_an_answer_has_a_bound(self, api: httpx.Client) -> None:
+    def test_an_answer_has_a_bound(self, api: httpx.Client) -> None:
         for _ in range(3):
             start(api, input={"text": "x" * 4_000_000})
         for asked in ("workflow/search", "workflow/search-v2", "workflow/search-by-tasks"):
@@ -452,7 +452,7 @@ class TestSchemaEnforcement:
             ({"allOf": [{"$ref": "#/properties/a"}]}, "refers to itself"),
         ],
     )
-    def test_x02_a_schema_that_cannot_be_used_is_not_registered_and_elsewhere_a_warning(
+    def test_a_schema_that_cannot_be_used_is_not_registered_and_elsewhere_a_warning(
         self, api: httpx.Client, schema: dict[str, Any], said: str
     ) -> None:
         named = {"name": "x", "type": "JSON", "data": {"type": "object", "properties": {"a": schema}}}

@@ -1,4 +1,4 @@
-"""N02: who knows that a worker process is dead gives its tasks back at once; what it had finished is not done again."""
+"""Who knows that a worker process is dead gives its tasks back at once; what it had finished is not done again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""N28, in real time: what a task says every 0.2 s for 10 s is seen growing from outside, in every way to run it."""
+"""In real time: what a task says every 0.2 s for 10 s is seen growing from outside, in every way to run it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def check(watcher: Watcher) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("function", [talk, talk_async], ids=["def", "async def"])
-def test_n28_a_talking_task_is_seen_from_outside_in_processes(function: object) -> None:
+def test_a_talking_task_is_seen_from_outside_in_processes(function: object) -> None:
     with coordinator() as configuration:
         watcher = Watcher(configuration)
         worker = Worker("talk", function)  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ def test_n28_a_talking_task_is_seen_from_outside_in_processes(function: object) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("function", [talk, talk_async], ids=["def", "async def"])
-async def test_n28_a_talking_task_is_seen_from_outside_on_one_loop(function: object) -> None:
+async def test_a_talking_task_is_seen_from_outside_on_one_loop(function: object) -> None:
     with coordinator() as configuration:
         watcher = Watcher(configuration)
         async with TaskHandlerAsyncIO(workers=[Worker("talk", function)], configuration=configuration):  # type: ignore[arg-type]

@@ -105,7 +105,7 @@ class TestSigterm:
     def test_the_second_hands_back_and_ends_it_at_once(
         self, conductor_stub: ConductorStub, tmp_path: Path, script: str
     ) -> None:
-        """N02: nobody waits for the functions any more, but their tasks do not wait for their response timeout."""
+        """Nobody waits for the functions any more, but their tasks do not wait for their response timeout."""
         ids = fill(conductor_stub, 2)
         with Program(tmp_path, script.replace("{grace_s}", "600"), server=conductor_stub.url) as program:
             wait_filled(conductor_stub, 2)

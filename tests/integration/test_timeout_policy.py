@@ -1,4 +1,4 @@
-"""N03: what a task past its `timeoutSeconds` comes to is the server's policy, whoever notices first."""
+"""What a task past its `timeoutSeconds` comes to is the server's policy, whoever notices first."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Seen(TaskRunnerEventsListener):
         ("ALERT_ONLY", ("COMPLETED", ["COMPLETED"])),
     ],
 )
-async def test_n03_a_timeout_has_the_same_end_whoever_notices_first(
+async def test_a_timeout_has_the_same_end_whoever_notices_first(
     policy: str, ends: tuple[str, list[str]], first: str, tmp_path: Path
 ) -> None:
     """Each side has a clock of its own, and only one of them comes to the time."""

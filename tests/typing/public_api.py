@@ -191,7 +191,7 @@ if __name__ == "__main__":
     asyncio.run(runs_on_one_loop())
 
 
-# -- N27: an option that does not exist, or has the wrong type, is refused; one that exists has its type --------------
+# -- an option that does not exist, or has the wrong type, is refused; one that exists has its type --------------
 
 worker_task("job", thread_cont=3)  # type: ignore[call-arg]
 worker_task("job", thread_count="3")  # type: ignore[arg-type]

@@ -21,10 +21,10 @@ def _cases_of(module: ModuleType) -> list[Case]:
 CASES = [case for module in (texts, shapes, schemas, flows, work) for case in _cases_of(module)]
 #: The worst of each kind: these run in the fast suite.
 IN_THE_FAST_SUITE: tuple[Case, ...] = (
-    texts.x01_a_duration_of_spaces_behind_a_wait,
-    texts.x04_a_query_of_spaces,
-    texts.x06_a_condition_of_comments,
-    texts.x13_many_elements_fifty_times,
-    schemas.x02_a_chain_of_references_behind_a_wait,
-    flows.x07_a_loop_without_a_wait_and_a_variable_of_a_megabyte,
+    texts.a_duration_of_spaces_behind_a_wait,
+    texts.a_query_of_spaces,
+    texts.a_condition_of_comments,
+    texts.many_elements_fifty_times,
+    schemas.a_chain_of_references_behind_a_wait,
+    flows.a_loop_without_a_wait_and_a_variable_of_a_megabyte,
 )

@@ -17,18 +17,18 @@ def _fork(*branches: Any, join_on: Any = None) -> list[dict[str, Any]]:
     return [task("FORK_JOIN", "fork", forkTasks=list(branches)), task("JOIN", "join", joinOn=join_on or [])]
 
 
-def x07_a_loop_without_a_wait(world: World) -> None:
+def a_loop_without_a_wait(world: World) -> None:
     world.ends(world.run(_loop(note())), "FAILED", "without")
 
 
-def x07_a_loop_without_a_wait_and_a_variable_of_a_megabyte(world: World) -> None:
+def a_loop_without_a_wait_and_a_variable_of_a_megabyte(world: World) -> None:
     started = world.run(
         note(a="${workflow.input.a}"), _loop(note("n", b="${workflow.variables.a}")), given={"a": "x" * MB}
     )
     world.ends(started, "FAILED")
 
 
-def x07_a_loop_of_switches(world: World) -> None:
+def a_loop_of_switches(world: World) -> None:
     switch = task(
         "SWITCH",
         "s",
@@ -40,23 +40,23 @@ def x07_a_loop_of_switches(world: World) -> None:
     world.ends(world.run(_loop(switch, note())), "FAILED")
 
 
-def x07_a_loop_behind_a_wait(world: World) -> None:
+def a_loop_behind_a_wait(world: World) -> None:
     world.ends(world.run(wait("1s"), _loop(note())), "FAILED")
 
 
-def x07_ten_loops_at_once(world: World) -> None:
+def ten_loops_at_once(world: World) -> None:
     world.define("hostile", _loop(note()))
     for started in [world.start("hostile") for _ in range(10)]:
         world.ask("DELETE", f"/api/workflow/{started}")
 
 
-def x07_a_loop_over_waits_of_nothing(world: World) -> None:
+def a_loop_over_waits_of_nothing(world: World) -> None:
     started = world.run(_loop(wait("0s")))
     world.ask("GET", f"/api/workflow/{started}?includeTasks=false")
     world.ask("DELETE", f"/api/workflow/{started}")
 
 
-def x07_a_loop_over_a_worker_that_is_quick(world: World) -> None:
+def a_loop_over_a_worker_that_is_quick(world: World) -> None:
     started = world.run(_loop(simple(), condition="$.loop['iteration'] < 200"))
     for _ in range(200):
         world.work({"x": "y" * 1000})

@@ -18,20 +18,20 @@ def _chain(links: int, word: str = "allOf") -> dict[str, Any]:
     return {"$defs": {**definitions, f"d{links}": {"type": "object"}}, "$ref": "#/$defs/d0"}
 
 
-def x02_a_chain_of_references(world: World) -> None:
+def a_chain_of_references(world: World) -> None:
     for word in ("allOf", "anyOf", "oneOf"):
         task_def = {"name": "work", **_enforced(_chain(40, word))}
         world.ask("POST", "/api/metadata/taskdefs", [task_def])  # accepted with a warning: tasks fail when it is used
         world.refused("POST", "/api/schema", {"name": "s", "version": 1, "type": "JSON", "data": _chain(40, word)})
 
 
-def x02_a_chain_of_references_behind_a_wait(world: World) -> None:
+def a_chain_of_references_behind_a_wait(world: World) -> None:
     definition = {"name": "hostile", "tasks": [wait("1s"), simple(taskDefinition=_enforced(_chain(40)))]}
     world.ask("POST", "/api/metadata/workflow", definition)  # accepted with a warning: the task fails when it is used
     world.ask("POST", "/api/workflow", {"name": "hostile", "workflowDef": definition})
 
 
-def x02_references_in_circles(world: World) -> None:
+def references_in_circles(world: World) -> None:
     for data in (
         {"$ref": "#"},
         {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
@@ -49,7 +49,7 @@ def x02_references_in_circles(world: World) -> None:
             world.run(simple(inputParameters={"a": "${workflow.input.a}"}), given={"a": deep})
 
 
-def x02_a_schema_of_200_kb(world: World) -> None:
+def a_schema_of_200_kb(world: World) -> None:
     for data in (
         {"properties": {f"p{n}": {"type": "string", "minLength": n} for n in range(5_000)}},
         {"enum": [f"value {n}" for n in range(14_000)]},
@@ -62,13 +62,13 @@ def x02_a_schema_of_200_kb(world: World) -> None:
             world.run(simple(inputParameters="${workflow.input}" and {"a": "${workflow.input.a}"}), given={"a": {}})
 
 
-def x02_a_hundred_schemas_in_one_request(world: World) -> None:
+def a_hundred_schemas_in_one_request(world: World) -> None:
     data = {"properties": {f"p{n}": {"type": "string", "pattern": f"^a{n}+$"} for n in range(800)}}
     many = [{"name": f"s{n}", "version": 1, "type": "JSON", "data": data} for n in range(100)]
     world.ask("POST", "/api/schema", many)
 
 
-def x02_ten_thousand_references(world: World) -> None:
+def ten_thousand_references(world: World) -> None:
     data = {"$defs": {"a": {"type": "object"}}, "allOf": [{"$ref": "#/$defs/a"}] * 9_000}
     world.ask("POST", "/api/schema", {"name": "s", "version": 1, "type": "JSON", "data": data})
     chain = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(5_000)}
@@ -79,13 +79,13 @@ def x02_ten_thousand_references(world: World) -> None:
     )
 
 
-def x02_a_schema_nested_deeply(world: World) -> None:
+def a_schema_nested_deeply(world: World) -> None:
     for depth in (190, 250, 900):
         body = b'{"not":' * depth + b"{}" + b"}" * depth
         world.ask("POST", "/api/schema", b'{"name":"s","version":1,"type":"JSON","data":' + body + b"}")
 
 
-def x02_patterns_that_try_everything(world: World) -> None:
+def patterns_that_try_everything(world: World) -> None:
     for pattern in (
         "(a+)+$",
         "(a|a)*b",
@@ -100,7 +100,7 @@ def x02_patterns_that_try_everything(world: World) -> None:
             world.run(simple(inputParameters={"a": "${workflow.input.a}"}), given={"a": "a" * 200_000 + "!"})
 
 
-def x13_items_that_must_be_unique(world: World) -> None:
+def items_that_must_be_unique(world: World) -> None:
     schema = _enforced({"properties": {"a": {"uniqueItems": True}}})
     world.define_task("work", **schema)
     items = [{"n": n, "same": ["x"] * 5} for n in range(60_000)]
@@ -108,13 +108,13 @@ def x13_items_that_must_be_unique(world: World) -> None:
     world.run(simple(inputParameters={"a": "${workflow.input.a}"}), given={"a": [[n] for n in range(200_000)]})
 
 
-def x13_items_that_are_contained(world: World) -> None:
+def items_that_are_contained(world: World) -> None:
     inner = {"contains": {"contains": {"const": 1}, "minContains": 2}, "minContains": 1}
     world.define_task("work", **_enforced({"properties": {"a": inner}}))
     world.run(simple(inputParameters={"a": "${workflow.input.a}"}), given={"a": [[0] * 100] * 9_000})
 
 
-def x13_a_schema_of_the_workflow_over_a_large_input(world: World) -> None:
+def a_schema_of_the_workflow_over_a_large_input(world: World) -> None:
     data = {"properties": {"a": {"items": {"anyOf": [{"const": n} for n in range(300)]}}}}
     definition = {"name": "hostile", "tasks": [simple()], **_enforced(data)}
     if world.ask("PUT", "/api/metadata/workflow", [definition]).is_success:

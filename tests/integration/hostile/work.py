@@ -17,7 +17,7 @@ def polls_with_odd_counts(world: World) -> None:
     assert len(world.poll(count=1_000_000)) == 1
 
 
-def x11_polls_for_ever_new_names(world: World) -> None:
+def polls_for_ever_new_names(world: World) -> None:
     for number in range(500):
         world.ask(
             "GET",

@@ -125,7 +125,6 @@ class TestTheCorpus:
     """Every answer of the corpus, one after the other, to the same worker with one slot."""
 
     async def test_as_answers_to_polls(self, caplog: pytest.LogCaptureFixture) -> None:
-        """X20, X24"""
         async with bench(done) as here:
             engines = here.handler.task_runners
             for name, answer in ANSWERS.items():
@@ -136,7 +135,7 @@ class TestTheCorpus:
         calm(caplog)
 
     async def test_as_answers_to_reports(self, caplog: pytest.LogCaptureFixture) -> None:
-        """X09: each ends in a verdict or in the journal, and the slot is free for the next."""
+        """Each ends in a verdict or in the journal, and the slot is free for the next."""
         async with bench(done) as here:
             for name, answer in ANSWERS.items():
                 here.stub.script("update", Malformed(answer, raw=True))
@@ -174,7 +173,7 @@ class TestTheCorpus:
         calm(caplog)
 
     async def test_as_answers_to_batches_of_reports(self, caplog: pytest.LogCaptureFixture) -> None:
-        """X09: two slots, two reports in one request, and an answer that says nothing about them."""
+        """Two slots, two reports in one request, and an answer that says nothing about them."""
         together = asyncio.Barrier(2)
 
         async def in_pairs() -> None:
@@ -222,7 +221,7 @@ class TestTheCorpus:
 
 
 class TestTasks:
-    """X24: the tasks of one answer are judged one by one."""
+    """The tasks of one answer are judged one by one."""
 
     async def test_a_wrong_value_in_any_field_costs_only_that_task(self, caplog: pytest.LogCaptureFixture) -> None:
         ran: list[str] = []
@@ -311,8 +310,8 @@ class TestTasks:
                     assert await here.run_task(), (name, value)
         calm(caplog)
 
-    def test_odd_numbers_cost_at_most_their_own_task_a07(self) -> None:
-        """A07: whatever numbers a task brings, the good task beside it runs, and so does the engine."""
+    def test_odd_numbers_cost_at_most_their_own_task(self) -> None:
+        """Whatever numbers a task brings, the good task beside it runs, and so does the engine."""
         numbers = st.one_of(st.integers(), st.sampled_from([10**17, 2**63 - 1, -(2**63), 10**30, 0, -1]))
         names = ("responseTimeoutSeconds", "pollCount", "retryCount", "startTime", "callbackAfterSeconds", "seq")
 
@@ -326,8 +325,8 @@ class TestTasks:
         holds()
 
     @pytest.mark.parametrize("timeout_s", [10**12, 10**15, 10**17, 2**63 - 1, 10**400, -1, -(10**30)])
-    def test_a_task_with_an_absurd_timeout_runs_a07(self, timeout_s: int) -> None:
-        """A07: such a timeout is cut, or counts as none. The task is not refused."""
+    def test_a_task_with_an_absurd_timeout_runs(self, timeout_s: int) -> None:
+        """Such a timeout is cut, or counts as none. The task is not refused."""
         definition = {"name": "job", "timeoutSeconds": timeout_s}
         odd = task_json(taskId="odd", responseTimeoutSeconds=timeout_s, taskDefinition=definition)
         assert asyncio.run(self._runs_beside([odd])) == {"odd", "good"}
@@ -353,10 +352,7 @@ def _is_large(request: Any) -> bool:
 
 
 class TestSizes:
-    """X15 and N01."""
-
     async def test_an_answer_that_unpacks_to_gigabytes_is_not_unpacked(self, caplog: pytest.LogCaptureFixture) -> None:
-        """X15"""
         bomb = raw(packed(1 << 30), "200 OK", b"Content-Encoding: gzip")
         async with bench(done) as here:
             before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -368,7 +364,7 @@ class TestSizes:
 
     @pytest.mark.parametrize("leases", [False, True])
     async def test_a_result_over_the_servers_limit_fails_at_once_and_once(self, leases: bool) -> None:
-        """N01: a 413 has read nothing, so it is no verdict; the server hears what happened instead."""
+        """A 413 has read nothing, so it is no verdict; the server hears what happened instead."""
 
         async def large() -> str:
             return "x" * 100_000
@@ -385,7 +381,7 @@ class TestSizes:
         assert completed.attempts == 1
 
     async def test_a_limit_that_is_announced_is_not_tried(self) -> None:
-        """N01: size and limit are named, and only the small report travels."""
+        """Size and limit are named, and only the small report travels."""
 
         async def large() -> str:
             return "x" * 100_000
@@ -402,7 +398,6 @@ class TestSizes:
         assert len(request.body) < 1000
 
     async def test_of_reports_that_travel_together_only_the_large_one_is_replaced(self) -> None:
-        """N01"""
         together = asyncio.Barrier(2)
 
         async def in_pairs(size: int) -> str:
@@ -419,7 +414,7 @@ class TestSizes:
         assert [report["status"] for report in small] == ["COMPLETED"]
 
     async def test_one_that_waited_in_the_journal_is_replaced_too(self) -> None:
-        """N01: the server was away for all attempts, and says 413 when it is back."""
+        """The server was away for all attempts, and says 413 when it is back."""
 
         async def large() -> str:
             return "x" * 60_000
@@ -433,7 +428,7 @@ class TestSizes:
         assert report["status"] == "FAILED_WITH_TERMINAL_ERROR"
 
     async def test_one_that_is_too_large_for_good_is_rejected(self) -> None:
-        """N01: not even the replacement is taken: nothing more is sent."""
+        """Not even the replacement is taken: nothing more is sent."""
         async with bench(done) as here:
             here.stub.script("update", Status(413), Status(413))
             here.stub.add_task("job", response_timeout_seconds=LONG_S)
@@ -443,7 +438,7 @@ class TestSizes:
             assert len(here.stub.requests_of("update")) == 2
 
     async def test_on_a_coordinator_the_workflow_fails_at_once_and_says_why(self, tmp_path: Path) -> None:
-        """N01: 10 MB is what it takes; the response timeout of an hour is not waited for."""
+        """10 MB is what it takes; the response timeout of an hour is not waited for."""
 
         async def large() -> str:
             return "x" * (11 * 1024 * 1024)
@@ -471,7 +466,7 @@ class TestSizes:
 
 class TestAfterCancelled:
     async def test_a_lost_connection_does_not_send_a_report_again(self) -> None:
-        """X25: the report's connection is lost after the heartbeat heard CANCELLED."""
+        """The report's connection is lost after the heartbeat heard CANCELLED."""
         async with bench(done, leases=True) as here:
             await here.run_task()  # so that there is a connection that was kept alive
             here.stub.hold("update")
@@ -487,7 +482,6 @@ class TestAfterCancelled:
 
 class TestTokens:
     async def test_a_token_that_no_header_can_carry_is_a_failed_renewal(self, caplog: pytest.LogCaptureFixture) -> None:
-        """X20"""
         clock, events = FakeClock(), Events()
         with ConductorStub(clock=clock, auth=("key", "secret")) as stub:
             stub.script("token", Malformed(b'{"token":"a\\r\\nX-Evil: 1"}'))

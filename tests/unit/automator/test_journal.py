@@ -281,7 +281,7 @@ def _say_and_wait(pipe: Connection) -> None:
 
 
 class TestTasksInHand:
-    """N02: what a process has polled is in its file until there is a result, or nothing more to say."""
+    """What a process has polled is in its file until there is a result, or nothing more to say."""
 
     def test_a_batch_is_one_record(self, journal: Journal) -> None:
         journal.take([taken(1), taken(2)])
@@ -368,7 +368,7 @@ def _tidy_on_a_full_disk(directory: Path) -> None:
     os._exit(0)
 
 
-def test_x08_on_a_full_disk_the_old_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
+def test_on_a_full_disk_the_old_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
     child = multiprocessing.get_context("forkserver").Process(target=_tidy_on_a_full_disk, args=(tmp_path,))
     child.start()
     child.join()
@@ -378,7 +378,7 @@ def test_x08_on_a_full_disk_the_old_file_stays_until_the_new_one_is_whole(tmp_pa
 
 
 class TestRemoved:
-    """X14: somebody clears the directory while workers run."""
+    """Somebody clears the directory while workers run."""
 
     def test_what_was_kept_is_written_anew(self, journal: Journal, caplog: pytest.LogCaptureFixture) -> None:
         journal.put(entry(1))
@@ -403,7 +403,7 @@ class TestRemoved:
 
 
 class TestStrangers:
-    """X21: what is in a journal is sent with the worker's credentials."""
+    """What is in a journal is sent with the worker's credentials."""
 
     def _left(self, journal: Journal) -> Path:
         journal.put(entry(1))
@@ -474,8 +474,8 @@ class TestStrangers:
 
 
 @pytest.mark.parametrize("size", [3 << 20, 5 << 30], ids=["3 MB", "5 GB"])
-def test_a_file_of_absurd_size_is_set_aside_a12(journal: Journal, size: int, caplog: pytest.LogCaptureFixture) -> None:
-    """A12: the file is neither read nor removed, and one line says where it is. Other files are adopted."""
+def test_a_file_of_absurd_size_is_set_aside(journal: Journal, size: int, caplog: pytest.LogCaptureFixture) -> None:
+    """The file is neither read nor removed, and one line says where it is. Other files are adopted."""
     journal.put(entry(1))
     journal.close()
     os.truncate(journal.path, size)

@@ -1,4 +1,4 @@
-"""What a task says while it runs (N28): seen by others within a second, told once, and never at the lease's cost."""
+"""What a task says while it runs: seen by others within a second, told once, and never at the lease's cost."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def on_stage(*, leases: bool = True, kind: str = "def", **options: Any) ->
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
-async def test_n28_lines_output_and_progress_are_seen_while_the_task_runs(kind: str) -> None:
+async def test_lines_output_and_progress_are_seen_while_the_task_runs(kind: str) -> None:
     async with on_stage(kind=kind) as stage:
         context = await stage.talker.begun()
         context.add_log("one")
@@ -120,7 +120,7 @@ async def test_n28_lines_output_and_progress_are_seen_while_the_task_runs(kind: 
     assert not stage.seen.of(TaskLeaseLost)
 
 
-async def test_n28_on_a_plain_server_lines_go_by_its_log_route_and_output_with_the_report() -> None:
+async def test_on_a_plain_server_lines_go_by_its_log_route_and_output_with_the_report() -> None:
     async with on_stage(leases=False) as stage:
         context = await stage.talker.begun()
         for line in ("one", "two"):
@@ -137,7 +137,7 @@ async def test_n28_on_a_plain_server_lines_go_by_its_log_route_and_output_with_t
         assert result["outputData"] == {"rows": 1, "answer": 42}
 
 
-async def test_n28_lines_that_a_plain_server_did_not_take_come_later_and_are_not_lost(
+async def test_lines_that_a_plain_server_did_not_take_come_later_and_are_not_lost(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with on_stage(leases=False) as stage:

@@ -104,8 +104,8 @@ class TestAttempts:
         assert failure.task_result.task_id == task_id
 
     @pytest.mark.parametrize("leases", [False, True], ids=["Conductor server", "coordinator"])
-    async def test_all_four_attempts_are_made_after_the_end_of_the_lease_c08(self, leases: bool) -> None:
-        """C08: each wait is longer than the response timeout, which no heartbeat extends."""
+    async def test_all_four_attempts_are_made_after_the_end_of_the_lease(self, leases: bool) -> None:
+        """Each wait is longer than the response timeout, which no heartbeat extends."""
         clock, events = FakeClock(), Events()
         with ConductorStub(leases=leases, clock=clock) as stub:
             stub.script("update", Status(500), repeat=True)
@@ -122,8 +122,8 @@ class TestAttempts:
         assert not events.of(TaskLeaseLost)
 
     @pytest.mark.parametrize("leases", [False, True], ids=["Conductor server", "coordinator"])
-    async def test_a_task_that_the_server_takes_away_between_attempts_ends_the_report_c08(self, leases: bool) -> None:
-        """C08: the server says that the task is lost. Nothing more is sent, and the failure is published."""
+    async def test_a_task_that_the_server_takes_away_between_attempts_ends_the_report(self, leases: bool) -> None:
+        """The server says that the task is lost. Nothing more is sent, and the failure is published."""
         clock, events = FakeClock(), Events()
         with ConductorStub(leases=leases, clock=clock) as stub:
             stub.script("update", Status(500), repeat=True)
@@ -301,7 +301,7 @@ class TestFinalAnswers:
         assert len(updates(conductor_stub)) == 1
 
     async def test_a_verdict_of_another_world_is_none(self, conductor_stub: ConductorStub) -> None:
-        """X09: a word that we do not understand is no verdict; the report is sent again."""
+        """A word that we do not understand is no verdict; the report is sent again."""
         events = Events()
         conductor_stub.script("update", Status(200, headers={"Conductor-Verdict": "PERHAPS"}))
         conductor_stub.add_task("job")
@@ -479,8 +479,8 @@ class TestTheEnd:
                 await stub.until_results(1)
                 assert stub.results_for(task_id)[0]["outputData"] == {"answer": 42}
 
-    async def test_the_journal_waits_longer_after_each_failure_c09(self) -> None:
-        """C09: the first wait of the journal is longer than the last wait of the report."""
+    async def test_the_journal_waits_longer_after_each_failure(self) -> None:
+        """The first wait of the journal is longer than the last wait of the report."""
         clock, events = FakeClock(), Events()
         with ConductorStub(clock=clock) as stub:
             stub.script("update", Status(500), repeat=True)

@@ -128,7 +128,7 @@ if __name__ == "__main__":
         with handler_of(conductor_stub, *workers) as handler:
             handler.start_processes()
             outputs = [output_of(conductor_stub, name) for name in ("a", "b")]
-            assert handler.task_runner_processes == handler.processes  # conductor-python's name for them (S11)
+            assert handler.task_runner_processes == handler.processes  # conductor-python's name for them
             pids = [process.pid for process in handler.processes]
             status = handler.get_worker_process_status()
             assert handler.is_healthy()

@@ -231,8 +231,8 @@ class TestWorkersTogether:
         assert {event.task_type for event in first.of(TaskExecutionStarted)} == {"a", "b"}
         assert first.all == second.all
 
-    async def test_the_handlers_own_client_can_be_used_while_it_runs_c11(self, conductor_stub: ConductorStub) -> None:
-        """C11: `http_client` is the client that all workers share, and None again after the end."""
+    async def test_the_handlers_own_client_can_be_used_while_it_runs(self, conductor_stub: ConductorStub) -> None:
+        """`http_client` is the client that all workers share, and None again after the end."""
         task_id = conductor_stub.add_task("other")
         async with handler_of(conductor_stub, prompt("a"), prompt("b")) as handler:
             assert handler.http_client is not None
@@ -438,7 +438,7 @@ class TestStopping:
         assert [result["status"] for result in conductor_stub.results] == ["IN_PROGRESS"]
         gate.let_go()
 
-    async def test_n04_a_def_past_its_timeout_is_not_waited_for_nor_called_handed_back(
+    async def test_a_def_past_its_timeout_is_not_waited_for_nor_called_handed_back(
         self, conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture
     ) -> None:
         gate, events, clock = Gate(), Events(), FakeClock()
@@ -461,7 +461,7 @@ class TestStopping:
         assert not [line for line in said if any(words in line for words in unwanted)]
         assert [result["status"] for result in conductor_stub.results] == ["FAILED"]
 
-    async def test_n38_a_parked_poll_is_not_waited_for_but_what_it_brings_is_handed_back(
+    async def test_a_parked_poll_is_not_waited_for_but_what_it_brings_is_handed_back(
         self, conductor_stub: ConductorStub
     ) -> None:
         handler = handler_of(conductor_stub, Worker("job", nothing, idle_poll_timeout=5000))
@@ -474,7 +474,7 @@ class TestStopping:
         (result,) = conductor_stub.results_for(task_id)
         assert (result["status"], result["reasonForIncompletion"]) == ("IN_PROGRESS", "worker shutting down")
 
-    def test_n38_a_program_that_ends_waits_for_what_the_poll_brings(self, conductor_stub: ConductorStub) -> None:
+    def test_a_program_that_ends_waits_for_what_the_poll_brings(self, conductor_stub: ConductorStub) -> None:
         """The end of an event loop cancels everything on it, but a task that is handed out to nobody waits an hour."""
 
         async def program() -> None:

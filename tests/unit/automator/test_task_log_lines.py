@@ -1,4 +1,4 @@
-"""N17: every line of the worker's log about a task says which task it is; a failure brings its traceback."""
+"""Every line of the worker's log about a task says which task it is; a failure brings its traceback."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def lines_about_tasks(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.mark.parametrize("function", [fail, give_up, succeed])
 @pytest.mark.parametrize("answer", ["COMMITTED", "CANCELLED", "REJECTED", "none"])
-async def test_n17_every_line_about_a_task_says_which(
+async def test_every_line_about_a_task_says_which(
     function: Callable[..., Any], answer: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "conductor")
@@ -62,7 +62,7 @@ async def test_n17_every_line_about_a_task_says_which(
 
 
 @pytest.mark.parametrize("function", [fail, give_up])
-async def test_n17_the_traceback_of_a_failure_is_in_the_workers_log(
+async def test_the_traceback_of_a_failure_is_in_the_workers_log(
     function: Callable[..., Any], caplog: pytest.LogCaptureFixture, conductor_stub: ConductorStub
 ) -> None:
     await worked(conductor_stub, function)
@@ -71,9 +71,7 @@ async def test_n17_the_traceback_of_a_failure_is_in_the_workers_log(
     assert "conductor/client" not in text, "lines of the user's own code only"
 
 
-async def test_n17_the_traceback_can_be_left_out(
-    caplog: pytest.LogCaptureFixture, conductor_stub: ConductorStub
-) -> None:
+async def test_the_traceback_can_be_left_out(caplog: pytest.LogCaptureFixture, conductor_stub: ConductorStub) -> None:
     await worked(conductor_stub, fail, log_tracebacks=False)
     (text,) = [record.getMessage() for record in caplog.records if record.module == "executor"]
     assert "ValueError: boom" in text

@@ -104,8 +104,8 @@ def dev(place: Path, module: str = WORKERS, *options: str) -> Terminal:
 ENDLESS = "import time\nprint('import begun', flush=True)\nwhile True:\n    time.sleep(0.01)\n"
 
 
-def test_an_endless_import_is_replaced_by_the_next_save_a10(place: Path) -> None:
-    """A10: a correction is loaded although the import before it goes on."""
+def test_an_endless_import_is_replaced_by_the_next_save(place: Path) -> None:
+    """A correction is loaded although the import before it goes on."""
     with dev(place, ENDLESS) as terminal:
         loop = Loop(place, terminal, "import begun")
         loop.save("two")
@@ -115,8 +115,8 @@ def test_an_endless_import_is_replaced_by_the_next_save_a10(place: Path) -> None
         terminal.wait_for("Stopped.")
 
 
-def test_an_endless_import_is_given_up_a10(place: Path) -> None:
-    """A10: the time limit."""
+def test_an_endless_import_is_given_up(place: Path) -> None:
+    """The time limit."""
     with dev(place, ENDLESS, "--import-timeout", "1") as terminal:
         terminal.wait_for("The import has not ended after 1 s")
         terminal.wait_for("no workers run. Save a correction.")
@@ -124,16 +124,16 @@ def test_an_endless_import_is_given_up_a10(place: Path) -> None:
         terminal.wait_for("Stopped.")
 
 
-def test_an_endless_import_does_not_hold_up_the_end_a10(place: Path) -> None:
-    """A10: SIGTERM."""
+def test_an_endless_import_does_not_hold_up_the_end(place: Path) -> None:
+    """SIGTERM."""
     with dev(place, ENDLESS) as terminal:
         terminal.wait_for("import begun")
         os.kill(terminal.pid, signal.SIGTERM)
         terminal.wait_for("Stopped.")
 
 
-def test_an_endless_import_ends_with_the_program_a10(place: Path) -> None:
-    """A10: the program is killed. There is no terminal whose end would end the child."""
+def test_an_endless_import_ends_with_the_program(place: Path) -> None:
+    """The program is killed. There is no terminal whose end would end the child."""
     (place / "shop.py").write_text(ENDLESS)
     with Program([*CLI, "dev", "shop", "--port", "0"], place) as program:
         program.line_with("import begun")

@@ -99,7 +99,7 @@ def journal_line(cli: Any, server: ConductorStub) -> str:
     return str(next(line for line in cli("doctor", "--url", server.url).out.splitlines() if "result journal" in line))
 
 
-def test_the_journal_is_written_to_as_a_worker_would_n18(
+def test_the_journal_is_written_to_as_a_worker_would(
     cli: Any, conductor_stub: Any, place: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL_DIR", str(place / "new" / "journal"))
@@ -108,7 +108,7 @@ def test_the_journal_is_written_to_as_a_worker_would_n18(
 
 
 @pytest.mark.parametrize("path", ["greetings.py", "greetings.py/journal"])
-def test_a_journal_where_there_is_a_file_is_found_also_by_root_n18(
+def test_a_journal_where_there_is_a_file_is_found_also_by_root(
     cli: Any, conductor_stub: Any, place: Any, monkeypatch: Any, path: Any
 ) -> None:
     monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL_DIR", str(place / path))
@@ -117,7 +117,7 @@ def test_a_journal_where_there_is_a_file_is_found_also_by_root_n18(
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a directory in which nobody can make a file: /proc")
-def test_a_journal_where_no_file_can_be_made_is_found_n18(cli: Any, conductor_stub: Any, monkeypatch: Any) -> None:
+def test_a_journal_where_no_file_can_be_made_is_found(cli: Any, conductor_stub: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL_DIR", "/proc/self")
     assert "warning  the result journal cannot be written to /proc/self: " in journal_line(cli, conductor_stub)
 
@@ -147,7 +147,7 @@ def web_page(request: pytest.FixtureRequest) -> Iterator[str]:
         thread.join()
 
 
-def test_a_web_server_that_is_no_conductor_is_named_without_its_page_n21(cli: Any, web_page: Any) -> None:
+def test_a_web_server_that_is_no_conductor_is_named_without_its_page(cli: Any, web_page: Any) -> None:
     ran = cli("doctor", "--url", web_page)
     assert ran.status == 1
     line = next(line for line in ran.out.splitlines() if "BROKEN" in line)

@@ -67,7 +67,7 @@ def test_the_line_of_a_failed_import_says_where_it_failed(cli: Any, place: Any) 
 
 
 @pytest.mark.parametrize("command", ["run", "workers"])
-def test_an_error_inside_an_import_names_the_users_own_line_n16(cli: Any, place: Any, command: Any) -> None:
+def test_an_error_inside_an_import_names_the_users_own_line(cli: Any, place: Any, command: Any) -> None:
     (place / "settings.py").write_text("import json\n\nPRICES = json.loads('{')\n")
     (place / "broken.py").write_text("import settings\n")
     ran = cli(command, "broken")
@@ -76,7 +76,7 @@ def test_an_error_inside_an_import_names_the_users_own_line_n16(cli: Any, place:
     assert ran.err.count("\n") == 1
 
 
-def test_the_whole_traceback_of_a_failed_import_is_shown_when_asked_for_n16(cli: Any, place: Any) -> None:
+def test_the_whole_traceback_of_a_failed_import_is_shown_when_asked_for(cli: Any, place: Any) -> None:
     (place / "broken.py").write_text("import json\n\njson.loads('{')\n")
     ran = cli("workers", "broken", "--traceback")
     assert ran.status == 2

@@ -36,7 +36,7 @@ def coordinator(tmp_path: Path) -> Any:
         yield running
 
 
-def test_n07_doctor_names_a_queue_that_nobody_polls_and_for_how_long(cli: Any, coordinator: Coordinator) -> None:
+def test_doctor_names_a_queue_that_nobody_polls_and_for_how_long(cli: Any, coordinator: Coordinator) -> None:
     ran = cli("doctor", "--url", coordinator.url)
     assert ran.status == 0, "workers can run here; that is not all there is to say"
     (line,) = [line for line in ran.out.splitlines() if line.startswith("warning") and "lonely" in line]
@@ -45,7 +45,7 @@ def test_n07_doctor_names_a_queue_that_nobody_polls_and_for_how_long(cli: Any, c
     assert "busy" not in ran.out
 
 
-def test_n07_doctor_names_them_on_a_plain_server_too(cli: Any, conductor_stub: ConductorStub) -> None:
+def test_doctor_names_them_on_a_plain_server_too(cli: Any, conductor_stub: ConductorStub) -> None:
     conductor_stub.add_task("lonely")
     conductor_stub.add_task("lonely", domain="blue")
     ran = cli("doctor", "--url", conductor_stub.url)
@@ -55,14 +55,14 @@ def test_n07_doctor_names_them_on_a_plain_server_too(cli: Any, conductor_stub: C
         assert lines[at + 1] == f"Run a worker for {remedy}"
 
 
-def test_n07_doctor_says_so_when_every_queue_has_a_worker(cli: Any, conductor_stub: ConductorStub) -> None:
+def test_doctor_says_so_when_every_queue_has_a_worker(cli: Any, conductor_stub: ConductorStub) -> None:
     conductor_stub.add_task("busy")
     conductor_stub.add_task("busy")
     ask(f"{conductor_stub.url}/tasks/poll/batch/busy?count=1&timeout=0")
     assert "ok  every queue in which tasks wait is polled" in cli("doctor", "--url", conductor_stub.url).out
 
 
-def test_n07_doctor_counts_what_is_too_much_to_list(cli: Any, conductor_stub: ConductorStub) -> None:
+def test_doctor_counts_what_is_too_much_to_list(cli: Any, conductor_stub: ConductorStub) -> None:
     for number in range(13):
         conductor_stub.add_task(f"lonely{number}")
     ran = cli("doctor", "--url", conductor_stub.url)
@@ -70,7 +70,7 @@ def test_n07_doctor_counts_what_is_too_much_to_list(cli: Any, conductor_stub: Co
     assert "warning  3 more such queues\n         `conductor-worker queues` lists them." in ran.out
 
 
-def test_n07_queues_lists_all_and_flags_those_that_nobody_polls(cli: Any, coordinator: Coordinator) -> None:
+def test_queues_lists_all_and_flags_those_that_nobody_polls(cli: Any, coordinator: Coordinator) -> None:
     ran = cli("queues", "--url", coordinator.url)
     assert ran.status == 0
     rows = {line.split()[0]: line for line in ran.out.splitlines()}

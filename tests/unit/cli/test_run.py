@@ -75,10 +75,10 @@ def test_metrics_are_served_where_asked(place: Any, conductor_stub: ConductorStu
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("signals", [1, 2])
-def test_a_coroutine_that_ignores_its_cancellation_does_not_hold_up_the_end_a05(
+def test_a_coroutine_that_ignores_its_cancellation_does_not_hold_up_the_end(
     place: Any, conductor_stub: ConductorStub, mode: str, signals: int
 ) -> None:
-    """A05: the task is requeued, and the process ends with a function that would go on for ever."""
+    """The task is requeued, and the process ends with a function that would go on for ever."""
     (place / "stubborn.py").write_text(
         "import asyncio\n"
         "from conductor import worker_task\n"
@@ -122,7 +122,7 @@ def test_a_second_signal_ends_it_at_once_and_leaves_nobody_behind(place: Any, co
         children = psutil.Process(program.pid).children(recursive=True)
         program.send(signal.SIGINT)
         told = program.line_with("running tasks have up to 25 s to finish")
-        assert "a second signal ends the program at once" in told, "N23"
+        assert "a second signal ends the program at once" in told
         program.line_with("Stopping worker 'cli_slow': 1 task is in hand")
         time.sleep(0.1)  # signals at once would be one
         program.send(signal.SIGINT)
@@ -163,7 +163,7 @@ def test_a_file_is_run(place: Any, conductor_stub: ConductorStub) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_first_line_names_the_server_and_the_last_of_the_start_says_ready_n08(place: Any, mode: Any) -> None:
+def test_the_first_line_names_the_server_and_the_last_of_the_start_says_ready(place: Any, mode: Any) -> None:
     with ConductorStub(leases=True) as server, run(place, server, *MODES[mode]) as program:
         first = program.line_with("")
         assert first.startswith(f"Server {server.url}: a coordinator, version ")
@@ -176,7 +176,7 @@ def test_the_first_line_names_the_server_and_the_last_of_the_start_says_ready_n0
     assert program.output.count("Ready:") == 1
 
 
-def test_a_server_that_is_away_is_said_in_the_first_line_and_ready_waits_for_it_n08(place: Any) -> None:
+def test_a_server_that_is_away_is_said_in_the_first_line_and_ready_waits_for_it(place: Any) -> None:
     with ConductorStub() as server:
         pass
     with run(place, server) as program:
@@ -209,7 +209,7 @@ def test_when_all_workers_are_paused_it_is_ready_at_once(place: Any, conductor_s
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_metrics_port_in_use_fails_the_start_in_one_line_unless_told_to_go_on_n20(
+def test_a_metrics_port_in_use_fails_the_start_in_one_line_unless_told_to_go_on(
     place: Any, conductor_stub: Any, mode: Any
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -262,7 +262,7 @@ def secretive(card: str) -> dict:
 """
 
 
-def test_nothing_secret_is_in_metrics_and_health_n24(place: Any) -> None:
+def test_nothing_secret_is_in_metrics_and_health(place: Any) -> None:
     (place / "secretive.py").write_text(SECRETIVE)
     key = {"CONDUCTOR_AUTH_KEY": "ada", "CONDUCTOR_AUTH_SECRET": "secret-hush-hush"}
     with ConductorStub(auth=("ada", "secret-hush-hush")) as server:

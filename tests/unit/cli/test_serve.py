@@ -127,7 +127,7 @@ def can_become_nameless() -> bool:
 
 
 @pytest.mark.skipif(not can_become_nameless(), reason="needs root and setpriv, to become a user that does not exist")
-def test_a_user_without_a_name_and_a_home_has_a_database_in_the_temporary_directory_c12() -> None:
+def test_a_user_without_a_name_and_a_home_has_a_database_in_the_temporary_directory() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         Path(temporary).chmod(0o777)
         without_home = {"TMPDIR": temporary, "HOME": None, "XDG_STATE_HOME": None}
@@ -141,7 +141,7 @@ def test_a_user_without_a_name_and_a_home_has_a_database_in_the_temporary_direct
             assert server.wait() == 0
 
 
-def test_x05_hosts_and_origins_are_given_as_options_or_variables(place: Any) -> None:
+def test_hosts_and_origins_are_given_as_options_or_variables(place: Any) -> None:
     options = ("--database", "shop.db", "--allow-host", "shop.internal", "--allow-origin", "https://desk.example")
     lists = {"CONDUCTOR_ALLOWED_HOSTS": "a.internal, b.internal", "CONDUCTOR_ALLOWED_ORIGINS": "http://c.example"}
     with serve(place, *options, **lists) as server:

@@ -156,7 +156,7 @@ def test_a_wrong_variable_stops_with_one_line_that_helps(
     "wrong", ["ftp://ada:hush@proxy:3128", "ada:hush@proxy:3128", "http://ada:hush@proxy:port", "http://ada:hu@sh@:1"]
 )
 @pytest.mark.parametrize("variable", ["CONDUCTOR_PROXY", "CONDUCTOR_SERVER_URL"])
-def test_x23_a_wrong_url_is_shown_without_its_password(monkeypatch: Any, variable: Any, wrong: Any) -> None:
+def test_a_wrong_url_is_shown_without_its_password(monkeypatch: Any, variable: Any, wrong: Any) -> None:
     monkeypatch.setenv(variable, wrong)
     with pytest.raises(ValueError, match=r"ada:\*\*\*@") as raised:
         Configuration()

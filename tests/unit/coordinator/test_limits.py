@@ -17,7 +17,7 @@ MB = 1024 * 1024
 
 
 @pytest.mark.parametrize("small", [b"[],", b"{},", b"0,", b'"",', b"[[]],", b'{"a":0},'])
-def test_x11_more_json_values_than_fit_into_memory_are_refused(small: bytes) -> None:
+def test_more_json_values_than_fit_into_memory_are_refused(small: bytes) -> None:
     with pytest.raises(ApiError, match="more than 1000000 values") as refused:
         read_json(b"[" + small * (MAX_JSON_VALUES + 1) + b"0]", Any)
     assert refused.value.status == 413
@@ -34,7 +34,7 @@ def test_texts_that_are_never_closed_are_bad_json(body: bytes) -> None:
         read_json(body, list)
 
 
-def test_x11_the_oldest_polls_are_forgotten() -> None:
+def test_the_oldest_polls_are_forgotten() -> None:
     polls = PollData()
     for number in range(MAX_POLLS_KEPT + 5):
         polls.note(f"t{number}", "", "w", number)
@@ -54,6 +54,6 @@ def test_a_refusal_names_a_hundred_problems_and_counts_the_rest() -> None:
     assert problems[-1] == {"path": "workflowDef", "message": "there are 900 more problems"}
 
 
-def test_x06_a_condition_is_read_up_to_the_bound_and_no_further() -> None:
+def test_a_condition_is_read_up_to_the_bound_and_no_further() -> None:
     with pytest.raises(ConditionError, match="more than 400 words and signs"):
         parse("!" * 500 + "\x01")

@@ -1,4 +1,4 @@
-"""`make demo` and `make test` on a fresh machine: each installs what it needs, and no more (N31)."""
+"""`make demo` and `make test` on a fresh machine: each installs what it needs, and no more."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class RawServer:
             pass
         finally:
             self.open_connections -= 1
-            # Close once (C13): Python 3.11.2 cannot abort a TLS transport that was closed twice, and `stop` aborts all.
+            # Close once: Python 3.11.2 cannot abort a TLS transport that was closed twice, and `stop` aborts all.
             if not writer.is_closing():
                 writer.close()
 

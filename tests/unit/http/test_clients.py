@@ -134,7 +134,7 @@ def test_clients_stand_on_the_environment_without_a_configuration(monkeypatch: p
 
 
 async def test_an_update_by_a_wrong_reference_says_which(serve: Any) -> None:
-    """N14: a server answers 200 with nothing when it finds no open task of that name."""
+    """A server answers 200 with nothing when it finds no open task of that name."""
     server = await serve(lambda seen: answer(200, ""))
     async with AsyncTaskClient(Configuration(server.url)) as tasks:
         with pytest.raises(NotFoundException, match="workflow 'w1' has no open task with the reference name 'wrong'"):

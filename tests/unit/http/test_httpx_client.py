@@ -81,7 +81,7 @@ async def test_timeouts_are_ours_not_its_default(serve: Any) -> None:
 
 
 async def test_its_answers_have_the_same_limit_and_need_not_be_what_they_say(serve: Any, http_client: Any) -> None:
-    """X15: after decompression."""
+    """After decompression."""
     bodies = {"/bomb": gzip.compress(bytes(10_000_000)), "/broken": b"this is no gzip"}
     server = await serve(lambda seen: answer(200, bodies[seen.target], Content_Encoding="gzip"))
     client = AsyncRESTClientObject(Configuration(server.url, max_answer_bytes=100_000), http_client=http_client)
@@ -92,8 +92,8 @@ async def test_its_answers_have_the_same_limit_and_need_not_be_what_they_say(ser
 
 
 @pytest.mark.parametrize("library", ["pyreqwest", "httpx"])
-async def test_of_a_large_error_only_the_beginning_is_read_a12(serve: Any, http_client: Any, library: str) -> None:
-    """A12: an error of 50 MB keeps its status and its first words; the next request gets its answer."""
+async def test_of_a_large_error_only_the_beginning_is_read(serve: Any, http_client: Any, library: str) -> None:
+    """An error of 50 MB keeps its status and its first words; the next request gets its answer."""
     answers = {"/error": answer(503, b"overloaded" + bytes(50_000_000)), "/": answer(200, "ok")}
     server = await serve(lambda seen: answers[seen.target])
     client = AsyncRESTClientObject(Configuration(server.url), http_client=http_client if library == "httpx" else None)

@@ -314,7 +314,6 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_a_task_result_takes_output_by_its_short_name() -> None:
-    """N39"""
     result = TaskResult(status="COMPLETED", output={"result": 1})  # type: ignore[arg-type]
     assert result.output_data == {"result": 1}
     assert result.to_dict() == TaskResult(output_data={"result": 1}).to_dict()

@@ -145,7 +145,7 @@ def test_a_silent_client_holds_nobody_up(hub: MetricsHub) -> None:
         assert get(hub, "/health")[0] == 200
 
 
-def test_a_port_in_use_fails_the_start_and_leaves_nothing_behind_n20(tmp_path: Path) -> None:
+def test_a_port_in_use_fails_the_start_and_leaves_nothing_behind(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         hub = MetricsHub(MetricsSettings(directory=str(tmp_path), http_port=port, host="127.0.0.1"))

@@ -1,4 +1,4 @@
-"""N05: a required input that is missing becomes None, and that is said where somebody will look for it."""
+"""A required input that is missing becomes None, and that is said where somebody will look for it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _functions_that_were_never_warned_of(monkeypatch: pytest.MonkeyPatch, caplog
 
 
 @pytest.mark.parametrize("function", [add, add_async, positional, anything], ids=lambda f: f.__name__)
-def test_n05_the_failure_of_a_function_that_was_given_none_says_so(function: Any) -> None:
+def test_the_failure_of_a_function_that_was_given_none_says_so(function: Any) -> None:
     reason = execute(function, {"tax": 3} if "tax" in function.__annotations__ else {}).reason_for_incompletion or ""
     assert reason.startswith("TypeError: unsupported operand")
     assert "'amount'" in reason
@@ -61,23 +61,23 @@ def test_n05_the_failure_of_a_function_that_was_given_none_says_so(function: Any
     assert "default" in reason
 
 
-def test_n05_an_attribute_of_none_is_explained_too() -> None:
+def test_an_attribute_of_none_is_explained_too() -> None:
     reason = execute(upper, {"name": None}).reason_for_incompletion or ""
     assert reason.startswith("AttributeError: 'NoneType'")
     assert "'name'" in reason
 
 
-def test_n05_an_error_of_another_kind_is_left_as_it_is() -> None:
+def test_an_error_of_another_kind_is_left_as_it_is() -> None:
     assert execute(picky, {}).reason_for_incompletion == "ValueError: the amount is odd"
 
 
-def test_n05_a_type_error_of_a_function_that_was_given_everything_is_left_as_it_is() -> None:
+def test_a_type_error_of_a_function_that_was_given_everything_is_left_as_it_is() -> None:
     reason = execute(anything, {"amount": "a"}).reason_for_incompletion or ""
     assert reason.startswith("TypeError")
     assert "strict_schema" not in reason
 
 
-def test_n05_a_missing_input_is_warned_of_once_for_each_parameter(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_input_is_warned_of_once_for_each_parameter(caplog: pytest.LogCaptureFixture) -> None:
     worker = Worker("charge", shown)
     for _ in range(3):
         result = worker.execute(Task(task_id="t", task_def_name="charge", input_data={}))
@@ -90,11 +90,11 @@ def test_n05_a_missing_input_is_warned_of_once_for_each_parameter(caplog: pytest
 
 
 @pytest.mark.parametrize("given", [{"amount": 5}, {"amount": "5"}])
-def test_n05_what_is_given_is_not_warned_of(given: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_given_is_not_warned_of(given: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
     execute(add, given)
     assert caplog.messages == []
 
 
-def test_n05_null_for_a_parameter_without_annotation_is_given(caplog: pytest.LogCaptureFixture) -> None:
+def test_null_for_a_parameter_without_annotation_is_given(caplog: pytest.LogCaptureFixture) -> None:
     execute(anything, {"amount": None})
     assert caplog.messages == []

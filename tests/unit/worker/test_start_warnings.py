@@ -40,7 +40,7 @@ def prompt(name: str, function: Any, **options: Any) -> Worker:
     return Worker(name, function, idle_poll_timeout=0, poll_timeout=0, **options)
 
 
-async def test_n09_an_annotation_that_cannot_be_resolved_is_named_with_its_parameter(
+async def test_an_annotation_that_cannot_be_resolved_is_named_with_its_parameter(
     conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture
 ) -> None:
     (warning,) = await warnings_at_start(conductor_stub, caplog, prompt("charge", mistyped))
@@ -50,14 +50,12 @@ async def test_n09_an_annotation_that_cannot_be_resolved_is_named_with_its_param
     assert "Undefined" in warning
 
 
-async def test_n09_so_is_one_of_what_is_returned(
-    conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_so_is_one_of_what_is_returned(conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture) -> None:
     (warning,) = await warnings_at_start(conductor_stub, caplog, prompt("charge", unknown_return))
     assert "what unknown_return returns" in warning
 
 
-async def test_n06_a_task_definition_that_is_not_registered_is_warned_of(
+async def test_a_task_definition_that_is_not_registered_is_warned_of(
     conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker = prompt("charge", plain, task_def=TaskDef(retry_count=5))
@@ -67,7 +65,7 @@ async def test_n06_a_task_definition_that_is_not_registered_is_warned_of(
     assert "register_task_def=True" in warning
 
 
-async def test_n06_one_that_is_registered_is_not(
+async def test_one_that_is_registered_is_not(
     conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONDUCTOR_WORKER_CHARGE_REGISTER_TASK_DEF", "on")
@@ -94,7 +92,7 @@ def pay_plainly(order: str, amount: Annotated[decimal.Decimal, msgspec.Meta(gt=0
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_n10_a_bound_that_json_schema_cannot_express_is_left_out_and_said(
+def test_a_bound_that_json_schema_cannot_express_is_left_out_and_said(
     strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     schema = read_signature(pay).input_schema(strict)
@@ -107,7 +105,7 @@ def test_n10_a_bound_that_json_schema_cannot_express_is_left_out_and_said(
     assert "Decimal with gt" in warning
 
 
-def test_n10_the_same_without_pydantic(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_same_without_pydantic(caplog: pytest.LogCaptureFixture) -> None:
     schema = read_signature(pay_plainly).input_schema()
     assert schema is not None
     assert set(schema["properties"]) == {"order", "amount"}
@@ -115,7 +113,7 @@ def test_n10_the_same_without_pydantic(caplog: pytest.LogCaptureFixture) -> None
     assert "Decimal with gt" in caplog.text
 
 
-def test_n10_what_the_schema_leaves_out_is_checked_all_the_same() -> None:
+def test_what_the_schema_leaves_out_is_checked_all_the_same() -> None:
     from conductor.client.http.models.task import Task
     from conductor.client.worker.signature import InputError
 

@@ -76,7 +76,7 @@ class TestConstruction:
             Worker("job", add, thread_cuont=3)  # type: ignore[call-arg]
 
     @pytest.mark.parametrize("take", [lambda **o: Worker("job", add, **o), lambda **o: worker_task("job", **o)])
-    def test_n27_a_mistyped_option_is_told_the_nearest_one(self, take: Any) -> None:
+    def test_a_mistyped_option_is_told_the_nearest_one(self, take: Any) -> None:
         with pytest.raises(TypeError, match=r"no option 'thread_cont'; did you mean 'thread_count'\?"):
             take(thread_cont=3)
 

@@ -413,13 +413,13 @@ def test_no_two_options_share_a_variable():
         ("CONDUCTOR_JOURNAL_DIR", "CONDUCTOR_WORKER_JOURNAL_DIR"),
     ],
 )
-def test_n08_a_near_miss_of_every_variable_is_told_the_nearest_real_name(variable, meant):
+def test_a_near_miss_of_every_variable_is_told_the_nearest_real_name(variable, meant):
     (warning,) = unknown_variables({variable: "1", "PATH": "/bin"}, ["process_order"])
     assert f"environment variable {variable} sets nothing" in warning
     assert f"did you mean {meant}?" in warning
 
 
-def test_n08_a_handler_warns_of_a_mistyped_server(monkeypatch, caplog):
+def test_a_handler_warns_of_a_mistyped_server(monkeypatch, caplog):
     monkeypatch.setenv("CONDUCTOR_SERVER_ULR", "http://conductor:8080/api")
     TaskHandlerAsyncIO(workers=[])
     (warning,) = caplog.messages

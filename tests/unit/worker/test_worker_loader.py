@@ -225,7 +225,7 @@ def test_of_two_functions_for_one_task_type_the_last_one_is_found(write, caplog)
     ]
 
 
-def test_n34_folders_without_init_are_found_as_python_finds_them(write):
+def test_folders_without_init_are_found_as_python_finds_them(write):
     """The layout of the documentation as it is printed: only `workers` has an `__init__.py`."""
     write("shop/workers/__init__.py")
     write("shop/workers/order/process.py", worker("process"))
@@ -241,6 +241,6 @@ def test_n34_folders_without_init_are_found_as_python_finds_them(write):
     assert names(scan_for_workers("shop.workers", recursive=False)) == []
 
 
-def test_n34_a_scanned_package_may_itself_be_without_init(write):
+def test_a_scanned_package_may_itself_be_without_init(write):
     write("bare/order/process.py", worker("process"))
     assert names(scan_for_workers("bare")) == ["process"]

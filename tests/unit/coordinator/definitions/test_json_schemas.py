@@ -1,4 +1,4 @@
-"""Schemas of strangers: what they mean, and that none of them can stop the server (X02)."""
+"""Schemas of strangers: what they mean, and that none of them can stop the server."""
 
 from __future__ import annotations
 
@@ -181,11 +181,11 @@ class TestWhatCannotBeUsed:
         assert find_schema_problem(None) is None
 
 
-class TestX02:
+class TestEndlessWork:
     """A schema can ask for more work than anybody waits for. It is refused, when registered and when run."""
 
     @pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
-    def test_x02_a_chain_of_references_that_doubles_with_each_link(self, keyword: str) -> None:
+    def test_a_chain_of_references_that_doubles_with_each_link(self, keyword: str) -> None:
         assert refused(chain(7, keyword)) is None
         said = "it checks one value more than 1000 times"
         assert refused(chain(40, keyword)) == said
@@ -204,15 +204,15 @@ class TestX02:
             {"additionalProperties": {"$ref": "#"}, "not": {"additionalProperties": {"$ref": "#"}}},
         ],
     )
-    def test_x02_recursion_that_checks_more_often_on_every_level(self, data: Any) -> None:
+    def test_recursion_that_checks_more_often_on_every_level(self, data: Any) -> None:
         assert refused(data) == "it checks one value more than 1000 times"
 
-    def test_x02_a_long_way_from_schema_to_schema(self) -> None:
+    def test_a_long_way_from_schema_to_schema(self) -> None:
         definitions: dict[str, Any] = {f"d{n}": {"$ref": f"#/definitions/d{n + 1}"} for n in range(5000)}
         data = {"$ref": "#/definitions/d0", "definitions": {**definitions, "d5000": {}}}
         assert "more than 100 times" in str(refused(data))
 
-    def test_x02_what_the_coordinator_cannot_bound_is_refused(self) -> None:
+    def test_what_the_coordinator_cannot_bound_is_refused(self) -> None:
         names: Any = {f"p{n}": {} for n in range(1000)}
         patterns: Any = {f"^{n}": {} for n in range(200)}
         assert "simplify it" in str(refused({"properties": names, "patternProperties": patterns}))
@@ -229,13 +229,13 @@ class TestX02:
             ({"items": {"minimum": 0.5}}, 10**4000, 100_000),
         ],
     )
-    def test_x02_an_input_that_is_too_much_for_its_schema(self, schema: Any, item: Any, count: int) -> None:
+    def test_an_input_that_is_too_much_for_its_schema(self, schema: Any, item: Any, count: int) -> None:
         assert f"would take more than {json_schemas.MAX_WORK} steps" in str(
             problem(under(schema), {"a": [item] * count})
         )
         assert "steps" not in str(problem(under(schema), {"a": [item]}))
 
-    def test_x02_patterns_that_look_ahead_are_tried_up_to_a_limit(self) -> None:
+    def test_patterns_that_look_ahead_are_tried_up_to_a_limit(self) -> None:
         data = {"additionalProperties": {"pattern": "^(?=a)(a+)+(?!b)c$"}}
         assert "longer than 10000 characters" in str(problem(data, {"a": "a" * 1_000_000}))
         assert "backtracking" in str(problem(data, {"a": "a" * 3000}))
@@ -248,17 +248,17 @@ class TestX02:
         assert "day: " in str(problem(data, {"day": "0000"}))
 
     @pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|aa)+$", "^a*a*a*a*b$", r"^(\w+\s?)*$", "^(.*)*$"])
-    def test_x02_patterns_that_double_elsewhere_are_checked_in_one_go(self, pattern: str) -> None:
+    def test_patterns_that_double_elsewhere_are_checked_in_one_go(self, pattern: str) -> None:
         assert "does not match" in str(problem(under({"pattern": pattern}), {"a": "a" * 5000 + "!\n"}))
         names: Any = {"patternProperties": {pattern: False}}
         assert problem(names, {"a" * 5000 + "!\n": 1}) is None
 
-    def test_x02_large_inputs_that_are_fine(self) -> None:
+    def test_large_inputs_that_are_fine(self) -> None:
         assert problem(under({"uniqueItems": True}), {"a": [{"n": n} for n in range(20_000)]}) is None
         assert problem(under({"items": {"enum": list(range(2000))}}), {"a": [1999] * 1000}) is None
         assert problem(under({"type": "string"}), {"a": "x" * 9_000_000}) is None
 
-    def test_x02_alternatives_of_a_large_input_are_not_all_explained(self) -> None:
+    def test_alternatives_of_a_large_input_are_not_all_explained(self) -> None:
         data = under({"anyOf": [{"type": "string"}, {"items": {"type": "string"}}]})
         assert "too large to say where" in str(problem(data, {"a": [1] * 200_000}))
         assert "a: " in str(problem(data, {"a": [1] * 20}))
@@ -266,7 +266,7 @@ class TestX02:
     def test_messages_are_cut(self) -> None:
         assert len(str(problem(under({"type": "integer"}), {"a": "x" * 100_000}))) < 1000
 
-    def test_x02_deep_nesting_is_an_error_and_never_the_end_of_the_process(self) -> None:
+    def test_deep_nesting_is_an_error_and_never_the_end_of_the_process(self) -> None:
         program = """
             import sys
             sys.path[:0] = [{here!r}]
@@ -310,13 +310,13 @@ def test_compiled_schemas_are_kept_up_to_a_number_and_a_size(monkeypatch: pytest
     assert kept._bytes == sum(map(len, kept._by_body))
 
 
-class TestWorkflowsF09:
-    """F09: a workflow's inputSchema is enforced unless its definition says enforceSchema: false."""
+class TestWorkflows:
+    """A workflow's inputSchema is enforced unless its definition says enforceSchema: false."""
 
     DATA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     FLOW = {"name": "w", "inputSchema": {"name": "s", "version": 1, "type": "JSON", "data": DATA}}
 
-    def test_f09_an_input_that_does_not_match_is_a_problem(self) -> None:
+    def test_an_input_that_does_not_match_is_a_problem(self) -> None:
         def found(given: Any, **more: Any) -> str | None:
             return find_workflow_input_problem(NoSchemas(), {**self.FLOW, **more}, given)  # type: ignore[arg-type]
 

@@ -50,7 +50,7 @@ def defined(harness: Harness) -> None:
 
 
 class TestEnds:
-    """F08: a definition with workflowStatusListenerEnabled tells event handlers how its workflows end."""
+    """A definition with workflowStatusListenerEnabled tells event handlers how its workflows end."""
 
     def ended(self, harness: Harness, status: str, *, listened: bool = True) -> list[dict[str, Any]]:
         harness.task_def("work", retryCount=0)
@@ -62,16 +62,16 @@ class TestEnds:
         tick(harness)
         return [one["input"] for one in started(harness)]
 
-    def test_f08_a_good_end(self, harness: Harness) -> None:
+    def test_a_good_end(self, harness: Harness) -> None:
         (told,) = self.ended(harness, "COMPLETED")
         assert (told["id"], told["status"], told["why"]) == (self.workflow, "COMPLETED", None)
 
-    def test_f08_a_bad_end(self, harness: Harness) -> None:
+    def test_a_bad_end(self, harness: Harness) -> None:
         (told,) = self.ended(harness, "FAILED")
         assert (told["id"], told["status"]) == (self.workflow, "FAILED")
         assert "bad" in told["why"]
 
-    def test_f08_nothing_is_said_of_others(self, harness: Harness) -> None:
+    def test_nothing_is_said_of_others(self, harness: Harness) -> None:
         assert self.ended(harness, "COMPLETED", listened=False) == []
 
 
@@ -211,7 +211,7 @@ class TestOnce:
         assert ticks >= 2
         assert [workflow["input"]["n"] for workflow in started(harness)] == list(range(50))
 
-    def test_the_actions_of_one_event_take_turns_with_other_callers_a09(
+    def test_the_actions_of_one_event_take_turns_with_other_callers(
         self, harness: Harness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The rest of them survives the process, and a handler that was changed meanwhile does not change it."""

@@ -50,7 +50,7 @@ def door(clock: FakeClock) -> Auth:
 @pytest.mark.parametrize(
     "token", [b"1" * 4301 + b".x", b"1" * 4301, b"9" * 13 + b".x", b"", b"\xb2.x", b"-1.x", b"1.\xff"]
 )
-def test_x17_a_token_that_is_none_is_a_401(door: Auth, token: bytes) -> None:
+def test_a_token_that_is_none_is_a_401(door: Auth, token: bytes) -> None:
     with pytest.raises(ApiError) as error:
         door.check(with_token(token))
     assert error.value.status == 401
@@ -64,7 +64,7 @@ async def test_a_token_is_good_for_an_hour(door: Auth, clock: FakeClock) -> None
         door.check(with_token(token))
 
 
-async def test_x22_after_five_wrong_secrets_the_next_ones_wait_and_the_right_one_no_longer_than_they(
+async def test_after_five_wrong_secrets_the_next_ones_wait_and_the_right_one_no_longer_than_they(
     door: Auth, clock: FakeClock
 ) -> None:
     for _ in range(auth.FREE_FAILURES):
@@ -76,7 +76,7 @@ async def test_x22_after_five_wrong_secrets_the_next_ones_wait_and_the_right_one
     assert (await right).status == 200
 
 
-async def test_x22_so_many_wait_and_no_more_and_a_minute_later_nobody_does(door: Auth, clock: FakeClock) -> None:
+async def test_so_many_wait_and_no_more_and_a_minute_later_nobody_does(door: Auth, clock: FakeClock) -> None:
     for _ in range(auth.FREE_FAILURES):
         await refused(door)
     waiting = [asyncio.create_task(refused(door)) for _ in range(auth.MAX_WAITING)]
@@ -88,7 +88,7 @@ async def test_x22_so_many_wait_and_no_more_and_a_minute_later_nobody_does(door:
     assert (await door.token(asking("secret"))).status == 200
 
 
-async def test_x22_wrong_secrets_are_one_line_a_minute(
+async def test_wrong_secrets_are_one_line_a_minute(
     door: Auth, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, auth.log.name)

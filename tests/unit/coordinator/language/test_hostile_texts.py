@@ -63,7 +63,7 @@ def written_durations(draw: st.DrawFn) -> tuple[str, int]:
 
 
 @given(written_durations())
-def test_x01_every_duration_that_can_be_written_is_read(written: tuple[str, int]) -> None:
+def test_every_duration_that_can_be_written_is_read(written: tuple[str, int]) -> None:
     text, seconds = written
     assert parse_duration_ms(text) == seconds * 1000
 
@@ -82,14 +82,14 @@ def test_units_come_once_and_the_large_ones_first(first: tuple[str, int], second
 
 
 @pytest.mark.parametrize("text", [" " * 199 + "x", "1" + " " * 198 + "x", "1 " * 100, "1h" + " " * 197 + "x"])
-def test_x01_a_duration_of_spaces_is_refused_at_once(text: str) -> None:
+def test_a_duration_of_spaces_is_refused_at_once(text: str) -> None:
     with pytest.raises(ValueError, match="not a duration"):
         parse_duration_ms(text)
     with pytest.raises(ValueError, match="not a time"):
         parse_until_ms(text)
 
 
-def test_x01_a_long_text_meets_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_text_meets_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_PART", "_UNTIL", "_OFFSET"):
         monkeypatch.setattr(durations, name, NeverUsed())
     for text in (" " * 1_000_000 + "x", "2025-12-31" + " " * 1_000_000, "1" * 1_000_000):
@@ -103,7 +103,7 @@ def test_x01_a_long_text_meets_no_pattern(monkeypatch: pytest.MonkeyPatch) -> No
 # -- conditions
 
 
-def test_x06_a_comment_that_is_not_closed_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comment_that_is_not_closed_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = Counted(javascript_subset._TOKENS)
     monkeypatch.setattr(javascript_subset, "_TOKENS", counted)
     with pytest.raises(ConditionError, match="is not closed"):
@@ -114,12 +114,12 @@ def test_x06_a_comment_that_is_not_closed_is_found_once(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "piece", ["'", '"', "'\\", "/*", "1e", "1.", "(", "[", "!", "$.", "a ", "if(", "{", "/* */ 1 "]
 )
-def test_x06_hostile_conditions_are_refused(piece: str) -> None:
+def test_hostile_conditions_are_refused(piece: str) -> None:
     with pytest.raises(ConditionError):
         javascript_subset.parse(piece * (javascript_subset.MAX_LENGTH // len(piece)))
 
 
-def test_x06_a_long_condition_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_condition_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(javascript_subset, "_TOKENS", NeverUsed())
     with pytest.raises(ConditionError, match="more than 65536 characters"):
         javascript_subset.parse("/* " * 32_000)
@@ -141,13 +141,13 @@ def flow(**parameters: Any) -> dict[str, Any]:
     "text",
     ["${workflow.input.name", "Hello ${workflow.input.name, hello", "${a ${workflow.input.x}", "$$${workflow.x ${"],
 )
-def test_n12_an_expression_that_is_not_closed_is_refused_at_registration(text: str) -> None:
+def test_an_expression_that_is_not_closed_is_refused_at_registration(text: str) -> None:
     (problem,) = validate_definition(flow(greeting={"to": [text]}))
     assert problem.path == "tasks[0].inputParameters.greeting.to[0]"
     assert f"the ${{ in '{text}' is never closed" in problem.message
 
 
-def test_n12_in_the_output_of_a_workflow_as_well() -> None:
+def test_in_the_output_of_a_workflow_as_well() -> None:
     (problem,) = validate_definition({**flow(), "outputParameters": {"x": "${workflow.input.name"}})
     assert problem.path == "outputParameters.x"
 
@@ -163,7 +163,7 @@ def test_hostile_expressions_are_read_in_one_go(text: str) -> None:
     assert validate_definition(flow(x=text)) or "$${" in text
 
 
-def test_x13_more_expressions_than_anybody_writes_are_refused() -> None:
+def test_more_expressions_than_anybody_writes_are_refused() -> None:
     text = "${workflow.input.a}" * (MAX_EXPRESSIONS + 1)
     (problem,) = validate_definition(flow(x=text))
     assert problem.message == "there are 20001 expressions; one definition can have 20000"
@@ -172,7 +172,7 @@ def test_x13_more_expressions_than_anybody_writes_are_refused() -> None:
     assert validate_definition(flow(x=text.removesuffix("${workflow.input.a}"))) == []
 
 
-def test_x13_an_expression_has_a_length() -> None:
+def test_an_expression_has_a_length() -> None:
     (problem,) = validate_definition(flow(x="${workflow.input" + ".a" * 10_000 + "}"))
     assert "has more than 10000 characters" in problem.message
     assert len(problem.message) < 1000, "it does not repeat what was sent"
@@ -236,27 +236,27 @@ def test_what_is_no_query_is_a_400(query: str) -> None:
         "name=" + " AND" * 2000 + "\ny",
     ],
 )
-def test_x04_hostile_queries_are_answered_at_once(query: str) -> None:
+def test_hostile_queries_are_answered_at_once(query: str) -> None:
     with pytest.raises(ApiError) as refused:
         values_of(query + " AND =")
     assert refused.value.status == 400
 
 
-def test_x04_queries_have_limits() -> None:
+def test_queries_have_limits() -> None:
     with pytest.raises(ApiError, match="at most 10000 characters, not 20005"):
         values_of("name=" + "x" * 20_000)
     with pytest.raises(ApiError, match="at most 1000 values, not 1001"):
         values_of(f"name IN ({','.join('x' * 1001)})")
 
 
-def test_x17_a_query_of_a_thousand_conditions_is_a_400() -> None:
+def test_a_query_of_a_thousand_conditions_is_a_400() -> None:
     assert len(values_of(" AND ".join(["name=x"] * 100))) == 100
     with pytest.raises(ApiError, match="at most 100 conditions, not 750") as refused:
         values_of(" AND ".join(["name=x"] * 750))
     assert refused.value.status == 400
 
 
-def test_x16_a_page_that_is_too_large_is_refused_and_says_what_to_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_is_too_large_is_refused_and_says_what_to_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_query, "MAX_PAGE_BYTES", 1000)
     made = []
 

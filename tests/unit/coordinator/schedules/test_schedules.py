@@ -218,7 +218,7 @@ class TestTimeWithoutTheCoordinator:
 
 
 class TestABusyCoordinator:
-    """A06: due times are made up for when they are a little late, and counted and logged when they are not."""
+    """Due times are made up for when they are a little late, and counted and logged when they are not."""
 
     def missed(self, board: Board) -> int:
         return board.harness.store.counts.copy().get((MISSED_TOTAL.name,), 0)
@@ -228,15 +228,13 @@ class TestABusyCoordinator:
         board.harness.clock.advance(seconds)
         board.turn_to(board.now_ms)
 
-    def test_makes_up_for_times_that_are_a_little_late_a06(
-        self, board: Board, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_makes_up_for_times_that_are_a_little_late(self, board: Board, caplog: pytest.LogCaptureFixture) -> None:
         board.save(cron="* * * * * *")
         self.late(board, 10)
         assert board.moments() == [pytest.approx(n / 60) for n in range(1, 11)]
         assert (self.missed(board), caplog.messages) == (0, [])
 
-    def test_counts_and_logs_times_that_are_later_a06(self, board: Board, caplog: pytest.LogCaptureFixture) -> None:
+    def test_counts_and_logs_times_that_are_later(self, board: Board, caplog: pytest.LogCaptureFixture) -> None:
         board.save(cron="* * * * * *")
         self.late(board, 31)
         # The first one, and those of the last ten seconds; 20 are missed.
@@ -247,7 +245,7 @@ class TestABusyCoordinator:
             "Scheduled times missed: count=20 schedules=1 first='s'"
         ]
 
-    def test_starts_take_turns_with_other_callers_and_none_is_missed_a06(
+    def test_starts_take_turns_with_other_callers_and_none_is_missed(
         self, board: Board, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("conductor.coordinator.schedules.schedule_runner.TURN_S", -1)  # one start per transaction
@@ -257,19 +255,19 @@ class TestABusyCoordinator:
         assert [len(board.runs()) for _ in range(3) if board.tick()] == [1, 2, 3]
         assert self.missed(board) == 0
 
-    def test_logs_at_most_a_line_per_minute_a06(self, board: Board, caplog: pytest.LogCaptureFixture) -> None:
+    def test_logs_at_most_a_line_per_minute(self, board: Board, caplog: pytest.LogCaptureFixture) -> None:
         board.save(cron="* * * * * *")
         for _ in range(3):
             self.late(board, 31)
         assert len(caplog.messages) == 2
         assert "count=40" in caplog.messages[1]  # 20 each of the second and the third time
 
-    def test_counts_up_to_a_bound_after_a_long_time_a06(self, board: Board) -> None:
+    def test_counts_up_to_a_bound_after_a_long_time(self, board: Board) -> None:
         board.save(cron="* * * * * *")
         self.late(board, 365 * 86400)
         assert self.missed(board) == MAX_MISSED_COUNTED
 
-    def test_misses_nothing_with_catch_up_or_after_a_pause_a06(self, board: Board) -> None:
+    def test_misses_nothing_with_catch_up_or_after_a_pause(self, board: Board) -> None:
         board.save(cron="* * * * * *", runCatchupScheduleInstances=True)
         self.late(board, 31)
         assert len(board.runs()) == 31
@@ -425,7 +423,7 @@ def test_a_definition_that_comes_with_a_schedule_is_started(board: Board) -> Non
     assert [run["state"] for run in board.runs()] == ["EXECUTED"]
 
 
-def test_f04_a_payload_that_lies_elsewhere_is_refused(board: Board) -> None:
+def test_a_payload_that_lies_elsewhere_is_refused(board: Board) -> None:
     with pytest.raises(ApiError, match="externalInputPayloadStoragePath"):
         board.save(startWorkflowRequest={"name": "report", "externalInputPayloadStoragePath": "s3"})
 

@@ -47,7 +47,7 @@ def put(harness: Harness, name: str, value: str) -> None:
 
 
 class TestASecret:
-    def test_f03_is_given_to_the_worker_that_polls_the_task(self, harness: Harness) -> None:
+    def test_is_given_to_the_worker_that_polls_the_task(self, harness: Harness) -> None:
         start(harness, {"host": "db", "data": 1})
         assert harness.poll_one()["inputData"] == {
             "whole": SECRET,
@@ -92,7 +92,7 @@ class TestASecret:
         harness.start("flow")
         assert harness.poll_one()["inputData"] == {"token": SECRET}
 
-    def test_f06_comes_with_the_task_if_its_definition_asks_for_it(self, harness: Harness) -> None:
+    def test_comes_with_the_task_if_its_definition_asks_for_it(self, harness: Harness) -> None:
         harness.task_def("work", runtimeMetadata=["DBPASS", "NOPE"])
         workflow_id = harness.start_one("work")
         task = harness.poll_one()

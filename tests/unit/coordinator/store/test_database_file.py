@@ -26,8 +26,8 @@ from tests.unit.coordinator.decider_harness import task
 WAIT = task("w", "WAIT", inputParameters={"duration": "1 seconds"})
 
 
-class TestX12WhoMayReadIt:
-    def test_x12_only_its_owner(self, tmp_path: Path) -> None:
+class TestWhoMayReadIt:
+    def test_only_its_owner(self, tmp_path: Path) -> None:
         before = os.umask(0o022)
         try:
             with Harness(tmp_path / "a.db") as harness:
@@ -37,7 +37,7 @@ class TestX12WhoMayReadIt:
             os.umask(before)
         assert modes == dict.fromkeys(("a.db", "a.db-shm", "a.db-step", "a.db-wal"), 0o600)
 
-    def test_x12_one_that_others_can_read_is_mentioned(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def test_one_that_others_can_read_is_mentioned(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         Store(tmp_path / "a.db").close()
         (tmp_path / "a.db").chmod(0o644)
         with caplog.at_level(logging.WARNING):
@@ -45,9 +45,9 @@ class TestX12WhoMayReadIt:
         assert "can be read by other users" in caplog.text
 
 
-class TestX18OneCoordinatorAtATime:
+class TestOneCoordinatorAtATime:
     @pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
-    def test_x18_by_whatever_name(self, tmp_path: Path, link: str) -> None:
+    def test_by_whatever_name(self, tmp_path: Path, link: str) -> None:
         store = Store(tmp_path / "a.db")
         getattr(tmp_path / "b.db", link)(tmp_path / "a.db")
         with pytest.raises(StoreRefused, match="in use by another coordinator"):
@@ -55,7 +55,7 @@ class TestX18OneCoordinatorAtATime:
         store.close()
         Store(tmp_path / "b.db").close()
 
-    def test_x18_nothing_beside_it_is_the_lock(self, tmp_path: Path) -> None:
+    def test_nothing_beside_it_is_the_lock(self, tmp_path: Path) -> None:
         store = Store(tmp_path / "a.db")
         for path in tmp_path.glob("*.lock"):
             path.unlink()
@@ -64,8 +64,8 @@ class TestX18OneCoordinatorAtATime:
         store.close()
 
 
-class TestN13Copies:
-    def test_n13_a_copy_without_its_log_is_mentioned(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+class TestCopies:
+    def test_a_copy_without_its_log_is_mentioned(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         with Harness(tmp_path / "a.db") as harness:
             harness.start_one()
             shutil.copy(tmp_path / "a.db", tmp_path / "copy.db")
@@ -83,13 +83,13 @@ class TestN13Copies:
         assert not caplog.records
 
 
-class TestX19WhatIsSaid:
-    def test_x19_a_file_that_cannot_be_opened_is_one_line(self, tmp_path: Path) -> None:
+class TestWhatIsSaid:
+    def test_a_file_that_cannot_be_opened_is_one_line(self, tmp_path: Path) -> None:
         (tmp_path / "a.db").mkdir()
         with pytest.raises(StoreRefused, match="choose a file that can be written"):
             Store(tmp_path / "a.db")
 
-    def test_x19_a_full_disk_is_named_in_a_savepoint_too(self, tmp_path: Path) -> None:
+    def test_a_full_disk_is_named_in_a_savepoint_too(self, tmp_path: Path) -> None:
         store = Store(tmp_path / "a.db")
         pages = store._db.execute("PRAGMA page_count").fetchone()[0]
         store._db.execute(f"PRAGMA max_page_count = {pages + 1}")
@@ -115,10 +115,10 @@ def _decide_and_die(database: Path) -> None:
         harness.tick()
 
 
-class TestX03AStepThatKills:
+class TestAStepThatKills:
     """A file that cannot be opened must never be: what took the process down twice is not tried a third time."""
 
-    def test_x03_a_workflow_that_took_the_process_down_twice_is_set_aside(self, tmp_path: Path) -> None:
+    def test_a_workflow_that_took_the_process_down_twice_is_set_aside(self, tmp_path: Path) -> None:
         database = tmp_path / "a.db"
         with Harness(database) as harness:
             harness.workflow_def("bad", WAIT, simple("never"))
@@ -142,7 +142,7 @@ class TestX03AStepThatKills:
             assert [one["workflowInstanceId"] for one in harness.poll()] == [good]
             assert harness.store.call(lambda tx: tx.rows("suspects")) == []
 
-    def test_x03_one_death_is_bad_luck(self, tmp_path: Path) -> None:
+    def test_one_death_is_bad_luck(self, tmp_path: Path) -> None:
         database = tmp_path / "a.db"
         with Harness(database) as harness:
             workflow = harness.start_one()

@@ -94,7 +94,7 @@ class TestHeartbeat:
         assert harness.heartbeat(task).verdict is Verdict.CANCELLED
         assert harness.report(task).verdict is Verdict.CANCELLED
 
-    def test_n28_a_heartbeat_brings_news_and_the_lease_goes_on(self, harness: Harness, task: Task) -> None:
+    def test_a_heartbeat_brings_news_and_the_lease_goes_on(self, harness: Harness, task: Task) -> None:
         outcome = harness.heartbeat(task, outputData={"x": 1}, logs=[{"log": "half way"}])
         assert outcome.verdict is Verdict.COMMITTED
         stored = harness.task(task["taskId"])
@@ -179,7 +179,7 @@ class TestClientsWithoutLeases:
         assert harness.task(task["taskId"])["status"] == "COMPLETED"
 
     @pytest.mark.parametrize("noticed", [False, True])
-    def test_f10_a_late_result_is_cancelled(self, harness: Harness, task: Task, noticed: bool) -> None:
+    def test_a_late_result_is_cancelled(self, harness: Harness, task: Task, noticed: bool) -> None:
         harness.clock.advance(LEASE_S)
         if noticed:
             harness.tick()
@@ -188,7 +188,7 @@ class TestClientsWithoutLeases:
         assert harness.task(task["taskId"])["status"] == "TIMED_OUT"
 
     @pytest.mark.parametrize("somebody", ["operator", None])
-    def test_f10_somebody_else_decides_and_the_holder_hears_it(
+    def test_somebody_else_decides_and_the_holder_hears_it(
         self, harness: Harness, task: Task, somebody: str | None
     ) -> None:
         plain = {key: value for key, value in task.items() if key not in ("leaseId", "workerId")}
@@ -201,7 +201,7 @@ class TestClientsWithoutLeases:
         assert self.send(harness, task) == (Verdict.CANCELLED, 409)
         assert harness.task(task["taskId"])["outputData"] == {"by": "hand"}
 
-    def test_f10_who_held_it_before_has_no_say_any_more(self, harness: Harness, task: Task) -> None:
+    def test_who_held_it_before_has_no_say_any_more(self, harness: Harness, task: Task) -> None:
         harness.store.call(lambda tx: harness.core.queue.requeue_some(tx, "work"))
         assert self.send(harness, task) == (Verdict.CANCELLED, 409)
         second = harness.poll_one(worker="w2")

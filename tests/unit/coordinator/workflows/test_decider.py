@@ -491,7 +491,7 @@ def test_a_condition_that_fails_ends_the_loop_and_the_workflow() -> None:
     assert run.status == "FAILED"
 
 
-def test_x07_a_loop_that_waits_for_nothing_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_that_waits_for_nothing_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decider, "MAX_TASKS_WITHOUT_WAITING", 1_000)
     run = Run(loop("l", "true", task("v", "SET_VARIABLE", inputParameters={"x": 1})))
     steps = [len(decision.schedule) for decision in run.decisions]

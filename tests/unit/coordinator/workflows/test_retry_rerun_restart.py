@@ -91,7 +91,7 @@ def retried_in_parent(family: Family) -> None:
 
 @pytest.mark.parametrize("looped", [False, True])
 @pytest.mark.parametrize("recover", [retried_in_child, retried_in_parent])
-def test_f01_a_retry_resumes_the_failed_child_and_the_cancelled_one_in_place(
+def test_a_retry_resumes_the_failed_child_and_the_cancelled_one_in_place(
     harness: Harness, recover: Any, looped: bool
 ) -> None:
     family = Family(harness, looped=looped).fail()
@@ -312,7 +312,7 @@ def test_a_removed_child_is_started_anew(harness: Harness) -> None:
     assert family.status(family.parent) == "COMPLETED"
 
 
-def test_f11_a_wait_is_waited_for_again_under_its_id(harness: Harness) -> None:
+def test_a_wait_is_waited_for_again_under_its_id(harness: Harness) -> None:
     harness.workflow_def("flow", task("w", "WAIT", inputParameters={"duration": "30 seconds"}))
     workflow = harness.start("flow")
     waiting = harness.workflow(workflow)["tasks"][0]

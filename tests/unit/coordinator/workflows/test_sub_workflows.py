@@ -192,7 +192,7 @@ class TestFields:
         (found,) = harness.workflow(workflow)["tasks"]
         return dict(found)
 
-    def test_f12_the_version_that_was_meant_is_shown(self, harness: Harness) -> None:
+    def test_the_version_that_was_meant_is_shown(self, harness: Harness) -> None:
         for version in (1, 2):
             harness.workflow_def("child", simple("work"), version=version)
         harness.workflow_def("top", loop("l", "false", sub("child")))
@@ -204,9 +204,7 @@ class TestFields:
         assert harness.workflow(found["subWorkflowId"])["workflowVersion"] == 2
 
     @pytest.mark.parametrize(("asked", "ran"), [(1, "one"), (None, "two"), (9, None)])
-    def test_f05_the_version_of_the_failure_workflow(
-        self, harness: Harness, asked: int | None, ran: str | None
-    ) -> None:
+    def test_the_version_of_the_failure_workflow(self, harness: Harness, asked: int | None, ran: str | None) -> None:
         harness.task_def("work", retryCount=0)
         harness.workflow_def("cleanup", simple("one"), version=1)
         harness.workflow_def("cleanup", simple("two"), version=2)
@@ -223,7 +221,7 @@ class TestFields:
         parameters = {"name": "child", "idempotencyKey": "order-${workflow.input.n}", "idempotencyStrategy": strategy}
         harness.workflow_def("top", sub("child", subWorkflowParam=parameters, **more))
 
-    def test_f02_a_second_task_with_the_same_key_waits_for_the_same_sub_workflow(self, harness: Harness) -> None:
+    def test_a_second_task_with_the_same_key_waits_for_the_same_sub_workflow(self, harness: Harness) -> None:
         self.keyed(harness)
         tops = [harness.start("top", input={"n": n}) for n in (1, 1, 2)]
         first, second, other = (self.sub_task(harness, top) for top in tops)

@@ -11,6 +11,7 @@ from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.worker import Worker
 from conductor.client.workflow import ConductorWorkflow, WorkflowError, loop, switch, wait, workflow
 from conductor.client.workflow.task.simple_task import SimpleTask
+from tests.unit.workflow.conftest import workers as workers
 from tests.unit.workflow.order_workers import charge, label, notify, quote
 
 

@@ -1,0 +1,1 @@
+from tests.unit.workflow.conftest import workers as workers
