@@ -1,8 +1,6 @@
-"""Event handlers: what may be registered, where it is kept, and the events that wait for them."""
+"""Event handlers: their fields, their place in the store, and the published events."""
 
 from __future__ import annotations
-
-from typing import Any, Literal
 
 import msgspec
 from msgspec import field
@@ -11,31 +9,31 @@ from conductor.coordinator.language.javascript_subset import ConditionError, par
 from conductor.coordinator.limits import MAX_HANDLER_ACTIONS
 from conductor.coordinator.request_errors import ApiError, bad_request, conflict, invalid, not_found
 from conductor.coordinator.store.transaction import Tx
+from conductor.protocol.json_types import JsonObject
 
-#: What internal events begin with: conductor:<workflow>:<event>.
+#: The prefix of internal events: conductor:<workflow>:<event>.
 INTERNAL = "conductor:"
-Kind = Literal["start_workflow", "complete_task", "fail_task", "terminate_workflow", "update_workflow_variables"]
 
 
 class HandlerAction(msgspec.Struct, kw_only=True):
-    """One thing to do: `action` names which of the others counts. The wire has snake_case here."""
+    """One action of a handler. `action` names the field with its arguments. The wire names are in snake_case."""
 
     action: str | None = None
-    start_workflow: dict[str, Any] | None = None
-    complete_task: dict[str, Any] | None = None
-    fail_task: dict[str, Any] | None = None
-    terminate_workflow: dict[str, Any] | None = None
-    update_workflow_variables: dict[str, Any] | None = None
+    start_workflow: JsonObject | None = None
+    complete_task: JsonObject | None = None
+    fail_task: JsonObject | None = None
+    terminate_workflow: JsonObject | None = None
+    update_workflow_variables: JsonObject | None = None
     expand_inline_json: bool = field(default=False, name="expandInlineJSON")
 
     @property
-    def asked(self) -> dict[str, Any]:
-        """What it is to do it with."""
+    def arguments(self) -> JsonObject:
+        """The arguments of the action."""
         return getattr(self, self.action or "", None) or {}
 
 
 class EventHandler(msgspec.Struct, rename="camel", kw_only=True):
-    """Which event to listen for, when it counts, and what to do then."""
+    """The event to listen for, the condition under which it counts, and the actions to carry out."""
 
     name: str | None = None
     event: str | None = None
@@ -44,17 +42,17 @@ class EventHandler(msgspec.Struct, rename="camel", kw_only=True):
     active: bool = False
     evaluator_type: str | None = None
 
-    def wire(self) -> dict[str, Any]:
-        """As JSON, without what is absent."""
-        found = msgspec.to_builtins(self)
-        found["actions"] = [{k: v for k, v in action.items() if v is not None} for action in found["actions"]]
-        return {key: value for key, value in found.items() if value is not None}
+    def wire(self) -> JsonObject:
+        """Return the handler as JSON, without absent fields."""
+        fields = msgspec.to_builtins(self)
+        fields["actions"] = [{k: v for k, v in action.items() if v is not None} for action in fields["actions"]]
+        return {key: value for key, value in fields.items() if value is not None}
 
     def check(self, method: str) -> None:
-        """Refuse what could never be acted on, by name."""
+        """Reject a handler that could never act. `method` is the name of the operation in Conductor's messages."""
         problems = [
-            (f"{method}.arg0.{name}", why)
-            for name, missing, why in (
+            (f"{method}.arg0.{name}", message)
+            for name, missing, message in (
                 ("name", not (self.name or "").strip(), "Missing event handler name"),
                 ("event", not (self.event or "").strip(), "Missing event location"),
                 ("actions", not self.actions, "No actions specified. Please specify at-least one action"),
@@ -65,11 +63,11 @@ class EventHandler(msgspec.Struct, rename="camel", kw_only=True):
             raise invalid(problems)
         if not (self.event or "").startswith(INTERNAL):
             raise bad_request(
-                f"event {self.event!r} comes from elsewhere; this coordinator has events {INTERNAL}… only"
+                f"event {self.event!r} is not supported by the coordinator; supported: {INTERNAL}<workflow>:<event>"
             )
         if self.evaluator_type not in (None, "", "javascript", "graaljs"):
             raise bad_request(
-                f"evaluatorType {self.evaluator_type!r} of an event handler is not supported: javascript is"
+                f"evaluatorType {self.evaluator_type!r} of an event handler is not supported; supported: javascript"
             )
         if len(self.actions) > MAX_HANDLER_ACTIONS:
             raise bad_request(f"an event handler has at most {MAX_HANDLER_ACTIONS} actions, not {len(self.actions)}")
@@ -81,8 +79,8 @@ class EventHandler(msgspec.Struct, rename="camel", kw_only=True):
             raise bad_request(f"the condition of event handler {self.name}: {error}") from error
 
 
-#: What an action cannot do without: one of these.
-_NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
+#: Kind of action → required arguments; one name of each tuple must be there.
+_REQUIRED: dict[str, tuple[tuple[str, ...], ...]] = {
     "start_workflow": (("name",),),
     "complete_task": (("workflowId", "taskId"), ("taskRefName", "taskId")),
     "fail_task": (("workflowId", "taskId"), ("taskRefName", "taskId")),
@@ -92,13 +90,13 @@ _NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
 
 
 def _check_action(action: HandlerAction) -> None:
-    if action.action not in _NEEDED:
+    if action.action not in _REQUIRED:
         raise bad_request(
             f"action {action.action!r} of an event handler is not supported by the coordinator; "
-            f"supported: {', '.join(_NEEDED)}"
+            f"supported: {', '.join(_REQUIRED)}"
         )
-    for names in _NEEDED[action.action]:
-        if not any(action.asked.get(name) for name in names):
+    for names in _REQUIRED[action.action]:
+        if not any(action.arguments.get(name) for name in names):
             raise bad_request(f"action {action.action} of an event handler needs {' or '.join(names)}")
 
 
@@ -106,7 +104,7 @@ def _check_action(action: HandlerAction) -> None:
 
 
 def add_handler(tx: Tx, handler: EventHandler) -> None:
-    """Register one; 409 if there is one of that name."""
+    """Register a handler; 409 if its name is taken."""
     handler.check("addEventHandler")
     if tx.row("event handler", handler.name) is not None:
         raise conflict(f"EventHandler with name {handler.name} already exists!")
@@ -114,7 +112,7 @@ def add_handler(tx: Tx, handler: EventHandler) -> None:
 
 
 def update_handler(tx: Tx, handler: EventHandler) -> None:
-    """Replace one; 404 if there is none."""
+    """Replace a handler; 404 if it is not there."""
     handler.check("updateEventHandler")
     if tx.row("event handler", handler.name) is None:
         raise _unknown(handler.name)
@@ -122,13 +120,13 @@ def update_handler(tx: Tx, handler: EventHandler) -> None:
 
 
 def remove_handler(tx: Tx, name: str) -> None:
-    """Forget one; 404 if there is none."""
+    """Remove a handler; 404 if it is not there."""
     if not tx.define("drop event handler", name):
         raise _unknown(name)
 
 
 def find_handlers(tx: Tx, event: str | None = None, *, active_only: bool = False) -> list[EventHandler]:
-    """All of them, or those of an event."""
+    """Return all handlers, or those of one event."""
     rows = tx.matching("event handlers", {"event": event, "active": active_only})
     return [msgspec.json.decode(body, type=EventHandler) for (body,) in rows]
 
@@ -145,8 +143,8 @@ def _unknown(name: str | None) -> ApiError:
 # -- events --------------------------------------------------------------------------------------------------------
 
 
-def publish_event(tx: Tx, event: str, payload: dict[str, Any]) -> None:
-    """Tell the handlers of this event, in the next transaction after this one. Nobody listens: nothing is kept."""
+def publish_event(tx: Tx, event: str, payload: JsonObject) -> None:
+    """Store an event for its handlers, which act in a later transaction. An event without a handler is discarded."""
     if tx.fact("listening", event) is None:
         return
     tx.run("add event", event, msgspec.json.encode(payload), tx.now_ms)

@@ -1,9 +1,8 @@
-"""Each action of an event handler, made true. Runs inside transactions. ApiError says why one cannot be."""
+"""The actions of event handlers. They run inside transactions; an ApiError says why an action is not possible."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -17,78 +16,88 @@ from conductor.coordinator.workflows import workflow_actions
 from conductor.coordinator.workflows.effects import Start, check_start
 from conductor.coordinator.workflows.executions import Executions
 from conductor.coordinator.workflows.workflow_signals import find_open_task
+from conductor.protocol.json_types import JsonObject
 
-#: The verdicts on reports, and what follows from them.
+#: Applies reports and returns their verdicts.
 Judge = Callable[[Tx, Sequence[Report]], list[Outcome]]
 
 
 class EventActions:
-    """What handlers can do."""
+    """Carries out the actions of event handlers."""
 
     def __init__(self, executions: Executions, judge: Judge) -> None:
         self._executions = executions
         self._judge = judge
 
     def carry_out(
-        self, tx: Tx, kind: str | None, asked: dict[str, Any], about: dict[str, Any], publisher: WorkflowRow | None
+        self, tx: Tx, kind: str | None, arguments: JsonObject, about: JsonObject, publisher: WorkflowRow | None
     ) -> None:
-        """Do one thing; `about` is what a workflow or task is told of the event."""
+        """Carry out one action.
+
+        Args:
+            tx: The transaction.
+            kind: The kind of the action, such as `start_workflow`.
+            arguments: The arguments of the action, with all expressions resolved.
+            about: Facts about the event, added to the input of a workflow or the output of a task.
+            publisher: The workflow that published the event.
+        """
         if kind == "start_workflow":
-            self._start(tx, asked, about, publisher)
+            self._start(tx, arguments, about, publisher)
         elif kind in ("complete_task", "fail_task"):
-            self._end_task(tx, asked, about, "COMPLETED" if kind == "complete_task" else "FAILED")
+            self._end_task(tx, arguments, about, "COMPLETED" if kind == "complete_task" else "FAILED")
         elif kind == "terminate_workflow":
-            workflow = find_workflow(tx, _text(asked, "workflowId"))
-            reason = asked.get("terminationReason")
+            workflow = find_workflow(tx, _require_text(arguments, "workflowId"))
+            reason = arguments.get("terminationReason")
             self._executions.act(
                 tx, workflow.pk, workflow_actions.terminate, reason=None if reason is None else str(reason)
             )
         elif kind == "update_workflow_variables":
-            self._set_variables(tx, asked)
+            self._set_variables(tx, arguments)
 
-    def _start(self, tx: Tx, asked: dict[str, Any], about: dict[str, Any], publisher: WorkflowRow | None) -> None:
+    def _start(self, tx: Tx, arguments: JsonObject, about: JsonObject, publisher: WorkflowRow | None) -> None:
         try:
-            start = msgspec.convert(asked, Start, strict=False)
+            start = msgspec.convert(arguments, Start, strict=False)
         except msgspec.ValidationError as error:
             raise bad_request(f"start_workflow: {error}") from error
         check_start(start)
         start.input = {**(start.input or {}), **about}
         self._executions.start(tx, start, publisher)
 
-    def _end_task(self, tx: Tx, asked: dict[str, Any], about: dict[str, Any], status: ReportedStatus) -> None:
-        row = _task(tx, asked)
-        output = asked.get("output")
-        told = {**(output if isinstance(output, dict) else {}), **about}
-        (outcome,) = self._judge(tx, [report_on(tx, row, status, told)])
+    def _end_task(self, tx: Tx, arguments: JsonObject, about: JsonObject, status: ReportedStatus) -> None:
+        row = _find_task(tx, arguments)
+        output = arguments.get("output")
+        reported = {**(output if isinstance(output, dict) else {}), **about}
+        (outcome,) = self._judge(tx, [report_on(tx, row, status, reported)])
         outcome.raise_for_verdict()
 
-    def _set_variables(self, tx: Tx, asked: dict[str, Any]) -> None:
-        row = find_workflow(tx, _text(asked, "workflowId"))
+    def _set_variables(self, tx: Tx, arguments: JsonObject) -> None:
+        row = find_workflow(tx, _require_text(arguments, "workflowId"))
         if row.terminal:
-            raise conflict(f"workflow {asked['workflowId']} is over: {row.status}")
+            raise conflict(f"workflow {arguments['workflowId']} has ended: {row.status}")
         live = self._executions.live_workflow(tx, row.pk)
-        variables: dict[str, Any] = msgspec.json.decode(live.data.variables or b"{}")
-        for name, value in (asked.get("variables") or {}).items():
+        variables: JsonObject = msgspec.json.decode(live.data.variables or b"{}")
+        for name, value in (arguments.get("variables") or {}).items():
             before = variables.get(name)
-            appends = asked.get("appendArray") and isinstance(before, list) and isinstance(value, list)
+            appends = arguments.get("appendArray") and isinstance(before, list) and isinstance(value, list)
             variables[name] = [*before, *value] if appends and isinstance(before, list) else value
         live.change_data(tx, replace(live.data, variables=msgspec.json.encode(variables)))
         self._executions.advance(tx, [row.pk])
 
 
-def _task(tx: Tx, asked: dict[str, Any]) -> TaskRow:
-    """By its id, or by its workflow and reference name."""
-    if asked.get("taskId"):
-        found = get_task(tx, tx.ids.task_pk(str(asked["taskId"])))
+def _find_task(tx: Tx, arguments: JsonObject) -> TaskRow:
+    """Find a task by its id, or by its workflow and reference name."""
+    if arguments.get("taskId"):
+        found = get_task(tx, tx.ids.task_pk(str(arguments["taskId"])))
     else:
-        found = find_open_task(tx, _text(asked, "workflowId"), _text(asked, "taskRefName"))
+        found = find_open_task(tx, _require_text(arguments, "workflowId"), _require_text(arguments, "taskRefName"))
     if found is None:
-        raise not_found(f"there is no open task {asked.get('taskId') or asked.get('taskRefName')} to update")
+        name = arguments.get("taskId") or arguments.get("taskRefName")
+        raise not_found(f"there is no open task {name} to update")
     return found
 
 
-def _text(asked: dict[str, Any], name: str) -> str:
-    value = asked.get(name)
+def _require_text(arguments: JsonObject, name: str) -> str:
+    value = arguments.get(name)
     if not isinstance(value, str) or not value:
-        raise bad_request(f"{name} of the event is {value!r}")
+        raise bad_request(f"{name} of the action is {value!r}; it must be a text")
     return value

@@ -1,7 +1,7 @@
-"""Events that were published: which handlers apply, and what they do.
+"""The loop over published events: find the handlers that apply, and carry out their actions.
 
-Each action is carried out in one transaction, together with the note that it was. The actions of one event may take
-several transactions, so that other callers are served in between.
+Each action and the record of it are one transaction. The actions of one event may take several transactions, so that
+other callers are served in between.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from typing import Any
 
 import msgspec
 
@@ -23,84 +22,86 @@ from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.store.rows import WorkflowRow
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import is_fault_of_file
+from conductor.protocol.json_types import Json, JsonObject
 
 logger = logging.getLogger(__name__)
 
-#: An action, and the name of the handler that it belongs to.
+#: The name of a handler, and one of its actions.
 _NamedAction = tuple[str, HandlerAction]
-_read_actions = msgspec.json.Decoder(list[_NamedAction]).decode
+_decode_actions = msgspec.json.Decoder(list[_NamedAction]).decode
 
 
 class EventHandlerLoop:
-    """Takes events from the store."""
+    """Takes events from the store and carries out the actions of their handlers."""
 
-    def __init__(self, consequences: EventActions) -> None:
-        self._consequences = consequences
+    def __init__(self, actions: EventActions) -> None:
+        self._actions = actions
 
     def handle(self, tx: Tx, limit: int) -> None:
-        """Carry out the actions of the oldest events, of at most `limit` events and for about `TURN_S`.
+        """Carry out the actions of the oldest events, for at most `limit` events and about `TURN_S`.
 
-        The rest follows in the next transaction: the events, and the actions that are left of one of them.
+        The next transaction continues with the remaining events, and with the remaining actions of an event.
         """
         ends_s = time.thread_time() + TURN_S
-        for pk, event, payload, kept in tx.rows("waiting events", limit):
-            told: dict[str, Any] = msgspec.json.decode(payload)
+        for pk, event, encoded_payload, encoded_actions in tx.rows("waiting events", limit):
+            payload: JsonObject = msgspec.json.decode(encoded_payload)
             about = {"conductor.event.messageId": str(pk), "conductor.event.name": event}
-            left = deque(_actions_for(tx, event, told) if kept is None else _read_actions(kept))
-            while left:
-                self._act(tx, *left.popleft(), told, about)
-                if left and time.thread_time() > ends_s:
-                    tx.run("keep actions of event", msgspec.json.encode(list(left)), pk)
+            is_new = encoded_actions is None
+            remaining = deque(_find_actions(tx, event, payload) if is_new else _decode_actions(encoded_actions))
+            while remaining:
+                self._act(tx, *remaining.popleft(), payload, about)
+                if remaining and time.thread_time() > ends_s:
+                    tx.run("keep actions of event", msgspec.json.encode(list(remaining)), pk)
                     return
             tx.run("remove event", pk)
             if time.thread_time() > ends_s:
                 return
 
-    def _act(self, tx: Tx, handler: str, action: HandlerAction, told: dict[str, Any], about: dict[str, Any]) -> None:
-        """One action: what cannot be done is a line in the log, and the others are done."""
-        payload = _expanded(told) if action.expand_inline_json else told
+    def _act(self, tx: Tx, handler: str, action: HandlerAction, payload: JsonObject, about: JsonObject) -> None:
+        """Carry out one action. A failure is logged, and the other actions follow."""
+        data = _parse_texts(payload) if action.expand_inline_json else payload
         try:
             with tx.savepoint():
-                asked = resolve(action.asked, lookup_in(payload))
-                self._consequences.carry_out(tx, action.action, asked, about, _publisher(tx, told))
+                arguments = resolve(action.arguments, lookup_in(data))
+                self._actions.carry_out(tx, action.action, arguments, about, _find_publisher(tx, payload))
         except (ApiError, TooLarge) as error:
-            why = error.in_one_line() if isinstance(error, ApiError) else error
-            logger.warning("event handler %s could not %s: %s", handler, action.action, why)
+            reason = error.in_one_line() if isinstance(error, ApiError) else str(error)
+            logger.warning("Event action failed: handler=%s action=%s error=%r", handler, action.action, reason)
         except Exception as error:
             if is_fault_of_file(error):
                 raise
-            logger.exception("event handler %s could not %s", handler, action.action)
+            logger.exception("Event action failed unexpectedly: handler=%s action=%s", handler, action.action)
 
 
-def _actions_for(tx: Tx, event: str, payload: dict[str, Any]) -> list[_NamedAction]:
+def _find_actions(tx: Tx, event: str, payload: JsonObject) -> list[_NamedAction]:
     """Return the actions of all handlers that apply to an event, each with the name of its handler."""
     found = [handler for handler in find_handlers(tx, event, active_only=True) if _applies(handler, payload)]
     return [(handler.name or "", action) for handler in found for action in handler.actions]
 
 
-def _publisher(tx: Tx, told: dict[str, Any]) -> WorkflowRow | None:
-    """Return the workflow that published an event: by an EVENT task, or by its end. None if it was removed since."""
-    pk = tx.ids.workflow_pk(told.get("workflowInstanceId") or told.get("workflowId"))
+def _find_publisher(tx: Tx, payload: JsonObject) -> WorkflowRow | None:
+    """Return the workflow whose EVENT task or whose end published an event, or None if it was removed."""
+    pk = tx.ids.workflow_pk(payload.get("workflowInstanceId") or payload.get("workflowId"))
     found = None if pk is None else tx.row("workflow", pk)
     return None if found is None else WorkflowRow(*found)
 
 
-def _applies(handler: EventHandler, payload: dict[str, Any]) -> bool:
+def _applies(handler: EventHandler, payload: JsonObject) -> bool:
     if not (handler.condition or "").strip():
         return True
     try:
         return is_true(evaluate(handler.condition or "", payload))
     except ConditionError as error:
-        logger.warning("event handler %s cannot say whether it applies: %s", handler.name, error)
+        logger.warning("Event handler skipped, condition failed: handler=%s error=%r", handler.name, str(error))
         return False
 
 
-def _expanded(payload: dict[str, Any]) -> dict[str, Any]:
-    """Texts that are JSON objects or arrays, as what they say."""
-    return {name: _read(value) for name, value in payload.items()}
+def _parse_texts(payload: JsonObject) -> JsonObject:
+    """Replace the texts of a payload that are JSON objects or arrays by their values."""
+    return {name: _parse_text(value) for name, value in payload.items()}
 
 
-def _read(value: Any) -> Any:
+def _parse_text(value: Json) -> Json:
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
     try:

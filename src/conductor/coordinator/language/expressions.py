@@ -1,8 +1,8 @@
-"""`${...}` in definitions: parsed once, resolved against whatever a lookup of names gives.
+"""`${...}` in definitions: parsed once, and resolved with the values that a lookup returns.
 
-`${workflow.input.x}`, `${ref.output.items[*].id}`: `paths.py` has the syntax of paths. An expression that is the whole
-string keeps the value's type; inside a string it is written out. `$${` is a literal `${`. An expression may be inside
-another one's path.
+Examples are `${workflow.input.x}` and `${ref.output.items[*].id}`; `jsonpath.py` has the syntax of the paths. An
+expression that is the whole text keeps the type of its value. Inside a longer text the value is written as text. `$${`
+is a literal `${`. The path of an expression can contain other expressions.
 """
 
 from __future__ import annotations
@@ -16,83 +16,95 @@ from typing import Any, TypeVar
 from conductor.coordinator.language.jsonpath import ExpressionError, Step, parse_path, walk
 from conductor.coordinator.language.value_sizes import TooLarge, json_size
 from conductor.coordinator.limits import MAX_ELEMENTS_WALKED, MAX_EXPRESSIONS, MAX_VALUE_BYTES
+from conductor.protocol.json_types import Json, JsonObject
 
 T = TypeVar("T")
 
-#: Gives the value of an expression's first name (`workflow`, or a task's reference name), or None. It is also told the
-#: step that follows, if there is one: no more of the value than that is looked at.
-Lookup = Callable[[str, Step | None], Any]
-#: The only name outside of the workflow: the id of the task that the input is for.
+#: Returns the value of the first name of a path (`workflow` or the reference name of a task), or None. The second
+#: argument is the next step of the path, if there is one: the lookup may leave out every other member of the value.
+Lookup = Callable[[str, Step | None], Json]
+#: The only first name that is not part of the workflow: the id of the task that the input is for.
 TASK_ID_NAME = "CPEWF_TASK_ID"
-#: Deeper nesting than this in what a definition or a task holds is not looked into.
+#: Expressions in values that are nested deeper are not resolved.
 MAX_DEPTH = 200
-#: Texts up to this length are kept with what was read in them.
-MAX_KEPT_CHARS = 1000
-#: Of a value that is wrong, a message shows this much.
-MAX_SHOWN = 100
+#: Only texts up to this length are cached after parsing, so that the cache has a bounded size.
+MAX_CACHED_CHARS = 1000
+#: Messages show this many characters of a value.
+MAX_SHOWN_CHARS = 100
 
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _MARK = re.compile(r"\$\$\{|\$\{|\}")
+#: The first steps of `${workflow.secrets.X}`.
+_SECRETS = ("workflow", "secrets")
+_parse_cached_path = lru_cache(maxsize=4096)(parse_path)
 
-#: What `${workflow.secrets.X}` begins with, as steps.
-SECRETS = ("workflow", "secrets")
+
+class ComputedObject(JsonObject):
+    """An object whose members are computed when a path reads them. `jsonpath` reads members with `get`."""
+
+    def __init__(self, compute: Callable[[str], Json]) -> None:
+        super().__init__()
+        self._compute = compute
+
+    def get(self, name: Any, default: Json = None) -> Json:
+        """Return the computed member `name`."""
+        return self._compute(str(name)) if default is None else default
 
 
-_parse_path_short = lru_cache(maxsize=4096)(parse_path)
+# -- parsing
 
 
 class _Expression:
-    """What stands between `${` and `}`: text with further expressions in it, usually none."""
+    """The part between `${` and `}`: a text that may contain further expressions."""
 
-    __slots__ = ("_rest", "fixed", "parts")
+    __slots__ = ("fixed", "parts", "rest")
 
-    def __init__(self, parts: Sequence[str | _Expression]) -> None:
+    def __init__(self, parts: Sequence[_Part]) -> None:
         self.parts = parts
-        #: The path, if it does not depend on data.
-        self.fixed = _steps("".join(map(str, parts))) if all(isinstance(part, str) for part in parts) else None
-        self._rest = (self.fixed or ())[1:]
+        #: The path if it does not depend on data, else None.
+        self.fixed = _parse_steps("".join(map(str, parts))) if all(isinstance(part, str) for part in parts) else None
+        self.rest = (self.fixed or ())[1:]
 
     @property
     def names_secret(self) -> bool:
-        """Whether it is one of `${workflow.secrets.X}`."""
-        return self.fixed is not None and self.fixed[:2] == SECRETS
-
-    def value(self, resolver: _Resolver) -> Any:
-        steps, rest = self.fixed, self._rest
-        if steps is None:
-            steps = _steps(resolver.written_out(self.parts))
-            rest = (steps or ())[1:]
-        if not steps:
-            return "" if steps is not None else None
-        return walk(resolver.lookup(str(steps[0]), rest[0] if rest else None), rest, resolver.walked)
+        return self.fixed is not None and self.fixed[:2] == _SECRETS
 
 
-def _steps(text: str) -> tuple[Step, ...] | None:
-    """The path; empty if there is none. None if it is not understood: registration refuses that, but not in data."""
+_Part = str | _Expression
+
+
+def _parse_steps(text: str) -> tuple[Step, ...] | None:
+    """Return the steps of a path: () for an empty text, None for an invalid path.
+
+    Registration rejects an invalid path, but a path can also be built from data.
+    """
+    if not text.strip():
+        return ()
     try:
-        if not text.strip():
-            return ()
-        return _parse_path_short(text) if len(text) <= MAX_KEPT_CHARS else parse_path(text)
+        return _parse_cached_path(text) if len(text) <= MAX_CACHED_CHARS else parse_path(text)
     except ExpressionError:
         return None
 
 
-def _parse(text: str) -> tuple[str | _Expression, ...]:
-    # What is kept is bounded by its bytes: long texts are rare, and read again.
-    return _parse_short(text) if len(text) <= MAX_KEPT_CHARS else _parse_any(text)
+def _parse(text: str) -> tuple[_Part, ...]:
+    return _parse_cached(text) if len(text) <= MAX_CACHED_CHARS else _parse_uncached(text)
 
 
-def _parse_any(text: str) -> tuple[str | _Expression, ...]:
-    parts, _ = _parts(text, 0, inside=False, depth=0)
+def _parse_uncached(text: str) -> tuple[_Part, ...]:
+    parts, _ = _split_parts(text, 0, inside=False, depth=0)
     return tuple(parts)
 
 
-_parse_short = lru_cache(maxsize=4096)(_parse_any)
+_parse_cached = lru_cache(maxsize=4096)(_parse_uncached)
 
 
-def _parts(text: str, at: int, *, inside: bool, depth: int) -> tuple[list[str | _Expression], int]:
-    """Literal pieces and expressions from `at` to the end, or to the `}` that closes us. -1: it is never closed."""
-    parts: list[str | _Expression] = []
+def _split_parts(text: str, at: int, *, inside: bool, depth: int) -> tuple[list[_Part], int]:
+    """Split a text into literal parts and expressions, from `at` to the end or to the `}` that closes an expression.
+
+    Returns:
+        The parts, and the position after them; -1 if an expression is never closed.
+    """
+    parts: list[_Part] = []
     start = at
     while (found := _MARK.search(text, at)) is not None:
         mark, at = found.group(), found.start()
@@ -100,7 +112,7 @@ def _parts(text: str, at: int, *, inside: bool, depth: int) -> tuple[list[str | 
             parts.append(text[start:at])
             start, at = at + 1, at + 3
         elif mark == "${" and depth < MAX_DEPTH:
-            inner, end = _parts(text, at + 2, inside=True, depth=depth + 1)
+            inner, end = _split_parts(text, at + 2, inside=True, depth=depth + 1)
             if end < 0:
                 break
             parts += [text[start:at], _Expression(inner)]
@@ -116,44 +128,52 @@ def _parts(text: str, at: int, *, inside: bool, depth: int) -> tuple[list[str | 
     return [part for part in parts if part != ""], len(text)
 
 
-def lookup_in(values: Mapping[str, Any]) -> Lookup:
-    """The names of a mapping."""
+# -- resolving
+
+
+def lookup_in(values: Mapping[str, Json]) -> Lookup:
+    """Return a lookup of the names in `values`."""
     return lambda name, _step: values.get(name)
 
 
-def resolve(value: Any, lookup: Lookup) -> Any:
-    """`value` with every expression in it replaced; dicts and lists are walked, and never changed in place.
+def resolve(value: Json, lookup: Lookup) -> Json:
+    """Return a copy of `value` in which every expression is replaced by its value.
 
-    Raises TooLarge as soon as what the expressions bring in is too much.
+    Raises:
+        TooLarge: The values of the expressions exceed a limit.
     """
     return _Resolver(lookup).resolve(value, 0)
 
 
-def resolve_and_measure(value: Any, lookup: Lookup) -> tuple[Any, int]:
-    """The same, and how many bytes the expressions have brought in."""
+def resolve_and_measure(value: Json, lookup: Lookup) -> tuple[Json, int]:
+    """Resolve as `resolve` does. Return also how many bytes the expressions have added."""
     resolver = _Resolver(lookup)
-    return resolver.resolve(value, 0), MAX_VALUE_BYTES - resolver.left
+    return resolver.resolve(value, 0), MAX_VALUE_BYTES - resolver.bytes_left
 
 
-def resolve_secrets(text: Any, secrets: dict[str, Any]) -> Any:
-    """A stored text with the secrets that it names; what else looks like an expression was written as `$${`."""
-    return _Resolver(lambda _name, _step: {SECRETS[1]: secrets}, keeps_secrets=False).resolve(text, MAX_DEPTH)
+def resolve_secrets(text: Json, get_secret: Callable[[str], str | None]) -> Json:
+    """Return a stored text with the values of the secrets that it names.
+
+    The text has no other expressions: `$${` stands for each literal `${` in it.
+    """
+    secrets = {_SECRETS[1]: ComputedObject(get_secret)}
+    return _Resolver(lambda _name, _step: secrets, keeps_secrets=False).resolve(text, MAX_DEPTH)
 
 
 class _Resolver:
-    """One value on its way; it counts what the expressions bring in."""
+    """Resolves the expressions in one value, and counts what they add."""
 
     def __init__(self, lookup: Lookup, *, keeps_secrets: bool = True) -> None:
         self.lookup = lookup
-        #: Whether what it makes is stored, and secrets come in later.
+        #: Whether the result is stored with placeholders for secrets.
         self.keeps_secrets = keeps_secrets
-        self.left = MAX_VALUE_BYTES
+        self.bytes_left = MAX_VALUE_BYTES
         self.elements = 0
         self.expressions = 0
 
-    def resolve(self, value: Any, depth: int) -> Any:
+    def resolve(self, value: Json, depth: int) -> Json:
         if isinstance(value, str):
-            return self.text(value) if "${" in value else value
+            return self.resolve_text(value) if "${" in value else value
         if depth >= MAX_DEPTH:
             return value
         if isinstance(value, dict):
@@ -162,80 +182,93 @@ class _Resolver:
             return [self.resolve(item, depth + 1) for item in value]
         return value
 
-    def text(self, text: str) -> Any:
-        self.expressions += _count(text)
+    def resolve_text(self, text: str) -> Json:
+        self.expressions += _count_marks(text)
         if self.expressions > MAX_EXPRESSIONS:
             raise TooLarge("the work of these expressions", f"write at most {MAX_EXPRESSIONS} of them")
         parts = _parse(text)
         if len(parts) == 1 and isinstance(parts[0], _Expression):
-            return self.counted(parts[0].value(self))
-        return self.written_out(parts)
+            return self.count_bytes(self.evaluate(parts[0]))
+        return self.join(parts)
 
-    def written_out(self, parts: Sequence[str | _Expression]) -> str:
-        if self.keeps_secrets and any(isinstance(part, _Expression) and part.names_secret for part in parts):
-            return self.beside_secrets(parts)
-        return "".join([part if isinstance(part, str) else self.counted(to_text(part.value(self))) for part in parts])
+    def evaluate(self, expression: _Expression) -> Json:
+        steps, rest = expression.fixed, expression.rest
+        if steps is None:
+            steps = _parse_steps(self.join(expression.parts))
+            rest = (steps or ())[1:]
+        if not steps:
+            return "" if steps is not None else None
+        return walk(self.lookup(str(steps[0]), rest[0] if rest else None), rest, self.count_elements)
 
-    def beside_secrets(self, parts: Sequence[str | _Expression]) -> str:
-        """A text that names a secret is read again when its task is handed out: nothing else in it may be read so."""
-        written = []
+    def join(self, parts: Sequence[_Part]) -> str:
+        """Return the text of the parts, with the values of the expressions.
+
+        A text with the placeholder of a secret is resolved a second time when a worker gets the task. Every other `${`
+        in it is escaped, so that the second time inserts only the secret.
+        """
+        has_secret = self.keeps_secrets and any(isinstance(part, _Expression) and part.names_secret for part in parts)
+        texts = []
         for part in parts:
-            text = part if isinstance(part, str) else self.counted(to_text(part.value(self)))
-            written.append(text if isinstance(part, _Expression) and part.names_secret else text.replace("${", "$${"))
-        return "".join(written)
+            text = part if isinstance(part, str) else self.count_bytes(to_text(self.evaluate(part)))
+            is_secret = isinstance(part, _Expression) and part.names_secret
+            texts.append(text.replace("${", "$${") if has_secret and not is_secret else text)
+        return "".join(texts)
 
-    def walked(self, elements: int) -> None:
-        """An expression looks at so many elements of a list."""
+    def count_elements(self, elements: int) -> None:
+        """Count list elements that a path is about to visit. Raises TooLarge above the limit."""
         self.elements += elements
         if self.elements > MAX_ELEMENTS_WALKED:
             raise TooLarge("the work of these expressions", "look into smaller lists")
 
-    def counted(self, value: T) -> T:
-        self.left -= json_size(value) if isinstance(value, dict | list) else len(value) if isinstance(value, str) else 1
-        if self.left < 0:
+    def count_bytes(self, value: T) -> T:
+        self.bytes_left -= json_size(value)
+        if self.bytes_left < 0:
             raise TooLarge("the value of these expressions")
         return value
 
 
-def to_text(value: Any) -> str:
-    """A value inside a string: as JSON writes it, a string without quotes. What is missing is `null`."""
+def to_text(value: Json) -> str:
+    """Return a value as it appears inside a text: a text as it is, any other value as JSON."""
     return value if isinstance(value, str) else _JSON.encode(value)
 
 
-def shorten(value: Any) -> str:
-    """A value inside a message to people: as text, cut when it is long."""
+def shorten(value: Json) -> str:
+    """Return a value as text for a message, cut after `MAX_SHOWN_CHARS`."""
     text = to_text(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+    return text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}..."
+
+
+# -- inspecting definitions
 
 
 def names_secrets(text: str) -> bool:
-    """Whether a text of a definition names a secret."""
+    """Return whether a text of a definition names a secret."""
     return "${" in text and any(isinstance(part, _Expression) and part.names_secret for part in _parse(text))
 
 
 def secret_placeholder(name: str) -> str:
-    """What stands for a secret wherever values are kept or shown."""
+    """Return the text that stands for a secret in stored and shown values."""
     return f"${{workflow.secrets.{name}}}"
 
 
-def find_expressions(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every expression in a value whose path is fixed, as (where it stands, what is between the braces)."""
-    for where, text in _texts(value, path, 0):
-        yield from ((where, found) for found in _fixed(_parse(text)))
+def find_expressions(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
+    """Return every expression with a fixed path in a value, as (its place, the text between the braces)."""
+    for place, text in _find_texts(value, path, 0):
+        yield from ((place, found) for found in _fixed_texts(_parse(text)))
 
 
-def count_expressions(value: Any) -> int:
-    """How many expressions there are in a value, about, without reading any."""
-    return sum(_count(text) for _, text in _texts(value, "", 0))
+def count_expressions(value: Json) -> int:
+    """Return about how many expressions a value has, without parsing them."""
+    return sum(_count_marks(text) for _, text in _find_texts(value, "", 0))
 
 
-def _count(text: str) -> int:
+def _count_marks(text: str) -> int:
     return text.count("${") - text.count("$${")
 
 
-def find_unclosed(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every text in a value with a `${` that no `}` closes, as (where it stands, the text)."""
-    return ((where, text) for where, text in _texts(value, path, 0) if not _is_closed(text))
+def find_unclosed(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
+    """Return every text in a value with a `${` that no `}` closes, as (its place, the text)."""
+    return ((place, text) for place, text in _find_texts(value, path, 0) if not _is_closed(text))
 
 
 def _is_closed(text: str) -> bool:
@@ -248,8 +281,8 @@ def _is_closed(text: str) -> bool:
     return depth == 0
 
 
-def _texts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
-    """Every text in a value with an expression in it, as (where it stands, the text)."""
+def _find_texts(value: Json, path: str, depth: int) -> Iterator[tuple[str, str]]:
+    """Return every text in a value that has an expression, as (its place, the text)."""
     if depth > MAX_DEPTH:
         return
     if isinstance(value, str):
@@ -257,15 +290,15 @@ def _texts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
             yield path, value
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _texts(item, f"{path}.{key}" if path else str(key), depth + 1)
+            yield from _find_texts(item, f"{path}.{key}" if path else str(key), depth + 1)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _texts(item, f"{path}[{index}]", depth + 1)
+            yield from _find_texts(item, f"{path}[{index}]", depth + 1)
 
 
-def _fixed(parts: Sequence[str | _Expression]) -> Iterator[str]:
+def _fixed_texts(parts: Sequence[_Part]) -> Iterator[str]:
     for part in parts:
         if isinstance(part, _Expression):
-            yield from _fixed(part.parts)
+            yield from _fixed_texts(part.parts)
             if all(isinstance(inner, str) for inner in part.parts):
                 yield "".join(map(str, part.parts))

@@ -1,9 +1,9 @@
-"""Workflows started by the clock. In reading order:
+"""Workflows on a schedule. In reading order:
 
-- `cron_schedule`: one schedule: what may be asked for, when it is due next, and how it is shown.
-- `schedule_store`: all of them in the store: save, read, pause, resume, remove.
-- `schedule_runner`: starting what is due, exactly once, and what is remembered of it.
+- `cron_schedule`: one schedule: its fields, its next due time, and its JSON.
+- `schedule_store`: all schedules in the store: save, read, pause, resume, remove.
+- `schedule_runner`: starts the workflows that are due, each exactly once, and records the runs.
 
-When a moment has come, the start of the workflow, the record of the run and the next due moment are one transaction: a
-process that dies leaves all three or none. The alarm of the core wakes up for the nearest due moment.
+When a schedule is due, the start of the workflow, the record of the run and the next due time are one transaction: a
+process that dies leaves all three or none. The timer of the core wakes up at the nearest due time.
 """

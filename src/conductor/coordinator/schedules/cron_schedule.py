@@ -1,8 +1,8 @@
-"""One schedule: what may be asked for, when it is due next, and how it is shown."""
+"""One schedule: its fields, its next due time, and its JSON."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -11,27 +11,27 @@ from conductor.coordinator.language.cron import CronError, read_cron, read_zone
 from conductor.coordinator.limits import MAKE_UP_MS, MAX_CRON_SCHEDULES, MAX_MISSED_COUNTED
 from conductor.coordinator.request_errors import bad_request
 from conductor.coordinator.workflows.effects import Start, check_start
+from conductor.protocol.json_types import JsonObject
 
 UTC_ZONE = "UTC"
 
-#: Epoch milliseconds.
-_Moment = Annotated[int, Meta(ge=0, lt=2**53)]
+_EpochMs = Annotated[int, Meta(ge=0, lt=2**53)]
 
 
 class CronSchedule(msgspec.Struct, rename="camel", kw_only=True):
-    """One of several cron expressions of a schedule."""
+    """One cron expression of a schedule, and its time zone."""
 
     cron_expression: str
     zone_id: str | None = UTC_ZONE
 
     @property
     def zone(self) -> str:
-        """Where its clock hangs."""
+        """The name of the time zone."""
         return self.zone_id or UTC_ZONE
 
 
 class Schedule(msgspec.Struct, rename="camel", kw_only=True):
-    """When which workflow is started: the body of a request to save one, and of what is stored."""
+    """Which workflow starts when: the body of a request that saves a schedule, and the form in the store."""
 
     name: str | None = None
     cron_expression: str | None = None
@@ -41,15 +41,15 @@ class Schedule(msgspec.Struct, rename="camel", kw_only=True):
     start_workflow_request: Start | None = None
     zone_id: str | None = UTC_ZONE
     cron_schedules: list[CronSchedule] | None = None
-    schedule_start_time: _Moment | None = None
-    schedule_end_time: _Moment | None = None
+    schedule_start_time: _EpochMs | None = None
+    schedule_end_time: _EpochMs | None = None
     created_by: str | None = None
     updated_by: str | None = None
     description: str | None = None
 
     @property
     def crons(self) -> list[CronSchedule]:
-        """Its cron expressions: the list if there is one, else the single one."""
+        """The cron expressions: `cron_schedules` if it is set, else `cron_expression` alone."""
         if self.cron_schedules:
             return self.cron_schedules
         if not self.cron_expression:
@@ -58,11 +58,11 @@ class Schedule(msgspec.Struct, rename="camel", kw_only=True):
 
     @property
     def start(self) -> Start:
-        """What it starts; checked when it was saved."""
+        """The start request, which `check` has validated."""
         return self.start_workflow_request or Start()
 
     def check(self) -> None:
-        """Refuse what could never run."""
+        """Reject a schedule that could never run."""
         if not (self.name or "").strip():
             raise bad_request("a schedule needs a name")
         if not (self.start.name or "").strip():
@@ -72,29 +72,29 @@ class Schedule(msgspec.Struct, rename="camel", kw_only=True):
         if len(self.crons) > MAX_CRON_SCHEDULES:
             raise bad_request(f"a schedule has at most {MAX_CRON_SCHEDULES} cronSchedules, not {len(self.crons)}")
         for cron in self.crons:
-            _read(cron)
+            _check_cron(cron)
         starts_ms, ends_ms = self.schedule_start_time, self.schedule_end_time
         if starts_ms is not None and ends_ms is not None and ends_ms < starts_ms:
             raise bad_request(f"scheduleEndTime {ends_ms} is before scheduleStartTime {starts_ms}")
         check_start(self.start)
 
     def next_due(self, position: int, last_ms: int, now_ms: int) -> int | None:
-        """When one of its expressions is due after `last_ms`.
+        """Return when the expression at `position` is due next, or None if it never is.
 
-        Without catch-up, due times that are more than `MAKE_UP_MS` in the past are left out. Never earlier than
-        `last_ms`, whatever the clock says: no moment is due twice.
+        Without catch-up, due times more than `MAKE_UP_MS` in the past are left out. The result is always after
+        `last_ms`, also if the clock was set back: no time is due twice.
         """
         catches_up = self.run_catchup_schedule_instances
         return self._first_after(position, last_ms if catches_up else max(last_ms, now_ms - MAKE_UP_MS))
 
     def count_missed(self, position: int, last_ms: int, next_ms: int | None, now_ms: int) -> int:
-        """Return how many due times lie between two that are acted on, up to `MAX_MISSED_COUNTED`.
+        """Count the due times that were missed between two runs, up to `MAX_MISSED_COUNTED`.
 
         Args:
-            position: Which of its expressions.
-            last_ms: The due time that was acted on last.
-            next_ms: The one that is acted on next; None: there is none.
-            now_ms: A due time in the future is not missed.
+            position: Which cron expression of the schedule.
+            last_ms: The due time of the last run.
+            next_ms: The due time of the next run; None if there is no next run.
+            now_ms: The current time. A due time in the future is not missed.
         """
         if now_ms - last_ms <= MAKE_UP_MS:
             return 0
@@ -105,7 +105,7 @@ class Schedule(msgspec.Struct, rename="camel", kw_only=True):
         return count
 
     def _first_after(self, position: int, after_ms: int) -> int | None:
-        """The first due time after a moment, within the bounds of the schedule."""
+        """Return the first due time after `after_ms` within the start and end of the schedule."""
         cron = self.crons[position]
         if self.schedule_start_time is not None:
             after_ms = max(after_ms, self.schedule_start_time - 1)
@@ -115,7 +115,7 @@ class Schedule(msgspec.Struct, rename="camel", kw_only=True):
         return found
 
 
-def _read(cron: CronSchedule) -> None:
+def _check_cron(cron: CronSchedule) -> None:
     try:
         read_cron(cron.cron_expression)
         read_zone(cron.zone)
@@ -124,27 +124,27 @@ def _read(cron: CronSchedule) -> None:
 
 
 def next_due_times(expression: str, now_ms: int, starts_ms: int | None, ends_ms: int | None, count: int) -> list[int]:
-    """The next moments at which an expression would be due, in UTC."""
+    """Return the next `count` times at which an expression would be due, in UTC."""
     cron = CronSchedule(cron_expression=expression)
-    _read(cron)
-    asked = Schedule(cron_schedules=[cron], schedule_start_time=starts_ms, schedule_end_time=ends_ms)
+    _check_cron(cron)
+    schedule = Schedule(cron_schedules=[cron], schedule_start_time=starts_ms, schedule_end_time=ends_ms)
     found: list[int] = []
     at_ms = now_ms
-    while len(found) < count and (due_ms := asked.next_due(0, at_ms, now_ms)) is not None:
+    while len(found) < count and (due_ms := schedule.next_due(0, at_ms, now_ms)) is not None:
         found.append(due_ms)
         at_ms = due_ms
     return found
 
 
-def view_start_request(start: Start) -> dict[str, Any]:
-    """A request to start, as Conductor shows it."""
-    shown = {name: value for name, value in msgspec.to_builtins(start).items() if value is not None}
-    return {**shown, "taskToDomain": shown.get("taskToDomain", {})}
+def view_start_request(start: Start) -> JsonObject:
+    """Return a start request as Conductor shows it."""
+    fields = {name: value for name, value in msgspec.to_builtins(start).items() if value is not None}
+    return {**fields, "taskToDomain": fields.get("taskToDomain", {})}
 
 
-def view_schedule(schedule: Schedule, created_ms: int, updated_ms: int, next_ms: int | None) -> dict[str, Any]:
-    """A schedule as Conductor shows it."""
-    all_of_it = msgspec.to_builtins(schedule) | {
+def view_schedule(schedule: Schedule, created_ms: int, updated_ms: int, next_ms: int | None) -> JsonObject:
+    """Return a schedule as Conductor shows it."""
+    fields = msgspec.to_builtins(schedule) | {
         "startWorkflowRequest": view_start_request(schedule.start),
         "cronSchedules": msgspec.to_builtins(schedule.cron_schedules or []),
         "createTime": created_ms,
@@ -153,4 +153,4 @@ def view_schedule(schedule: Schedule, created_ms: int, updated_ms: int, next_ms:
         "updatedBy": schedule.updated_by or "",
         "nextRunTime": next_ms,
     }
-    return {name: value for name, value in all_of_it.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Starting what is due, exactly once, and what is remembered of it. Runs inside transactions."""
+"""Start the workflows of due schedules, each exactly once, and record the runs. Runs inside transactions."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from conductor.protocol.wire import MAX_REASON_CHARS
 
 logger = logging.getLogger(__name__)
 
-#: At most one line about missed due times is logged in this time.
-LOG_EVERY_MS = 60_000
+#: Missed due times are logged at most once in this interval.
+MISSED_LOG_INTERVAL_MS = 60_000
 
 
 class ScheduleRunner:
-    """Starts the workflows of schedules."""
+    """Starts the workflows of due schedules."""
 
     def __init__(self, executions: Executions) -> None:
         self._executions = executions
@@ -36,7 +36,7 @@ class ScheduleRunner:
         self._next_log_ms = 0
 
     def start_due(self, tx: Tx, limit: int) -> None:
-        """Start what is due, at most `limit` workflows and for about `TURN_S`; the rest is due still."""
+        """Start at most `limit` due workflows, for about `TURN_S`. The next transaction starts the rest."""
         ends_s, missed = time.thread_time() + TURN_S, Counter[str]()
         for name, position, due_ms in tx.rows("due schedules", tx.now_ms, limit):
             missed[name] += self._run(tx, name, position, due_ms)
@@ -45,7 +45,7 @@ class ScheduleRunner:
         self._note_missed(tx, +missed)
 
     def _note_missed(self, tx: Tx, missed: Counter[str]) -> None:
-        """Count due times that are not made up for; log the first ones, and then at most one line per minute."""
+        """Count missed due times, and log them at most once per `MISSED_LOG_INTERVAL_MS`."""
         if not missed:
             return
         count = missed.total()
@@ -54,22 +54,23 @@ class ScheduleRunner:
         if tx.now_ms < self._next_log_ms:
             return
         logger.warning(
-            "Scheduled times missed: count=%d schedules=%d first=%r; times that are more than %d s late are not made "
-            "up for without runCatchupScheduleInstances",
+            "Scheduled times missed: count=%d schedules=%d first=%r; times more than %d s late are made up for "
+            "only with runCatchupScheduleInstances",
             self._missed_since_log,
             len(missed),
             next(iter(missed)),
             MAKE_UP_MS // 1000,
         )
-        self._missed_since_log, self._next_log_ms = 0, tx.now_ms + LOG_EVERY_MS
+        self._missed_since_log, self._next_log_ms = 0, tx.now_ms + MISSED_LOG_INTERVAL_MS
 
     def _run(self, tx: Tx, name: str, position: int, due_ms: int) -> int:
         """Start the workflow of one due time, and return how many due times after it were missed."""
         schedule = schedule_store.load(tx, name)
         cron = schedule.crons[position]
         pk = int(tx.value("last key", "schedule_run") or 0) + 1
-        asked = _start_of(schedule, f"{cron.cron_expression} {cron.zone}", due_ms, tx.now_ms, tx.ids.run(pk))
-        workflow, reason = self._start(tx, name, asked)
+        expression = f"{cron.cron_expression} {cron.zone}"
+        start = _make_start(schedule, expression, due_ms, tx.now_ms, tx.ids.run(pk))
+        workflow, reason = self._start(tx, name, start)
         state = "EXECUTED" if reason is None else "FAILED"
         request = msgspec.json.encode(view_start_request(schedule.start))
         tx.run(
@@ -77,29 +78,29 @@ class ScheduleRunner:
             *(pk, name, due_ms, tx.now_ms, schedule.start.name, workflow, state, reason, cron.zone, request),
         )
         tx.run("forget schedule runs", name, RUNS_KEPT_PER_SCHEDULE)
-        next_ms, missed = _next(schedule, position, due_ms, tx.now_ms)
+        next_ms, missed = _find_next_due(schedule, position, due_ms, tx.now_ms)
         schedule_store.set_due(tx, name, position, next_ms)
         return missed
 
-    def _start(self, tx: Tx, name: str, asked: Start) -> tuple[int | None, str | None]:
-        """(the workflow, None), or (None, why it could not be started): that is a failed run, and no more."""
+    def _start(self, tx: Tx, name: str, start: Start) -> tuple[int | None, str | None]:
+        """Start a workflow. Return its key and None, or None and the reason why it cannot start."""
         try:
             with tx.savepoint():
-                return self._executions.start(tx, asked), None
+                return self._executions.start(tx, start), None
         except ApiError as error:
-            why = error.in_one_line()
-            logger.warning("schedule %s could not start %s: %s", name, asked.name, why)
+            reason = error.in_one_line()
+            logger.warning("Scheduled start failed: schedule=%s workflow=%s error=%r", name, start.name, reason)
         except Exception as error:
             if is_fault_of_file(error):
                 raise
-            logger.exception("schedule %s could not start %s", name, asked.name)
-            why = f"{type(error).__name__}: {error}"
-        return None, why[:MAX_REASON_CHARS]
+            logger.exception("Scheduled start failed unexpectedly: schedule=%s workflow=%s", name, start.name)
+            reason = f"{type(error).__name__}: {error}"
+        return None, reason[:MAX_REASON_CHARS]
 
 
-def _start_of(schedule: Schedule, cron: str, due_ms: int, now_ms: int, run_id: str) -> Start:
-    """What is asked for, and what the workflow is told of the schedule, as Conductor tells it."""
-    told = {
+def _make_start(schedule: Schedule, cron: str, due_ms: int, now_ms: int, run_id: str) -> Start:
+    """Return the start request of a run, with the facts about the schedule that Conductor adds to the input."""
+    facts = {
         "_startedByScheduler": schedule.name,
         "_scheduledTime": due_ms,
         "_executedTime": now_ms,
@@ -107,14 +108,14 @@ def _start_of(schedule: Schedule, cron: str, due_ms: int, now_ms: int, run_id: s
         "_schedulerCron": cron,
     }
     start = schedule.start
-    return replace(start, input={**(start.input or {}), **told}, created_by=schedule.created_by)
+    return replace(start, input={**(start.input or {}), **facts}, created_by=schedule.created_by)
 
 
-def _next(schedule: Schedule, position: int, due_ms: int, now_ms: int) -> tuple[int | None, int]:
-    """Return the next due time, and how many before it were missed."""
+def _find_next_due(schedule: Schedule, position: int, due_ms: int, now_ms: int) -> tuple[int | None, int]:
+    """Return the next due time, and how many due times before it were missed."""
     try:
         next_ms = schedule.next_due(position, due_ms, now_ms)
         return next_ms, schedule.count_missed(position, due_ms, next_ms, now_ms)
-    except CronError as error:  # it was read when it was saved: another machine, without that zone
-        logger.error("schedule %s is not due any more: %s", schedule.name, error)
+    except CronError as error:  # a machine without the time zone that the schedule was saved with
+        logger.error("Schedule stopped, its next due time is unknown: schedule=%s error=%r", schedule.name, str(error))
         return None, 0

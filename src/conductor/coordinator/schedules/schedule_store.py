@@ -1,47 +1,46 @@
-"""All schedules in the store: save, read, pause, resume, remove. Runs inside transactions."""
+"""Schedules in the store: save, read, pause, resume, remove. All functions run inside transactions."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
-from conductor.coordinator.request_errors import not_found
+from conductor.coordinator.request_errors import ApiError, not_found
 from conductor.coordinator.schedules.cron_schedule import Schedule, view_schedule
 from conductor.coordinator.store.transaction import Tx
+from conductor.protocol.json_types import JsonObject
 
-_read = msgspec.json.Decoder(Schedule).decode
+_decode = msgspec.json.Decoder(Schedule).decode
 
 
-def save(tx: Tx, schedule: Schedule) -> dict[str, Any]:
-    """Create or replace one that was checked; as it is shown. It is due from now on, not for what it has missed."""
+def save(tx: Tx, schedule: Schedule) -> JsonObject:
+    """Create or replace a checked schedule, and return its JSON. Due times before now are not made up for."""
     found = tx.row("schedule", schedule.name)
     if found is not None:
-        schedule.created_by = _read(found[0]).created_by
+        schedule.created_by = _decode(found[0]).created_by
     if not schedule.paused:
         schedule.paused_reason = None
     _put(tx, schedule)
     return get(tx, schedule.name or "")
 
 
-def get(tx: Tx, name: str) -> dict[str, Any]:
-    """A schedule as it is shown; 404 if there is none."""
+def get(tx: Tx, name: str) -> JsonObject:
+    """Return the JSON of a schedule; 404 if it is not there."""
     found = tx.row("schedule", name)
     if found is None:
         raise _unknown(name)
     body, created_ms, updated_ms = found
-    return view_schedule(_read(body), created_ms, updated_ms, tx.value("next due of schedule", name))
+    return view_schedule(_decode(body), created_ms, updated_ms, tx.value("next due of schedule", name))
 
 
 def load(tx: Tx, name: str) -> Schedule:
-    """A schedule that is to be changed or run; 404 if there is none."""
+    """Return a schedule; 404 if it is not there."""
     found = tx.row("schedule", name)
     if found is None:
         raise _unknown(name)
-    return _read(found[0])
+    return _decode(found[0])
 
 
-def matching(
+def find_names(
     tx: Tx,
     *,
     workflow: str | None = None,
@@ -49,26 +48,34 @@ def matching(
     paused: bool | None = None,
     text: str | None = None,
 ) -> list[str]:
-    """The names of those that start this workflow, have this in their name, are paused or not."""
-    asked = {"workflow": workflow, "name": name, "paused": paused, "text": text}
-    return [found for (found,) in tx.matching("matching schedules", asked)]
+    """Return the names of the schedules that match all given conditions.
+
+    Args:
+        tx: The transaction.
+        workflow: The workflow that the schedule starts.
+        name: A part of the schedule's name.
+        paused: Whether the schedule is paused.
+        text: A text to search for.
+    """
+    conditions = {"workflow": workflow, "name": name, "paused": paused, "text": text}
+    return [found for (found,) in tx.matching("matching schedules", conditions)]
 
 
 def remove(tx: Tx, name: str) -> None:
-    """Forget a schedule; what it has started stays."""
+    """Remove a schedule; the workflows that it started stay."""
     tx.run("drop all due", name)
     tx.run("drop schedule", name)
 
 
 def pause(tx: Tx, name: str, reason: str | None) -> None:
-    """Start nothing by it until it is resumed."""
+    """Start nothing on this schedule until it is resumed."""
     schedule = load(tx, name)
     schedule.paused, schedule.paused_reason = True, reason
     _put(tx, schedule)
 
 
 def resume(tx: Tx, name: str) -> None:
-    """Go on, with the first moment from now."""
+    """Continue with the first due time from now on."""
     schedule = load(tx, name)
     if not schedule.paused:
         raise not_found(f"Schedule '{name}' is not paused")
@@ -77,18 +84,18 @@ def resume(tx: Tx, name: str) -> None:
 
 
 def pause_all(tx: Tx) -> None:
-    """Start nothing by any schedule until `resume_all`."""
+    """Start nothing on any schedule until `resume_all`."""
     tx.run("pause schedules")
 
 
 def resume_all(tx: Tx) -> None:
-    """Go on. What was due meanwhile is made up for as after a time in which the coordinator did not run."""
+    """Continue all schedules. Missed due times are treated as after a time without a running coordinator."""
     tx.run("resume schedules")
     tx.notes.add_wake(tx.value("earliest due"))
 
 
 def set_due(tx: Tx, name: str, position: int, at_ms: int | None) -> None:
-    """When one of a schedule's expressions is due next; None: never again."""
+    """Set when the cron expression at `position` is due next; None means never."""
     if at_ms is None:
         tx.run("drop due", name, position)
     else:
@@ -106,5 +113,5 @@ def _put(tx: Tx, schedule: Schedule) -> None:
             set_due(tx, name, position, schedule.next_due(position, tx.now_ms, tx.now_ms))
 
 
-def _unknown(name: str) -> Exception:
+def _unknown(name: str) -> ApiError:
     return not_found(f"Schedule '{name}' not found")

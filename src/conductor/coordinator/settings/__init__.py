@@ -1,8 +1,8 @@
-"""What definitions may use beside their data: secrets and the environment. In reading order:
+"""Values that definitions may use beside their data: secrets and environment values. In reading order:
 
-- `secrets`: values that workers are given and nobody is shown; from the environment and from the API.
-- `cipher`: how secrets are written into the file, if there is a key for it.
-- `placeholders`: where an input names secrets, and how the values come in when a task is handed out.
-- `masking`: how the values are taken out of the results of the coordinator's own tasks.
-- `environment`: values that everybody may read.
+- `secrets`: values that workers receive and no client can read; from environment variables and from the API.
+- `cipher`: encrypts the secrets in the database, if a key is set.
+- `placeholders`: finds the secrets in an input, and inserts their values when a worker gets the task.
+- `masking`: removes the values of secrets from the results of system tasks.
+- `environment`: values that every client may read.
 """

@@ -1,4 +1,4 @@
-"""How secrets are written into the file: encrypted with a key that is not in it."""
+"""Encryption of the secrets in the database, with a key that is not in the database."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ import os
 
 from conductor.coordinator.store.database_file import StoreRefused
 
-#: A passphrase; anything that is hard to guess.
+#: The environment variable with the passphrase.
 KEY_VARIABLE = "CONDUCTOR_SECRETS_KEY"
-#: A shorter one is refused.
-LEAST_KEY_CHARS = 16
+#: A shorter passphrase is rejected.
+MIN_KEY_CHARS = 16
 _NONCE_BYTES = 12
 
 
 class CipherError(StoreRefused):
-    """The key cannot be used, or is not the one that a value was written with; the message says what to do."""
+    """The key is unusable, or it is not the key that encrypted a value; the message says what to do."""
 
 
 class Cipher:
-    """AES-GCM, with a key made of a passphrase and the salt of the file. A value belongs to its name."""
+    """AES-GCM with a key derived from a passphrase and the salt of the database.
+
+    The name of a secret is authenticated with its value, so a value cannot be moved to another name.
+    """
 
     def __init__(self, passphrase: str, salt: bytes) -> None:
-        if len(passphrase) < LEAST_KEY_CHARS:
-            raise CipherError(f"{KEY_VARIABLE} has fewer than {LEAST_KEY_CHARS} characters; use a longer one")
+        if len(passphrase) < MIN_KEY_CHARS:
+            raise CipherError(f"{KEY_VARIABLE} has fewer than {MIN_KEY_CHARS} characters; use a longer passphrase")
         try:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM
         except ImportError as error:
@@ -31,18 +34,18 @@ class Cipher:
         self._aes = AESGCM(hashlib.scrypt(passphrase.encode(), salt=salt, n=2**14, r=8, p=1, dklen=32))
 
     def encrypt(self, name: str, value: str) -> bytes:
-        """What goes into the file."""
+        """Return the encrypted value."""
         nonce = os.urandom(_NONCE_BYTES)
         return nonce + self._aes.encrypt(nonce, value.encode(), name.encode())
 
     def decrypt(self, name: str, stored: bytes) -> str:
-        """The value again. CipherError if it was written with another key."""
+        """Return the decrypted value. Raises CipherError if another key encrypted it."""
         from cryptography.exceptions import InvalidTag
 
         try:
             return self._aes.decrypt(stored[:_NONCE_BYTES], stored[_NONCE_BYTES:], name.encode()).decode()
         except InvalidTag as error:
             raise CipherError(
-                f"secret {name} in the file was written with another key; set {KEY_VARIABLE} to that one, "
+                f"secret {name} in the database was encrypted with another key; set {KEY_VARIABLE} to that key, "
                 "or remove the secret while the variable is not set"
             ) from error

@@ -1,4 +1,4 @@
-"""`${workflow.env.X}`: values that everybody may read, from variables of the coordinator's process."""
+"""`${workflow.env.X}`: values that every client may read, from variables of the coordinator's process."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ PREFIX = "CONDUCTOR_ENV_"
 
 @functools.cache
 def environment() -> dict[str, str]:
-    """Name → value, in the order of names; read once, for a process keeps the variables it was started with."""
+    """Return name → value, sorted by name. The variables are read once, at the first call."""
     return {name.removeprefix(PREFIX): os.environ[name] for name in sorted(os.environ) if name.startswith(PREFIX)}

@@ -1,20 +1,20 @@
-"""Masking of secrets in the results of the coordinator's own tasks.
+"""Mask secrets in the results of system tasks.
 
-An HTTP or script task receives the values of its secrets, and a server or a script can return them. `system/lane.py`
-passes every result and every traceback of such a task through a `SecretMask` before the result is stored, answered or
-logged. No other place masks. A value is replaced by the placeholder that the definition has, so that a reason shows the
-URI as it was written; the placeholder in an output is plain text and is never filled in again.
+An HTTP or script task receives the values of its secrets, and a server or a script can return them.
+`system/system_task_queue.py` passes every result and every traceback of such a task through a `SecretMask` before the
+result is stored, answered or logged. No other module masks. The mask replaces a value by its placeholder in the
+definition, so a reason shows the URI as the definition has it. A placeholder in an output is plain text: no value is
+inserted there again.
 
-A value is found in texts, in the names of objects, as a whole number, and in the forms that requests, engines and
-servers commonly make of it: JSON, percent-encoding, HTML, base64, `repr`, Latin-1. The case of ASCII letters
-makes no difference.
+The mask finds a value in texts, in the names of objects, as a whole number, and in the forms that requests, engines and
+servers commonly produce: JSON, percent-encoding, HTML, base64, `repr`, Latin-1. It ignores the case of ASCII letters.
 
 Limits, which `docs/reference/http.md` repeats:
 
-- A value of fewer than `MIN_CHARS` characters is masked only where it stands alone, not inside a word or a number.
-- A script that computes something else from a secret (a hash, a part, its characters one by one) returns it unmasked.
-- The text of a failure also loses every run of `MIN_FRAGMENT_CHARS` characters that occurs in a value, because engines
-  quote parts of the values they fail on. Such a text is cut to `MAX_FAILURE_CHARS`.
+- A value of fewer than `MIN_CHARS` characters is masked only as a separate word, not inside a word or a number.
+- The result of a computation with a secret (a hash, a part, its characters one by one) is not masked.
+- In the text of a failure, every run of `MIN_FRAGMENT_CHARS` characters of a value is masked too, because engines quote
+  parts of the values on which they fail. Such a text is cut to `MAX_FAILURE_CHARS`.
 """
 
 from __future__ import annotations
@@ -25,98 +25,101 @@ import functools
 import html
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 from urllib.parse import quote, quote_plus
 
 import msgspec
 
 from conductor.coordinator.language.expressions import secret_placeholder
+from conductor.protocol.json_types import Json, JsonObject
 
-#: Shorter values are masked only where they stand alone: masking `a` everywhere would destroy every output.
+#: Shorter values are masked only as separate words: masking `a` everywhere would destroy every output.
 MIN_CHARS = 4
-#: Runs of a value that are masked in failures.
+#: The shortest part of a value that is masked in the text of a failure.
 MIN_FRAGMENT_CHARS = 6
 FRAGMENT_MASK = "***"
-#: Texts of failures are cut to this length before they are searched for fragments.
+#: The text of a failure is cut to this length before it is searched for fragments.
 MAX_FAILURE_CHARS = 10_000
 
-#: Characters that URIs keep as they are: in no part, in a path, in a query.
+#: Characters that percent-encoding leaves as they are: in a value, in a path segment, in a path, in a query.
 _URI_SAFE = ("", "/", "/%:@!$&'()*+,;=~-._", "/?%:@!$&()*+,;=~-._[]")
 _encode = msgspec.json.encode
 
 
 class SecretMask:
-    """Replaces the values of the secrets that one task received. False if the task received none."""
+    """Replaces the values of the secrets that one task received. The mask is false if there are none."""
 
     def __init__(self, received: Mapping[str, str]) -> None:
         self._values = {value: secret_placeholder(name) for name, value in received.items() if value}
-        #: Folded form → placeholder.
-        self._forms = {_fold(form): mask for value, mask in self._values.items() for form in _forms(value)}
+        #: Form of a value in lower case → placeholder.
+        self._forms = {_lower_ascii(form): mask for value, mask in self._values.items() for form in _forms(value)}
 
     def __bool__(self) -> bool:
         return bool(self._values)
 
-    def mask_output(self, output: dict[str, Any], *, failed: bool) -> dict[str, Any]:
-        """Mask an output in place, and return it. `failed`: mask fragments of values too."""
+    def mask_output(self, output: JsonObject, *, failed: bool) -> JsonObject:
+        """Mask an output in place and return it. `failed`: mask fragments of values too."""
         encoded = _encode(output).lower()
-        # JSON escapes each character for itself: a text contains a form exactly if its JSON contains the form's JSON.
+        # JSON escapes each character separately: a text contains a form exactly if its JSON contains the form's JSON.
         found = [form for form in self._forms if _encode(form)[1:-1].lower() in encoded]
         if not found and not failed:
             return output
-        left: list[Any] = [output]
-        while left:  # a loop, not a recursion: outputs may be nested as deeply as JSON is read
-            at = left.pop()
-            if isinstance(at, dict):
-                items = [(self._text(key, found, failed), self._leaf(item, found, failed)) for key, item in at.items()]
-                at.clear()
-                at.update(items)
-                left += at.values()
-            elif isinstance(at, list):
-                at[:] = [self._leaf(item, found, failed) for item in at]
-                left += at
+        pending: list[Json] = [output]
+        while pending:  # a loop, because an output can be nested too deeply for a recursion
+            value = pending.pop()
+            if isinstance(value, dict):
+                masked = [
+                    (self._mask_text(key, found, failed), self._mask_scalar(item, found, failed))
+                    for key, item in value.items()
+                ]
+                value.clear()
+                value.update(masked)
+                pending += value.values()
+            elif isinstance(value, list):
+                value[:] = [self._mask_scalar(item, found, failed) for item in value]
+                pending += value
         return output
 
     def mask_failure(self, text: str) -> str:
         """Return the text of a failure without the values and without fragments of them."""
-        return self._text(text, list(self._forms), True) if self else text
+        return self._mask_text(text, list(self._forms), True) if self else text
 
-    def _leaf(self, value: Any, forms: list[str], failed: bool) -> Any:
-        """Mask a text or a number; return anything else as it is."""
+    def _mask_scalar(self, value: Json, forms: list[str], failed: bool) -> Json:
+        """Mask a text or a number; return any other value as it is."""
         if isinstance(value, str):
-            return self._text(value, forms, failed)
+            return self._mask_text(value, forms, failed)
         if isinstance(value, int | float) and not isinstance(value, bool):
             written = _encode(value).decode()
             return self._values.get(written, value) if len(written) >= MIN_CHARS else value
         return value
 
-    def _text(self, text: str, forms: list[str], failed: bool) -> str:
+    def _mask_text(self, text: str, forms: list[str], failed: bool) -> str:
         if failed:
             text = text[:MAX_FAILURE_CHARS]
-        folded = _fold(text)
-        present = [form for form in forms if form in folded]
+        lower = _lower_ascii(text)
+        present = [form for form in forms if form in lower]
         if not present and not failed:
             return text
         parts, last = [], 0
-        # From left to right, and the longest first: values may contain each other, or overlap.
-        places = sorted(self._places(text, folded, present), key=lambda place: (place[0], -place[1]))
+        # From left to right and the longest first, because values can contain each other or overlap.
+        places = sorted(self._find_places(text, lower, present), key=lambda place: (place[0], -place[1]))
         for start, end, mask in places:
             if start >= last:
-                parts += [self._without_fragments(text[last:start], failed), mask]
+                parts += [self._mask_fragments(text[last:start], failed), mask]
             last = max(last, end)
-        return "".join([*parts, self._without_fragments(text[last:], failed)])
+        return "".join([*parts, self._mask_fragments(text[last:], failed)])
 
-    def _places(self, text: str, folded: str, forms: list[str]) -> Iterator[tuple[int, int, str]]:
-        """Return where forms occur, as (start, end, placeholder). Searching for literals takes linear time."""
+    def _find_places(self, text: str, lower: str, forms: list[str]) -> Iterator[tuple[int, int, str]]:
+        """Return where forms occur, as (start, end, placeholder), in linear time."""
         for form in forms:
-            size, start = len(form), folded.find(form)
+            size, start = len(form), lower.find(form)
             while start >= 0:
                 end = start + size
                 if size >= MIN_CHARS or not (text[start - 1 : start].isalnum() or text[end : end + 1].isalnum()):
                     yield start, end, self._forms[form]
-                start = folded.find(form, end)
+                start = lower.find(form, end)
 
-    def _without_fragments(self, text: str, failed: bool) -> str:
-        """Return the text of a failure without runs of `MIN_FRAGMENT_CHARS` that occur in a value."""
+    def _mask_fragments(self, text: str, failed: bool) -> str:
+        """Mask runs of at least `MIN_FRAGMENT_CHARS` characters of a value, if the text is that of a failure."""
         if not failed:
             return text
         parts, last, at, size = [], 0, 0, MIN_FRAGMENT_CHARS
@@ -133,22 +136,22 @@ class SecretMask:
 
     @functools.cached_property
     def _fragments(self) -> set[str]:
-        """Every run of `MIN_FRAGMENT_CHARS` characters of a value, as it is and as JSON writes it."""
+        """Every run of `MIN_FRAGMENT_CHARS` characters of a value and of its JSON."""
         texts = {text for value in self._values for text in (value, *_json_forms(value))}
         size = MIN_FRAGMENT_CHARS
         return {text[at : at + size] for text in texts for at in range(len(text) - size + 1)}
 
 
-def _fold(text: str) -> str:
-    """Return a text with its ASCII letters in lower case; the others depend on what stands around them."""
+def _lower_ascii(text: str) -> str:
+    """Return a text of the same length with its ASCII letters in lower case."""
     return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
 def _forms(value: str) -> set[str]:
-    """Return a value and the forms in which it may come back."""
+    """Return a value and the forms in which a task may return it."""
     if len(value) < MIN_CHARS:
         return {value}
-    # Headers travel as Latin-1, bodies as UTF-8; each may be read as the other.
+    # Headers are Latin-1 and bodies are UTF-8; a server may decode one as the other.
     texts = {value, value.encode().decode("latin-1")}
     with contextlib.suppress(UnicodeEncodeError):
         misread = value.encode("latin-1").decode(errors="replace")
@@ -168,9 +171,9 @@ def _json_forms(text: str) -> tuple[str, ...]:
 
 
 def _base64_forms(value: bytes) -> Iterator[str]:
-    """Return the characters of base64 that depend on the value alone, for each place where it can begin."""
+    """Return the base64 characters that depend only on the value, for each of the three possible alignments."""
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + value).decode()
-        found = encoded[-(-before * 8 // 6) : (before + len(value)) * 8 // 6]
-        yield found
-        yield found.translate({ord("+"): "-", ord("/"): "_"})
+        characters = encoded[-(-before * 8 // 6) : (before + len(value)) * 8 // 6]
+        yield characters
+        yield characters.translate({ord("+"): "-", ord("/"): "_"})

@@ -1,52 +1,41 @@
-"""Where an input names secrets, and how the values come in when a task is handed out.
+"""Find the secrets that an input names, and insert their values when a worker gets the task.
 
-A stored input keeps `${workflow.secrets.X}`. Only what the definition itself says is filled in: the same text inside of
-data that somebody sent stays a text, or whoever starts a workflow could have any secret.
+A stored input keeps `${workflow.secrets.X}`. Values are inserted only where the definition itself names a secret. The
+same text inside data stays a text; otherwise anyone who can start a workflow could read any secret.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from conductor.coordinator.language.expressions import MAX_DEPTH, names_secrets, resolve_secrets
+from conductor.protocol.json_types import Json
 
 
-def find_secret_places(template: Any, depth: int = 0) -> Any:
-    """The part of a template that names secrets; None if there is none."""
+def find_secret_places(template: Json, depth: int = 0) -> Json:
+    """Return the part of a template that names secrets, or None if no part does."""
     if isinstance(template, str):
         return template if names_secrets(template) else None
     if depth >= MAX_DEPTH:
         return None
     if isinstance(template, dict):
-        found = {
-            key: place for key, item in template.items() if (place := find_secret_places(item, depth + 1)) is not None
-        }
-        return found or None
+        places = {key: find_secret_places(item, depth + 1) for key, item in template.items()}
+        return {key: place for key, place in places.items() if place is not None} or None
     if isinstance(template, list):
         listed = [find_secret_places(item, depth + 1) for item in template]
         return listed if any(place is not None for place in listed) else None
     return None
 
 
-def fill_secrets(value: Any, place: Any, secret: Callable[[str], str | None]) -> Any:
-    """A stored input with the secrets in their places."""
+def fill_secrets(value: Json, place: Json, get_secret: Callable[[str], str | None]) -> Json:
+    """Return a stored input with the values of secrets at the places that `find_secret_places` has found."""
     if isinstance(place, str):
-        return resolve_secrets(value, _Values(secret))
+        return resolve_secrets(value, get_secret)
     if isinstance(place, dict) and isinstance(value, dict):
-        return {key: fill_secrets(item, place[key], secret) if key in place else item for key, item in value.items()}
+        return {
+            key: fill_secrets(item, place[key], get_secret) if key in place else item for key, item in value.items()
+        }
     if isinstance(place, list) and isinstance(value, list):
         pairs = zip(value, place, strict=False)
-        return [item if inner is None else fill_secrets(item, inner, secret) for item, inner in pairs]
+        return [item if inner is None else fill_secrets(item, inner, get_secret) for item, inner in pairs]
     return value
-
-
-class _Values(dict[str, Any]):
-    """Looks a secret up when it is asked for."""
-
-    def __init__(self, secret: Callable[[str], str | None]) -> None:
-        super().__init__()
-        self._secret = secret
-
-    def get(self, name: Any, default: Any = None) -> Any:
-        return self._secret(str(name)) if default is None else default

@@ -1,7 +1,7 @@
-"""`${workflow.secrets.X}`: values that workers are given with their tasks, and that nobody is shown.
+"""`${workflow.secrets.X}`: values that workers receive with their tasks, and that no client can read.
 
-They come from variables of the coordinator's process and from the API; those of the API win. With a key for the file
-(`cipher`) the latter are kept in it, encrypted; without one they are kept in memory only.
+Secrets come from variables of the coordinator's process and from the API; the API takes precedence. With a key
+(`cipher`) the secrets of the API are stored encrypted in the database; without a key they are only in memory.
 """
 
 from __future__ import annotations
@@ -24,48 +24,50 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 
 class Secrets:
-    """All secrets. Used on the writer's thread, but for reading names."""
+    """All secrets. Only `names` may be called outside the writer's thread."""
 
     def __init__(self, salt: bytes, variables: Mapping[str, str] | None = None) -> None:
-        found = os.environ if variables is None else variables
-        self._given = {name.removeprefix(PREFIX): found[name] for name in found if name.startswith(PREFIX)}
-        self._kept: dict[str, str] = {}
-        passphrase = found.get(KEY_VARIABLE)
+        variables = os.environ if variables is None else variables
+        self._from_environment = {
+            name.removeprefix(PREFIX): value for name, value in variables.items() if name.startswith(PREFIX)
+        }
+        self._from_api: dict[str, str] = {}
+        passphrase = variables.get(KEY_VARIABLE)
         self._cipher = Cipher(passphrase, salt) if passphrase else None
 
     def load(self, tx: Tx) -> None:
-        """Read those in the file. CipherError if the key is another one; without a key they are not read."""
+        """Decrypt the secrets in the database, if a key is set. Raises CipherError if it is the wrong key."""
         rows = tx.rows("secrets")
         if self._cipher is not None:
-            self._kept = {name: self._cipher.decrypt(name, stored) for name, stored in rows}
+            self._from_api = {name: self._cipher.decrypt(name, stored) for name, stored in rows}
         elif rows:
-            logger.warning("%d secrets in the file cannot be read: %s is not set", len(rows), KEY_VARIABLE)
+            logger.warning("Stored secrets are unreadable: secrets=%d; set %s to read them", len(rows), KEY_VARIABLE)
         else:
-            logger.info("secrets of the API are kept in memory only: %s is not set", KEY_VARIABLE)
+            logger.info("Secrets from the API are kept in memory only; set %s to store them", KEY_VARIABLE)
 
     def names(self) -> list[str]:
-        """The names, in order."""
-        return sorted({*self._given, *self._kept})
+        """Return the sorted names of all secrets."""
+        return sorted({*self._from_environment, *self._from_api})
 
     def value(self, name: str) -> str | None:
-        """For whoever executes a task, and nobody else."""
-        return self._kept.get(name, self._given.get(name))
+        """Return a secret, only for the worker that executes a task."""
+        return self._from_api.get(name, self._from_environment.get(name))
 
     def put(self, tx: Tx, name: str, value: str) -> None:
-        """Keep one, in the file if there is a key for it."""
+        """Set a secret, and store it in the database if a key is set."""
         if not _NAME.fullmatch(name):
             raise bad_request("the name of a secret has up to 200 letters, digits, '_' and '-'")
         if len(value.encode()) > MAX_SECRET_BYTES:
             raise bad_request(f"a secret has at most {MAX_SECRET_BYTES} bytes")
-        if name not in self._kept and len(self._kept) >= MAX_SECRETS:
-            raise bad_request(f"there are {MAX_SECRETS} secrets already")
+        if name not in self._from_api and len(self._from_api) >= MAX_SECRETS:
+            raise bad_request(f"there are already {MAX_SECRETS} secrets, the limit; remove one first")
         if self._cipher is not None:
             tx.run("set secret", name, self._cipher.encrypt(name, value))
         else:
-            logger.warning("secret %s is kept in memory only: %s is not set", name, KEY_VARIABLE)
-        self._kept[name] = value
+            logger.warning("Secret is kept in memory only: name=%s; set %s to store it", name, KEY_VARIABLE)
+        self._from_api[name] = value
 
     def remove(self, tx: Tx, name: str) -> None:
-        """Forget one that came through the API."""
+        """Remove a secret that came from the API."""
         tx.run("drop secret", name)
-        self._kept.pop(name, None)
+        self._from_api.pop(name, None)

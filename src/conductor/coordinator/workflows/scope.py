@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from conductor.coordinator.definitions.workflow_plan import TaskNode
-from conductor.coordinator.language.expressions import TASK_ID_NAME, resolve_and_measure, secret_placeholder
+from conductor.coordinator.language.expressions import (
+    TASK_ID_NAME,
+    ComputedObject,
+    resolve_and_measure,
+    secret_placeholder,
+)
 from conductor.coordinator.language.jsonpath import Step
 from conductor.coordinator.settings.environment import environment
 from conductor.coordinator.workflows.decision import Draft
@@ -57,15 +62,8 @@ class Scope:
             "parentWorkflowTaskId": state.parent_task_id,
             "reasonForIncompletion": state.reason,
             "env": environment(),
-            "secrets": _Placeholders(),
+            "secrets": ComputedObject(secret_placeholder),
         }
-
-
-class _Placeholders(dict[str, Any]):
-    """Every secret is its own placeholder: the value comes in when the task is handed to a worker."""
-
-    def get(self, name: Any, default: Any = None) -> Any:
-        return secret_placeholder(str(name)) if default is None else default
 
 
 def _task_view(task: TaskState, draft: Draft) -> dict[str, Any]:

@@ -152,8 +152,8 @@ class TestActions:
         with caplog.at_level(logging.WARNING):
             tick(harness)
         assert len(started(harness)) == 1
-        assert "event handler h could not complete_task: there is no open task w to update" in caplog.text
-        assert "could not start_workflow: No such workflow defined. name=nowhere" in caplog.text
+        assert "handler=h action=complete_task error='there is no open task w to update'" in caplog.text
+        assert "action=start_workflow error='No such workflow defined. name=nowhere" in caplog.text
 
 
 class TestConditions:
@@ -256,7 +256,7 @@ class TestHandlers:
             ({"name": ""}, "Missing event handler name"),
             ({"event": ""}, "Missing event location"),
             ({"actions": []}, "No actions specified"),
-            ({"event": "kafka:x"}, "event 'kafka:x' comes from elsewhere"),
+            ({"event": "kafka:x"}, "event 'kafka:x' is not supported by the coordinator"),
             ({"actions": [{"action": "start_agent"}]}, "action 'start_agent' of an event handler is not supported"),
             ({"actions": [{"action": "start_workflow"}]}, "needs name"),
             ({"actions": [{"action": "fail_task", "fail_task": {"workflowId": "x"}}]}, "needs taskRefName or taskId"),

@@ -124,8 +124,8 @@ class TestSecretsOfTheApi:
         with caplog.at_level(logging.INFO):
             harness.restart()
             put(harness, "MORE", "kept-in-memory")
-        assert "secrets of the API are kept in memory only: CONDUCTOR_SECRETS_KEY is not set" in caplog.text
-        assert "secret MORE is kept in memory only" in caplog.text
+        assert "Secrets from the API are kept in memory only; set CONDUCTOR_SECRETS_KEY" in caplog.text
+        assert "Secret is kept in memory only: name=MORE" in caplog.text
         assert "kept-in-memory" not in caplog.text
         harness.restart()
         assert harness.core.secrets.names() == ["DBPASS"]
@@ -142,13 +142,13 @@ class TestSecretsOfTheApi:
         harness.close()
         assert not [path for path in tmp_path.iterdir() if b"kept-in-the-file" in path.read_bytes()]
         monkeypatch.setenv("CONDUCTOR_SECRETS_KEY", KEY + "!")
-        with pytest.raises(CipherError, match="secret MORE in the file was written with another key"):
+        with pytest.raises(CipherError, match="secret MORE in the database was encrypted with another key"):
             harness.open()
         harness.close()
         monkeypatch.delenv("CONDUCTOR_SECRETS_KEY")
         harness.open()
         assert harness.core.secrets.value("MORE") is None
-        assert "1 secrets in the file cannot be read: CONDUCTOR_SECRETS_KEY is not set" in caplog.text
+        assert "Stored secrets are unreadable: secrets=1; set CONDUCTOR_SECRETS_KEY" in caplog.text
 
     def test_a_value_cannot_be_moved_to_another_name(self, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("CONDUCTOR_SECRETS_KEY", KEY)

@@ -37,7 +37,7 @@ async def everything(request: Request) -> Answer:
     workflow = request.query("workflowName")
 
     def find(tx: Tx) -> list[dict[str, Any]]:
-        return [schedule_store.get(tx, name) for name in schedule_store.matching(tx, workflow=workflow)]
+        return [schedule_store.get(tx, name) for name in schedule_store.find_names(tx, workflow=workflow)]
 
     return as_json(await request.core.read(find))
 
@@ -57,7 +57,7 @@ async def find(request: Request) -> Answer:
     backwards = _backwards(request.query("sort"))
 
     def find(tx: Tx) -> dict[str, Any]:
-        names = schedule_store.matching(tx, **asked)
+        names = schedule_store.find_names(tx, **asked)
         if backwards:
             names.reverse()
         return {
