@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from conductor.client.worker.conversion.declared import Unresolved, hints_of
+from conductor.client.worker.conversion.type_hints import Unresolved, resolve_hints
 from conductor.client.worker.parameters import function_behind, open_parameters
 
 Scope = Literal["process", "task"]
@@ -155,7 +155,7 @@ def _injected_into(provider: Callable[..., Any]) -> dict[str, Depends]:
     except ValueError:  # a class of C code that does not tell
         return {}
     annotated = provider.__init__ if isinstance(provider, type) else function_behind(provider)  # type: ignore[misc]
-    injected = injected_among(parameters, hints_of(annotated), owner)
+    injected = injected_among(parameters, resolve_hints(annotated), owner)
     for parameter in parameters:
         optional = parameter.default is not parameter.empty or parameter.kind in (
             parameter.VAR_POSITIONAL,

@@ -12,18 +12,17 @@ from typing import Any
 
 from conductor.client.http.models.task import Task
 from conductor.client.worker.conversion import InputError, NoSchemaError, read_annotation
-from conductor.client.worker.conversion.annotation import docstring
-from conductor.client.worker.conversion.constraints import description_of
-from conductor.client.worker.conversion.declared import Unresolved, hints_of
-from conductor.client.worker.conversion.node import Node, RawNode, Schema, SchemaWriter, member
-from conductor.client.worker.conversion.objects import (
+from conductor.client.worker.conversion.annotations import wraps_result, write_output_schema
+from conductor.client.worker.conversion.classes import read_docstring
+from conductor.client.worker.conversion.containers import (
     ObjectField,
-    lenient_readers,
-    object_schema,
+    find_description,
+    make_readers,
     read_fields,
-    strict_readers,
+    write_object_schema,
 )
-from conductor.client.worker.conversion.returned import wraps_result, write_returned
+from conductor.client.worker.conversion.converter import Converter, RawConverter, Schema, SchemaWriter, format_key
+from conductor.client.worker.conversion.type_hints import Unresolved, resolve_hints
 from conductor.client.worker.dependencies import injected_among
 from conductor.client.worker.parameters import function_behind, open_parameters
 
@@ -58,7 +57,7 @@ class Signature:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._code = function_behind(function)
-        self._hints = hints_of(self._code)
+        self._hints = resolve_hints(self._code)
         #: False if a name in the annotations could not be found.
         self.is_complete = not any(isinstance(hint, Unresolved) for hint in self._hints.values())
         parameters = open_parameters(function)
@@ -75,8 +74,8 @@ class Signature:
         self._names = frozenset(p.name for p in named)
         self._required = [field for field in self._fields if field.required]
         self._warned_of: set[tuple[str, str]] = set()
-        self._strict = strict_readers(self._fields)
-        self._lenient = [reader._replace(required=False) for reader in lenient_readers(self._fields)]
+        self._strict = make_readers(self._fields, strict=True)
+        self._lenient = [reader._replace(required=False) for reader in make_readers(self._fields, strict=False)]
 
     def _name_of_task_parameter(self, named: Sequence[inspect.Parameter]) -> str | None:
         for parameter in named:
@@ -89,11 +88,11 @@ class Signature:
     def _field(self, parameter: inspect.Parameter) -> ObjectField:
         name, node = parameter.name, self._node(parameter)
         has_default = parameter.default is not parameter.empty
-        required = not has_default and (not node.nullable or isinstance(node, RawNode))
-        return ObjectField(name, name, node, required, has_default, description_of(self._hints.get(name)))
+        required = not has_default and (not node.nullable or isinstance(node, RawConverter))
+        return ObjectField(name, name, node, required, has_default, find_description(self._hints.get(name)))
 
-    def _node(self, parameter: inspect.Parameter) -> Node:
-        return read_annotation(self._hints[parameter.name]) if parameter.name in self._hints else RawNode()
+    def _node(self, parameter: inspect.Parameter) -> Converter:
+        return read_annotation(self._hints[parameter.name]) if parameter.name in self._hints else RawConverter()
 
     @property
     def fields(self) -> Sequence[ObjectField]:
@@ -109,10 +108,10 @@ class Signature:
         """The arguments for a call with this task. Raises InputError for input that does not fit."""
         given = task.input_data
         if strict:
-            self._refuse_unknown(given)
+            self._reject_unknown(given)
         kwargs = read_fields(given, self._strict if strict else self._lenient)
         if self.rest is not None:
-            kwargs |= self._rest(given, self.rest.strict if strict else self.rest.lenient)
+            kwargs |= self._rest(given, self.rest.read_strict if strict else self.rest.read_lenient)
         if self.task_parameter is not None:
             kwargs[self.task_parameter] = task
         if not self._positional:
@@ -138,7 +137,8 @@ class Signature:
         return [
             field.argument
             for field in self._required
-            if given.get(field.wire_name) is None and not (isinstance(field.node, RawNode) and field.wire_name in given)
+            if given.get(field.wire_name) is None
+            and not (isinstance(field.converter, RawConverter) and field.wire_name in given)
         ]
 
     def _warn_of(self, missing: Sequence[str], worker_name: str) -> None:
@@ -160,7 +160,7 @@ class Signature:
 
     def caller(self, function: Callable[..., Any], *, strict: bool = False) -> Callable[[Task], Any]:
         """Calls the function with the arguments that a task gives it."""
-        exact = [(field.wire_name, field.argument, field.node.exact) for field in self._fields]
+        exact = [(field.wire_name, field.argument, field.converter.exact) for field in self._fields]
         if strict or self.rest or self.task_parameter or self._positional or any(kind is None for *_, kind in exact):
             return lambda task: self.call(function, task, strict=strict)
 
@@ -176,12 +176,12 @@ class Signature:
 
         return call
 
-    def _refuse_unknown(self, given: dict[str, Any]) -> None:
+    def _reject_unknown(self, given: dict[str, Any]) -> None:
         """The function has a place for every value: in a parameter, in `**kwargs`, or in the task."""
         if self.rest is not None or self.task_parameter is not None or given.keys() <= self._names:
             return
         unknown = next(name for name in given if name not in self._names)
-        raise InputError(member(unknown), f"is not a parameter of {self._code.__name__}")
+        raise InputError(format_key(unknown), f"is not a parameter of {self._code.__name__}")
 
     def _rest(self, given: dict[str, Any], read: Callable[[Any], Any]) -> dict[str, Any]:
         rest = {}
@@ -190,7 +190,7 @@ class Signature:
                 try:
                     rest[name] = read(value)
                 except InputError as error:
-                    raise error.inside(member(name)) from None
+                    raise error.add_parent(format_key(name)) from None
         return rest
 
     def input_schema(self, strict: bool = False) -> Schema | None:
@@ -202,14 +202,14 @@ class Signature:
     def _write_input(self, writer: SchemaWriter) -> Schema:
         additional: bool | Schema = not writer.strict or self.task_parameter is not None
         if self.rest is not None:
-            additional = True if isinstance(self.rest, RawNode) else writer.write(self.rest)
-        return object_schema(self._fields, writer, additional=additional, description=docstring(self._code))
+            additional = True if isinstance(self.rest, RawConverter) else writer.write(self.rest)
+        return write_object_schema(self._fields, writer, additional=additional, description=read_docstring(self._code))
 
     def output_schema(self, strict: bool = False) -> Schema | None:
         """What the output will be, as JSON Schema draft-07; None if the return annotation does not say."""
         if "return" not in self._hints:
             return None
-        return self._schema(lambda writer: write_returned(self._hints["return"], writer), strict)
+        return self._schema(lambda writer: write_output_schema(self._hints["return"], writer), strict)
 
     def _schema(self, write: Callable[[SchemaWriter], Schema], strict: bool) -> Schema | None:
         writer = SchemaWriter(strict)
@@ -217,8 +217,8 @@ class Signature:
             schema = write(writer)
         except NoSchemaError:
             return None
-        if writer.left_out:
-            what = ", ".join(dict.fromkeys(writer.left_out))
+        if writer.omitted:
+            what = ", ".join(dict.fromkeys(writer.omitted))
             logger.warning("the schema of %s leaves out what JSON Schema cannot express: %s", self._code.__name__, what)
         definitions = {"definitions": writer.definitions} if writer.definitions else {}
         return {"$schema": _DRAFT, **schema, **definitions}

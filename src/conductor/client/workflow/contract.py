@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from conductor.client.http.models.model import plain_text
-from conductor.client.worker.conversion.node import InputError
+from conductor.client.worker.conversion.converter import InputError
 from conductor.client.worker.parameters import parameters_of
 from conductor.client.worker.signature import read_signature
 from conductor.client.workflow.authoring_errors import WorkflowError, nearest
@@ -92,7 +92,7 @@ class FunctionContract:
             f.wire_name: Parameter(
                 f.required,
                 Shape(properties[f.wire_name], inputs.definitions) if f.wire_name in properties else None,
-                f.node.lenient,
+                f.converter.read_lenient,
             )
             for f in signature.fields
         }
@@ -139,7 +139,7 @@ def _misfit(name: str, value: Any, parameter: Parameter) -> list[str]:
     try:
         parameter.read(as_json(value))
     except InputError as error:
-        return [f"cannot take {name!r}: {error.inside(name) if error.path else error.message}"]
+        return [f"cannot take {name!r}: {error.add_parent(name) if error.path else error.message}"]
     except TypeError as error:
         return [f"cannot take {name!r}: {error}"]
     return []

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from conductor.client.worker.conversion import InputError, NoSchemaError, read_annotation
-from conductor.client.worker.conversion.node import Node, SchemaWriter
+from conductor.client.worker.conversion.converter import Converter, SchemaWriter
 from conductor.client.workflow.authoring_errors import WorkflowError
 from conductor.client.workflow.shape import Shape
 
@@ -16,13 +16,13 @@ class Declared:
 
     def __init__(self, annotation: Any) -> None:
         self.annotation = annotation
-        self._node: Node = read_annotation(annotation)
+        self._node: Converter = read_annotation(annotation)
         self.shape = _shape_of(self._node)
 
     def read(self, value: Any) -> Any:
         """The value that JSON stands for."""
         try:
-            return self._node.lenient(value)
+            return self._node.read_lenient(value)
         except InputError as error:
             raise WorkflowError(f"the output is no {self._node.name}: {error}") from None
 
@@ -38,7 +38,7 @@ def shape_of_inputs(inputs: Any) -> Shape | None:
     return Shape({"type": "object", "properties": properties, "required": required}, definitions)
 
 
-def _shape_of(node: Node) -> Shape | None:
+def _shape_of(node: Converter) -> Shape | None:
     writer = SchemaWriter(strict=False)
     try:
         schema = writer.write(node)

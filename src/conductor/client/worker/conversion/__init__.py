@@ -1,19 +1,16 @@
-"""What annotations mean in JSON: one reading gives the converter and the schema.
+"""Converters: how JSON values become values of annotated types, and the JSON schemas of these types.
 
-In reading order:
+The modules in reading order:
 
-- `node`: what one reading of a type promises.
-- `annotation`: finds the reading of a type; start here.
-- `scalars`: text, numbers, dates and the like.
-- `containers`: optional values, unions, arrays, tuples and tables.
-- `objects`: types made of named fields.
-- `constraints`: the bounds and descriptions that `Annotated` adds.
-- `declared`: the annotations of a function, and the fields that a class declares.
-- `libraries`: what pydantic models and msgspec structs say beyond their fields.
-- `returned`: the schema of what a function returns.
+- `converter`: the base class of converters, errors and the writer of schemas.
+- `annotations`: finds the converter of an annotation. Start here.
+- `scalars`: text, numbers, dates and other single values.
+- `containers`: optional values, unions, arrays, tuples, dicts, objects, and bounds from `Annotated`.
+- `classes`: the fields of classes, pydantic models and msgspec structs.
+- `type_hints`: the annotations of functions and classes, with names resolved.
 """
 
-from conductor.client.worker.conversion.annotation import read_annotation
-from conductor.client.worker.conversion.node import InputError, NoSchemaError
+from conductor.client.worker.conversion.annotations import read_annotation
+from conductor.client.worker.conversion.converter import InputError, NoSchemaError
 
 __all__ = ["InputError", "NoSchemaError", "read_annotation"]

@@ -1,6 +1,6 @@
-"""The leaves: how text, numbers, dates and the like are read. See `conversion` for what a node promises.
+"""Converters of single values: text, numbers, dates, enums and others.
 
-The patterns here are used by the reader and by the schema alike, so both mean the same texts.
+Reading and schema use the same patterns, so that they accept the same texts.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from conductor.client.configuration.option import read_boolean
-from conductor.client.worker.conversion.node import InputError, Node, NoSchemaError, Schema, SchemaWriter
+from conductor.client.worker.conversion.converter import Converter, InputError, NoSchemaError, Schema, SchemaWriter
 
-#: An epoch number above this counts milliseconds, as Conductor's own times do; below it, seconds (until the year 2603).
+#: An epoch time above this is in milliseconds, as in Conductor; otherwise it is in seconds. The limit is the year 2603.
 _MILLISECONDS_FROM = 2e10
 
-# `$` alone would let a final line feed through in Python; ECMA's would not.
+# In Python, unlike in JavaScript, `$` alone accepts a final line feed.
 _END = r"$(?!\n)"
-# Which days a month has is for the reader to know, not for the schema.
+# The number of days of a month is checked when the text is parsed, not by the pattern.
 _DATE = r"(?!0000)[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
 _TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?"
 _COUNT = "[0-9]{1,8}"
@@ -37,116 +37,112 @@ _DECIMAL = r"^[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?" + _
 _INTEGER = r"^-?(?:0|[1-9][0-9]*)" + _END
 
 
-class StrNode(Node):
+class StrConverter(Converter):
     """Text."""
 
     name = "str"
+    keywords: Mapping[str, Any] | None = {"type": "string"}
     exact: type | None = str
 
-    def strict(self, value: Any) -> Any:
+    def read_strict(self, value: object) -> Any:
         if isinstance(value, str):
             return value
-        raise self.wrong(value)
+        raise self.make_error(value)
 
-    def lenient(self, value: Any) -> Any:
+    def read_lenient(self, value: object) -> Any:
         if isinstance(value, str):
             return value
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, (int, float, Decimal)):
             return str(value)
-        raise self.wrong(value)
-
-    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
-        return {"type": "string"}
+        raise self.make_error(value)
 
 
-class PathNode(StrNode):
-    """Text that names a file."""
+class PathConverter(StrConverter):
+    """The path of a file, as text."""
 
     exact = None
 
-    def strict(self, value: Any) -> Any:
-        return Path(super().strict(value))
+    def read_strict(self, value: object) -> Any:
+        return Path(super().read_strict(value))
 
-    def lenient(self, value: Any) -> Any:
-        return value if isinstance(value, PurePath) else self.strict(value)
+    def read_lenient(self, value: object) -> Any:
+        return value if isinstance(value, PurePath) else self.read_strict(value)
 
 
-class IntNode(Node):
-    """A whole number, however JSON writes it: `5` and `5.0` are the same number."""
+class IntConverter(Converter):
+    """A whole number. JSON may write it as `5` or `5.0`."""
 
     name = "int"
+    keywords: Mapping[str, Any] | None = {"type": "integer"}
     exact: type | None = int
 
-    def strict(self, value: Any) -> Any:
+    def read_strict(self, value: object) -> Any:
         if type(value) is int:
             return value
         if isinstance(value, float) and value.is_integer():
             return int(value)
-        raise self.wrong(value)
+        raise self.make_error(value)
 
-    def lenient(self, value: Any) -> Any:
+    def read_lenient(self, value: object) -> Any:
         if type(value) is int:
             return value
         if isinstance(value, str):
             try:
-                return self.strict(_number(value))
+                return self.read_strict(_parse_number(value))
             except ValueError:
-                raise self.wrong(value) from None
-        return self.strict(value)
-
-    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
-        return {"type": "integer"}
+                raise self.make_error(value) from None
+        return self.read_strict(value)
 
 
-class IntTextNode(Node):
+class IntTextConverter(Converter):
     """A whole number as the key of an object."""
 
     name = "int"
+    keywords: Mapping[str, Any] | None = {"type": "string", "pattern": _INTEGER}
     _pattern = re.compile(_INTEGER)
 
-    def strict(self, value: Any) -> Any:
+    def read_strict(self, value: object) -> Any:
         if isinstance(value, str) and self._pattern.search(value):
             return int(value)
-        raise self.wrong(value)
+        raise self.make_error(value)
 
-    def lenient(self, value: Any) -> Any:
-        return IntNode().lenient(value)
-
-    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
-        return {"type": "string", "pattern": _INTEGER}
+    def read_lenient(self, value: object) -> Any:
+        return IntConverter().read_lenient(value)
 
 
-class FloatNode(Node):
+class FloatConverter(Converter):
     """A number."""
 
     name = "float"
+    keywords: Mapping[str, Any] | None = {"type": "number"}
     exact: type | None = float
 
-    def strict(self, value: Any) -> Any:
+    def read_strict(self, value: object) -> Any:
         if type(value) is float:
             return value
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return float(value)
-        raise self.wrong(value)
+        raise self.make_error(value)
 
-    def lenient(self, value: Any) -> Any:
+    def read_lenient(self, value: object) -> Any:
         if type(value) is float:
             return value
         if isinstance(value, str):
             try:
-                return float(_number(value))
+                return float(_parse_number(value))
             except ValueError:
-                raise self.wrong(value) from None
-        return self.strict(value)
-
-    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
-        return {"type": "number"}
+                raise self.make_error(value) from None
+        return self.read_strict(value)
 
 
-def _number(text: str) -> int | float:
-    """The finite number in a text."""
+def _parse_number(text: str) -> int | float:
+    """Return the number in a text.
+
+    Raises:
+        ValueError: The text is not a finite number.
+    """
     try:
         return int(text)
     except ValueError:
@@ -156,59 +152,53 @@ def _number(text: str) -> int | float:
     return number
 
 
-class BoolNode(Node):
+class BoolConverter(Converter):
     """True or false."""
 
     name = "bool"
+    keywords: Mapping[str, Any] | None = {"type": "boolean"}
     exact: type | None = bool
 
-    def strict(self, value: Any) -> Any:
+    def read_strict(self, value: object) -> Any:
         if isinstance(value, bool):
             return value
-        raise self.wrong(value)
+        raise self.make_error(value)
 
-    def lenient(self, value: Any) -> Any:
+    def read_lenient(self, value: object) -> Any:
         try:
             return read_boolean(str(value) if isinstance(value, (str, int)) else "")
         except ValueError:
-            raise self.wrong(value) from None
-
-    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
-        return {"type": "boolean"}
+            raise self.make_error(value) from None
 
 
-class NullNode(Node):
-    """Nothing but null."""
+class NullConverter(Converter):
+    """Null."""
 
     name = "null"
+    keywords: Mapping[str, Any] | None = {"type": "null"}
     nullable = True
 
-    def strict(self, value: Any) -> Any:
+    def read_strict(self, value: object) -> Any:
         if value is None:
             return None
-        raise self.wrong(value)
-
-    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
-        return {"type": "null"}
+        raise self.make_error(value)
 
 
-class ScalarNode(Node):
-    """Any value that is neither array nor object: what a set of no declared type may hold."""
+class ScalarConverter(Converter):
+    """A value that is neither an array nor an object: an item of a set whose item type is not declared."""
 
     name = "text, number, boolean or null"
+    keywords: Mapping[str, Any] | None = {"type": ["string", "number", "boolean", "null"]}
     nullable = True
 
-    def strict(self, value: Any) -> Any:
+    def read_strict(self, value: object) -> Any:
         if isinstance(value, (list, dict)):
-            raise self.wrong(value)
+            raise self.make_error(value)
         return value
 
-    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
-        return {"type": ["string", "number", "boolean", "null"]}
 
-
-class TextNode(Node):
-    """A type that JSON holds as text of a certain form."""
+class TextConverter(Converter):
+    """A type whose values are JSON texts that match a pattern."""
 
     def __init__(
         self,
@@ -223,30 +213,27 @@ class TextNode(Node):
         self.name = name
         self.pattern = re.compile(f"^{pattern}{_END}")
         self.parse = parse
-        self.keywords = keywords
+        self.keywords = {"type": "string", **keywords, "pattern": self.pattern.pattern}
         self._convert = lenient
 
-    def strict(self, value: Any) -> Any:
+    def read_strict(self, value: object) -> Any:
         if not (isinstance(value, str) and self.pattern.search(value)):
-            raise self.wrong(value)
+            raise self.make_error(value)
         try:
             return self.parse(value)
-        except ValueError:  # the thirtieth of February
-            raise self.wrong(value) from None
+        except ValueError:  # for example the 30th of February
+            raise self.make_error(value) from None
 
-    def lenient(self, value: Any) -> Any:
+    def read_lenient(self, value: object) -> Any:
         if isinstance(value, self.kind):
             return value
         try:
             return self._convert(value.strip() if isinstance(value, str) else value)
         except (ValueError, TypeError, OverflowError, OSError, AttributeError):
-            raise self.wrong(value) from None
-
-    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
-        return {"type": "string", **self.keywords, "pattern": self.pattern.pattern}
+            raise self.make_error(value) from None
 
 
-def _lenient_datetime(value: Any) -> datetime:
+def _convert_datetime(value: Any) -> datetime:
     if isinstance(value, bool):
         raise TypeError
     if isinstance(value, (int, float)):
@@ -254,19 +241,19 @@ def _lenient_datetime(value: Any) -> datetime:
     return datetime.fromisoformat(value)
 
 
-def _lenient_date(value: Any) -> date:
+def _convert_date(value: Any) -> date:
     if isinstance(value, str):
         try:
             return date.fromisoformat(value)
         except ValueError:
             pass
-    moment = _lenient_datetime(value)
-    if moment.time() != time():  # a time of day would be lost without a word
+    at = _convert_datetime(value)
+    if at.time() != time():  # do not silently drop a time of day
         raise ValueError
-    return moment.date()
+    return at.date()
 
 
-def _duration(text: str) -> timedelta:
+def _parse_duration(text: str) -> timedelta:
     if not re.fullmatch(_DURATION, text):
         raise ValueError(text)
     units = {"D": "days", "H": "hours", "M": "minutes", "S": "seconds"}
@@ -274,13 +261,13 @@ def _duration(text: str) -> timedelta:
     return timedelta(**parts) * (-1 if text.startswith("-") else 1)
 
 
-def _lenient_duration(value: Any) -> timedelta:
+def _convert_duration(value: Any) -> timedelta:
     if isinstance(value, bool):
         raise TypeError
-    return timedelta(seconds=value) if isinstance(value, (int, float)) else _duration(value)
+    return timedelta(seconds=value) if isinstance(value, (int, float)) else _parse_duration(value)
 
 
-def _lenient_bytes(value: Any) -> bytes:
+def _convert_bytes(value: Any) -> bytes:
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     padded = value + "=" * (-len(value) % 4)
@@ -290,21 +277,23 @@ def _lenient_bytes(value: Any) -> bytes:
         raise ValueError from error
 
 
-def text_nodes() -> Mapping[type, Node]:
-    """The types that travel as text."""
+def make_text_converters() -> Mapping[type, Converter]:
+    """Return the converters of types whose values are texts in JSON."""
     return {
-        datetime: TextNode(
+        datetime: TextConverter(
             datetime,
             "datetime",
             f"{_DATE}T{_TIME}",
             datetime.fromisoformat,
-            _lenient_datetime,
+            _convert_datetime,
             format="date-time",
         ),
-        date: TextNode(date, "date", _DATE, date.fromisoformat, _lenient_date, format="date"),
-        time: TextNode(time, "time", _TIME, time.fromisoformat, time.fromisoformat, format="time"),
-        timedelta: TextNode(timedelta, "duration", _DURATION, _duration, _lenient_duration, format="duration"),
-        uuid.UUID: TextNode(
+        date: TextConverter(date, "date", _DATE, date.fromisoformat, _convert_date, format="date"),
+        time: TextConverter(time, "time", _TIME, time.fromisoformat, time.fromisoformat, format="time"),
+        timedelta: TextConverter(
+            timedelta, "duration", _DURATION, _parse_duration, _convert_duration, format="duration"
+        ),
+        uuid.UUID: TextConverter(
             uuid.UUID,
             "UUID",
             r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
@@ -312,95 +301,93 @@ def text_nodes() -> Mapping[type, Node]:
             uuid.UUID,
             format="uuid",
         ),
-        bytes: _base64_node(bytes),
-        bytearray: _base64_node(bytearray),
+        bytes: _make_base64_converter(bytes),
+        bytearray: _make_base64_converter(bytearray),
     }
 
 
-def _base64_node(kind: type[bytes] | type[bytearray]) -> TextNode:
-    return TextNode(
+def _make_base64_converter(kind: type[bytes] | type[bytearray]) -> TextConverter:
+    return TextConverter(
         kind,
         "base64 bytes",
         r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?",
         lambda text: kind(base64.b64decode(text)),
-        lambda value: kind(_lenient_bytes(value)),
+        lambda value: kind(_convert_bytes(value)),
         contentEncoding="base64",
     )
 
 
-class DecimalNode(Node):
-    """An exact number: text with digits, or a JSON number taken by the digits it was written with."""
+class DecimalConverter(Converter):
+    """A decimal number: a text or a JSON number."""
 
     name = "Decimal"
+    keywords: Mapping[str, Any] | None = {"type": ["number", "string"], "pattern": _DECIMAL}
     _pattern = re.compile(_DECIMAL)
 
-    def strict(self, value: Any) -> Any:
+    def read_strict(self, value: object) -> Any:
         if isinstance(value, str) and self._pattern.search(value):
             return Decimal(value)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return Decimal(repr(value))
-        raise self.wrong(value)
+        raise self.make_error(value)
 
-    def lenient(self, value: Any) -> Any:
+    def read_lenient(self, value: object) -> Any:
         if isinstance(value, Decimal):
             return value
         if isinstance(value, str):
             try:
                 return Decimal(value)
             except InvalidOperation:
-                raise self.wrong(value) from None
-        return self.strict(value)
-
-    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
-        return {"type": ["number", "string"], "pattern": _DECIMAL}
+                raise self.make_error(value) from None
+        return self.read_strict(value)
 
 
-class ChoiceNode(Node):
-    """Literal values, or the members of an Enum by their values."""
+class ChoiceConverter(Converter):
+    """Literal values, or the members of an enum by their values."""
 
     def __init__(self, name: str, choices: Sequence[tuple[Any, Any]], kind: type[Enum] | None = None) -> None:
         self.name = name
         self.kind = kind
         self._values = [value for value, _ in choices]
-        self._by_value = {_identity(value): chosen for value, chosen in choices}
+        self._by_value = {_make_lookup_key(value): chosen for value, chosen in choices}
         names = dict(kind.__members__) if kind else {}
         self._by_text = {**names, **{str(value): chosen for value, chosen in choices}}
 
-    def as_keys(self) -> ChoiceNode:
-        """The same choices as keys of an object, where numbers are text."""
+    def as_keys(self) -> ChoiceConverter:
+        """Return a converter for keys of an object, where numbers are texts."""
         choices = [(str(value), chosen) for (_, value), chosen in self._by_value.items()]
-        return ChoiceNode(self.name, choices, self.kind)
+        return ChoiceConverter(self.name, choices, self.kind)
 
-    def strict(self, value: Any) -> Any:
+    def read_strict(self, value: object) -> Any:
         try:
-            return self._by_value[_identity(value)]
+            return self._by_value[_make_lookup_key(value)]
         except (KeyError, TypeError):
-            raise self.wrong(value) from None
+            raise self.make_error(value) from None
 
-    def lenient(self, value: Any) -> Any:
+    def read_lenient(self, value: object) -> Any:
         if self.kind is not None and isinstance(value, self.kind):
             return value
         try:
-            return self.strict(value)
+            return self.read_strict(value)
         except InputError:
             pass
-        return self._by_text[value] if isinstance(value, str) and value in self._by_text else self._missing(value)
+        return self._by_text[value] if isinstance(value, str) and value in self._by_text else self._call_enum(value)
 
-    def wrong(self, value: Any) -> InputError:
-        error = super().wrong(value)
-        error.elsewhere = True  # a tag of another type of a union
+    def make_error(self, value: object) -> InputError:
+        error = super().make_error(value)
+        error.is_other_type = True  # the value may be the tag of another member of a union
         return error
 
-    def _missing(self, value: Any) -> Any:
-        """An Enum may know more spellings than its members' values."""
+    def _call_enum(self, value: object) -> Any:
+        """Call the enum, which may define `_missing_` for further values."""
         if self.kind is None or isinstance(value, bool):
-            raise self.wrong(value)
+            raise self.make_error(value)
         try:
             return self.kind(value)
         except (ValueError, TypeError):
-            raise self.wrong(value) from None
+            raise self.make_error(value) from None
 
-    def schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
+    def write_schema(self, writer: SchemaWriter) -> Schema:  # noqa: ARG002
         if any(not isinstance(value, (str, int, float, types.NoneType)) for value in self._values):
             raise NoSchemaError(self.name)
         kinds = {type(value) for value in self._values}
@@ -409,36 +396,36 @@ class ChoiceNode(Node):
         return {**({"type": names[kind]} if kind in names else {}), "enum": self._values}
 
 
-def _identity(value: Any) -> tuple[bool, Any]:
-    """JSON's equality: 1 and 1.0 are one number, true is not 1."""
+def _make_lookup_key(value: Any) -> tuple[bool, Any]:
+    """Return a key by which JSON values are equal: 1 equals 1.0, but true is not 1."""
     return isinstance(value, bool), value
 
 
-def literal_node(values: tuple[Any, ...]) -> ChoiceNode:
-    """`Literal[...]`; a member of an Enum in it stands for its value."""
+def make_literal_converter(values: tuple[Any, ...]) -> ChoiceConverter:
+    """Return the converter of `Literal[...]`. A member of an enum is represented by its value."""
     choices = [(value.value if isinstance(value, Enum) else value, value) for value in values]
-    return ChoiceNode("one of " + ", ".join(repr(value) for value, _ in choices), choices)
+    return ChoiceConverter("one of " + ", ".join(repr(value) for value, _ in choices), choices)
 
 
-class FlagNode(Node):
-    """An enum.Flag: a number that combines members."""
+class FlagConverter(Converter):
+    """An `enum.Flag`: a number that combines members."""
 
     def __init__(self, kind: type[Flag]) -> None:
         self.kind = kind
         self.name = kind.__name__
 
-    def strict(self, value: Any) -> Any:
+    def read_strict(self, value: object) -> Any:
         try:
             return self.kind(value)
         except (ValueError, TypeError):
-            raise self.wrong(value) from None
+            raise self.make_error(value) from None
 
 
-def enum_node(kind: type[Enum]) -> Node:
-    """The members of an Enum."""
+def make_enum_converter(kind: type[Enum]) -> Converter:
+    """Return the converter of an enum."""
     if issubclass(kind, Flag):
-        return FlagNode(kind)
-    # A value that cannot be looked up leaves its member known by name only.
+        return FlagConverter(kind)
+    # A member whose value is not hashable is only found by its name.
     choices = [(member.value, member) for member in kind if isinstance(member.value, Hashable)]
     values = ", ".join(repr(member.value) for member in kind)
-    return ChoiceNode(f"{kind.__name__} ({values})", choices, kind)
+    return ChoiceConverter(f"{kind.__name__} ({values})", choices, kind)
