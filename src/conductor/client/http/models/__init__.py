@@ -1,4 +1,4 @@
-"""What travels between clients, workers and the server. Each model is loaded when it is first asked for."""
+"""The objects that clients, workers and servers exchange. A model is imported on first use."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ if TYPE_CHECKING:
     from conductor.client.http.models.workflow_test_request import TaskMock as TaskMock
     from conductor.client.http.models.workflow_test_request import WorkflowTestRequest as WorkflowTestRequest
 
-#: Name to the module that has it.
+#: The module of each name.
 _HOMES = {
     "Action": "action",
     "AuthenticationConfig": "authentication_config",

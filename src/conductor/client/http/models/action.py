@@ -1,7 +1,3 @@
-"""One thing that a server does when an event comes."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import field
@@ -12,10 +8,10 @@ from conductor.client.http.models.task_details import TaskDetails
 
 
 class Action(Model, kw_only=True):
-    """One thing that a server does when an event comes: `action` names which of the others counts."""
+    """What an event handler does. The field `action` names which of the other fields applies."""
 
     action: str | None = None
-    # The wire has snake_case here, other than anywhere else.
+    # Only these fields are in snake_case on the wire.
     start_workflow: StartWorkflow | None = field(default=None, name="start_workflow")
     complete_task: TaskDetails | None = field(default=None, name="complete_task")
     fail_task: TaskDetails | None = field(default=None, name="fail_task")

@@ -1,12 +1,8 @@
-"""How a server lets callers of its gateway in."""
-
-from __future__ import annotations
-
 from conductor.client.http.models.model import Model
 
 
 class AuthenticationConfig(Model, kw_only=True):
-    """How a server lets callers of its gateway in."""
+    """How callers of a server's gateway authenticate."""
 
     id: str | None = None
     application_id: str | None = None

@@ -1,12 +1,8 @@
-"""A program that may use a server."""
-
-from __future__ import annotations
-
 from conductor.client.http.models.model import Model
 
 
 class ConductorApplication(Model):
-    """A program that may use a server with access keys."""
+    """A program that uses a server with access keys."""
 
     id: str | None = None
     name: str | None = None

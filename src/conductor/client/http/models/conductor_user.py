@@ -1,14 +1,10 @@
-"""Somebody who may use a server."""
-
-from __future__ import annotations
-
 from conductor.client.http.models.group import Group
 from conductor.client.http.models.model import Model
 from conductor.client.http.models.role import Role
 
 
 class ConductorUser(Model):
-    """Somebody who may use a server."""
+    """A user of a server."""
 
     id: str | None = None
     name: str | None = None

@@ -1,11 +1,7 @@
-"""The wish to have an application."""
-
-from __future__ import annotations
-
 from conductor.client.http.models.model import Model
 
 
 class CreateOrUpdateApplicationRequest(Model):
-    """What an application shall be called."""
+    """The new name of an application."""
 
     name: str | None = None

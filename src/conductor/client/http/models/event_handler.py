@@ -1,13 +1,9 @@
-"""What a server does when an event comes."""
-
-from __future__ import annotations
-
 from conductor.client.http.models.action import Action
 from conductor.client.http.models.model import Model
 
 
 class EventHandler(Model, kw_only=True):
-    """Which event to listen for, when it counts, and what to do then."""
+    """Actions that a server runs for an event, and the condition for them."""
 
     name: str | None = None
     event: str | None = None

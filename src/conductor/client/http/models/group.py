@@ -1,13 +1,9 @@
-"""Users with the same rights."""
-
-from __future__ import annotations
-
 from conductor.client.http.models.model import Model
 from conductor.client.http.models.role import Role
 
 
 class Group(Model):
-    """Users with the same rights."""
+    """A group of users with the same roles."""
 
     id: str | None = None
     description: str | None = None

@@ -1,7 +1,3 @@
-"""A provider that a server can use."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from conductor.client.http.models.integration_api import IntegrationApi
@@ -10,7 +6,7 @@ from conductor.client.http.models.tag_object import TagObject
 
 
 class Integration(Model, kw_only=True):
-    """A provider that a server can use: models, vector databases, queues."""
+    """A provider that a server uses: language models, vector databases, queues."""
 
     category: str | None = None
     configuration: dict[str, Any] | None = None

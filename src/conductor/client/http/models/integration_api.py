@@ -1,7 +1,3 @@
-"""A model of a provider."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from conductor.client.http.models.model import Model
@@ -9,7 +5,7 @@ from conductor.client.http.models.tag_object import TagObject
 
 
 class IntegrationApi(Model, kw_only=True):
-    """A model, or another single interface, of a provider."""
+    """A language model, or another single API, of a provider."""
 
     api: str | None = None
     configuration: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""The wish to change a model of a provider."""
+"""Settings of a language model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from conductor.client.http.models.model import Model
 
 
 class Frequency(StrEnum):
-    """How often a limit starts anew."""
+    """How often a token limit is reset."""
 
     DAILY = "daily"
     WEEKLY = "weekly"
@@ -17,7 +17,7 @@ class Frequency(StrEnum):
 
 
 class IntegrationApiUpdate(Model, kw_only=True):
-    """What a model of a provider shall be."""
+    """New settings for a language model of a provider."""
 
     configuration: dict[str, Any] | None = None
     description: str | None = None

@@ -1,14 +1,10 @@
-"""A kind of provider."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from conductor.client.http.models.model import Model
 
 
 class IntegrationDef(Model, kw_only=True):
-    """A kind of provider that a server could use, and what it wants to know."""
+    """A kind of provider that a server supports, and its configuration fields."""
 
     category: str | None = None
     category_label: str | None = None

@@ -1,8 +1,9 @@
-"""What every model has in common: snake_case in Python, camelCase on the wire, nothing sent that was never set."""
+"""The base of the models: snake_case in Python, camelCase on the wire. Fields that are None are not sent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from functools import cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
@@ -13,21 +14,25 @@ from msgspec import inspect as types
 T = TypeVar("T")
 
 if TYPE_CHECKING:
-    OrDefault = Annotated[T, "null on the wire reads as the default"]
+    OrDefault = Annotated[T, "null is read as the default"]
 else:
-    #: A field that is never None in Python although a server may send null for it: null reads as the field's default.
+    #: The type of a field that is never None in Python: null from a server is read as the default of the field.
     OrDefault = T | None
 
 
-def sent(make: Callable[[], Any]) -> Any:
-    """A default that travels. Plain defaults are left out on the wire, made ones are not."""
-    if make in (dict, list):  # an empty plain container counts as a default too
-        return msgspec.field(default_factory=lambda: make())
-    return msgspec.field(default_factory=make)
+def sent_default(default: Any) -> Any:
+    """Return a field whose default is sent. A plain default of a field is left out on the wire.
+
+    Args:
+        default: The default, or a function that makes it.
+    """
+    if default in (dict, list):  # msgspec leaves out the empty objects of these two factories
+        return msgspec.field(default_factory=lambda: default())
+    return msgspec.field(default_factory=default if callable(default) else lambda: default)
 
 
 class Model(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, repr_omit_defaults=True, weakref=True):
-    """Base of all models: keyword construction, mutable, compared by value; unknown fields are ignored when reading."""
+    """Base of all models. Models are mutable and compared by value; unknown fields on the wire are ignored."""
 
     def __post_init__(self) -> None:
         guard = _guard(type(self))
@@ -36,33 +41,37 @@ class Model(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, re
 
     @classmethod
     def decode(cls, data: bytes | str) -> Self:
-        """Read one from JSON. Raises `msgspec.DecodeError` for what is not one."""
+        """Make a model from JSON.
+
+        Raises:
+            msgspec.DecodeError: The data is not JSON, or not this model.
+        """
         model: Self = _decoder(cls).decode(data)
         return model
 
     @classmethod
     def decode_list(cls, data: bytes | str) -> list[Self]:
-        """Read a JSON array of them, in one pass."""
+        """Make models from a JSON array."""
         models: list[Self] = _decoder(list[cls]).decode(data)  # type: ignore[valid-type]
         return models
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Make one from a dict with camelCase or snake_case keys, nested ones included."""
+        """Make a model from a dict with camelCase or snake_case keys, also in nested models."""
         return msgspec.convert(_wire_keys(values, _type_info(cls)), cls)
 
     def encode(self) -> bytes:
-        """The JSON that travels; fields that are None are left out."""
+        """Return the model as JSON, without the fields that are None."""
         return _ENCODER.encode(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """What travels, as a dict with camelCase keys; fields that are None are left out."""
+        """Return the model as a dict with camelCase keys, without the fields that are None."""
         values: dict[str, Any] = msgspec.to_builtins(self, str_keys=True, enc_hook=plain_text)
         return values
 
 
 class Definition(Model, kw_only=True):
-    """A model that people write by hand. `_tasks` and the like are taken for `tasks`: old programs write them so."""
+    """A model that users write. `_tasks` is accepted for `tasks`, and so on, because older programs use these names."""
 
     def __getattr__(self, name: str) -> Any:
         public = name.removeprefix("_")
@@ -76,7 +85,7 @@ class Definition(Model, kw_only=True):
 
 
 def plain_text(value: Any) -> str:
-    """What the encoders do not know: subclasses of `str` are text; anything else is a TypeError."""
+    """Encode a subclass of `str` as text. Raise `TypeError` for any other type that msgspec does not know."""
     if isinstance(value, str):
         return str.__str__(value)
     raise TypeError(f"Encoding objects of type {type(value).__qualname__} is unsupported")
@@ -95,29 +104,28 @@ def _type_info(cls: type[Model]) -> types.Type:
     return types.type_info(cls)
 
 
-def _same(value: T) -> T:
-    return value
-
-
 @cache
 def _never_none(cls: type[Model]) -> dict[str, Callable[[], Any]]:
-    """The fields that have a default other than None, and what makes it."""
+    """Return the functions that make the defaults of the fields that are never None."""
     makers: dict[str, Callable[[], Any]] = {}
     for field in msgspec.structs.fields(cls):
         if field.default_factory is not msgspec.NODEFAULT:
             makers[field.name] = field.default_factory
         elif field.default is not None and field.default is not msgspec.NODEFAULT:
-            makers[field.name] = partial(_same, field.default)
+            makers[field.name] = partial(copy, field.default)
     return makers
 
 
 @cache
 def _guard(cls: type[Model]) -> Callable[[Model], tuple[Any, ...]] | None:
-    """Reads all fields that are never None at once, in C: this runs for every model that is made."""
+    """Return a function that reads all fields that are never None.
+
+    It runs for every new model, so it is an `attrgetter`, which reads them in C.
+    """
     names = list(_never_none(cls))
     if not names:
         return None
-    return attrgetter(names[0], names[-1], *names[1:-1])  # two names at least, so that it gives a tuple
+    return attrgetter(names[0], names[-1], *names[1:-1])  # at least two names, so that it returns a tuple
 
 
 def _fill_defaults(model: Model) -> None:
@@ -127,7 +135,7 @@ def _fill_defaults(model: Model) -> None:
 
 
 def _wire_keys(value: Any, type_: types.Type) -> Any:
-    """The same value with the keys of its models as the wire spells them; keys of plain maps are the user's."""
+    """Return the value with the keys of its models in their wire spelling. Keys of plain dicts stay as they are."""
     if isinstance(type_, types.UnionType):
         return next((_wire_keys(value, t) for t in type_.types if _matches(value, t)), value)
     if isinstance(type_, types.StructType) and isinstance(value, Mapping):

@@ -1,11 +1,7 @@
-"""One thing that a role may do."""
-
-from __future__ import annotations
-
 from conductor.client.http.models.model import Model
 
 
 class Permission(Model):
-    """One thing that a role may do."""
+    """A permission of a role."""
 
     name: str | None = None

@@ -1,13 +1,9 @@
-"""A prompt that a server keeps."""
-
-from __future__ import annotations
-
 from conductor.client.http.models.model import Model
 from conductor.client.http.models.tag_object import TagObject
 
 
 class PromptTemplate(Model, kw_only=True):
-    """A prompt that a server keeps, with its variables."""
+    """A prompt stored on a server, with its variables."""
 
     created_by: str | None = None
     create_time: int | None = None

@@ -1,14 +1,10 @@
-"""A prompt to try."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from conductor.client.http.models.model import Model
 
 
 class PromptTemplateTestRequest(Model, kw_only=True):
-    """A prompt to try with a model, and how."""
+    """A prompt to test with a language model."""
 
     llm_provider: str | None = None
     model: str | None = None

@@ -1,12 +1,8 @@
-"""How many executions of a workflow may run at once."""
-
-from __future__ import annotations
-
 from conductor.client.http.models.model import Model
 
 
 class RateLimit(Model, kw_only=True):
-    """How many executions may run at once, by a key. The first two are older names for the others."""
+    """A limit of concurrent workflows with the same key. The first two fields are older names of the others."""
 
     tag: str | None = None
     concurrent_execution_limit: int | None = None

@@ -1,7 +1,3 @@
-"""What users may do."""
-
-from __future__ import annotations
-
 from conductor.client.http.models.model import Model
 from conductor.client.http.models.permission import Permission
 

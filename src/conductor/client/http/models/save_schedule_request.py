@@ -1,14 +1,10 @@
-"""The wish to start a workflow again and again."""
-
-from __future__ import annotations
-
 from conductor.client.http.models.cron_schedule import CronSchedule
 from conductor.client.http.models.model import Model
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 
 
 class SaveScheduleRequest(Model, kw_only=True):
-    """When to start which workflow: a cron expression with seconds, and the request to start."""
+    """A schedule to store: a cron expression with seconds, and the workflow to start."""
 
     name: str | None = None
     cron_expression: str | None = None
@@ -21,5 +17,5 @@ class SaveScheduleRequest(Model, kw_only=True):
     schedule_end_time: int | None = None
     zone_id: str | None = None
     description: str | None = None
-    #: Several expressions, in place of the one
+    #: Several cron expressions, in place of `cron_expression`.
     cron_schedules: list[CronSchedule] | None = None

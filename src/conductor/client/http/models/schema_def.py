@@ -1,36 +1,26 @@
-"""The shape of a task's or workflow's input or output."""
-
-from __future__ import annotations
+"""Schemas of inputs and outputs."""
 
 from enum import StrEnum
 from typing import Any
 
-from conductor.client.http.models.model import Model, OrDefault, sent
+from conductor.client.http.models.model import Model, OrDefault, sent_default
 
 
 class SchemaType(StrEnum):
-    """The language a schema is written in."""
+    """The language of a schema."""
 
     JSON = "JSON"
     AVRO = "AVRO"
     PROTOBUF = "PROTOBUF"
 
 
-def _first() -> int:
-    return 1
-
-
-def _json() -> str:
-    return SchemaType.JSON.value
-
-
 class SchemaDef(Model, kw_only=True):
-    """A named, versioned schema. `data` holds it, or `external_ref` says where it is."""
+    """A named, versioned schema. `data` contains it, or `external_ref` is its address."""
 
-    name: OrDefault[str] = sent(str)
-    version: OrDefault[int] = sent(_first)
+    name: OrDefault[str] = sent_default(str)
+    version: OrDefault[int] = sent_default(1)
     #: One of `SchemaType`.
-    type: OrDefault[str] = sent(_json)
+    type: OrDefault[str] = sent_default(SchemaType.JSON.value)
     data: dict[str, Any] | None = None
     external_ref: str | None = None
     owner_app: str | None = None

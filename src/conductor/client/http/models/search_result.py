@@ -1,16 +1,12 @@
-"""One page of what a search found."""
-
-from __future__ import annotations
-
 from typing import Generic, TypeVar
 
-from conductor.client.http.models.model import Model, OrDefault, sent
+from conductor.client.http.models.model import Model, OrDefault, sent_default
 
 T = TypeVar("T")
 
 
 class SearchResult(Model, Generic[T], kw_only=True):
-    """One page of a search. `total_hits` counts all pages."""
+    """One page of a search. `total_hits` counts the results of all pages."""
 
-    total_hits: OrDefault[int] = sent(int)
-    results: OrDefault[list[T]] = sent(list)
+    total_hits: OrDefault[int] = sent_default(int)
+    results: OrDefault[list[T]] = sent_default(list)

@@ -1,6 +1,4 @@
-"""One page of a search for tasks, under its name in conductor-python."""
-
-from __future__ import annotations
+"""One page of a search for tasks."""
 
 from conductor.client.http.models.search_result import SearchResult
 from conductor.client.http.models.task import Task

@@ -1,6 +1,4 @@
-"""What a call that waits for a workflow is told."""
-
-from __future__ import annotations
+"""Answers to calls that wait for a workflow."""
 
 from enum import StrEnum
 from typing import Any
@@ -11,20 +9,20 @@ from conductor.protocol.statuses import TaskStatus as TaskStatus
 
 
 class WorkflowSignalReturnStrategy(StrEnum):
-    """What the answer shall tell."""
+    """What the answer to a signal contains."""
 
-    #: The workflow that was asked for.
+    #: The workflow that the signal was sent to.
     TARGET_WORKFLOW = "TARGET_WORKFLOW"
-    #: The workflow that waits: a sub-workflow, maybe.
+    #: The workflow that waits, which may be a sub-workflow.
     BLOCKING_WORKFLOW = "BLOCKING_WORKFLOW"
-    #: The task that it waits in.
+    #: The task that the workflow waits in.
     BLOCKING_TASK = "BLOCKING_TASK"
-    #: The same, for its input.
+    #: The input of that task.
     BLOCKING_TASK_INPUT = "BLOCKING_TASK_INPUT"
 
 
 class SignalResponse(Model, kw_only=True):
-    """A workflow or a task, whichever was asked for: `response_type` says which."""
+    """A workflow or a task, as `response_type` says."""
 
     response_type: str | None = None
     target_workflow_id: str | None = None
@@ -51,46 +49,46 @@ class SignalResponse(Model, kw_only=True):
     status: str | None = None
 
     def is_target_workflow(self) -> bool:
-        """Whether it tells of the workflow that was asked for."""
+        """Return whether the answer is the workflow that the signal was sent to."""
         return self.response_type == WorkflowSignalReturnStrategy.TARGET_WORKFLOW
 
     def is_blocking_workflow(self) -> bool:
-        """Whether it tells of the workflow that waits."""
+        """Return whether the answer is the workflow that waits."""
         return self.response_type == WorkflowSignalReturnStrategy.BLOCKING_WORKFLOW
 
     def is_blocking_task(self) -> bool:
-        """Whether it tells of the task that is waited for."""
+        """Return whether the answer is the task that the workflow waits in."""
         return self.response_type == WorkflowSignalReturnStrategy.BLOCKING_TASK
 
     def is_blocking_task_input(self) -> bool:
-        """Whether it tells of that task for its input."""
+        """Return whether the answer is the input of the task that the workflow waits in."""
         return self.response_type == WorkflowSignalReturnStrategy.BLOCKING_TASK_INPUT
 
     def get_all_tasks(self) -> list[Task]:
-        """The workflow's tasks."""
+        """Return the tasks of the workflow."""
         return self.tasks or []
 
     def get_task_by_reference_name(self, ref_name: str) -> Task | None:
-        """The latest attempt at the step of that reference name."""
+        """Return the latest attempt of the task with this reference name."""
         attempts = [task for task in self.get_all_tasks() if task.reference_task_name == ref_name]
         return attempts[-1] if attempts else None
 
     def get_tasks_by_status(self, status: str) -> list[Task]:
-        """The tasks that stand so."""
+        """Return the tasks with this status."""
         return [task for task in self.get_all_tasks() if task.status == status]
 
     def get_in_progress_task(self) -> Task | None:
-        """The first task that is in progress."""
+        """Return the first task that is in progress."""
         return next(iter(self.get_tasks_by_status(TaskStatus.IN_PROGRESS)), None)
 
     def get_completed_tasks(self) -> list[Task]:
-        """The tasks that ended well."""
+        """Return the completed tasks."""
         return self.get_tasks_by_status(TaskStatus.COMPLETED)
 
     def get_failed_tasks(self) -> list[Task]:
-        """The tasks that failed."""
+        """Return the failed tasks."""
         return self.get_tasks_by_status(TaskStatus.FAILED)
 
     def get_task_input(self) -> dict[str, Any]:
-        """The input of the task that is waited for."""
+        """Return the input of the task that the workflow waits in."""
         return self.input or {}

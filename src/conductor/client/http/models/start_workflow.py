@@ -1,14 +1,10 @@
-"""A workflow that an event starts."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from conductor.client.http.models.model import Model
 
 
 class StartWorkflow(Model, kw_only=True):
-    """A workflow that an event starts."""
+    """A workflow that an event handler starts."""
 
     name: str | None = None
     version: int | None = None

@@ -1,39 +1,37 @@
-"""The wish to start a workflow."""
-
-from __future__ import annotations
+"""Requests to start a workflow."""
 
 from enum import StrEnum
 from typing import Any
 
-from conductor.client.http.models.model import Model, OrDefault, sent
+from conductor.client.http.models.model import Model, OrDefault, sent_default
 from conductor.client.http.models.workflow_def import WorkflowDef
 
 
 class IdempotencyStrategy(StrEnum):
-    """What starting does when there is an execution with the same idempotency key."""
+    """What a start does if there is a workflow with the same idempotency key."""
 
-    #: The start is refused.
+    #: Reject the start.
     FAIL = "FAIL"
-    #: The answer is the id of the one there is.
+    #: Return the id of the existing workflow.
     RETURN_EXISTING = "RETURN_EXISTING"
-    #: The start is refused while the one there is runs.
+    #: Reject the start while the existing workflow runs.
     FAIL_ON_RUNNING = "FAIL_ON_RUNNING"
 
 
 class StartWorkflowRequest(Model, kw_only=True):
-    """Which workflow to start, with what input. `workflow_def` gives the definition along instead of registering it."""
+    """A workflow to start, and its input. `workflow_def` contains a definition that is not registered."""
 
-    name: OrDefault[str] = sent(str)
-    #: None = the latest.
+    name: OrDefault[str] = sent_default(str)
+    #: None is the latest version.
     version: int | None = None
     correlation_id: str | None = None
-    # A server refuses a null input, so it always travels.
-    input: OrDefault[dict[str, Any]] = sent(dict)
-    #: Task type (or `*`) to the domain whose workers shall do it.
+    # A server rejects a null input, so the input is always sent.
+    input: OrDefault[dict[str, Any]] = sent_default(dict)
+    #: Task type (or `*`) to the domain of its workers.
     task_to_domain: dict[str, str] | None = None
     workflow_def: WorkflowDef | None = None
     external_input_payload_storage_path: str | None = None
-    #: 0 to 99
+    #: 0 to 99.
     priority: int | None = None
     created_by: str | None = None
     idempotency_key: str | None = None

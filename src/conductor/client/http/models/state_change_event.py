@@ -1,4 +1,4 @@
-"""Events sent when a task changes its state."""
+"""Events for status changes of a task."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import field
 
-from conductor.client.http.models.model import Model, OrDefault, sent
+from conductor.client.http.models.model import Model, OrDefault, sent_default
 
 
 class StateChangeEventType(StrEnum):
-    """Which change."""
+    """The changes of a task that can send events."""
 
     onScheduled = "onScheduled"  # noqa: N815 (the names on the wire)
     onStart = "onStart"  # noqa: N815
@@ -21,14 +21,14 @@ class StateChangeEventType(StrEnum):
 
 
 class StateChangeEvent(Model):
-    """An event sent when a task changes its state."""
+    """An event that is sent when the status of a task changes."""
 
-    type: OrDefault[str] = sent(str)
+    type: OrDefault[str] = sent_default(str)
     payload: dict[str, Any] | None = None
 
 
 class StateChangeConfig(Model):
-    """Which events are sent at which changes, as conductor-python has it: changes with commas between, and events."""
+    """Which events are sent at which changes, as in conductor-python."""
 
     event_type: str | list[str] | None = field(default=None, name="type")
     events: list[StateChangeEvent] | None = None
@@ -40,5 +40,5 @@ class StateChangeConfig(Model):
 
     @property
     def type(self) -> str | list[str] | None:
-        """The changes, with commas between."""
+        """The changes, separated by commas."""
         return self.event_type

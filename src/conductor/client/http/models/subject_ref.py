@@ -1,6 +1,4 @@
-"""Who gets a right."""
-
-from __future__ import annotations
+"""Subjects of permissions."""
 
 from enum import StrEnum
 
@@ -8,7 +6,7 @@ from conductor.client.http.models.model import Model
 
 
 class SubjectType(StrEnum):
-    """What kind of one gets a right."""
+    """The kinds of subjects that can have permissions."""
 
     USER = "USER"
     ROLE = "ROLE"
@@ -17,7 +15,7 @@ class SubjectType(StrEnum):
 
 
 class SubjectRef(Model):
-    """Who gets a right: a `SubjectType` and an id."""
+    """A subject that has permissions: a `SubjectType` and an id."""
 
     type: str | None = None
     id: str | None = None

@@ -1,6 +1,4 @@
-"""A tag on something that a server keeps."""
-
-from __future__ import annotations
+"""Tags."""
 
 from enum import StrEnum
 from typing import Any
@@ -9,14 +7,14 @@ from conductor.client.http.models.model import Model
 
 
 class TypeEnum(StrEnum):
-    """What a tag is for."""
+    """The purposes of a tag."""
 
     METADATA = "METADATA"
     RATE_LIMIT = "RATE_LIMIT"
 
 
 class TagObject(Model):
-    """A tag: a key, what it is for, and a value."""
+    """A tag: a key, a type and a value."""
 
     key: str | None = None
     type: str | None = None

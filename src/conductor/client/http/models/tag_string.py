@@ -1,12 +1,8 @@
-"""A tag whose value is text."""
-
-from __future__ import annotations
-
 from conductor.client.http.models.model import Model
 
 
 class TagString(Model):
-    """A tag whose value is text."""
+    """A tag with a text as its value."""
 
     key: str | None = None
     type: str | None = None

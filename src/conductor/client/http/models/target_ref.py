@@ -1,6 +1,4 @@
-"""What a right is for."""
-
-from __future__ import annotations
+"""Targets of permissions."""
 
 from enum import StrEnum
 
@@ -8,7 +6,7 @@ from conductor.client.http.models.model import Model
 
 
 class TargetType(StrEnum):
-    """What kind of thing a right is for."""
+    """The kinds of targets that permissions are for."""
 
     WORKFLOW_DEF = "WORKFLOW_DEF"
     TASK_DEF = "TASK_DEF"
@@ -21,7 +19,7 @@ class TargetType(StrEnum):
 
 
 class TargetRef(Model):
-    """What a right is for: a `TargetType` and an id."""
+    """A target that permissions are for: a `TargetType` and an id."""
 
     type: str | None = None
     id: str | None = None

@@ -1,60 +1,52 @@
-"""A task as the server hands it to a worker."""
-
-from __future__ import annotations
-
 from typing import Any
 
-from conductor.client.http.models.model import Model, OrDefault, sent
+from conductor.client.http.models.model import Model, OrDefault, sent_default
 from conductor.client.http.models.task_def import TaskDef
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_result_status import TaskResultStatus
 from conductor.client.http.models.workflow_task import WorkflowTask
 
 
-def _true() -> bool:
-    return True
-
-
 class Task(Model, kw_only=True):
-    """One execution of a step. Times are epoch milliseconds; 0 means not yet."""
+    """One attempt of a task. Times are epoch milliseconds; 0 means not yet."""
 
-    task_id: OrDefault[str] = sent(str)
-    task_type: OrDefault[str] = sent(str)
-    task_def_name: OrDefault[str] = sent(str)
+    task_id: OrDefault[str] = sent_default(str)
+    task_type: OrDefault[str] = sent_default(str)
+    task_def_name: OrDefault[str] = sent_default(str)
     #: SCHEDULED, IN_PROGRESS, COMPLETED, FAILED, FAILED_WITH_TERMINAL_ERROR, CANCELED, TIMED_OUT, …
-    status: OrDefault[str] = sent(str)
-    reference_task_name: OrDefault[str] = sent(str)
-    workflow_instance_id: OrDefault[str] = sent(str)
+    status: OrDefault[str] = sent_default(str)
+    reference_task_name: OrDefault[str] = sent_default(str)
+    workflow_instance_id: OrDefault[str] = sent_default(str)
     workflow_type: str | None = None
-    input_data: OrDefault[dict[str, Any]] = sent(dict)
-    output_data: OrDefault[dict[str, Any]] = sent(dict)
+    input_data: OrDefault[dict[str, Any]] = sent_default(dict)
+    output_data: OrDefault[dict[str, Any]] = sent_default(dict)
     #: 0 for the first attempt.
-    retry_count: OrDefault[int] = sent(int)
-    #: 1 when the task is handed out for the first time.
-    poll_count: OrDefault[int] = sent(int)
-    seq: OrDefault[int] = sent(int)
-    iteration: OrDefault[int] = sent(int)
+    retry_count: OrDefault[int] = sent_default(int)
+    #: 1 when a worker polls the task for the first time.
+    poll_count: OrDefault[int] = sent_default(int)
+    seq: OrDefault[int] = sent_default(int)
+    iteration: OrDefault[int] = sent_default(int)
     correlation_id: str | None = None
     domain: str | None = None
     worker_id: str | None = None
-    scheduled_time: OrDefault[int] = sent(int)
-    start_time: OrDefault[int] = sent(int)
-    end_time: OrDefault[int] = sent(int)
-    update_time: OrDefault[int] = sent(int)
-    first_start_time: OrDefault[int] = sent(int)
-    queue_wait_time: OrDefault[int] = sent(int)
-    start_delay_in_seconds: OrDefault[int] = sent(int)
-    #: How long the worker may be silent; 0 = not said.
-    response_timeout_seconds: OrDefault[int] = sent(int)
-    callback_after_seconds: OrDefault[int] = sent(int)
-    callback_from_worker: OrDefault[bool] = sent(_true)
-    workflow_priority: OrDefault[int] = sent(int)
-    rate_limit_per_frequency: OrDefault[int] = sent(int)
-    rate_limit_frequency_in_seconds: OrDefault[int] = sent(int)
-    #: The attempt this one repeats.
+    scheduled_time: OrDefault[int] = sent_default(int)
+    start_time: OrDefault[int] = sent_default(int)
+    end_time: OrDefault[int] = sent_default(int)
+    update_time: OrDefault[int] = sent_default(int)
+    first_start_time: OrDefault[int] = sent_default(int)
+    queue_wait_time: OrDefault[int] = sent_default(int)
+    start_delay_in_seconds: OrDefault[int] = sent_default(int)
+    #: The longest time between two reports of the worker; 0 means unknown.
+    response_timeout_seconds: OrDefault[int] = sent_default(int)
+    callback_after_seconds: OrDefault[int] = sent_default(int)
+    callback_from_worker: OrDefault[bool] = sent_default(True)
+    workflow_priority: OrDefault[int] = sent_default(int)
+    rate_limit_per_frequency: OrDefault[int] = sent_default(int)
+    rate_limit_frequency_in_seconds: OrDefault[int] = sent_default(int)
+    #: The attempt that this one retries.
     retried_task_id: str | None = None
-    retried: OrDefault[bool] = sent(bool)
-    executed: OrDefault[bool] = sent(bool)
+    retried: OrDefault[bool] = sent_default(bool)
+    executed: OrDefault[bool] = sent_default(bool)
     reason_for_incompletion: str | None = None
     task_definition: TaskDef | None = None
     workflow_task: WorkflowTask | None = None
@@ -63,19 +55,19 @@ class Task(Model, kw_only=True):
     execution_name_space: str | None = None
     isolation_group_id: str | None = None
     sub_workflow_id: str | None = None
-    subworkflow_changed: OrDefault[bool] = sent(bool)
+    subworkflow_changed: OrDefault[bool] = sent_default(bool)
     parent_task_id: str | None = None
-    loop_over_task: OrDefault[bool] = sent(bool)
+    loop_over_task: OrDefault[bool] = sent_default(bool)
     execution_metadata: dict[str, Any] | None = None
     runtime_metadata: dict[str, Any] | None = None
-    #: The right to report on this task, where the server grants one.
+    #: The lease of the worker, on servers that grant leases.
     lease_id: str | None = None
     lease_expires_at: int | None = None
-    #: The trace that its workflow belongs to, where the server carries one.
+    #: The trace of the workflow, on servers that propagate traces.
     traceparent: str | None = None
 
     def to_task_result(self, status: TaskResultStatus = TaskResultStatus.COMPLETED) -> TaskResult:
-        """A report on this task, still without output."""
+        """Return a result for this task, without output."""
         return TaskResult(
             task_id=self.task_id,
             workflow_instance_id=self.workflow_instance_id,

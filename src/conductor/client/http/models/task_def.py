@@ -1,18 +1,16 @@
-"""How the server treats a type of task: retries, timeouts, limits, schemas."""
-
-from __future__ import annotations
+"""Task definitions: retries, timeouts, limits, schemas."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
-from conductor.client.http.models.model import Definition, OrDefault, sent
+from conductor.client.http.models.model import Definition, OrDefault, sent_default
 from conductor.client.http.models.schema_def import SchemaDef
 
 
 class RetryLogic(StrEnum):
-    """How the delay grows from retry to retry."""
+    """How the delay grows with each retry."""
 
     FIXED = "FIXED"
     LINEAR_BACKOFF = "LINEAR_BACKOFF"
@@ -20,7 +18,7 @@ class RetryLogic(StrEnum):
 
 
 class TimeoutPolicy(StrEnum):
-    """What happens when `timeout_seconds` are over."""
+    """What happens when `timeout_seconds` have passed."""
 
     RETRY = "RETRY"
     TIME_OUT_WF = "TIME_OUT_WF"
@@ -28,52 +26,50 @@ class TimeoutPolicy(StrEnum):
 
 
 class TaskDef(Definition, kw_only=True):
-    """The definition of a task type. What is None is not sent: the server's own default, named here, applies."""
+    """The definition of a task type.
 
-    name: OrDefault[str] = sent(str)
+    A field that is None is not sent, so the server's default applies. `SERVER_DEFAULTS` has the defaults.
+    """
+
+    name: OrDefault[str] = sent_default(str)
     description: str | None = None
-    #: 3
     retry_count: int | None = None
-    #: FIXED; one of `RetryLogic`.
+    #: One of `RetryLogic`.
     retry_logic: str | None = None
-    #: 60
     retry_delay_seconds: int | None = None
-    #: 1; multiplies the delay of LINEAR_BACKOFF.
+    #: Multiplies the delay of LINEAR_BACKOFF.
     backoff_scale_factor: int | None = None
-    #: 0 = no upper bound
+    #: The longest delay; 0 means no upper bound.
     max_retry_delay_seconds: int | None = None
-    #: 0; up to this much is added to a delay.
+    #: The longest random time that is added to a delay.
     backoff_jitter_ms: int | None = None
-    #: 3600; how long a worker may be silent. Must not exceed `timeout_seconds` when that is set.
+    #: The longest time between two reports of a worker. At most `timeout_seconds`, if that is set.
     response_timeout_seconds: int | None = None
-    #: 0 = none; counted from the first poll.
+    #: The time limit of one attempt, counted from its first poll; 0 means no limit.
     timeout_seconds: int | None = None
-    #: TIME_OUT_WF; one of `TimeoutPolicy`.
+    #: One of `TimeoutPolicy`.
     timeout_policy: str | None = None
-    #: none; how long a task may wait to be polled.
+    #: The longest time in the queue.
     poll_timeout_seconds: int | None = None
-    #: 0 = none; over all attempts together.
+    #: The time limit of all attempts together; 0 means no limit.
     total_timeout_seconds: int | None = None
-    #: none; how many may run at once.
+    #: The largest number of tasks that run at the same time.
     concurrent_exec_limit: int | None = None
-    #: 0 = no limit
+    #: The largest number of starts per `rate_limit_frequency_in_seconds`; 0 means no limit.
     rate_limit_per_frequency: int | None = None
-    #: 1
     rate_limit_frequency_in_seconds: int | None = None
     input_keys: list[str] | None = None
     output_keys: list[str] | None = None
-    #: Values every task of this type has in its input unless the workflow gives others.
+    #: Default values of the input.
     input_template: dict[str, Any] | None = None
     runtime_metadata: list[str] | None = None
     input_schema: SchemaDef | None = None
     output_schema: SchemaDef | None = None
-    #: False
     enforce_schema: bool | None = None
     isolation_group_id: str | None = None
     execution_name_space: str | None = None
     owner_email: str | None = None
     base_type: str | None = None
-    #: True
     task_status_listener_enabled: bool | None = None
     owner_app: str | None = None
     create_time: int | None = None
@@ -81,14 +77,14 @@ class TaskDef(Definition, kw_only=True):
     created_by: str | None = None
     updated_by: str | None = None
 
-    def with_defaults(self) -> TaskDef:
-        """A copy in which what is unset has the value a Conductor server gives it."""
+    def with_defaults(self) -> Self:
+        """Return a copy in which unset fields have the defaults of a Conductor server."""
         unset = {name: value for name, value in SERVER_DEFAULTS.items() if getattr(self, name) is None}
         fresh = {name: value.copy() if isinstance(value, list | dict) else value for name, value in unset.items()}
         return msgspec.structs.replace(self, **fresh)
 
 
-#: What a Conductor server assumes for the fields a definition leaves out.
+#: The defaults of a Conductor server for fields that are not set.
 SERVER_DEFAULTS: dict[str, Any] = {
     "retry_count": 3,
     "retry_logic": RetryLogic.FIXED.value,

@@ -1,14 +1,10 @@
-"""A task that an event ends."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from conductor.client.http.models.model import Model
 
 
 class TaskDetails(Model, kw_only=True):
-    """A task that an event ends, and its output."""
+    """A task that an event handler ends, and its output."""
 
     workflow_id: str | None = None
     task_ref_name: str | None = None

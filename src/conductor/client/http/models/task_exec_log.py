@@ -1,10 +1,6 @@
-"""One line of a task's log."""
-
-from __future__ import annotations
-
 import time
 
-from conductor.client.http.models.model import Model, OrDefault, sent
+from conductor.client.http.models.model import Model, OrDefault, sent_default
 
 
 def _now_ms() -> int:
@@ -12,12 +8,12 @@ def _now_ms() -> int:
 
 
 class TaskExecLog(Model):
-    """One line of a task's log, stamped with the time it was made (epoch milliseconds)."""
+    """One line of the log of a task. `created_time` is in epoch milliseconds."""
 
-    log: OrDefault[str] = sent(str)
+    log: OrDefault[str] = sent_default(str)
     task_id: str | None = None
-    created_time: OrDefault[int] = sent(_now_ms)
-    #: Another name for `log` that some senders use; read into `log`, never sent.
+    created_time: OrDefault[int] = sent_default(_now_ms)
+    #: Another name for `log` that some clients use. It is moved to `log` and never sent.
     message: str | None = None
 
     def __post_init__(self) -> None:

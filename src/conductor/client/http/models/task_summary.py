@@ -1,18 +1,14 @@
-"""A task as a search shows it."""
-
-from __future__ import annotations
-
-from conductor.client.http.models.model import Model, OrDefault, sent
+from conductor.client.http.models.model import Model, OrDefault, sent_default
 
 
 class TaskSummary(Model, kw_only=True):
-    """A task as a search shows it: times are texts, input and output are cut."""
+    """A task in a search result. Times are texts; input and output are truncated."""
 
-    task_id: OrDefault[str] = sent(str)
-    task_type: OrDefault[str] = sent(str)
-    task_def_name: OrDefault[str] = sent(str)
-    status: OrDefault[str] = sent(str)
-    workflow_id: OrDefault[str] = sent(str)
+    task_id: OrDefault[str] = sent_default(str)
+    task_type: OrDefault[str] = sent_default(str)
+    task_def_name: OrDefault[str] = sent_default(str)
+    status: OrDefault[str] = sent_default(str)
+    workflow_id: OrDefault[str] = sent_default(str)
     workflow_type: str | None = None
     correlation_id: str | None = None
     scheduled_time: str | None = None
@@ -21,12 +17,12 @@ class TaskSummary(Model, kw_only=True):
     end_time: str | None = None
     reason_for_incompletion: str | None = None
     #: Milliseconds.
-    execution_time: OrDefault[int] = sent(int)
+    execution_time: OrDefault[int] = sent_default(int)
     #: Milliseconds.
-    queue_wait_time: OrDefault[int] = sent(int)
+    queue_wait_time: OrDefault[int] = sent_default(int)
     input: str | None = None
     output: str | None = None
     external_input_payload_storage_path: str | None = None
     external_output_payload_storage_path: str | None = None
-    workflow_priority: OrDefault[int] = sent(int)
+    workflow_priority: OrDefault[int] = sent_default(int)
     domain: str | None = None

@@ -1,7 +1,3 @@
-"""An access token."""
-
-from __future__ import annotations
-
 from conductor.client.http.models.model import Model
 
 

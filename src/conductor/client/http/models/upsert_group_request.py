@@ -1,12 +1,8 @@
-"""The wish to have a group."""
-
-from __future__ import annotations
-
 from conductor.client.http.models.model import Model
 
 
 class UpsertGroupRequest(Model):
-    """What a group shall be."""
+    """New settings for a group."""
 
     description: str | None = None
     roles: list[str] | None = None

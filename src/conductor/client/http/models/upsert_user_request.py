@@ -1,12 +1,8 @@
-"""The wish to have a user."""
-
-from __future__ import annotations
-
 from conductor.client.http.models.model import Model
 
 
 class UpsertUserRequest(Model):
-    """What a user shall be."""
+    """New settings for a user."""
 
     name: str | None = None
     roles: list[str] | None = None

@@ -1,54 +1,50 @@
-"""A workflow: its steps and how it may end."""
-
-from __future__ import annotations
+"""Workflow definitions."""
 
 import json
 from typing import Any
 
 from conductor.client.http.models.cache_config import CacheConfig
-from conductor.client.http.models.model import Definition, OrDefault, sent
+from conductor.client.http.models.model import Definition, OrDefault, sent_default
 from conductor.client.http.models.rate_limit_config import RateLimitConfig
 from conductor.client.http.models.schema_def import SchemaDef
 from conductor.client.http.models.workflow_task import WorkflowTask
 
 
-def _two() -> int:
-    return 2
-
-
 class WorkflowDef(Definition, kw_only=True):
-    """A named, versioned workflow. What is None is not sent: the server's own default, named here, applies."""
+    """A named, versioned workflow definition.
 
-    name: OrDefault[str] = sent(str)
-    #: 1
+    A field that is None is not sent, so the server's default applies.
+    """
+
+    name: OrDefault[str] = sent_default(str)
+    #: The server's default is 1.
     version: int | None = None
-    tasks: OrDefault[list[WorkflowTask]] = sent(list)
+    tasks: OrDefault[list[WorkflowTask]] = sent_default(list)
     description: str | None = None
-    #: Names of the inputs, for people.
+    #: The names of the inputs, as documentation.
     input_parameters: list[str] | None = None
-    #: Expressions that make the workflow's output.
+    #: Expressions for the output of the workflow.
     output_parameters: dict[str, Any] | None = None
     input_template: dict[str, Any] | None = None
     variables: dict[str, Any] | None = None
-    #: The workflow started when this one fails.
+    #: The workflow that starts when this one fails.
     failure_workflow: str | None = None
     failure_workflow_version: int | None = None
-    #: The only one a server accepts is 2.
-    schema_version: OrDefault[int] = sent(_two)
-    #: True
+    #: Servers accept only version 2.
+    schema_version: OrDefault[int] = sent_default(2)
+    #: The server's default is True.
     restartable: bool | None = None
     owner_email: str | None = None
-    #: ALERT_ONLY; or TIME_OUT_WF.
+    #: ALERT_ONLY (the server's default) or TIME_OUT_WF.
     timeout_policy: str | None = None
-    #: 0 = none
-    timeout_seconds: OrDefault[int] = sent(int)
-    #: False
+    #: 0 means no limit.
+    timeout_seconds: OrDefault[int] = sent_default(int)
     workflow_status_listener_enabled: bool | None = None
     workflow_status_listener_sink: str | None = None
     rate_limit_config: RateLimitConfig | None = None
     input_schema: SchemaDef | None = None
     output_schema: SchemaDef | None = None
-    #: True
+    #: The server's default is True.
     enforce_schema: bool | None = None
     metadata: dict[str, Any] | None = None
     cache_config: CacheConfig | None = None
@@ -60,12 +56,12 @@ class WorkflowDef(Definition, kw_only=True):
     updated_by: str | None = None
 
     def toJSON(self) -> dict[str, Any]:  # noqa: N802 (its name in conductor-python)
-        """What travels, as `to_dict`."""
+        """Return the same as `to_dict`."""
         return self.to_dict()
 
 
 def to_workflow_def(data: str | None = None, json_data: dict[str, Any] | None = None) -> WorkflowDef:
-    """A definition from JSON: as text, or as the dict that it is."""
+    """Make a workflow definition from JSON, as text or as a dict."""
     if data is not None and json_data is None:
         json_data = json.loads(data)
     elif data is not None or json_data is None:

@@ -1,14 +1,10 @@
-"""A message to an execution."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from conductor.client.http.models.model import Model
 
 
 class WorkflowMessage(Model, kw_only=True):
-    """A message that was sent to an execution."""
+    """A message that was sent to a workflow."""
 
     id: str | None = None
     workflow_id: str | None = None

@@ -1,6 +1,6 @@
-"""What executing a workflow and waiting for it gives: the execution."""
+"""The answer to `execute_workflow`, under its name in conductor-python."""
 
 from conductor.client.http.models.workflow import Workflow
 
-#: The name that conductor-python has for the answer to `execute_workflow`.
+#: The name in conductor-python for the answer to `execute_workflow`.
 WorkflowRun = Workflow

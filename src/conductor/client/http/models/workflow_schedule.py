@@ -1,7 +1,3 @@
-"""A schedule as a server keeps it."""
-
-from __future__ import annotations
-
 from conductor.client.http.models.cron_schedule import CronSchedule
 from conductor.client.http.models.model import Model
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
@@ -9,7 +5,7 @@ from conductor.client.http.models.tag_object import TagObject
 
 
 class WorkflowSchedule(Model, kw_only=True):
-    """When a server starts which workflow. Times are epoch milliseconds."""
+    """A schedule stored on a server. Times are epoch milliseconds."""
 
     name: str | None = None
     cron_expression: str | None = None
@@ -27,5 +23,5 @@ class WorkflowSchedule(Model, kw_only=True):
     paused_reason: str | None = None
     description: str | None = None
     next_run_time: int | None = None
-    #: Several expressions, in place of the one
+    #: Several cron expressions, in place of `cron_expression`.
     cron_schedules: list[CronSchedule] | None = None

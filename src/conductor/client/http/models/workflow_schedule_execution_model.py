@@ -1,13 +1,9 @@
-"""One start by a schedule."""
-
-from __future__ import annotations
-
 from conductor.client.http.models.model import Model
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 
 
 class WorkflowScheduleExecutionModel(Model, kw_only=True):
-    """One start by a schedule: when it was due, and what became of it."""
+    """One start of a workflow by a schedule."""
 
     execution_id: str | None = None
     schedule_name: str | None = None

@@ -1,32 +1,28 @@
-"""What an execution's status means, for the models that have one."""
-
-from __future__ import annotations
-
-from conductor.client.http.models.model import Model, OrDefault, sent
+from conductor.client.http.models.model import Model, OrDefault, sent_default
 from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
 
 
 class WorkflowState(Model, kw_only=True):
-    """Which execution it is and how it stands."""
+    """The id and the status of a workflow."""
 
-    workflow_id: OrDefault[str] = sent(str)
+    workflow_id: OrDefault[str] = sent_default(str)
     #: RUNNING, PAUSED, COMPLETED, FAILED, TIMED_OUT or TERMINATED.
-    status: OrDefault[str] = sent(str)
+    status: OrDefault[str] = sent_default(str)
     correlation_id: str | None = None
 
     @property
     def is_terminal(self) -> bool:
-        """Whether it has ended, in whatever way."""
+        """Whether the workflow has ended."""
         return self.status in TERMINAL_WORKFLOW_STATUSES
 
     def is_completed(self) -> bool:
-        """The same as a method: whether it has ended, in whatever way."""
+        """Return whether the workflow has ended, as `is_terminal`."""
         return self.is_terminal
 
     def is_successful(self) -> bool:
-        """Whether it has ended well: COMPLETED."""
+        """Return whether the workflow is COMPLETED."""
         return self.status == "COMPLETED"
 
     def is_running(self) -> bool:
-        """Whether it has not ended: RUNNING or PAUSED."""
+        """Return whether the workflow is RUNNING or PAUSED."""
         return self.status in ("RUNNING", "PAUSED")

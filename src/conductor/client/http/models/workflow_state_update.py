@@ -1,7 +1,3 @@
-"""A change of a running execution."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from conductor.client.http.models.model import Model
@@ -9,7 +5,7 @@ from conductor.client.http.models.task_result import TaskResult
 
 
 class WorkflowStateUpdate(Model):
-    """New values for variables, and the result of a task, in one step."""
+    """New values for variables, and the result of a task."""
 
     task_reference_name: str | None = None
     task_result: TaskResult | None = None

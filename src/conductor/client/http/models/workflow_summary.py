@@ -1,17 +1,13 @@
-"""An execution of a workflow as a search shows it."""
-
-from __future__ import annotations
-
-from conductor.client.http.models.model import Model, OrDefault, sent
+from conductor.client.http.models.model import Model, OrDefault, sent_default
 
 
 class WorkflowSummary(Model, kw_only=True):
-    """An execution as a search shows it: times are texts, input and output are cut."""
+    """A workflow in a search result. Times are texts; input and output are truncated."""
 
-    workflow_id: OrDefault[str] = sent(str)
-    workflow_type: OrDefault[str] = sent(str)
-    version: OrDefault[int] = sent(int)
-    status: OrDefault[str] = sent(str)
+    workflow_id: OrDefault[str] = sent_default(str)
+    workflow_type: OrDefault[str] = sent_default(str)
+    version: OrDefault[int] = sent_default(int)
+    status: OrDefault[str] = sent_default(str)
     correlation_id: str | None = None
     start_time: str | None = None
     update_time: str | None = None
@@ -20,19 +16,19 @@ class WorkflowSummary(Model, kw_only=True):
     output: str | None = None
     reason_for_incompletion: str | None = None
     #: Milliseconds.
-    execution_time: OrDefault[int] = sent(int)
+    execution_time: OrDefault[int] = sent_default(int)
     event: str | None = None
     failed_reference_task_names: str | None = None
     failed_task_names: list[str] | None = None
     external_input_payload_storage_path: str | None = None
     external_output_payload_storage_path: str | None = None
-    priority: OrDefault[int] = sent(int)
+    priority: OrDefault[int] = sent_default(int)
     created_by: str | None = None
     task_to_domain: dict[str, str] | None = None
     idempotency_key: str | None = None
     parent_workflow_id: str | None = None
     classifier: str | None = None
     #: Bytes.
-    input_size: OrDefault[int] = sent(int)
+    input_size: OrDefault[int] = sent_default(int)
     #: Bytes.
-    output_size: OrDefault[int] = sent(int)
+    output_size: OrDefault[int] = sent_default(int)

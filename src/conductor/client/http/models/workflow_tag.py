@@ -1,12 +1,8 @@
-"""The limit that a tag of a workflow sets."""
-
-from __future__ import annotations
-
 from conductor.client.http.models.model import Model
 from conductor.client.http.models.rate_limit import RateLimit
 
 
 class WorkflowTag(Model, kw_only=True):
-    """The limit that a tag of a workflow sets."""
+    """The rate limit in a tag of a workflow."""
 
     rate_limit: RateLimit | None = None

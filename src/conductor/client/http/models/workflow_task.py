@@ -1,35 +1,29 @@
-"""One step of a workflow definition."""
-
 from __future__ import annotations
 
 from typing import Any
 
 from conductor.client.http.models.cache_config import CacheConfig
-from conductor.client.http.models.model import Definition, OrDefault, sent
+from conductor.client.http.models.model import Definition, OrDefault, sent_default
 from conductor.client.http.models.state_change_event import StateChangeEvent
 from conductor.client.http.models.sub_workflow_params import SubWorkflowParams
 from conductor.client.http.models.task_def import TaskDef
 
 
-def _simple() -> str:
-    return "SIMPLE"
-
-
 class WorkflowTask(Definition, kw_only=True):
-    """One step of a workflow. A SIMPLE one is done by the worker of the task type `name`."""
+    """A task of a workflow definition. Workers of the task type `name` execute a SIMPLE task."""
 
-    name: OrDefault[str] = sent(str)
-    #: Unique within the workflow; other steps refer to its output as `${reference.output…}`.
-    task_reference_name: OrDefault[str] = sent(str)
-    type: OrDefault[str] = sent(_simple)
+    name: OrDefault[str] = sent_default(str)
+    #: Unique within the workflow. Other tasks refer to the output as `${reference.output…}`.
+    task_reference_name: OrDefault[str] = sent_default(str)
+    type: OrDefault[str] = sent_default("SIMPLE")
     description: str | None = None
     input_parameters: dict[str, Any] | None = None
     start_delay: int | None = None
-    #: A failure of this step does not fail the workflow.
+    #: A failure of this task does not fail the workflow.
     optional: bool | None = None
-    #: A failure lets the other steps go on and fails the workflow at its end.
+    #: After a failure the other tasks continue, and the workflow fails at its end.
     permissive: bool | None = None
-    #: Overrides the task definition's.
+    #: Overrides the value of the task definition.
     retry_count: int | None = None
     async_complete: bool | None = None
     rate_limited: bool | None = None

@@ -1,28 +1,24 @@
-"""A run of a workflow with made-up outputs."""
+"""Test runs of a workflow without workers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from conductor.client.http.models.model import Model, OrDefault, sent
+from conductor.client.http.models.model import Model, OrDefault, sent_default
 from conductor.client.http.models.workflow_def import WorkflowDef
 
 
-def _completed() -> str:
-    return "COMPLETED"
-
-
 class TaskMock(Model):
-    """How one attempt at a task shall end: its status and output, and how long it is said to have taken (ms)."""
+    """The result of one attempt of a task in a test run. Times are milliseconds."""
 
-    status: OrDefault[str] = sent(_completed)
+    status: OrDefault[str] = sent_default("COMPLETED")
     output: dict[str, Any] | None = None
-    execution_time: OrDefault[int] = sent(int)
-    queue_wait_time: OrDefault[int] = sent(int)
+    execution_time: OrDefault[int] = sent_default(int)
+    queue_wait_time: OrDefault[int] = sent_default(int)
 
 
 class WorkflowTestRequest(Model, kw_only=True):
-    """Which workflow to run, and how its tasks shall end: reference name to one `TaskMock` for each attempt."""
+    """A workflow to test. `task_ref_to_mock_output` has one `TaskMock` for each attempt of a task."""
 
     name: str | None = None
     version: int | None = None

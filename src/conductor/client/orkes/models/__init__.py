@@ -1,1 +1,1 @@
-"""What travels only to and from Orkes Conductor."""
+"""Models that only Orkes Conductor has."""

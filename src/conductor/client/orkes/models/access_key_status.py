@@ -1,12 +1,8 @@
-"""Whether an access key works."""
-
-from __future__ import annotations
-
 from enum import StrEnum
 
 
 class AccessKeyStatus(StrEnum):
-    """Whether an access key works."""
+    """Whether an access key is active."""
 
     ACTIVE = "ACTIVE"
     INACTIVE = "INACTIVE"

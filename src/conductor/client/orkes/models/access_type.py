@@ -1,12 +1,8 @@
-"""What may be done with a thing."""
-
-from __future__ import annotations
-
 from enum import StrEnum
 
 
 class AccessType(StrEnum):
-    """What may be done with a thing."""
+    """The kinds of access to a target."""
 
     CREATE = "CREATE"
     READ = "READ"

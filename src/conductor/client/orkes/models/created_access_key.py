@@ -1,12 +1,8 @@
-"""A new access key."""
-
-from __future__ import annotations
-
 from conductor.client.http.models.model import Model
 
 
 class CreatedAccessKey(Model):
-    """A new access key with its secret, which is told only this once."""
+    """A new access key with its secret. A server returns the secret only once."""
 
     id: str
     secret: str
