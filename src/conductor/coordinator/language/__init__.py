@@ -1,10 +1,10 @@
-"""The small languages inside definitions. Every text comes from strangers: all of it is read in linear time.
+"""The small languages inside definitions. Their texts are not trusted: each is parsed in linear time.
 
-- `expressions`: `${workflow.input.x}` and the like.
+- `expressions`: `${...}`, such as `${workflow.input.x}`.
 - `jsonpath`: JSONPath, the syntax between `${` and `}`.
-- `javascript_subset`: what a SWITCH and a DO_WHILE evaluate, the part of JavaScript that needs no engine.
-- `script_engines`: whether what runs scripts is installed.
-- `durations`: how long, or until when, a WAIT waits.
-- `cron`: when a schedule is due.
-- `value_sizes`: how large a value may become.
+- `javascript_subset`: simple JavaScript conditions, evaluated without an engine.
+- `script_engines`: which script engines are installed.
+- `durations`: the duration or end of a WAIT.
+- `cron`: the due times of a schedule.
+- `value_sizes`: the size limit of values.
 """

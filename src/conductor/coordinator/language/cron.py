@@ -1,10 +1,10 @@
-"""Cron expressions with seconds, as Conductor's scheduler reads them (it uses Spring's):
+"""Cron expressions with seconds, in the dialect of Conductor's scheduler (Spring):
 
     second minute hour day-of-month month day-of-week        0 30 9 * * MON-FRI
 
-A moment is due when the clock on the wall of the zone shows a time that all six fields match, so a time that the clock
-skips in spring is not due that day, and one that it shows twice in autumn is due twice. Days must match both of their
-fields. Beyond lists, ranges and steps there are `L` (last day), `L-3`, `LW`, `15W` (working day nearest to the 15th),
+A time is due when the local time of the zone matches all six fields. So a local time that is skipped in spring is not
+due that day, and a local time that occurs twice in autumn is due twice. A day must match both of its fields. Besides
+lists, ranges and steps there are `L` (last day), `L-3`, `LW`, `15W` (working day nearest to the 15th),
 `FRIL` (last Friday), `MON#2` (second Monday), `?` for any day, and @yearly, @monthly, @weekly, @daily and @hourly.
 """
 
@@ -18,9 +18,9 @@ from functools import lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-#: More characters are refused unread.
+#: Longer expressions are rejected before they are parsed.
 MAX_CRON_CHARS = 500
-#: The months that are looked through for a day: 29 February on a given weekday comes at least this often.
+#: How many months are searched for a matching day: 29 February falls on each weekday within this time.
 MONTHS_AHEAD = 12 * 41
 _DAY_S = 86_400
 _SUNDAY = 6
@@ -36,7 +36,7 @@ _MACROS = {
 }
 _MONTHS = {"JAN": 1, "FEB": 2, "MAR": 3, "APR": 4, "MAY": 5, "JUN": 6}
 _MONTHS |= {"JUL": 7, "AUG": 8, "SEP": 9, "OCT": 10, "NOV": 11, "DEC": 12}
-#: A fixed distance from UTC: +02:00, GMT-5.
+#: A fixed offset from UTC: +02:00, GMT-5.
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?")
 _WEEKDAYS = {"SUN": 0, "MON": 1, "TUE": 2, "WED": 3, "THU": 4, "FRI": 5, "SAT": 6}
 
@@ -61,11 +61,11 @@ _Days = Callable[[int, int], Iterable[int]]
 
 
 class CronError(ValueError):
-    """An expression that cannot be read, or that no date will ever match; the message says why."""
+    """An invalid expression, or an expression that no date matches; the message says why."""
 
 
 class Cron:
-    """One expression."""
+    """A parsed cron expression."""
 
     def __init__(self, expression: str) -> None:
         if len(expression) > MAX_CRON_CHARS:
@@ -86,29 +86,29 @@ class Cron:
         except CronError as error:
             raise CronError(f"cron expression {expression!r}: {error}") from None
         self._first_time = time(self._hours[0], self._minutes[0], self._seconds[0])
-        if self._next_local(datetime(2000, 1, 1)) is None:  # noqa: DTZ001 - a time on the wall
+        if self._next_local(datetime(2000, 1, 1)) is None:  # noqa: DTZ001 - a local time
             raise CronError(f"cron expression {expression!r} is never due: no date matches it")
 
     def next(self, after_ms: int, zone: tzinfo) -> int | None:
-        """The first moment later than `after_ms` that is due, in epoch milliseconds. None: there is none."""
+        """Return the first due time after `after_ms` in epoch milliseconds, or None."""
         at_s = after_ms // 1000 + 1
         while True:
             try:
-                offset_s, local = _wall(at_s, zone)
-                ends_s = _same_offset_until(at_s, offset_s, zone)
+                offset_s, local = _local_time(at_s, zone)
+                ends_s = _end_of_offset(at_s, offset_s, zone)
                 found = self._next_local(local)
                 if found is None:
                     return None
                 found_s = at_s + int((found - local).total_seconds())
-            except (OverflowError, ValueError, OSError):  # beyond the calendar
+            except (OverflowError, ValueError, OSError):  # beyond the range of dates
                 return None
             if found_s < ends_s:
                 return found_s * 1000
-            # Nothing matches before `found`. The clock may be set in between, but by less than a day.
+            # No local time before `found` matches. The offset may change before, but by less than a day.
             at_s = max(ends_s, found_s - 2 * _DAY_S) if ends_s - at_s == _DAY_S else ends_s
 
     def _next_local(self, local: datetime) -> datetime | None:
-        """The first time on the wall that matches, this one or a later one."""
+        """Return the first local time from `local` on that matches."""
         today = local.date()
         for day in self._dates_from(today):
             if day > today:
@@ -128,7 +128,7 @@ class Cron:
                 return
 
     def _next_time(self, local: datetime) -> datetime | None:
-        """The first time that matches in what is left of this day."""
+        """Return the first time that matches in the rest of this day."""
         for hour in self._hours:
             if hour < local.hour:
                 continue
@@ -143,13 +143,13 @@ class Cron:
 
 @lru_cache(1000)
 def read_cron(expression: str) -> Cron:
-    """An expression, read once. CronError says what is wrong with it."""
+    """Parse an expression; results are cached. Raises CronError."""
     return Cron(expression)
 
 
 @lru_cache(1000)
 def read_zone(name: str) -> tzinfo:
-    """A zone such as Europe/Berlin, UTC or +02:00. CronError if there is none of that name."""
+    """Return a time zone such as Europe/Berlin, UTC or +02:00. Raises CronError if the name is unknown."""
     if match := _OFFSET.fullmatch(name):
         hours, minutes = int(match[2]), int(match[3] or 0)
         if hours <= 18 and minutes < 60:
@@ -161,39 +161,39 @@ def read_zone(name: str) -> tzinfo:
         raise CronError(f"unknown time zone {name[:100]!r}; use a name such as Europe/Berlin, or UTC") from None
 
 
-# -- the clock on the wall
+# -- local time
 
 
-def _wall(at_s: int, zone: tzinfo) -> tuple[int, datetime]:
-    """How far the zone is from UTC at this moment, and what its clocks show."""
+def _local_time(at_s: int, zone: tzinfo) -> tuple[int, datetime]:
+    """Return the UTC offset of a zone in seconds, and its local time."""
     shown = datetime.fromtimestamp(at_s, UTC).astimezone(zone)
     offset = shown.utcoffset() or timedelta()
     return int(offset.total_seconds()), shown.replace(tzinfo=None, fold=0)
 
 
-def _same_offset_until(at_s: int, offset_s: int, zone: tzinfo) -> int:
-    """When the clocks are set next, within a day; a day from now if they are not."""
-    same_s, other_s = at_s, at_s + _DAY_S
-    if _wall(other_s, zone)[0] == offset_s:
-        return other_s
-    while other_s - same_s > 1:
-        middle_s = (same_s + other_s) // 2
-        if _wall(middle_s, zone)[0] == offset_s:
+def _end_of_offset(at_s: int, offset_s: int, zone: tzinfo) -> int:
+    """Return when the UTC offset of a zone changes, at most one day after `at_s`."""
+    same_s, changed_s = at_s, at_s + _DAY_S
+    if _local_time(changed_s, zone)[0] == offset_s:
+        return changed_s
+    while changed_s - same_s > 1:
+        middle_s = (same_s + changed_s) // 2
+        if _local_time(middle_s, zone)[0] == offset_s:
             same_s = middle_s
         else:
-            other_s = middle_s
-    return other_s
+            changed_s = middle_s
+    return changed_s
 
 
 # -- fields
 
 
 def _numbers(text: str, field: _Field) -> set[int]:
-    """What a field with lists, ranges and steps stands for."""
+    """Return the numbers of a field with lists, ranges and steps."""
     found: set[int] = set()
     for part in text.split(","):
         span, slash, step = part.partition("/")
-        first, last = _span(span, field, stepped=bool(slash))
+        first, last = _parse_range(span, field, has_step=bool(slash))
         width = _number(step, field) if slash else 1
         if width < 1:
             raise CronError(f"the step in {part!r} ({field.name}) must be 1 or more")
@@ -201,12 +201,12 @@ def _numbers(text: str, field: _Field) -> set[int]:
     return found
 
 
-def _span(text: str, field: _Field, *, stepped: bool) -> tuple[int, int]:
+def _parse_range(text: str, field: _Field, *, has_step: bool) -> tuple[int, int]:
     if text == "*":
-        return (1, 7) if field is _WEEKDAY else (field.least, field.most)  # its steps count from Monday
+        return (1, 7) if field is _WEEKDAY else (field.least, field.most)  # steps count from Monday
     first_text, dash, last_text = text.partition("-")
-    first = _checked(first_text, field)
-    last = _checked(last_text, field) if dash else field.most if stepped else first
+    first = _parse_in_range(first_text, field)
+    last = _parse_in_range(last_text, field) if dash else field.most if has_step else first
     if field is _WEEKDAY and first == 7 and dash:
         first = 0
     if first > last:
@@ -214,10 +214,10 @@ def _span(text: str, field: _Field, *, stepped: bool) -> tuple[int, int]:
     return first, last
 
 
-def _checked(text: str, field: _Field) -> int:
+def _parse_in_range(text: str, field: _Field) -> int:
     number = _number(text, field)
     if not field.least <= number <= field.most:
-        raise CronError(f"{field.name} is from {field.least} to {field.most}, not {text!r}")
+        raise CronError(f"{field.name} must be from {field.least} to {field.most}, not {text!r}")
     return number
 
 
@@ -225,7 +225,7 @@ def _number(text: str, field: _Field) -> int:
     if text.upper() in field.words:
         return field.words[text.upper()]
     if not re.fullmatch(r"\+?[0-9]{1,4}", text):
-        raise CronError(f"{text!r} is no {field.name}")
+        raise CronError(f"{text!r} is not a {field.name}")
     return int(text)
 
 
@@ -243,10 +243,10 @@ def _day_part(text: str) -> _Days:
     if match := re.fullmatch(r"L(?:-([0-9]{1,2}))?", upper):
         back = int(match[1] or 0)
         if match[1] is not None and not 1 <= back <= 30:
-            raise CronError(f"{text!r} (day of month) goes back 1 to 30 days")
+            raise CronError(f"{text!r} (day of month) must go back 1 to 30 days")
         return lambda year, month: [_length(year, month) - back] if _length(year, month) > back else []
     if upper.endswith("W"):
-        near = _checked(upper[:-1], _DAY)
+        near = _parse_in_range(upper[:-1], _DAY)
         return lambda year, month: [_working_day(year, month, near)] if near <= _length(year, month) else []
     numbers = _numbers(text, _DAY)
     return lambda year, month: [day for day in numbers if day <= _length(year, month)]
@@ -262,27 +262,27 @@ def _days_of_week(text: str) -> _Days:
 def _weekday_part(text: str) -> _Days:
     name, hash_, which = text.partition("#")
     if hash_:
-        weekday = _of_calendar(_checked(name, _WEEKDAY))
+        weekday = _to_calendar_weekday(_parse_in_range(name, _WEEKDAY))
         if which not in ("1", "2", "3", "4", "5"):
-            raise CronError(f"{text!r} (day of week) counts from #1 to #5")
-        return lambda year, month: _each(year, month, weekday)[int(which) - 1 : int(which)]
+            raise CronError(f"{text!r} (day of week) must count from #1 to #5")
+        return lambda year, month: _days_with_weekday(year, month, weekday)[int(which) - 1 : int(which)]
     if len(text) > 1 and text[-1] in "lL":
-        last = _of_calendar(_checked(text[:-1], _WEEKDAY))
-        return lambda year, month: _each(year, month, last)[-1:]
-    weekdays = {_of_calendar(number) for number in _numbers(text, _WEEKDAY)}
-    return lambda year, month: [day for weekday in weekdays for day in _each(year, month, weekday)]
+        last = _to_calendar_weekday(_parse_in_range(text[:-1], _WEEKDAY))
+        return lambda year, month: _days_with_weekday(year, month, last)[-1:]
+    weekdays = {_to_calendar_weekday(number) for number in _numbers(text, _WEEKDAY)}
+    return lambda year, month: [day for weekday in weekdays for day in _days_with_weekday(year, month, weekday)]
 
 
 # -- the calendar
 
 
-def _of_calendar(weekday: int) -> int:
-    """Cron's day of the week, Sunday first, as the calendar counts, Monday first."""
+def _to_calendar_weekday(weekday: int) -> int:
+    """Convert cron's day of the week (0 is Sunday) to that of `calendar` (0 is Monday)."""
     return (weekday - 1) % 7
 
 
-def _each(year: int, month: int, weekday: int) -> list[int]:
-    """The days of a month that are this day of the week."""
+def _days_with_weekday(year: int, month: int, weekday: int) -> list[int]:
+    """Return the days of a month that are this day of the week."""
     first_weekday, length = calendar.monthrange(year, month)
     return list(range(1 + (weekday - first_weekday) % 7, length + 1, 7))
 
@@ -292,7 +292,7 @@ def _length(year: int, month: int) -> int:
 
 
 def _working_day(year: int, month: int, day: int) -> int:
-    """The day from Monday to Friday that is nearest, in the same month."""
+    """Return the nearest day from Monday to Friday in the same month."""
     weekday = calendar.weekday(year, month, day)
     if weekday == _SUNDAY:
         return day + 1 if day < _length(year, month) else day - 2

@@ -5,8 +5,8 @@ arithmetic, comparisons, `&&`, `||`, `!`, `? :`, parentheses, `if (...) { ... } 
 `(function () { ... return ...; })()` around all of it. There are no calls, assignments or loops, so each evaluation
 ends soon.
 
-JavaScript converts values in many ways. Only the common conversions are here. Any other text, and any data on which the
-result is not certain, raises `EngineNeeded`: the condition is then a script for `system/script_runner.py`.
+There is one semantics: JavaScript's. This module has only the common conversions of values. Any other text, and any
+data on which the result is not certain, raises `EngineNeeded`; `system/script_runner.py` then evaluates the condition.
 """
 
 from __future__ import annotations
@@ -14,25 +14,42 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-#: Evaluates to a JavaScript value: None is null, `UNDEFINED` is undefined. Numbers are an int if they are whole and
-#: below `MAX_SAFE`, else a finite float.
-Evaluate = Callable[[Mapping[str, Any]], Any]
-#: The completion of a statement: None if it is empty, else (value, whether `return` gave it).
-Run = Callable[[Mapping[str, Any]], tuple[Any, bool] | None]
+from conductor.protocol.json_types import Json
 
-#: Parentheses and blocks that are nested deeper need the engine: the parser is recursive.
+#: The data of a condition.
+Data = Mapping[str, Json]
+#: A JavaScript value: None is null, `UNDEFINED` is undefined. A number is an int if it is whole and below `MAX_SAFE`,
+#: else a finite float.
+Value = Json
+Evaluate = Callable[[Data], Value]
+
+
+class _Completion(NamedTuple):
+    """The value of a statement, and whether `return` ended the function with it."""
+
+    value: Value
+    returned: bool
+
+
+#: Runs a statement; None if it has no value.
+Run = Callable[[Data], _Completion | None]
+#: A binary operation on two values.
+Operation = Callable[[Value, Value], Value]
+
+#: Conditions above these limits need the engine. The parser is recursive, so nesting is limited.
 MAX_DEPTH = 50
-#: So do conditions with more tokens: a chain of operators is evaluated recursively.
+#: A chain of operators is evaluated recursively, so the number of tokens is limited.
 MAX_TOKENS = 400
-#: So do conditions with more characters, comments included.
+#: Characters of a condition, comments included.
 MAX_LENGTH = 64 * 1024
-#: So do conditions that concatenate a longer text.
+#: Characters of a text that a condition builds.
 MAX_TEXT = 64 * 1024
-#: JavaScript's whole numbers are exact below this one.
+#: JavaScript's whole numbers are exact below this number.
 MAX_SAFE = 2**53
 
 
@@ -41,7 +58,7 @@ class ConditionError(ValueError):
 
 
 class EngineNeeded(ConditionError):
-    """A condition whose value only a JavaScript engine can tell."""
+    """A condition that only a JavaScript engine can evaluate."""
 
 
 class _Undefined:
@@ -52,21 +69,21 @@ class _Undefined:
 UNDEFINED = _Undefined()
 
 
-def evaluate(text: str, data: Mapping[str, Any]) -> Any:
+def evaluate(text: str, data: Data) -> Value:
     """Return the value of a condition, with `$` standing for `data`. Raises ConditionError."""
     value = parse(text)(data)
     if isinstance(value, Mapping | list) or (isinstance(value, float) and value.is_integer()):
-        raise EngineNeeded("the value of the condition is written as JSON by the engine")
+        raise EngineNeeded("only the engine can convert the value of the condition to JSON")
     return None if value is UNDEFINED else value
 
 
-def is_true(value: Any) -> bool:
-    """Return whether a value lets a loop go on: true, or a number above zero, as in Conductor."""
+def is_true(value: Value) -> bool:
+    """Return whether a value lets a loop continue: true or a number above zero, as in Conductor."""
     return value if isinstance(value, bool) else isinstance(value, int | float) and value > 0
 
 
 def parse(text: str) -> Evaluate:
-    """Parse a condition once. Raises EngineNeeded, which says what is not understood here."""
+    """Parse a condition; results are cached. Raises EngineNeeded, which says what is not supported."""
     parsed = _parse(text)
     if isinstance(parsed, EngineNeeded):
         raise parsed.with_traceback(None)
@@ -76,9 +93,12 @@ def parse(text: str) -> Evaluate:
 @lru_cache(maxsize=256)
 def _parse(text: str) -> Evaluate | EngineNeeded:
     try:
-        return _Parser(text).program()
+        return _Parser(text).parse_program()
     except EngineNeeded as error:
         return error
+
+
+# -- tokens
 
 
 class _Token(NamedTuple):
@@ -93,18 +113,18 @@ _TOKENS = re.compile(
       | (?P<number>(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w$.]))
       | (?P<string>'(?:[^'\\\n\r]|\\['"\\nrtbf])*'|"(?:[^"\\\n\r]|\\['"\\nrtbf])*")
       | (?P<name>[A-Za-z_$][A-Za-z0-9_$]*)
-      | (?P<refused>--|\+\+)
+      | (?P<unsupported>--|\+\+)
       | (?P<sign>===|!==|==|!=|<=|>=|&&|\|\||[-+*/%<>!?:;.,(){}\[\]])""",
     re.VERBOSE | re.DOTALL,
 )
 _LINE_END = re.compile("[\n\r\u2028\u2029]")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
-_LITERALS: dict[str, Any] = {"true": True, "false": False, "null": None, "undefined": UNDEFINED}
-#: Binary operators, those that bind least first.
+_LITERALS: dict[str, Value] = {"true": True, "false": False, "null": None, "undefined": UNDEFINED}
+#: Binary operators by precedence, the lowest first.
 _LEVELS = (("||",), ("&&",), ("==", "!=", "===", "!=="), ("<", "<=", ">", ">="), ("+", "-"), ("*", "/", "%"))
 
 
-def _tokens(text: str) -> list[_Token]:
+def _split_tokens(text: str) -> list[_Token]:
     if len(text) > MAX_LENGTH:
         raise EngineNeeded(f"a condition has more than {MAX_LENGTH} characters; compute it in a task")
     tokens: list[_Token] = []
@@ -113,7 +133,7 @@ def _tokens(text: str) -> list[_Token]:
         found = _TOKENS.match(text, at)
         if found is not None and found.lastgroup == "unclosed":
             raise EngineNeeded(f"the comment at '{text[at : at + 20]}' is not closed")
-        if found is None or found.lastgroup == "refused":
+        if found is None or found.lastgroup == "unsupported":
             raise EngineNeeded(f"'{text[at : at + 20]}' is not understood in a condition")
         if found.lastgroup != "space":
             tokens.append(_Token(str(found.lastgroup), found.group(), at))
@@ -123,17 +143,18 @@ def _tokens(text: str) -> list[_Token]:
     return [*tokens, _Token("end", "", at)]
 
 
+# -- parser
+
+
 class _Parser:
-    """Parses by recursive descent; each method returns a function that evaluates the part it has parsed."""
+    """Parses by recursive descent. Each method returns a function that evaluates the part it has parsed."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = _tokens(text)
+        self.tokens = _split_tokens(text)
         self.position = 0
         self.depth = 0
         self.in_function = False
-
-    # -- tokens
 
     @property
     def token(self) -> _Token:
@@ -155,18 +176,20 @@ class _Parser:
         found = self.text[self.token.at : self.token.at + 30] or "the end"
         return EngineNeeded(f"condition '{self.text}': {what} at '{found}'")
 
-    def deeper(self) -> None:
+    @contextmanager
+    def nested(self) -> Iterator[None]:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise EngineNeeded(f"a condition is nested more than {MAX_DEPTH} deep")
+        yield
+        self.depth -= 1
 
-    # -- statements
-
-    def program(self) -> Evaluate:
+    def parse_program(self) -> Evaluate:
+        """Parse statements, which may be the body of a function that is called at once."""
         self.in_function = [token.text for token in self.tokens[:5]] == ["(", "function", "(", ")", "{"]
         if self.in_function:
             self.position = 5
-        run = self.statements()
+        run = self.parse_statements()
         if self.in_function:
             self.expect("}")
             self.expect(*(")()" if self.token.text == ")" else "())"))
@@ -175,102 +198,92 @@ class _Parser:
             raise self.problem()
         in_function = self.in_function
 
-        def value(data: Mapping[str, Any]) -> Any:
-            """The value that a function returns, or that the last statement of a script has."""
+        def evaluate_program(data: Data) -> Value:
             completion = run(data)
-            return UNDEFINED if completion is None or (in_function and not completion[1]) else completion[0]
+            return UNDEFINED if completion is None or (in_function and not completion.returned) else completion.value
 
-        return value
+        return evaluate_program
 
-    def statements(self) -> Run:
+    def parse_statements(self) -> Run:
         runs: list[Run] = []
         while self.token.kind != "end" and self.token.text != "}":
             if not self.accept(";"):
-                runs.append(self.statement())
+                runs.append(self.parse_statement())
 
-        def run_all(data: Mapping[str, Any]) -> tuple[Any, bool] | None:
+        def run_all(data: Data) -> _Completion | None:
             last = None
             for run in runs:
                 last = run(data) or last
-                if last is not None and last[1]:
+                if last is not None and last.returned:
                     break
             return last
 
         return run_all
 
-    def statement(self) -> Run:
+    def parse_statement(self) -> Run:
         if self.accept("if"):
-            return self.if_statement()
+            return self.parse_if()
         if self.accept("{"):
-            self.deeper()
-            run = self.statements()
-            self.expect("}")
-            self.depth -= 1
+            with self.nested():
+                run = self.parse_statements()
+                self.expect("}")
             return run
         returned = self.in_function and self.accept("return") is not None
-        if returned:
-            before = self.tokens[self.position - 1]
-            if _LINE_END.search(self.text, before.at, self.token.at):
-                raise self.problem("a line ends after 'return'")  # JavaScript ends the statement there
-        value = self.ternary()
+        if returned and _LINE_END.search(self.text, self.tokens[self.position - 1].at, self.token.at):
+            raise self.problem("a line ends after 'return'")  # JavaScript ends the statement there
+        value = self.parse_ternary()
         if self.token.text != "}" and self.token.kind != "end":
             self.expect(";")
-        return lambda data: (value(data), returned)
+        return lambda data: _Completion(value(data), returned)
 
-    def if_statement(self) -> Run:
-        self.deeper()
-        self.expect("(")
-        condition = self.ternary()
-        self.expect(")")
-        then = self.statement()
-        otherwise = self.statement() if self.accept("else") else None
-        self.depth -= 1
+    def parse_if(self) -> Run:
+        with self.nested():
+            self.expect("(")
+            condition = self.parse_ternary()
+            self.expect(")")
+            then = self.parse_statement()
+            otherwise = self.parse_statement() if self.accept("else") else None
 
-        def run(data: Mapping[str, Any]) -> tuple[Any, bool] | None:
-            chosen = then if truthy(condition(data)) else otherwise
-            return (chosen(data) if chosen else None) or (UNDEFINED, False)
+        def run(data: Data) -> _Completion | None:
+            chosen = then if to_boolean(condition(data)) else otherwise
+            return (chosen(data) if chosen else None) or _Completion(UNDEFINED, False)
 
         return run
 
-    # -- expressions
-
-    def ternary(self) -> Evaluate:
-        self.deeper()
-        condition = self.binary(0)
-        if self.accept("?"):
-            then = self.ternary()
+    def parse_ternary(self) -> Evaluate:
+        with self.nested():
+            condition = self.parse_binary(0)
+            if not self.accept("?"):
+                return condition
+            then = self.parse_ternary()
             self.expect(":")
-            otherwise = self.ternary()
-            self.depth -= 1
-            return lambda data: then(data) if truthy(condition(data)) else otherwise(data)
-        self.depth -= 1
-        return condition
+            otherwise = self.parse_ternary()
+        return lambda data: then(data) if to_boolean(condition(data)) else otherwise(data)
 
-    def binary(self, level: int) -> Evaluate:
+    def parse_binary(self, level: int) -> Evaluate:
         if level == len(_LEVELS):
-            return self.unary()
-        left = self.binary(level + 1)
+            return self.parse_unary()
+        left = self.parse_binary(level + 1)
         while sign := self.accept(*_LEVELS[level]):
-            left = _combine(sign, left, self.binary(level + 1))
+            left = _combine(sign, left, self.parse_binary(level + 1))
         return left
 
-    def unary(self) -> Evaluate:
+    def parse_unary(self) -> Evaluate:
         sign = self.accept("!", "-", "+")
         if sign is None:
-            return self.member()
-        self.deeper()
-        operand = self.unary()
-        self.depth -= 1
+            return self.parse_member()
+        with self.nested():
+            operand = self.parse_unary()
         match sign:
             case "!":
-                return lambda data: not truthy(operand(data))
+                return lambda data: not to_boolean(operand(data))
             case "-":
-                return lambda data: _number(-to_number(operand(data)))
+                return lambda data: _normalize_number(-to_number(operand(data)))
             case _:
-                return lambda data: _number(to_number(operand(data)))
+                return lambda data: _normalize_number(to_number(operand(data)))
 
-    def member(self) -> Evaluate:
-        value = self.primary()
+    def parse_member(self) -> Evaluate:
+        value = self.parse_primary()
         while True:
             if self.accept("."):
                 if self.token.kind != "name":
@@ -278,24 +291,24 @@ class _Parser:
                 key: Evaluate = _constant(self.token.text)
                 self.position += 1
             elif self.accept("["):
-                key = self.ternary()
+                key = self.parse_ternary()
                 self.expect("]")
             elif self.token.text == "(" and self.token.kind == "sign":
                 raise self.problem("function calls are not supported")
             else:
                 return value
-            value = _property(value, key, self.text)
+            value = _read_property(value, key, self.text)
 
-    def primary(self) -> Evaluate:
+    def parse_primary(self) -> Evaluate:
         token = self.token
         if self.accept("("):
-            value = self.ternary()
+            value = self.parse_ternary()
             self.expect(")")
             return value
         self.position += 1
         match token.kind:
             case "number":
-                return _constant(_number(float(token.text)))
+                return _constant(_normalize_number(float(token.text)))
             case "string":
                 return _constant(re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), token.text[1:-1]))
             case "name" if token.text in _LITERALS:
@@ -306,17 +319,18 @@ class _Parser:
         raise self.problem()
 
 
-def _constant(value: Any) -> Evaluate:
+def _constant(value: Value) -> Evaluate:
     return lambda _: value
 
 
-# -- JavaScript's rules
+# -- JavaScript's conversions
 
-#: A text that is a number, and one that is certainly none; JavaScript reads some others as numbers too.
+#: A text that JavaScript converts to this number.
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
+#: The start of a text that JavaScript certainly converts to NaN; `Infinity` is a number.
 _NOT_A_NUMBER = re.compile(r"[A-HJ-Za-z_]")
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
-#: Names that every object inherits: those of Object.prototype, and Java's methods of maps.
+#: Names that every object inherits: members of Object.prototype, and the methods of Java's maps.
 INHERITED = frozenset(
     {
         *("__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__", "__proto__", "constructor"),
@@ -327,13 +341,41 @@ INHERITED = frozenset(
 )
 
 
-def truthy(value: Any) -> bool:
-    """Return what `Boolean(value)` is in JavaScript: empty objects and lists are true."""
+def to_boolean(value: Value) -> bool:
+    """Return `Boolean(value)`: empty objects and lists are true."""
     return isinstance(value, Mapping | list) or (value is not UNDEFINED and bool(value))
 
 
-def _number(value: float) -> int | float:
-    """Return a number as evaluations have it."""
+def to_number(value: Value) -> int | float:
+    """Return `Number(value)`."""
+    if isinstance(value, int | float):
+        return value
+    if value is UNDEFINED:
+        return math.nan
+    if value is None or value == "":
+        return 0
+    if isinstance(value, str) and _DECIMAL.fullmatch(value):
+        return _normalize_number(float(value))
+    if isinstance(value, str) and _NOT_A_NUMBER.match(value):
+        return math.nan
+    raise EngineNeeded("the condition computes with a value that is not a plain number")
+
+
+def _to_string(value: Value) -> str:
+    """Return `String(value)`."""
+    if isinstance(value, str):
+        return value
+    if value is None or value is UNDEFINED:
+        return "null" if value is None else "undefined"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    raise EngineNeeded("the condition converts a fraction, a list or an object to a text")
+
+
+def _normalize_number(value: float) -> int | float:
+    """Return a number in the form that `Value` describes."""
     if isinstance(value, int) and abs(value) < MAX_SAFE:
         return int(value)
     try:
@@ -345,52 +387,27 @@ def _number(value: float) -> int | float:
     return int(value) if value.is_integer() and abs(value) < MAX_SAFE else value
 
 
-def to_number(value: Any) -> int | float:
-    """Return what `Number(value)` is in JavaScript."""
-    if isinstance(value, int | float):
-        return value
-    if value is UNDEFINED:
-        return math.nan
-    if value is None or value == "":
-        return 0
-    if isinstance(value, str) and _DECIMAL.fullmatch(value):
-        return _number(float(value))
-    if isinstance(value, str) and _NOT_A_NUMBER.match(value):
-        return math.nan
-    raise EngineNeeded("the condition computes with a value that is not a plain number")
+# -- JavaScript's operations
 
 
-def _text(value: Any) -> str:
-    """Return what `String(value)` is in JavaScript."""
-    if isinstance(value, str):
-        return value
-    if value is None or value is UNDEFINED:
-        return "null" if value is None else "undefined"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    raise EngineNeeded("the condition writes a fraction, a list or an object as a text")
-
-
-def _property(value: Evaluate, key: Evaluate, text: str) -> Evaluate:
-    def read(data: Mapping[str, Any]) -> Any:
-        owner, name = value(data), _text(key(data))
+def _read_property(value: Evaluate, key: Evaluate, text: str) -> Evaluate:
+    def read(data: Data) -> Value:
+        owner, name = value(data), _to_string(key(data))
         if owner is None or owner is UNDEFINED:
-            raise ConditionError(f"condition '{text}' reads '{name}' of {_text(owner)}")
+            raise ConditionError(f"condition '{text}' reads '{name}' of {_to_string(owner)}")
         found = _member(owner, name)
         is_number = isinstance(found, int | float) and not isinstance(found, bool)
-        return _number(found) if is_number else found
+        return _normalize_number(found) if is_number else found
 
     return read
 
 
-def _member(owner: Any, name: str) -> Any:
+def _member(owner: Value, name: str) -> Value:
     if isinstance(owner, Mapping):
         if name not in owner and name in INHERITED:
             raise EngineNeeded(f"'{name}' is a function of JavaScript or Java")
         return owner.get(name, UNDEFINED)
-    # JavaScript counts the characters beyond U+FFFF twice.
+    # JavaScript counts characters above U+FFFF twice, so only ASCII texts are indexed here.
     if isinstance(owner, list) or (isinstance(owner, str) and owner.isascii()):
         if name == "length":
             return len(owner)
@@ -401,50 +418,50 @@ def _member(owner: Any, name: str) -> Any:
 
 def _combine(sign: str, left: Evaluate, right: Evaluate) -> Evaluate:
     if sign == "&&":
-        return lambda data: right(data) if truthy(value := left(data)) else value
+        return lambda data: right(data) if to_boolean(value := left(data)) else value
     if sign == "||":
-        return lambda data: value if truthy(value := left(data)) else right(data)
+        return lambda data: value if to_boolean(value := left(data)) else right(data)
     apply = _OPERATIONS[sign]
     return lambda data: apply(left(data), right(data))
 
 
-def _add(left: Any, right: Any) -> Any:
+def _add(left: Value, right: Value) -> Value:
     if isinstance(left, str) or isinstance(right, str):
-        texts = _text(left), _text(right)
+        texts = _to_string(left), _to_string(right)
         if len(texts[0]) + len(texts[1]) > MAX_TEXT:
-            raise EngineNeeded(f"the condition makes a text of more than {MAX_TEXT} characters")
+            raise EngineNeeded(f"the condition builds a text of more than {MAX_TEXT} characters")
         return "".join(texts)
-    return _number(to_number(left) + to_number(right))
+    return _normalize_number(to_number(left) + to_number(right))
 
 
-def _arithmetic(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def apply(left: Any, right: Any) -> Any:
+def _arithmetic(compute: Operation) -> Operation:
+    def apply(left: Value, right: Value) -> Value:
         try:
-            return _number(operation(to_number(left), to_number(right)))
-        except (ArithmeticError, ValueError):  # a division by zero, or what is too large
+            return _normalize_number(compute(to_number(left), to_number(right)))
+        except (ArithmeticError, ValueError):  # a division by zero, or an overflow
             raise EngineNeeded("a number of the condition is not finite") from None
 
     return apply
 
 
-def _compare(operation: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def apply(left: Any, right: Any) -> bool:
+def _comparison(compare: Operation) -> Operation:
+    def apply(left: Value, right: Value) -> Value:
         if isinstance(left, str) and isinstance(right, str):
-            # JavaScript orders texts by their UTF-16 units.
-            return operation(left.encode("utf-16-be"), right.encode("utf-16-be"))
-        return operation(to_number(left), to_number(right))
+            # JavaScript compares texts by their UTF-16 code units.
+            return compare(left.encode("utf-16-be"), right.encode("utf-16-be"))
+        return compare(to_number(left), to_number(right))
 
     return apply
 
 
-def _type(value: Any) -> type:
-    """Return one Python type for each type of JavaScript."""
+def _type(value: Value) -> type:
+    """Return one Python type for each JavaScript type."""
     if isinstance(value, Mapping | list):
         return object
     return float if isinstance(value, int) and not isinstance(value, bool) else type(value)
 
 
-def _strictly_equal(left: Any, right: Any) -> bool:
+def _strictly_equal(left: Value, right: Value) -> bool:
     if _type(left) is not _type(right):
         return False
     if _type(left) is object:
@@ -452,7 +469,7 @@ def _strictly_equal(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def _loosely_equal(left: Any, right: Any) -> bool:
+def _loosely_equal(left: Value, right: Value) -> bool:
     missing = (left is None or left is UNDEFINED, right is None or right is UNDEFINED)
     if any(missing):
         return all(missing)
@@ -461,18 +478,18 @@ def _loosely_equal(left: Any, right: Any) -> bool:
     return bool(to_number(left) == to_number(right))
 
 
-_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+_OPERATIONS: dict[str, Operation] = {
     "+": _add,
     "-": _arithmetic(operator.sub),
     "*": _arithmetic(operator.mul),
     "/": _arithmetic(operator.truediv),
     "%": _arithmetic(math.fmod),
-    "<": _compare(operator.lt),
-    "<=": _compare(operator.le),
-    ">": _compare(operator.gt),
-    ">=": _compare(operator.ge),
+    "<": _comparison(operator.lt),
+    "<=": _comparison(operator.le),
+    ">": _comparison(operator.gt),
+    ">=": _comparison(operator.ge),
     "==": _loosely_equal,
-    "!=": lambda a, b: not _loosely_equal(a, b),
+    "!=": lambda left, right: not _loosely_equal(left, right),
     "===": _strictly_equal,
-    "!==": lambda a, b: not _strictly_equal(a, b),
+    "!==": lambda left, right: not _strictly_equal(left, right),
 }

@@ -1,10 +1,11 @@
 """JSONPath inside `${...}`, with the syntax and the results of Jayway JsonPath, which Conductor uses.
 
-`a.b`, `['a key']`, `[0]`, `[-1]` and functions such as `.length()` lead to one value; None if there is none. `[*]`,
-`.*`, `..name`, `[1:3]`, `[0,2]` and `[?(@.price < 10)]` lead to many: the path gives a flat list of all values found.
+`a.b`, `['a key']`, `[0]`, `[-1]` and functions such as `.length()` lead to one value, or to None. `[*]`, `.*`,
+`..name`, `[1:3]`, `[0,2]` and `[?(@.price < 10)]` lead to many values: the path returns a flat list of them.
 
-A path can select each element several times. So every step counts the elements it looks at before it does, and the
-caller's meter ends the walk. Regular expressions (`=~`) are not supported: Python's take exponential time.
+A path can select an element several times. So every step passes the number of elements to the caller's meter before it
+visits them, and the meter can stop the walk. Regular expressions (`=~`) are not supported, because Python's take
+exponential time.
 """
 
 from __future__ import annotations
@@ -13,58 +14,59 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from conductor.coordinator.limits import MAX_EXPRESSION_CHARS
+from conductor.protocol.json_types import Json
 
-#: Is told how many elements a step looks at; raises when they are too many.
+#: Counts the elements that a step is about to visit; raises an exception above the caller's limit.
 Meter = Callable[[int], None]
-#: Looking at a value and all values inside it takes longer than `[*]`: each element counts as this many.
+#: An element costs more with `..` than with `[*]`: it counts as this many elements.
 DEEP_COST = 5
-#: Comparisons in one filter, and parentheses inside each other.
+#: Limits of one filter: comparisons, and nested parentheses.
 MAX_FILTER_TERMS = 50
 MAX_FILTER_DEPTH = 20
-#: Comparing a text of this many characters takes as long as looking at an element.
-CHARACTERS_PER_ELEMENT = 1000
-#: Numbers in filters with fewer digits are exact.
-MAX_DIGITS = 20
-#: Of a path that is wrong, a message shows this many characters.
-MAX_SHOWN = 100
+#: Comparing this many characters takes as long as visiting an element.
+CHARS_PER_ELEMENT = 1000
+#: Numbers in filters are integers if they have fewer characters, else floats.
+MAX_INTEGER_CHARS = 20
+#: Messages show this many characters of an invalid path.
+MAX_SHOWN_CHARS = 100
 MISSING = object()
-#: Whether a filter accepts a value.
-Test = Callable[[Any, Meter], bool]
+#: Returns whether a filter accepts a value.
+Test = Callable[[Json, Meter], bool]
+Comparison = Callable[[Json, Json], bool]
 
 
 class ExpressionError(ValueError):
-    """A path that is not understood; the message says where."""
+    """An invalid path; the message says where."""
 
 
 class Function(NamedTuple):
-    """A step that makes one value of one value; MISSING if it cannot."""
+    """A step that computes one value from another; MISSING if it cannot."""
 
-    apply: Callable[[Any], Any]
-    #: Whether it looks at each element.
-    looks_at_all: bool = False
+    apply: Callable[[Json], Json]
+    visits_elements: bool = False
 
 
 class Fork:
     """A step that leads to many values."""
 
-    def select(self, value: Any, meter: Meter) -> Iterable[Any]:
+    def select(self, value: Json, meter: Meter) -> Iterable[Json]:
         """Return the values that the step leads to."""
         raise NotImplementedError
 
 
-#: One step of a path: a key, an index, or one of the above.
+#: A step of a path: a key, an index, a function or a fork.
 Step = str | int | Function | Fork
 
 
-def walk(value: Any, steps: Sequence[Step], meter: Meter = lambda _: None) -> Any:
-    """Follow the steps into a value. Return a list of all values found if a step is a Fork, else one value or None."""
+def walk(value: Json, steps: Sequence[Step], meter: Meter = lambda _: None) -> Json:
+    """Follow the steps into a value. Return a list of all values if a step is a Fork, else one value or None."""
     for position, step in enumerate(steps):
         if isinstance(step, Fork):
             return _walk_all([value], steps[position:], meter)
-        if isinstance(step, Function) and step.looks_at_all:
+        if isinstance(step, Function) and step.visits_elements:
             meter(len(_elements(value)))
         value = _child(value, step)
         if value is MISSING:
@@ -72,22 +74,22 @@ def walk(value: Any, steps: Sequence[Step], meter: Meter = lambda _: None) -> An
     return value
 
 
-def _walk_all(values: list[Any], steps: Sequence[Step], meter: Meter) -> list[Any]:
+def _walk_all(values: list[Json], steps: Sequence[Step], meter: Meter) -> list[Json]:
     for step in steps:
         if isinstance(step, Fork):
             values = [found for value in values for found in step.select(value, meter)]
         else:
-            looks_at_all = isinstance(step, Function) and step.looks_at_all
-            meter(len(values) + (sum(len(_elements(value)) for value in values) if looks_at_all else 0))
+            visits_elements = isinstance(step, Function) and step.visits_elements
+            meter(len(values) + (sum(len(_elements(value)) for value in values) if visits_elements else 0))
             values = [found for value in values if (found := _child(value, step)) is not MISSING]
     return values
 
 
-def _child(value: Any, step: str | int | Function) -> Any:
+def _child(value: Json, step: str | int | Function) -> Json:
     if isinstance(step, Function):
         return step.apply(value)
     if isinstance(value, dict):
-        # `get` and not `in`: the secrets of a workflow are a dict that knows every name.
+        # `get` comes before `in`, because `expressions.ComputedObject` computes members in `get`.
         return MISSING if (found := value.get(step)) is None and step not in value else found
     if isinstance(value, list) and isinstance(step, int):
         return value[step] if -len(value) <= step < len(value) else MISSING
@@ -97,38 +99,38 @@ def _child(value: Any, step: str | int | Function) -> Any:
 # -- steps that lead to many values
 
 
-class _Every(Fork):
-    def select(self, value: Any, meter: Meter) -> Iterable[Any]:
+class _AllElements(Fork):
+    def select(self, value: Json, meter: Meter) -> Iterable[Json]:
         elements = _elements(value)
         meter(len(elements))
         return elements
 
 
-class _Inside(Fork):
-    """A value and all values inside it, each before the values it holds; with a filter, those that it accepts."""
+class _Descendants(Fork):
+    """A value and all values inside it, parents first. With a filter, the values that it accepts."""
 
     def __init__(self, accepts: _Filter | None = None) -> None:
         self.accepts = accepts
 
-    def select(self, value: Any, meter: Meter) -> Iterator[Any]:
-        left = [value]
-        while left:
-            at = left.pop()
+    def select(self, value: Json, meter: Meter) -> Iterator[Json]:
+        pending = [value]
+        while pending:
+            current = pending.pop()
             if self.accepts is None:
-                yield at
-            elif isinstance(at, dict):
-                yield from self.accepts.select(at, meter)
-            if isinstance(at, dict | list):
-                elements = _elements(at)
+                yield current
+            elif isinstance(current, dict):
+                yield from self.accepts.select(current, meter)
+            if isinstance(current, dict | list):
+                elements = _elements(current)
                 meter(DEEP_COST * len(elements))
-                left += reversed(elements)
+                pending += reversed(elements)
 
 
 class _Slice(Fork):
     def __init__(self, start: int | None, end: int | None) -> None:
         self.range = slice(start, end)
 
-    def select(self, value: Any, meter: Meter) -> Iterable[Any]:
+    def select(self, value: Json, meter: Meter) -> Iterable[Json]:
         if not isinstance(value, list):
             return ()
         meter(len(range(*self.range.indices(len(value)))))
@@ -141,66 +143,62 @@ class _Union(Fork):
     def __init__(self, steps: Sequence[str | int]) -> None:
         self.steps = steps
 
-    def select(self, value: Any, meter: Meter) -> Iterable[Any]:
+    def select(self, value: Json, meter: Meter) -> Iterable[Json]:
         meter(len(self.steps))
         return [found for step in self.steps if (found := _child(value, step)) is not MISSING]
 
-    def as_last(self) -> Function | None:
-        """Return the step that several keys are at the end of a path: an object of those that there are."""
+    def as_last_step(self) -> Step:
+        """Return the step to use at the end of a path: there, several keys select an object with these keys."""
         names = [step for step in self.steps if isinstance(step, str)]
-        if not names:
-            return None
-        return Function(lambda value: _pick(value, names))
 
+        def pick(value: Json) -> Json:
+            return {name: value[name] for name in names if name in value} if isinstance(value, dict) else MISSING
 
-def _pick(value: Any, names: list[str]) -> Any:
-    if not isinstance(value, dict):
-        return MISSING
-    return {name: value[name] for name in names if name in value}
+        return Function(pick) if names else self
 
 
 class _Filter(Fork):
-    """The elements of a list, or the object itself, that a filter accepts."""
+    """The elements of a list that a filter accepts; of an object, the object itself."""
 
     def __init__(self, accepts: Test, terms: int) -> None:
         self.accepts = accepts
         self.terms = terms
 
-    def select(self, value: Any, meter: Meter) -> Iterable[Any]:
+    def select(self, value: Json, meter: Meter) -> Iterable[Json]:
         candidates = value if isinstance(value, list) else [value] if isinstance(value, dict) else []
         meter(self.terms * len(candidates))
-        return [one for one in candidates if self.accepts(one, meter)]
+        return [candidate for candidate in candidates if self.accepts(candidate, meter)]
 
 
-def _elements(value: Any) -> list[Any]:
+def _elements(value: Json) -> list[Json]:
     return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
-EVERY, INSIDE = _Every(), _Inside()
+_ALL_ELEMENTS, _DESCENDANTS = _AllElements(), _Descendants()
 
 # -- functions
 
 
-def _length(value: Any) -> Any:
+def _length(value: Json) -> Json:
     return len(value) if isinstance(value, dict | list | str) else MISSING
 
 
-def _keys(value: Any) -> Any:
+def _keys(value: Json) -> Json:
     return list(value) if isinstance(value, dict) else MISSING
 
 
-def _aggregate(compute: Callable[[list[float]], float]) -> Callable[[Any], Any]:
-    """Compute something of the numbers of a list, as Java does it: in doubles."""
+def _aggregate(compute: Callable[[list[float]], float]) -> Function:
+    """Return a function on the numbers of a list, computed in doubles as in Java."""
 
-    def apply(value: Any) -> Any:
+    def apply(value: Json) -> Json:
         try:
-            numbers = [float(one) for one in value if _is_number(one)] if isinstance(value, list) else []
+            numbers = [float(item) for item in value if _is_number(item)] if isinstance(value, list) else []
             result = compute(numbers) if numbers else math.nan
         except OverflowError:
             return MISSING
         return result if math.isfinite(result) else MISSING
 
-    return apply
+    return Function(apply, visits_elements=True)
 
 
 def _average(numbers: list[float]) -> float:
@@ -217,15 +215,15 @@ _FUNCTIONS: dict[str, Function] = {
     "size": Function(_length),
     "first": Function(lambda value: _child(value, 0) if isinstance(value, list) else MISSING),
     "last": Function(lambda value: _child(value, -1) if isinstance(value, list) else MISSING),
-    "keys": Function(_keys, looks_at_all=True),
-    "sum": Function(_aggregate(sum), looks_at_all=True),
-    "max": Function(_aggregate(max), looks_at_all=True),
-    "min": Function(_aggregate(min), looks_at_all=True),
-    "avg": Function(_aggregate(_average), looks_at_all=True),
-    "stddev": Function(_aggregate(_deviation), looks_at_all=True),
+    "keys": Function(_keys, visits_elements=True),
+    "sum": _aggregate(sum),
+    "max": _aggregate(max),
+    "min": _aggregate(min),
+    "avg": _aggregate(_average),
+    "stddev": _aggregate(_deviation),
 }
 _SUPPORTED = (
-    "supported are names, ['quoted names'], [0], [*], [1:3], [0,2], [?(@.x == 1)], ..name and the functions "
+    "supported: names, ['quoted names'], [0], [*], [1:3], [0,2], [?(@.x == 1)], ..name and the functions "
     + ", ".join(f".{name}()" for name in _FUNCTIONS)
 )
 
@@ -234,8 +232,8 @@ _SUPPORTED = (
 _INT, _QUOTE = r"-?[0-9]{1,9}", r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _NAME = re.compile(r"[^\s.\[\](){}'\"*?@,$]+")
 _NAME_IN_FILTER = re.compile(r"[^\s.\[\](){}'\"*?@,$=<>!&|]+")
-_EVERY = re.compile(r"\[\s*\*\s*\]|\.\*")
-_INSIDE = re.compile(r"\.\.(?=\[)|\.(?=\.[^.\s])")
+_STAR = re.compile(r"\[\s*\*\s*\]|\.\*")
+_TWO_DOTS = re.compile(r"\.\.(?=\[)|\.(?=\.[^.\s])")
 _FUNCTION = re.compile(r"\.([A-Za-z]+)\(\s*\)")
 _INDEXES = re.compile(rf"\[\s*({_INT}(?:\s*,\s*{_INT})*)\s*\]")
 _SLICE = re.compile(rf"\[\s*({_INT})?\s*:\s*({_INT})?\s*\]")
@@ -248,33 +246,33 @@ _FILTER_START = re.compile(r"\[\s*\?\s*(?=\()")
 def parse_path(text: str) -> tuple[Step, ...]:
     """Return the steps of the text between `${` and `}`. Raises ExpressionError."""
     if len(text) > MAX_EXPRESSION_CHARS:
-        raise ExpressionError(f"'{_shown(text)}' has more than {MAX_EXPRESSION_CHARS} characters")
+        raise ExpressionError(f"'{_shorten(text)}' has more than {MAX_EXPRESSION_CHARS} characters")
     text = text.strip()
     first = _NAME.match(text)
     if first is None:
-        raise ExpressionError(f"'{_shown(text)}' does not start with 'workflow' or a task reference name")
+        raise ExpressionError(f"'{_shorten(text)}' does not start with 'workflow' or a task reference name")
     steps: list[Step] = [first.group()]
     position = first.end()
     while position < len(text):
         step, position = _parse_step(text, position)
-        if steps[-1] is INSIDE and isinstance(step, _Filter):
-            steps[-1] = _Inside(step)
-        elif steps[-1] is INSIDE and step is INSIDE:
-            raise _problem(text, position)
+        if steps[-1] is _DESCENDANTS and isinstance(step, _Filter):
+            steps[-1] = _Descendants(step)
+        elif steps[-1] is _DESCENDANTS and step is _DESCENDANTS:
+            raise _syntax_error(text, position)
         else:
             steps.append(step)
-    if steps[-1] is INSIDE:
-        raise _problem(text, len(text))
-    if isinstance(steps[-1], _Union) and (last := steps[-1].as_last()) is not None:
-        steps[-1] = last
+    if steps[-1] is _DESCENDANTS:
+        raise _syntax_error(text, len(text))
+    if isinstance(steps[-1], _Union):
+        steps[-1] = steps[-1].as_last_step()
     return tuple(steps)
 
 
 def _parse_step(text: str, at: int, name: re.Pattern[str] = _NAME) -> tuple[Step, int]:
     if (found := _FUNCTION.match(text, at)) and (function := _FUNCTIONS.get(found[1])):
         return function, found.end()
-    if found := _EVERY.match(text, at):
-        return EVERY, found.end()
+    if found := _STAR.match(text, at):
+        return _ALL_ELEMENTS, found.end()
     if found := _INDEXES.match(text, at):
         indexes = [int(number) for number in found[1].split(",")]
         return indexes[0] if len(indexes) == 1 else _Union(indexes), found.end()
@@ -288,29 +286,29 @@ def _parse_step(text: str, at: int, name: re.Pattern[str] = _NAME) -> tuple[Step
         return _FilterParser(text, found.end()).parse()
     if found := _BARE.match(text, at):
         return found[1], found.end()
-    if found := _INSIDE.match(text, at):
-        return INSIDE, found.end()
+    if found := _TWO_DOTS.match(text, at):
+        return _DESCENDANTS, found.end()
     if text[at] == "." and (found := name.match(text, at + 1)):
         return found.group(), found.end()
-    raise _problem(text, at)
+    raise _syntax_error(text, at)
 
 
 def _unquote(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL)
 
 
-def _problem(text: str, at: int, why: str = "") -> ExpressionError:
-    where = f"from '{text[at : at + 20]}' on" if at < len(text) else "at its end"
-    return ExpressionError(f"'{_shown(text)}' is not understood {where}; {why or _SUPPORTED}")
+def _syntax_error(text: str, at: int, why: str = "") -> ExpressionError:
+    place = f"at '{text[at : at + 20]}'" if at < len(text) else "at its end"
+    return ExpressionError(f"'{_shorten(text)}' is not understood {place}; {why or _SUPPORTED}")
 
 
-def _shown(text: str) -> str:
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}..."
 
 
 # -- filters
 
-Operand = Callable[[Any], Any]
+Operand = Callable[[Json], Json]
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _TOKEN = re.compile(
     rf"""\s*(?:(?P<number>{_NUMBER.pattern})
@@ -331,7 +329,7 @@ class _FilterParser:
 
     def parse(self) -> tuple[_Filter, int]:
         self.expect("(")
-        accepts = self.any_of()
+        accepts = self.parse_or()
         self.expect(")")
         self.expect("]")
         return _Filter(accepts, self.terms), self.at
@@ -348,67 +346,68 @@ class _FilterParser:
             raise self.problem(f"'{text}' expected")
 
     def problem(self, why: str) -> ExpressionError:
-        return _problem(self.text, self.at, f"{why} in a filter")
+        return _syntax_error(self.text, self.at, f"{why} in a filter")
 
-    def any_of(self) -> Test:
+    def parse_or(self) -> Test:
         self.depth += 1
         if self.depth > MAX_FILTER_DEPTH:
             raise self.problem(f"more than {MAX_FILTER_DEPTH} levels of parentheses")
-        tests = [self.all_of()]
+        tests = [self.parse_and()]
         while self.accept("||"):
-            tests.append(self.all_of())
+            tests.append(self.parse_and())
         self.depth -= 1
-        return tests[0] if len(tests) == 1 else lambda one, meter: any(test(one, meter) for test in tests)
+        return tests[0] if len(tests) == 1 else lambda value, meter: any(test(value, meter) for test in tests)
 
-    def all_of(self) -> Test:
-        tests = [self.test()]
+    def parse_and(self) -> Test:
+        tests = [self.parse_test()]
         while self.accept("&&"):
-            tests.append(self.test())
-        return tests[0] if len(tests) == 1 else lambda one, meter: all(test(one, meter) for test in tests)
+            tests.append(self.parse_test())
+        return tests[0] if len(tests) == 1 else lambda value, meter: all(test(value, meter) for test in tests)
 
-    def test(self) -> Test:
+    def parse_test(self) -> Test:
         negated = self.accept("!") is not None
         if self.accept("("):
-            test = self.any_of()
+            test = self.parse_or()
             self.expect(")")
         else:
-            test = self.comparison(must_exist=negated)
-        return (lambda one, meter: not test(one, meter)) if negated else test
+            test = self.parse_comparison(must_exist=negated)
+        return (lambda value, meter: not test(value, meter)) if negated else test
 
-    def comparison(self, *, must_exist: bool) -> Test:
+    def parse_comparison(self, *, must_exist: bool) -> Test:
         self.terms += 1
         if self.terms > MAX_FILTER_TERMS:
             raise self.problem(f"more than {MAX_FILTER_TERMS} comparisons")
         is_path = self.accept("@") is not None
-        left = self.path() if is_path else self.literal()
+        left = self.parse_operand_path() if is_path else self.parse_literal()
         sign = None if must_exist else self.accept(*_COMPARISONS, "=~")
         if sign == "=~":
             raise self.problem("regular expressions are not supported")
         if sign is None:
             if not is_path:
                 raise self.problem("a comparison expected")
-            return lambda one, _: left(one) is not MISSING
-        right, compare = self.path() if self.accept("@") else self.literal(), _COMPARISONS[sign]
+            return lambda value, _: left(value) is not MISSING
+        right = self.parse_operand_path() if self.accept("@") else self.parse_literal()
+        compare = _COMPARISONS[sign]
 
-        def test(one: Any, meter: Meter) -> bool:
-            values = left(one), right(one)
-            meter(sum(map(_cost, values)))
-            return compare(*values)
+        def test(value: Json, meter: Meter) -> bool:
+            operands = left(value), right(value)
+            meter(sum(map(_cost, operands)))
+            return compare(*operands)
 
         return test
 
-    def path(self) -> Operand:
+    def parse_operand_path(self) -> Operand:
         """Parse the steps after `@`, which lead to one value."""
         steps: list[str | int | Function] = []
         while self.at < len(self.text) and self.text[self.at] in ".[":
             step, end = _parse_step(self.text, self.at, _NAME_IN_FILTER)
-            if isinstance(step, Fork) or (isinstance(step, Function) and step.looks_at_all):
+            if isinstance(step, Fork) or (isinstance(step, Function) and step.visits_elements):
                 raise self.problem("names, indexes, .length(), .first() and .last() expected after @")
             steps.append(step)
             self.at = end
         self.terms += len(steps) // 10
 
-        def follow(value: Any) -> Any:
+        def follow(value: Json) -> Json:
             for step in steps:
                 value = _child(value, step)
                 if value is MISSING:
@@ -417,23 +416,23 @@ class _FilterParser:
 
         return follow
 
-    def literal(self) -> Operand:
+    def parse_literal(self) -> Operand:
         if self.accept("["):
-            listed: list[Any] = []
+            items: list[Json] = []
             while not self.accept("]"):
-                if listed:
+                if items:
                     self.expect(",")
-                listed.append(self.literal()(None))
+                items.append(self.parse_literal()(None))
                 self.terms += 1
-            return lambda _: listed
+            return lambda _: items
         found = _TOKEN.match(self.text, self.at)
         if found is None or found.lastgroup == "sign" or (found["word"] and found["word"] not in _WORDS):
             raise self.problem("a path @.x, a number, a 'text', true, false or null expected")
         self.at = found.end()
-        value: Any = None
-        if found["number"]:
-            whole = found["number"].removeprefix("-").isdigit() and len(found["number"]) < MAX_DIGITS
-            value = int(found["number"]) if whole else float(found["number"])
+        value: Json
+        if number := found["number"]:
+            is_integer = number.removeprefix("-").isdigit() and len(number) < MAX_INTEGER_CHARS
+            value = int(number) if is_integer else float(number)
         elif found["string"]:
             value = _unquote(found["string"])
         else:
@@ -441,19 +440,19 @@ class _FilterParser:
         return lambda _: value
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _cost(value: Any) -> int:
-    """Return how many elements it takes as long to compare a value as to look at."""
-    return (
-        len(value) if isinstance(value, list) else len(value) // CHARACTERS_PER_ELEMENT if isinstance(value, str) else 0
-    )
+def _cost(value: object) -> int:
+    """Return the cost of comparing a value, in visited elements."""
+    if isinstance(value, str):
+        return len(value) // CHARS_PER_ELEMENT
+    return len(value) if isinstance(value, list) else 0
 
 
-def _equal(left: Any, right: Any) -> bool:
-    """Compare as Jayway does: a number equals a text that writes it. Lists and objects equal nothing."""
+def _equal(left: Json, right: Json) -> bool:
+    """Compare as Jayway does: a number equals its text. Lists and objects equal nothing."""
     if isinstance(left, dict | list) or isinstance(right, dict | list) or left is MISSING or right is MISSING:
         return False
     if _is_number(left) and isinstance(right, str):
@@ -463,29 +462,29 @@ def _equal(left: Any, right: Any) -> bool:
     return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
 
 
-def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def apply(left: Any, right: Any) -> bool:
-        both = (_is_number(left) and _is_number(right)) or (isinstance(left, str) and isinstance(right, str))
-        return bool(both and compare(left, right))
+def _ordering(compare: Comparison) -> Comparison:
+    def apply(left: Json, right: Json) -> bool:
+        is_comparable = (_is_number(left) and _is_number(right)) or (isinstance(left, str) and isinstance(right, str))
+        return bool(is_comparable and compare(left, right))
 
     return apply
 
 
-def _is_in(left: Any, right: Any) -> bool:
-    return isinstance(right, list) and any(_equal(left, one) for one in right)
+def _is_in(left: Json, right: Json) -> bool:
+    return isinstance(right, list) and any(_equal(left, item) for item in right)
 
 
-def _contains(left: Any, right: Any) -> bool:
+def _contains(left: Json, right: Json) -> bool:
     return right in left if isinstance(left, str) and isinstance(right, str) else _is_in(right, left)
 
 
-_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+_COMPARISONS: dict[str, Comparison] = {
     "==": _equal,
     "!=": lambda left, right: not _equal(left, right),
-    "<": _ordered(operator.lt),
-    "<=": _ordered(operator.le),
-    ">": _ordered(operator.gt),
-    ">=": _ordered(operator.ge),
+    "<": _ordering(operator.lt),
+    "<=": _ordering(operator.le),
+    ">": _ordering(operator.gt),
+    ">=": _ordering(operator.ge),
     "in": _is_in,
     "nin": lambda left, right: not _is_in(left, right),
     "contains": _contains,

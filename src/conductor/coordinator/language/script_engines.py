@@ -1,4 +1,4 @@
-"""Whether the engines that run scripts are installed. They are loaded by the process that runs them, never here."""
+"""Which script engines are installed. Only the script processes load them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Literal
 
 Language = Literal["javascript", "jq"]
 
-#: Language → (the extension module that runs it, the package that brings it).
+#: Language → (extension module of the engine, package that contains it).
 _MODULES: dict[str, tuple[str, str]] = {"javascript": ("_quickjs", "quickjs-ng"), "jq": ("jq", "jq")}
 
 
 @functools.cache
 def engine_files() -> dict[str, str]:
-    """The extension modules that are there, by name, and the files they are in."""
+    """Return name → file of the installed extension modules."""
     found = {name: importlib.util.find_spec(name) for name, _ in _MODULES.values()}
     return {name: spec.origin for name, spec in found.items() if spec is not None and spec.origin}
 
 
 def missing_engine(language: Language) -> str | None:
-    """What to do before scripts of a language can run; None if they can."""
+    """Return the rest of a sentence that says which package to install; None if the engine is installed."""
     module, package = _MODULES[language]
     if module in engine_files():
         return None

@@ -117,9 +117,9 @@ def test_paths_of_jayway(path: str, expected: Any) -> None:
         ("a[?(@.x == $.y)]", "expected in a filter"),
         ("a[?(" + "(" * 30 + "@.x" + ")" * 30 + ")]", "more than 20 levels of parentheses"),
         ("a[?(" + " || ".join(["@.x"] * 51) + ")]", "more than 50 comparisons"),
-        ("a.median()", "supported are names"),
-        ("a..", "supported are names"),
-        ("a...b", "supported are names"),
+        ("a.median()", "supported: names"),
+        ("a..", "supported: names"),
+        ("a...b", "supported: names"),
     ],
 )
 def test_what_is_not_understood_is_named(path: str, why: str) -> None:

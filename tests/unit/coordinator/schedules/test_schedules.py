@@ -375,7 +375,7 @@ class TestRefusals:
             ({"cronExpression": "nonsense"}, "has 1 fields, not 6"),
             ({"cronExpression": "* * * * *"}, "has 5 fields, not 6"),
             ({"cronExpression": "0 0 0 30 2 *"}, "is never due"),
-            ({"cronExpression": "0 0 25 * * *"}, "hour is from 0 to 23"),
+            ({"cronExpression": "0 0 25 * * *"}, "hour must be from 0 to 23"),
             ({"cronExpression": None}, "needs a cronExpression"),
             ({"cronSchedules": [{"cronExpression": "bad"}]}, "has 1 fields, not 6"),
             ({"cronSchedules": [{"cronExpression": "* * * * * *"}] * 101}, "at most 100 cronSchedules"),
