@@ -363,8 +363,8 @@ class TestDecorator:
         async def work(x: int) -> int:
             return x
 
-        is_one = inspect.iscoroutinefunction if sys.version_info >= (3, 12) else asyncio.iscoroutinefunction
-        assert is_one(work)
+        if sys.version_info >= (3, 12):
+            assert inspect.iscoroutinefunction(work)
         assert asyncio.run(work(3)) == 3
 
 

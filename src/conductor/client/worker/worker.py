@@ -1,11 +1,11 @@
-"""A worker: a task type, what to call for it, and the options it was given in code."""
+"""A worker: a task type, the function that serves it, and the options from code."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, get_type_hints
 
 from conductor.client.background_event_loop import BackgroundEventLoop
 from conductor.client.http.models.task import Task
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BackgroundEventLoop",
     "ExecuteTaskFunction",
+    "KeywordOptions",
     "Worker",
     "call_of",
     "calls_coroutine",
@@ -32,35 +33,72 @@ __all__ = [
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: What a worker calls.
+#: The function of a worker.
 ExecuteTaskFunction = Callable[..., Any]
 
-#: The options that code may give to a worker.
+#: The options that can be set in code.
 CODE_OPTIONS = frozenset(name for name, row in OPTIONS.items() if row.per_worker)
 
 
+class KeywordOptions(TypedDict, total=False):
+    """The options that `worker_task` and `Worker` take by keyword only, for editors and type checkers."""
+
+    idle_poll_timeout: int | None
+    prefetch: int | None
+    verify_reports: bool | None
+    update_attempts: int | None
+    update_retry_delay_seconds: float | None
+    task_log_level: str | None
+    log_tracebacks: bool | None
+    poison_limit: int | None
+    process_name: str | None
+
+
 def takes_options(function: Callable[P, R]) -> Callable[P, R]:
-    """Python names a keyword that a function does not have; this adds the option that was meant."""
-    taken = inspect.signature(function).parameters
+    """Show `**options: Unpack[KeywordOptions]` as single parameters, and suggest an option for an unknown keyword."""
+    signature = inspect.signature(function)
+    parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    for name, annotation in get_type_hints(KeywordOptions).items():
+        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
+    names = {parameter.name for parameter in parameters}
 
     @functools.wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def check_and_call(*args: P.args, **kwargs: P.kwargs) -> R:
         for name in kwargs:
-            if name not in taken:
-                raise TypeError(f"a worker has {no_such_option(name, OPTIONS.keys() & taken.keys())}")
+            if name not in names:
+                raise TypeError(f"a worker has {no_such_option(name, OPTIONS.keys() & names)}")
         return function(*args, **kwargs)
 
-    return checked
+    check_and_call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return check_and_call
 
 
 class Worker(WorkerInterface):
-    """Serves one task type by calling a function, or by its own `execute` if a subclass writes one.
+    """Serves a task type with a function, or with its own `execute` in a subclass.
 
-        Worker("greet", greet, thread_count=10)
-        TaskHandler(workers=[Worker("greet", greet)])
+    Options that are not given come from the environment or have their defaults: see the reference of options.
 
-    Options are keywords with the names of the reference; what is not given comes from the environment or the
-    defaults. `poll_interval` is the older spelling of `poll_interval_millis`, and `task_def_template` of `task_def`.
+    Args:
+        task_definition_name: The task type, or a list of task types.
+        execute_function: The function, sync or async.
+        poll_interval: The older name of `poll_interval_millis`.
+        domain: The task domain to poll.
+        worker_id: The name of the worker in polls and reports.
+        thread_count: The number of tasks that run at once.
+        register_task_def: Register the task definition at start.
+        poll_timeout: How long the server may hold a poll, in milliseconds.
+        lease_extend_enabled: Send heartbeats while a task runs.
+        paused: Do not poll.
+        task_def_template: The older name of `task_def`.
+        overwrite_task_def: Registering replaces the definition on the server.
+        strict_schema: Reject input that does not match the annotations exactly.
+        register_schema: Register the schemas of the annotations with the task definition.
+        poll_interval_millis: The longest wait between two polls of an idle worker.
+        task_def: The template for the task definition. It needs `register_task_def=True`.
+        **options: Further options; see `KeywordOptions`.
+
+    Example:
+        TaskHandler(workers=[Worker("greet", greet, thread_count=10)])
     """
 
     @takes_options
@@ -82,37 +120,37 @@ class Worker(WorkerInterface):
         register_schema: bool | None = None,
         *,
         poll_interval_millis: float | None = None,
-        idle_poll_timeout: int | None = None,
-        prefetch: int | None = None,
-        verify_reports: bool | None = None,
-        update_attempts: int | None = None,
-        update_retry_delay_seconds: float | None = None,
-        task_log_level: str | None = None,
-        log_tracebacks: bool | None = None,
-        poison_limit: int | None = None,
-        process_name: str | None = None,
         task_def: TaskDef | None = None,
+        **options: Unpack[KeywordOptions],
     ) -> None:
-        options = {name: value for name, value in locals().items() if name in CODE_OPTIONS}
         super().__init__(task_definition_name)
         if execute_function is not None and not callable(execute_function):
             raise TypeError(f"worker {task_definition_name!r} needs a function to call, got {execute_function!r}")
         self.execute_function = execute_function
         self.task_def = task_def if task_def is not None else task_def_template
-        if poll_interval_millis is None:
-            options["poll_interval_millis"] = poll_interval
-        self._set_options(options)
-
-    def _set_options(self, options: Mapping[str, Any]) -> None:
-        for name, value in options.items():
+        given = {
+            **options,
+            "poll_interval_millis": poll_interval if poll_interval_millis is None else poll_interval_millis,
+            "domain": domain,
+            "worker_id": worker_id,
+            "thread_count": thread_count,
+            "register_task_def": register_task_def,
+            "poll_timeout": poll_timeout,
+            "lease_extend_enabled": lease_extend_enabled,
+            "paused": paused,
+            "overwrite_task_def": overwrite_task_def,
+            "strict_schema": strict_schema,
+            "register_schema": register_schema,
+        }
+        for name, value in given.items():
             if value is not None:
                 setattr(self, name, value)
-        if self.domain is not None:  # half of what a worker is known by
+        if self.domain is not None:  # checked now, because task type and domain identify a worker
             OPTIONS["domain"].check(self.domain, f"worker {self.task_definition_name!r}, domain")
 
     @property
     def task_def_template(self) -> TaskDef | None:
-        """`task_def` under its older name."""
+        """The older name of `task_def`."""
         return self.task_def
 
     @task_def_template.setter
@@ -125,8 +163,8 @@ class Worker(WorkerInterface):
         return f"Worker({self.task_definition_name!r}, {what})"
 
     def execute(self, task: Task) -> TaskResult:
-        """Run one task here and now; return its result, whatever the function did. Coroutines run in the background."""
-        # Here and below, imported where it is needed: describing a worker loads nothing that only running one takes.
+        """Run a task in this process and return its result. A coroutine runs on the background event loop."""
+        # Imported here and below on use, because a program that only declares workers does not need these modules.
         from conductor.client.context.task_context import TaskContext, task_context
         from conductor.client.worker.outcome import outcome_of_error, outcome_of_value
 
@@ -146,7 +184,7 @@ async def _wait_for(value: Awaitable[Any]) -> Any:
 
 
 def function_of(worker: WorkerInterface) -> Callable[..., Any] | None:
-    """The function that a worker calls; None if it has an `execute` of its own."""
+    """Return the function of a worker; None if its class defines `execute`."""
     function: Callable[..., Any] | None = plain_function(getattr(worker, "execute_function", None))
     return function
 
@@ -154,9 +192,15 @@ def function_of(worker: WorkerInterface) -> Callable[..., Any] | None:
 def call_of(
     worker: WorkerInterface, *, strict: bool = False, resources: Resources | None = None
 ) -> Callable[[Task], Any]:
-    """What to call with a task: the worker's function with its parameters filled in, or its own `execute`.
+    """Return a function that runs a task: it calls the worker's function with arguments, or its own `execute`.
 
-    Parameters that are no input come from `resources`; without those they are made for each call.
+    Args:
+        worker: The worker.
+        strict: Reject input that does not match the annotations exactly.
+        resources: Provides injected parameters. Without it, they are created for each call.
+
+    Raises:
+        ValueError: The worker has neither a function nor its own `execute`.
     """
     function = function_of(worker)
     if function is None:
@@ -178,7 +222,7 @@ def call_of(
 
 
 def given_options(worker: WorkerInterface) -> dict[str, Any]:
-    """The options that the worker's code gives: attributes of the object or its class, and overridden getters."""
+    """Return the options from code: attributes of the object or its class, and overridden getters."""
     given: dict[str, Any] = {}
     for name in CODE_OPTIONS:
         values = [_own_attribute(worker, spelling) for spelling in OPTIONS[name].spellings]
@@ -193,7 +237,7 @@ def given_options(worker: WorkerInterface) -> dict[str, Any]:
 
 
 def calls_coroutine(worker: WorkerInterface) -> bool:
-    """Whether the worker's work is a coroutine function: `async def`, an async `__call__`, or an async `execute`."""
+    """Return whether the worker runs a coroutine function: `async def`, an async `__call__` or `execute`."""
     from conductor.client.worker.parameters import is_coroutine_function
 
     return is_coroutine_function(function_of(worker) or worker.execute)
@@ -211,7 +255,7 @@ def _overrides(worker: WorkerInterface, method: str) -> bool:
 
 
 def start_warnings(worker: WorkerInterface, config: ResolvedConfig) -> Iterator[str]:
-    """What to tell people when a worker starts: what they wrote that will have no effect."""
+    """Yield warnings about settings without effect, for the log at the start of a worker."""
     name = worker.get_task_definition_name()
     if getattr(worker, "task_def", None) is not None and not config.register_task_def:
         yield (
@@ -220,6 +264,6 @@ def start_warnings(worker: WorkerInterface, config: ResolvedConfig) -> Iterator[
         )
     function = function_of(worker)
     if function is not None:
-        from conductor.client.worker.signature import read_signature  # a program that only decorates does not need it
+        from conductor.client.worker.signature import read_signature
 
         yield from (f"worker '{name}': {fault}" for fault in read_signature(function).faults)

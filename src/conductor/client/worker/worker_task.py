@@ -1,17 +1,16 @@
-"""The decorator that makes a worker of a function."""
+"""The decorators that make a worker of a function."""
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from conductor.client.http.models.task_def import TaskDef
 from conductor.client.worker import registry
-from conductor.client.worker.worker import Worker, takes_options
+from conductor.client.worker.worker import KeywordOptions, Worker, takes_options
 from conductor.client.worker.worker_interface import PLAIN_FUNCTION, check_task_name
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,31 +32,37 @@ def worker_task(
     register_schema: bool | None = None,
     *,
     poll_interval: int | None = None,
-    idle_poll_timeout: int | None = None,
-    prefetch: int | None = None,
-    verify_reports: bool | None = None,
-    update_attempts: int | None = None,
-    update_retry_delay_seconds: float | None = None,
-    task_log_level: str | None = None,
-    log_tracebacks: bool | None = None,
-    poison_limit: int | None = None,
-    process_name: str | None = None,
+    **options: Unpack[KeywordOptions],
 ) -> Callable[[F], F]:
-    """Make a worker of a function, sync or async; a handler finds it by itself.
+    """Make a worker of a function, sync or async. Handlers find it in the registry.
 
+    The function can be called and tested as before. Inside a `with workflow:` block, with `task_ref_name=`, or with
+    references as arguments, a call adds a step to a workflow instead. The parameters are filled from the task input by
+    name and converted to their annotations. A parameter annotated with `Task` receives the whole task.
+
+    Options that are not given come from the environment or have their defaults: see the reference of options.
+
+    Args:
+        task_definition_name: The task type.
+        poll_interval_millis: The longest wait between two polls of an idle worker.
+        domain: The task domain to poll.
+        worker_id: The name of the worker in polls and reports.
+        thread_count: The number of tasks that run at once.
+        register_task_def: Register the task definition at start.
+        poll_timeout: How long the server may hold a poll, in milliseconds.
+        lease_extend_enabled: Send heartbeats while a task runs.
+        task_def: The template for the task definition. It needs `register_task_def=True`.
+        overwrite_task_def: Registering replaces the definition on the server.
+        strict_schema: Reject input that does not match the annotations exactly.
+        register_schema: Register the schemas of the annotations with the task definition.
+        poll_interval: The older name of `poll_interval_millis`.
+        **options: Further options; see `KeywordOptions`.
+
+    Example:
         @worker_task(task_definition_name="greet", thread_count=10)
         async def greet(name: str) -> dict:
             return {"greeting": f"Hello {name}"}
-
-    The function can be called and tested as before; called with `task_ref_name=`, with references, or inside of a
-    `with workflow:` block, it is a step of a workflow instead. Its parameters are filled from the task's
-    input by name and converted by their annotations; a parameter annotated `Task` receives the whole task.
-    What is not given here comes from the environment or the defaults: see the reference of options.
-    `poll_interval` is the older spelling of `poll_interval_millis`. `task_def` is the template used when the
-    definition is registered, which needs `register_task_def=True`.
     """
-    options = dict(locals())
-    del options["task_definition_name"]
     if not (task_definition_name and isinstance(task_definition_name, str)):
         raise TypeError(
             "worker_task needs the name of a task type, as in @worker_task(task_definition_name='greet'); "
@@ -69,18 +74,35 @@ def worker_task(
         if not callable(function):
             raise TypeError(f"@worker_task({task_definition_name!r}) decorates a function, got {function!r}")
         if "<locals>" in getattr(function, "__qualname__", ""):
-            # Annotations as text may name classes of the enclosing function, which only now can be looked up.
+            # Annotations may name classes of the enclosing function, which are only reachable now.
             from conductor.client.worker.signature import read_signature
 
             read_signature(function)
-        function = _callable_as_step(function, task_definition_name)
-        registry.register(Worker(task_definition_name, function, **options))
+        function = _make_callable_as_step(function, task_definition_name)
+        worker = Worker(
+            task_definition_name,
+            function,
+            poll_interval,
+            domain,
+            worker_id,
+            thread_count,
+            register_task_def,
+            poll_timeout,
+            lease_extend_enabled,
+            overwrite_task_def=overwrite_task_def,
+            strict_schema=strict_schema,
+            register_schema=register_schema,
+            poll_interval_millis=poll_interval_millis,
+            task_def=task_def,
+            **options,
+        )
+        registry.register(worker)
         return function
 
     return decorate
 
 
-def WorkerTask(  # noqa: N802  # the name that older programs know
+def WorkerTask(  # noqa: N802
     task_definition_name: str,
     poll_interval: int | None = None,
     domain: str | None = None,
@@ -92,7 +114,20 @@ def WorkerTask(  # noqa: N802  # the name that older programs know
     lease_extend_enabled: bool | None = None,
     register_schema: bool | None = None,
 ) -> Callable[[F], F]:
-    """`worker_task` under its first name and with its first arguments; `poll_interval_seconds` wins when it is set."""
+    """Make a worker of a function: the older form of `worker_task`.
+
+    Args:
+        task_definition_name: The task type.
+        poll_interval: The longest wait between two polls of an idle worker, in milliseconds.
+        domain: The task domain to poll.
+        worker_id: The name of the worker in polls and reports.
+        poll_interval_seconds: Overrides `poll_interval` if it is not 0.
+        thread_count: The number of tasks that run at once.
+        register_task_def: Register the task definition at start.
+        poll_timeout: How long the server may hold a poll, in milliseconds.
+        lease_extend_enabled: Send heartbeats while a task runs.
+        register_schema: Register the schemas of the annotations with the task definition.
+    """
     return worker_task(
         task_definition_name,
         poll_interval_seconds * 1000 or poll_interval,
@@ -106,8 +141,8 @@ def WorkerTask(  # noqa: N802  # the name that older programs know
     )
 
 
-def _callable_as_step(function: F, task_name: str) -> F:
-    """The same function; a call of it may be a step. What is no function (an object, a class) stays as it is."""
+def _make_callable_as_step(function: F, task_name: str) -> F:
+    """Return a function whose calls may add steps to a workflow. Objects and classes stay as they are."""
     if not inspect.isfunction(function):
         return function
 
@@ -120,34 +155,23 @@ def _callable_as_step(function: F, task_name: str) -> F:
         return function(*args, **kwargs)
 
     setattr(call, PLAIN_FUNCTION, function)
-    if inspect.iscoroutinefunction(function):
-        _mark_coroutine_function(call)
+    # Python 3.11 has no public way to mark a wrapper as a coroutine function.
+    if sys.version_info >= (3, 12) and inspect.iscoroutinefunction(function):
+        inspect.markcoroutinefunction(call)
     return call  # type: ignore[return-value]
 
 
 def _is_step(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a call of a decorated function is a step of a workflow.
+    """Return whether a call of a decorated function adds a step to a workflow.
 
-    It is when it says so (`task_ref_name=`), when one of its arguments is known only when a workflow runs (the output
-    of a step, an input of the workflow), or inside of a `with workflow:` block. It is a plain call otherwise, and
-    always inside of a running task.
+    The call does so with `task_ref_name=`, with a reference to an output or input of the workflow as an argument, or
+    inside a `with workflow:` block. Inside a running task it is always an ordinary call.
     """
     if "task_ref_name" in kwargs:
         return True
     references = sys.modules.get("conductor.client.workflow.reference")
-    if references is None:  # nobody builds a workflow here
+    if references is None:  # the program builds no workflow
         return False
-    return bool(references.makes_step(args, kwargs)) and not _in_running_task()
-
-
-def _in_running_task() -> bool:
     from conductor.client.context.task_context import current_context
 
-    return current_context() is not None
-
-
-def _mark_coroutine_function(call: Any) -> None:
-    if sys.version_info >= (3, 12):
-        inspect.markcoroutinefunction(call)
-    else:
-        call._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]
+    return bool(references.makes_step(args, kwargs)) and current_context() is None
