@@ -206,7 +206,7 @@ class TestListOfWorkflows:
     def test_looks_at_so_many_at_once_and_goes_on_from_there(
         self, api: httpx.Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(recent_workflows, "LOOKED_AT", 2)
+        monkeypatch.setattr(recent_workflows, "MAX_EXAMINED", 2)
         wanted = start(api, "rare")
         for _ in range(4):
             start(api)
@@ -218,7 +218,9 @@ class TestListOfWorkflows:
         assert [one["workflowId"] for one in page["results"]] == [wanted]
         assert looked == 3
 
-    @pytest.mark.parametrize(("query", "said"), [({"status": "BAD"}, "is no status"), ({"size": 0}, "from 1 to 200")])
+    @pytest.mark.parametrize(
+        ("query", "said"), [({"status": "BAD"}, "is not a status"), ({"size": 0}, "from 1 to 200")]
+    )
     def test_says_what_it_cannot_do(self, api: httpx.Client, query: dict[str, Any], said: str) -> None:
         answer = api.get("/view/workflows", params=query)
         assert answer.status_code == 400

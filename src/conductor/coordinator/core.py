@@ -42,7 +42,7 @@ from conductor.coordinator.tasks.parked_polls import Waiter, Waiters
 from conductor.coordinator.tasks.poll_data import PollData
 from conductor.coordinator.tasks.task_queue import TaskQueue
 from conductor.coordinator.tasks.task_report import Outcome, Report
-from conductor.coordinator.views.waiting_facts import Polled, Polls
+from conductor.coordinator.views.waiting_facts import PollRecord, PollRecords
 from conductor.coordinator.workflows.deadlines import Deadlines
 from conductor.coordinator.workflows.effects import FOREVER_MS
 from conductor.coordinator.workflows.executions import Executions
@@ -253,11 +253,11 @@ class Core:
         """A workflow has published an event, such as `conductor:orders:paid`: its handlers are told, once."""
         publish_event(tx, name, payload)
 
-    def polls(self) -> Polls:
+    def polls(self) -> PollRecords:
         """Who polls which queue, and how many polls are parked there."""
         parked = self.waiters.parked()
-        known = {key: Polled(last.worker_id, last.at_ms, parked.get(key, 0)) for key, last in self.poll_data}
-        return Polls(known, self.started_ms)
+        known = {key: PollRecord(last.worker_id, last.at_ms, parked.get(key, 0)) for key, last in self.poll_data}
+        return PollRecords(known, self.started_ms)
 
     def judge(self, tx: Tx, reports: Sequence[Report], wanted: int = 0) -> list[Outcome]:
         """Return the verdicts on reports and heartbeats that came together, after acting on them.

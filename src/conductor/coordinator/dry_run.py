@@ -29,7 +29,7 @@ from conductor.coordinator.store.rows import TaskRow
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import Store
 from conductor.coordinator.tasks.task_report import ReportedStatus, report_on
-from conductor.coordinator.views.workflow_views import whole_workflow
+from conductor.coordinator.views.workflow_views import read_whole_workflow
 from conductor.coordinator.workflows.effects import Start, check_start
 
 _LIMIT = f"{MAX_DRY_RUN_TASKS} and {MAX_DRY_RUN_TASKS_PER_MOCK} for each mock: a loop that waits for nothing?"
@@ -98,7 +98,7 @@ def run(trial: DryRunRequest, known: Definitions, now_ms: int) -> bytes:
                 store.call(lambda tx, row=row, mock=mock: _end(tx, core, row, mock))  # type: ignore[misc]
         return store.call(
             lambda tx: msgspec.json.encode(
-                whole_workflow(tx, core.snapshots, get_workflow(tx, workflow), with_tasks=True)
+                read_whole_workflow(tx, core.snapshots, get_workflow(tx, workflow), with_tasks=True)
             )
         )
     finally:

@@ -79,7 +79,7 @@ class Harness:
 
     def workflow(self, workflow_id: str) -> dict[str, Any]:
         found = self.store.call(
-            lambda tx: workflow_views.workflow(tx, self.core.snapshots, workflow_id, with_tasks=True)
+            lambda tx: workflow_views.read_workflow(tx, self.core.snapshots, workflow_id, with_tasks=True)
         )
         return msgspec.json.decode(msgspec.json.encode(found), type=dict[str, Any])
 
@@ -87,7 +87,7 @@ class Harness:
         self.store.call(lambda tx: self.core.executions.act(tx, find_workflow(tx, workflow_id).pk, action, **asked))
 
     def task(self, task_id: str) -> Task:
-        found = self.store.call(lambda tx: task_views.task(tx, self.core.snapshots, task_id))
+        found = self.store.call(lambda tx: task_views.read_task(tx, self.core.snapshots, task_id))
         return msgspec.json.decode(msgspec.json.encode(found), type=Task)
 
     # -- what workers do

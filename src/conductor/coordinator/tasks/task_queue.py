@@ -25,7 +25,7 @@ from conductor.coordinator.store.row_cache import LiveTask, LiveWorkflow
 from conductor.coordinator.store.rows import TaskData, TaskRow
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.tasks.task_report import Outcome, Report
-from conductor.coordinator.views.task_views import TaskOwner, task_json
+from conductor.coordinator.views.task_views import TaskOwner, make_task_json
 from conductor.protocol.wire import LEASE_EXPIRES_AT, LEASE_ID, Verdict
 from conductor.telemetry.tracing import TRACEPARENT
 
@@ -155,7 +155,7 @@ class TaskQueue:
         """Return a leased task as its worker gets it."""
         row, data, of = task.row, task.data, live.row
         snapshot = self._snapshots.get(tx, of.snapshot)
-        answer = task_json(tx.ids, row, data, TaskOwner(of.name, snapshot, of.correlation_id, of.priority), domain)
+        answer = make_task_json(tx.ids, row, data, TaskOwner(of.name, snapshot, of.correlation_id, of.priority), domain)
         if row.operator not in _KEPT_AS_GIVEN:
             self._add_secrets(answer, data, snapshot.task(row.ref), domain)
         task.lease_id = answer[LEASE_ID] = tx.ids.lease(row.pk, row.lease_no)

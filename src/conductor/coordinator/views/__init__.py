@@ -1,16 +1,18 @@
-"""What clients read: JSON as Conductor writes it. In reading order:
+"""What clients read, built from the rows of one transaction.
 
-- `task_views`: one task, or all of a workflow.
+JSON as Conductor's clients expect it:
+
+- `task_views`: one task, or all tasks of a workflow.
 - `workflow_views`: one workflow.
-- `queue_sizes`: how much waits in each queue.
-- `search_query`: workflows and tasks by Conductor's query language.
+- `queue_sizes`: the number of tasks in each queue.
+- `search_query`: searches in Conductor's query language.
 
-What people look at, on the page and in the terminal:
+The data of `/api/view` (`conductor.protocol.views`), for the web UI and the command line:
 
-- `waiting_facts`: the facts of why a task or a workflow waits.
-- `queue_load`: queues and workers, how they keep up.
-- `leases`: who holds what, until when.
-- `overview`: the few numbers that stand above everything.
+- `overview`: the numbers at the top of the web UI.
 - `recent_workflows`: the list of workflows, newest first.
-- `execution`: one workflow with every attempt at its tasks.
+- `details`: one workflow with every attempt at its tasks.
+- `queue_load`: queues, their workers and their throughput.
+- `leases`: open leases.
+- `waiting_facts`: why a task or a workflow waits.
 """

@@ -1,19 +1,19 @@
-"""Who holds what, until when: the leases that are open, those that end soonest first."""
+"""`/view/leases`: the open leases, those that expire first in front."""
 
 from __future__ import annotations
 
 from conductor.coordinator.request_errors import bad_request
 from conductor.coordinator.store.transaction import Tx
-from conductor.protocol.views import OpenLease
+from conductor.protocol.views import OpenLease, OpenLeases
 
 MAX_SIZE = 200
 
 
-def leases(tx: Tx, size: int) -> list[OpenLease]:
-    """At most `size` of them. Those of the coordinator's own workers are its own affair."""
+def list_leases(tx: Tx, size: int) -> OpenLeases:
+    """Return at most `size` leases. Leases of the coordinator's own system tasks are left out."""
     if not 1 <= size <= MAX_SIZE:
         raise bad_request(f"size must be between 1 and {MAX_SIZE}, not {size}")
-    return [
+    leases = [
         OpenLease(
             task_id=tx.ids.task(task),
             name=name,
@@ -28,16 +28,7 @@ def leases(tx: Tx, size: int) -> list[OpenLease]:
             until_ms=until_ms,
         )
         for (
-            task,
-            name,
-            domain,
-            ref,
-            workflow,
-            workflow_name,
-            worker_id,
-            retries,
-            started_ms,
-            heard_ms,
-            until_ms,
+            task, name, domain, ref, workflow, workflow_name, worker_id, retries, started_ms, heard_ms, until_ms
         ) in tx.rows("open leases", size)
-    ]
+    ]  # fmt: skip
+    return OpenLeases(now_ms=tx.now_ms, leases=leases)

@@ -1,28 +1,38 @@
-"""Is it alive, is anything wrong? The few numbers that stand above everything."""
+"""`/view/overview`: is the coordinator healthy, and does anything need attention?"""
 
 from __future__ import annotations
 
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.views.queue_load import queues
-from conductor.coordinator.views.waiting_facts import Polls
+from conductor.coordinator.views.queue_load import list_queues
+from conductor.coordinator.views.waiting_facts import PollRecords
+from conductor.protocol.statuses import WorkflowStatus
 from conductor.protocol.views import Overview
 
-#: How far back "lately" reaches, and how many that ended in that time are looked at.
-LATELY_MS = 3_600_000
-LATELY_COUNT = 10_000
+#: Failures are counted among the newest `MAX_ENDED` workflows that ended in this time.
+FAILED_WITHIN_MS = 3_600_000
+MAX_ENDED = 10_000
 
 
-def overview(tx: Tx, polls: Polls, version: str) -> Overview:
-    """Counts; nothing in it grows with what is finished."""
-    ended = dict(tx.rows("lately ended", tx.now_ms - LATELY_MS, LATELY_COUNT))
-    found = queues(tx, polls, with_stats=False)
+def read_overview(tx: Tx, polls: PollRecords, version: str, problem: str | None) -> Overview:
+    """Return the counts. Their cost does not grow with the number of finished workflows.
+
+    Args:
+        tx: The transaction to read from.
+        polls: The last polls of every queue.
+        version: The version of the coordinator.
+        problem: What is wrong with the coordinator; None if it is healthy.
+    """
+    ended = dict(tx.rows("lately ended", tx.now_ms - FAILED_WITHIN_MS, MAX_ENDED))
+    queues = list_queues(tx, polls)
     return Overview(
         now_ms=tx.now_ms,
         version=version,
         running=int(tx.value("open workflows") or 0),
-        failed_lately=sum(count for status, count in ended.items() if status in ("FAILED", "TIMED_OUT")),
-        waiting=sum(queue.ready for queue in found),
-        oldest_ms=min((queue.oldest_ms for queue in found if queue.oldest_ms is not None), default=None),
-        in_hand=sum(queue.in_hand for queue in found),
-        unpolled=[queue.problem for queue in found if queue.problem is not None],
+        failed_lately=ended.get(WorkflowStatus.FAILED, 0) + ended.get(WorkflowStatus.TIMED_OUT, 0),
+        waiting=sum(queue.ready for queue in queues),
+        oldest_ms=min((queue.oldest_ms for queue in queues if queue.oldest_ms is not None), default=None),
+        in_hand=sum(queue.in_hand for queue in queues),
+        unpolled=[queue.problem for queue in queues if queue.problem is not None],
+        healthy=problem is None,
+        health=problem,
     )

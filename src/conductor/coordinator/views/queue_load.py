@@ -1,111 +1,125 @@
-"""Queues and workers: how much waits, since when, who polls, who has what in hand, how fast it goes."""
+"""`/view/queues`: the tasks in each queue, the workers that poll it and hold its tasks, and its throughput."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import NamedTuple
 
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.views.waiting_facts import Polls, queue_facts, rate_opens_ms
+from conductor.coordinator.views.waiting_facts import PollRecords, make_queue_facts, rate_limit_opens_ms
+from conductor.protocol.statuses import TaskStatus
 from conductor.protocol.views import QueueHolder, QueueLoad, QueueStats
-from conductor.protocol.why_waiting import QueueFacts, queue_problem
+from conductor.protocol.why_waiting import queue_problem
 
-#: Rates and times are those of so many tasks, the newest: what they cost does not grow.
+#: Rates and durations are computed from this many of the newest tasks, so that their cost is bounded.
 NEWEST_TASKS = 2000
-#: A rate is that of the last minute, if the newest tasks reach back so far.
+#: Rates are those of the last minute, or of the time that the newest tasks cover, if that is shorter.
 RATE_WINDOW_MS = 60_000
+MIN_RATE_WINDOW_MS = 1000
+_FAILED = (TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT)
 
 
-def queues(
-    tx: Tx, polls: Polls, *, with_stats: bool, verdicts: Mapping[int, dict[str, int]] | None = None
+class _QueuedTask(NamedTuple):
+    """A row of "newest queued tasks"."""
+
+    queue: int
+    status: str
+    ready_ms: int
+    started_ms: int
+    ended_ms: int
+
+
+def list_queues(
+    tx: Tx, polls: PollRecords, *, with_stats: bool = False, verdicts: Mapping[int, dict[str, int]] | None = None
 ) -> list[QueueLoad]:
-    """Every queue; those that somebody must look at first. `verdicts`: those of reports, by the key of the queue."""
+    """Return every queue, those with a problem first, then the longest and the busiest.
+
+    Args:
+        tx: The transaction to read from.
+        polls: The last polls of every queue.
+        with_stats: Whether to compute rates and durations.
+        verdicts: Number of reports per verdict, by the key of the queue.
+    """
     ready = {queue: (count, oldest) for queue, count, oldest in tx.rows("ready by queue")}
     delayed = dict(tx.rows("delayed by queue"))
     holders: dict[int, list[QueueHolder]] = {}
     for queue, worker_id, count, started_ms in tx.rows("leased by queue"):
-        holders.setdefault(queue, []).append(
-            QueueHolder(worker_id=worker_id, in_hand=count, oldest_started_ms=started_ms)
-        )
-    stats = _stats(tx) if with_stats else {}
-    found = []
+        holder = QueueHolder(worker_id=worker_id, in_hand=count, oldest_started_ms=started_ms)
+        holders.setdefault(queue, []).append(holder)
+    in_hand = {queue: sum(holder.in_hand for holder in found) for queue, found in holders.items()}
+    rows = tx.rows("queues of all types")
     in_progress: dict[int, int] = {}
-    known = tx.rows("queues of all types")
-    for pk, _, _, type_pk, *_ in known:
-        in_progress[type_pk] = in_progress.get(type_pk, 0) + sum(one.in_hand for one in holders.get(pk, ()))
-    for pk, name, domain, type_pk, concurrent, rate, window_ms in known:
-        count, oldest_ms = ready.get(pk, (0, None))
-        facts = queue_facts(
+    for pk, _, _, type_pk, *_ in rows:
+        in_progress[type_pk] = in_progress.get(type_pk, 0) + in_hand.get(pk, 0)
+    stats = _compute_stats(tx) if with_stats else {}
+    queues = []
+    for pk, name, domain, type_pk, concurrent_limit, rate_limit, rate_window_ms in rows:
+        ready_count, oldest_ms = ready.get(pk, (0, None))
+        has_rate_limit = rate_limit and ready_count
+        facts = make_queue_facts(
             polls,
             tx.now_ms,
             name=name,
             domain=domain,
-            ready=count,
-            in_hand=sum(one.in_hand for one in holders.get(pk, ())),
-            concurrent_limit=concurrent or 0,
+            ready=ready_count,
+            in_hand=in_hand.get(pk, 0),
+            concurrent_limit=concurrent_limit or 0,
             in_progress=in_progress[type_pk],
-            rate_limit=rate or 0,
-            rate_window_ms=window_ms or 0,
-            rate_opens_ms=rate_opens_ms(tx, type_pk, rate, window_ms) if rate and count else None,
+            rate_limit=rate_limit or 0,
+            rate_window_ms=rate_window_ms or 0,
+            rate_opens_ms=rate_limit_opens_ms(tx, type_pk, rate_limit, rate_window_ms) if has_rate_limit else None,
         )
-        queue = _queue(tx, facts, delayed.get(pk, 0), oldest_ms, holders.get(pk, []), stats.get(pk))
-        queue.verdicts = (verdicts or {}).get(pk, {})
-        found.append(queue)
-    return sorted(found, key=lambda queue: (queue.problem is None, -queue.ready, -queue.in_hand))
+        queue = QueueLoad(
+            name=name,
+            domain=domain,
+            of_server=facts.of_server,
+            ready=ready_count,
+            delayed=delayed.get(pk, 0),
+            oldest_ms=oldest_ms,
+            in_hand=facts.in_hand,
+            holders=sorted(holders.get(pk, ()), key=lambda holder: -holder.in_hand),
+            parked=facts.parked,
+            last_poll_ms=facts.last_poll_ms,
+            last_worker=facts.last_worker,
+            concurrent_limit=facts.concurrent_limit,
+            rate_limit=facts.rate_limit,
+            rate_window_ms=facts.rate_window_ms,
+            rate_opens_ms=facts.rate_opens_ms,
+            problem=queue_problem(facts, tx.now_ms) if ready_count else None,
+            stats=stats.get(pk),
+            verdicts=(verdicts or {}).get(pk, {}),
+        )
+        queues.append(queue)
+    return sorted(queues, key=lambda queue: (queue.problem is None, -queue.ready, -queue.in_hand))
 
 
-def _queue(
-    tx: Tx, facts: QueueFacts, delayed: int, oldest_ms: int | None, holders: list[QueueHolder], stats: QueueStats | None
-) -> QueueLoad:
-    return QueueLoad(
-        name=facts.name,
-        domain=facts.domain,
-        of_server=facts.of_server,
-        ready=facts.ready or 0,
-        delayed=delayed,
-        oldest_ms=oldest_ms,
-        in_hand=facts.in_hand,
-        holders=sorted(holders, key=lambda holder: -holder.in_hand),
-        parked=facts.parked,
-        last_poll_ms=facts.last_poll_ms,
-        last_worker=facts.last_worker,
-        concurrent_limit=facts.concurrent_limit,
-        rate_limit=facts.rate_limit,
-        rate_window_ms=facts.rate_window_ms,
-        rate_opens_ms=facts.rate_opens_ms,
-        problem=queue_problem(facts, tx.now_ms) if facts.ready else None,
-        stats=stats,
-    )
+def _compute_stats(tx: Tx) -> dict[int, QueueStats]:
+    tasks = [_QueuedTask(*row) for row in tx.rows("newest queued tasks", NEWEST_TASKS)]
+    window_ms = RATE_WINDOW_MS
+    if len(tasks) >= NEWEST_TASKS:
+        covered_ms = tx.now_ms - min(task.ready_ms for task in tasks)
+        window_ms = min(RATE_WINDOW_MS, max(covered_ms, MIN_RATE_WINDOW_MS))
+    by_queue: dict[int, list[_QueuedTask]] = {}
+    for task in tasks:
+        by_queue.setdefault(task.queue, []).append(task)
+    return {queue: _compute_queue_stats(found, tx.now_ms, window_ms) for queue, found in by_queue.items()}
 
 
-def _stats(tx: Tx) -> dict[int, QueueStats]:
-    by_queue: dict[int, list[Any]] = {}
-    rows = tx.rows("newest queued tasks", NEWEST_TASKS)
-    for row in rows:
-        by_queue.setdefault(row[0], []).append(row)
-    reaches_ms = tx.now_ms - min((row[2] for row in rows), default=tx.now_ms)
-    window_ms = min(RATE_WINDOW_MS, max(reaches_ms, 1000)) if len(rows) >= NEWEST_TASKS else RATE_WINDOW_MS
-    return {queue: _stats_of(found, tx.now_ms, window_ms) for queue, found in by_queue.items()}
-
-
-def _stats_of(rows: list[Any], now_ms: int, window_ms: int) -> QueueStats:
-    waits = sorted(max(0, started - ready) for _, _, ready, started, _ in rows if started)
-    runs = sorted(ended - started for _, _, _, started, ended in rows if started and ended)
+def _compute_queue_stats(tasks: list[_QueuedTask], now_ms: int, window_ms: int) -> QueueStats:
+    waits = sorted(max(0, task.started_ms - task.ready_ms) for task in tasks if task.started_ms)
+    runs = sorted(task.ended_ms - task.started_ms for task in tasks if task.started_ms and task.ended_ms)
+    began_ms = now_ms - window_ms
     return QueueStats(
-        scheduled_per_min=_per_min(sum(row[2] > now_ms - window_ms for row in rows), window_ms),
-        ended_per_min=_per_min(sum(row[4] > now_ms - window_ms for row in rows), window_ms),
-        tasks=len(rows),
-        failed=sum(row[1] in ("FAILED", "FAILED_WITH_TERMINAL_ERROR", "TIMED_OUT") for row in rows),
-        wait_p50_ms=_at(waits, 0.5),
-        wait_p95_ms=_at(waits, 0.95),
-        run_p50_ms=_at(runs, 0.5),
-        run_p95_ms=_at(runs, 0.95),
+        scheduled_per_min=round(sum(task.ready_ms > began_ms for task in tasks) * 60_000 / window_ms, 1),
+        ended_per_min=round(sum(task.ended_ms > began_ms for task in tasks) * 60_000 / window_ms, 1),
+        tasks=len(tasks),
+        failed=sum(task.status in _FAILED for task in tasks),
+        wait_p50_ms=_quantile(waits, 0.5),
+        wait_p95_ms=_quantile(waits, 0.95),
+        run_p50_ms=_quantile(runs, 0.5),
+        run_p95_ms=_quantile(runs, 0.95),
     )
 
 
-def _per_min(count: int, window_ms: int) -> float:
-    return round(count * 60_000 / window_ms, 1)
-
-
-def _at(ordered: list[int], share: float) -> int | None:
+def _quantile(ordered: list[int], share: float) -> int | None:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else None

@@ -1,98 +1,98 @@
-"""The list of workflows, newest first, page by page: each page costs the same, however many there are."""
+"""`/view/workflows`: the list of workflows, newest first. A page has the same cost however many workflows there are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from conductor.coordinator.request_errors import bad_request
 from conductor.coordinator.store.rows import WorkflowRow
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.views.waiting_facts import Facts, why
-from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
+from conductor.coordinator.views.waiting_facts import FactReader, explain_workflow_row
+from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES, WorkflowStatus
 from conductor.protocol.views import WorkflowEntry, WorkflowPage
 
 MAX_SIZE = 200
-#: One page looks at no more workflows than this; what matches further down is found from there on.
-LOOKED_AT = 50_000
-STATUSES = frozenset({"RUNNING", "PAUSED"}) | TERMINAL_WORKFLOW_STATUSES
+#: Workflows that are examined for one page. The next page continues after them.
+MAX_EXAMINED = 50_000
 
 
-class Asked(NamedTuple):
-    """One page as it was asked for."""
+class WorkflowFilter(NamedTuple):
+    """Which workflows a page lists."""
 
     statuses: Sequence[str] = ()
     name: str | None = None
     #: An id, a correlation id, or a part of a name or correlation id.
     text: str | None = None
-    #: The page begins behind this workflow.
+    #: Only workflows that are older than this one.
     before: str | None = None
     size: int = 50
 
 
-def recent(tx: Tx, facts: Facts, asked: Asked) -> WorkflowPage:
-    """The workflows that match, newest first."""
-    _check(asked)
-    rows, next_pk, enough = _rows(tx, asked)
+class _Conditions(NamedTuple):
+    """A filter in SQL."""
+
+    clauses: list[str]
+    values: list[str | int]
+    #: True if an index finds all rows that match, so that `MAX_EXAMINED` is not needed.
+    is_indexed: bool
+
+
+def list_workflows(tx: Tx, facts: FactReader, wanted: WorkflowFilter) -> WorkflowPage:
+    """Return the workflows that match, newest first."""
+    if not 1 <= wanted.size <= MAX_SIZE:
+        raise bad_request(f"a page has from 1 to {MAX_SIZE} workflows, not {wanted.size}")
+    known = sorted(WorkflowStatus)
+    for status in wanted.statuses:
+        if status not in known:
+            raise bad_request(f"{status[:100]!r} is not a status of a workflow; use {', '.join(known)}")
+    before = int(tx.value("last key", "workflow") or 0) + 1
+    if wanted.before is not None:
+        before = tx.ids.workflow_pk(wanted.before) or 0
+    conditions = _build_conditions(tx, wanted)
+    floor = 0 if conditions.is_indexed else max(0, before - MAX_EXAMINED)
+    where = " AND ".join(["pk < ?", "pk >= ?", *conditions.clauses])
+    found = tx.select(
+        f"SELECT * FROM workflow WHERE {where} ORDER BY pk DESC LIMIT ?",  # noqa: S608 - values are bound
+        [before, floor, *conditions.values, wanted.size + 1],
+    )
+    rows = [WorkflowRow(*row) for row in found[: wanted.size]]
+    has_more = len(found) > wanted.size
+    next_pk = rows[-1].pk if has_more else floor
     return WorkflowPage(
         now_ms=tx.now_ms,
-        results=[_entry(tx, facts, row) for row in rows],
-        next=None if next_pk is None else tx.ids.workflow(next_pk),
-        looked_at_enough=enough,
+        results=[_make_entry(tx, facts, row) for row in rows],
+        next=tx.ids.workflow(next_pk) if next_pk else None,
+        looked_at_enough=not has_more and floor > 0,
     )
 
 
-def _check(asked: Asked) -> None:
-    if not 1 <= asked.size <= MAX_SIZE:
-        raise bad_request(f"a page has from 1 to {MAX_SIZE} workflows, not {asked.size}")
-    for status in asked.statuses:
-        if status not in STATUSES:
-            raise bad_request(f"{status[:100]!r} is no status of a workflow; use {', '.join(sorted(STATUSES))}")
-
-
-def _rows(tx: Tx, asked: Asked) -> tuple[list[WorkflowRow], int | None, bool]:
-    newest = int(tx.value("last key", "workflow") or 0)
-    before = newest + 1 if asked.before is None else tx.ids.workflow_pk(asked.before) or 0
-    conditions, values, quick = _conditions(tx, asked)
-    # An index has all that match: nothing needs to be looked at in vain.
-    floor = 0 if quick else max(0, before - LOOKED_AT)
-    where = " AND ".join(["pk < ?", "pk >= ?", *conditions])
-    found = tx.select(
-        f"SELECT * FROM workflow WHERE {where} ORDER BY pk DESC LIMIT ?",  # noqa: S608 - our own words; values are bound
-        [before, floor, *values, asked.size + 1],
-    )
-    rows = [WorkflowRow(*row) for row in found[: asked.size]]
-    if len(found) > asked.size:
-        return rows, rows[-1].pk, False
-    return rows, (floor if floor > 0 else None), floor > 0
-
-
-def _conditions(tx: Tx, asked: Asked) -> tuple[list[str], list[Any], bool]:
-    conditions: list[str] = []
-    values: list[Any] = []
-    quick = False
-    if asked.statuses:
-        conditions.append(f"status IN ({', '.join('?' * len(asked.statuses))})")
-        values += asked.statuses
-        if not TERMINAL_WORKFLOW_STATUSES & set(asked.statuses):
-            conditions.append("ended_ms IS NULL")
-            quick = True
-    if asked.name:
-        conditions.append("name = ?")
-        values.append(asked.name)
-    if asked.text:
-        pk = tx.ids.workflow_pk(asked.text)
+def _build_conditions(tx: Tx, wanted: WorkflowFilter) -> _Conditions:
+    clauses: list[str] = []
+    values: list[str | int] = []
+    is_indexed = False
+    if wanted.statuses:
+        clauses.append(f"status IN ({', '.join('?' * len(wanted.statuses))})")
+        values += wanted.statuses
+        if TERMINAL_WORKFLOW_STATUSES.isdisjoint(wanted.statuses):
+            clauses.append("ended_ms IS NULL")
+            is_indexed = True
+    if wanted.name:
+        clauses.append("name = ?")
+        values.append(wanted.name)
+    if wanted.text:
+        pk = tx.ids.workflow_pk(wanted.text)
         if pk is not None:
-            return ["pk = ?"], [pk], True
-        if tx.select("SELECT 1 FROM workflow WHERE correlation_id = ? LIMIT 1", [asked.text]):
-            return [*conditions, "correlation_id = ?"], [*values, asked.text], True
-        # instr, not LIKE: nothing in what people type has a meaning of its own.
-        conditions.append("(instr(lower(name), ?) OR instr(lower(correlation_id), ?))")
-        values += [asked.text.lower()] * 2
-    return conditions, values, quick
+            return _Conditions(["pk = ?"], [pk], is_indexed=True)
+        if tx.select("SELECT 1 FROM workflow WHERE correlation_id = ? LIMIT 1", [wanted.text]):
+            return _Conditions([*clauses, "correlation_id = ?"], [*values, wanted.text], is_indexed=True)
+        # instr, not LIKE: no character that people type has a special meaning.
+        clauses.append("(instr(lower(name), ?) OR instr(lower(correlation_id), ?))")
+        values += [wanted.text.lower()] * 2
+    return _Conditions(clauses, values, is_indexed)
 
 
-def _entry(tx: Tx, facts: Facts, row: WorkflowRow) -> WorkflowEntry:
+def _make_entry(tx: Tx, facts: FactReader, row: WorkflowRow) -> WorkflowEntry:
     return WorkflowEntry(
         workflow_id=tx.ids.workflow(row.pk),
         name=row.name,
@@ -102,5 +102,5 @@ def _entry(tx: Tx, facts: Facts, row: WorkflowRow) -> WorkflowEntry:
         start_time=row.created_ms,
         end_time=row.ended_ms,
         is_sub_workflow=row.parent_task is not None,
-        waiting=None if row.status == "COMPLETED" else why(tx, facts, row),
+        waiting=None if row.status == WorkflowStatus.COMPLETED else explain_workflow_row(tx, facts, row),
     )

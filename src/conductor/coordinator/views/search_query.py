@@ -1,12 +1,12 @@
-"""Searching workflows, tasks and runs of schedules with Conductor's query language.
+"""Searches for workflows, tasks and runs of schedules in Conductor's query language.
 
-status IN (RUNNING, FAILED) AND startTime > 0
+An example of a query: `status IN (RUNNING, FAILED) AND startTime > 0`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -17,25 +17,26 @@ from conductor.coordinator.request_errors import bad_request, invalid
 from conductor.coordinator.store.lookup import workflow_data
 from conductor.coordinator.store.rows import WorkflowRow
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.views.task_views import task
-from conductor.coordinator.views.workflow_views import whole_workflow
+from conductor.coordinator.views.task_views import read_task
+from conductor.coordinator.views.workflow_views import read_whole_workflow
+from conductor.protocol.json_types import JsonObject
 
-#: Results in one answer, and what they may come to as JSON. One alone is answered however large it is.
+#: Results in one answer, and their size as JSON. A single result may be larger.
 MAX_SIZE = 5000
 MAX_PAGE_BYTES = 10 * 1024 * 1024
-#: A query: its characters, what AND joins, and the values of an IN.
-MAX_QUERY = 10_000
-MAX_CLAUSES = 100
+#: Limits of a query: its characters, its conditions, and the values of one IN.
+MAX_QUERY_CHARS = 10_000
+MAX_CONDITIONS = 100
 MAX_VALUES = 1000
 
-#: What a clause begins with; the value is all that follows.
-_CLAUSE = re.compile(r"(\w+)\s*(!=|>=|<=|=|>|<|\bIN\b)", re.IGNORECASE)
-#: A value in quotes: no AND and no comma in it counts.
+#: Field and operator of a condition; the value follows.
+_CONDITION = re.compile(r"(\w+)\s*(!=|>=|<=|=|>|<|\bIN\b)", re.IGNORECASE)
+#: A value in quotes. AND and commas inside it do not separate.
 _QUOTED = r"""(?<=[=<>(,\s])(?:'[^'\n]*'|"[^"\n]*")(?=[\s,)]|$)"""
 _AND = re.compile(rf"{_QUOTED}|(?P<cut>\sAND)(?=\s)", re.IGNORECASE)
 _COMMA = re.compile(rf"{_QUOTED}|(?P<cut>,)")
 
-#: What may be asked for → the column that holds it.
+#: Field of a query → column.
 WORKFLOW_FIELDS = {
     "workflowType": "w.name",
     "workflowName": "w.name",
@@ -77,12 +78,11 @@ RUN_FIELDS = {
 }
 _WORKFLOWS = "FROM workflow w"
 _TASKS = "FROM task t JOIN workflow w ON w.pk = t.workflow JOIN task_type y ON y.pk = t.type"
-
 _RUNS = "FROM schedule_run r LEFT JOIN workflow w ON w.pk = r.workflow"
 
 
 class Search(NamedTuple):
-    """One search as it was asked."""
+    """A search, as the query string of a request describes it."""
 
     start: int = 0
     size: int = 100
@@ -91,58 +91,67 @@ class Search(NamedTuple):
     query: str | None = None
 
 
-def workflows(tx: Tx, search: Search) -> dict[str, Any]:
-    """Summaries of the workflows that match."""
+class SearchPage(msgspec.Struct, rename="camel"):
+    """One page of results, and the number of all that match."""
+
+    total_hits: int
+    results: list[msgspec.Raw]
+
+
+class _Condition(NamedTuple):
+    """A condition in SQL, and the values that are bound to it."""
+
+    sql: str
+    values: list[str | int]
+
+
+def search_workflows(tx: Tx, _snapshots: Snapshots, search: Search) -> SearchPage:
+    """Return summaries of the workflows that match."""
     hits, keys = _find(tx, search, _WORKFLOWS, "w.pk", WORKFLOW_FIELDS)
-    return {"totalHits": hits, "results": _page(_workflow_summary(tx, key) for key in keys)}
+    return SearchPage(hits, _encode_page(_summarize_workflow(tx, key) for key in keys))
 
 
-def whole_workflows(tx: Tx, snapshots: Snapshots, search: Search) -> dict[str, Any]:
-    """The workflows that match, whole."""
+def search_whole_workflows(tx: Tx, snapshots: Snapshots, search: Search) -> SearchPage:
+    """Return the workflows that match."""
     hits, keys = _find(tx, search, _WORKFLOWS, "w.pk", WORKFLOW_FIELDS)
-    return {"totalHits": hits, "results": _page(_whole_workflows(tx, snapshots, keys))}
+    return SearchPage(hits, _encode_page(_read_workflow(tx, snapshots, key) for key in keys))
 
 
-def workflows_by_tasks(tx: Tx, search: Search) -> dict[str, Any]:
-    """Summaries of the workflows that have a task which matches."""
+def search_workflows_by_tasks(tx: Tx, _snapshots: Snapshots, search: Search) -> SearchPage:
+    """Return summaries of the workflows that have a task that matches."""
     hits, keys = _find(tx, search, _TASKS, "w.pk", TASK_FIELDS)
-    return {"totalHits": hits, "results": _page(_workflow_summary(tx, key) for key in keys)}
+    return SearchPage(hits, _encode_page(_summarize_workflow(tx, key) for key in keys))
 
 
-def whole_workflows_by_tasks(tx: Tx, snapshots: Snapshots, search: Search) -> dict[str, Any]:
-    """The workflows that have a task which matches, whole."""
+def search_whole_workflows_by_tasks(tx: Tx, snapshots: Snapshots, search: Search) -> SearchPage:
+    """Return the workflows that have a task that matches."""
     hits, keys = _find(tx, search, _TASKS, "w.pk", TASK_FIELDS)
-    return {"totalHits": hits, "results": _page(_whole_workflows(tx, snapshots, keys))}
+    return SearchPage(hits, _encode_page(_read_workflow(tx, snapshots, key) for key in keys))
 
 
-def _whole_workflows(tx: Tx, snapshots: Snapshots, keys: list[int]) -> Iterator[dict[str, Any]]:
-    for key in keys:
-        yield whole_workflow(tx, snapshots, WorkflowRow(*(tx.row("workflow", key) or ())), with_tasks=True)
-
-
-def tasks(tx: Tx, snapshots: Snapshots, search: Search) -> dict[str, Any]:
-    """Summaries of the tasks that match."""
+def search_tasks(tx: Tx, snapshots: Snapshots, search: Search) -> SearchPage:
+    """Return summaries of the tasks that match."""
     hits, keys = _find(tx, search, _TASKS, "t.pk", TASK_FIELDS)
-    return {"totalHits": hits, "results": _page(_task_summary(one) for one in _whole_tasks(tx, snapshots, keys))}
+    return SearchPage(hits, _encode_page(_summarize_task(read_task(tx, snapshots, tx.ids.task(key))) for key in keys))
 
 
-def whole_tasks(tx: Tx, snapshots: Snapshots, search: Search) -> dict[str, Any]:
-    """The tasks that match, whole."""
+def search_whole_tasks(tx: Tx, snapshots: Snapshots, search: Search) -> SearchPage:
+    """Return the tasks that match."""
     hits, keys = _find(tx, search, _TASKS, "t.pk", TASK_FIELDS)
-    return {"totalHits": hits, "results": _page(_whole_tasks(tx, snapshots, keys))}
+    return SearchPage(hits, _encode_page(read_task(tx, snapshots, tx.ids.task(key)) for key in keys))
 
 
-def _whole_tasks(tx: Tx, snapshots: Snapshots, keys: list[int]) -> Iterator[dict[str, Any]]:
-    return (task(tx, snapshots, tx.ids.task(key)) for key in keys)
-
-
-def schedule_runs(tx: Tx, search: Search) -> dict[str, Any]:
-    """The runs of schedules that match, the newest first unless a sort is asked for."""
+def search_schedule_runs(tx: Tx, search: Search) -> SearchPage:
+    """Return the runs of schedules that match, newest first unless the search is sorted."""
     hits, keys = _find(tx, search, _RUNS, "r.pk", RUN_FIELDS)
-    return {"totalHits": hits, "results": _page(_run(tx, key) for key in keys)}
+    return SearchPage(hits, _encode_page(_read_run(tx, key) for key in keys))
 
 
-def _run(tx: Tx, key: int) -> dict[str, Any]:
+def _read_workflow(tx: Tx, snapshots: Snapshots, key: int) -> JsonObject:
+    return read_whole_workflow(tx, snapshots, WorkflowRow(*(tx.row("workflow", key) or ())), with_tasks=True)
+
+
+def _read_run(tx: Tx, key: int) -> JsonObject:
     row: tuple[Any, ...] = tx.rows("schedule run", key)[0]
     pk, schedule, due_ms, ran_ms, workflow_name, workflow, state, reason, zone, request = row
     run = {
@@ -160,8 +169,8 @@ def _run(tx: Tx, key: int) -> dict[str, Any]:
     return {name: value for name, value in run.items() if value is not None}
 
 
-def _page(results: Iterable[dict[str, Any]]) -> list[msgspec.Raw]:
-    """The results as JSON, one after the other, so that no more than a page of them is ever in memory."""
+def _encode_page(results: Iterable[JsonObject]) -> list[msgspec.Raw]:
+    """Encode results one by one, so that at most `MAX_PAGE_BYTES` of them are in memory."""
     page: list[msgspec.Raw] = []
     total = 0
     for result in results:
@@ -176,13 +185,14 @@ def _page(results: Iterable[dict[str, Any]]) -> list[msgspec.Raw]:
 
 
 def _find(tx: Tx, search: Search, source: str, key: str, fields: dict[str, str]) -> tuple[int, list[int]]:
-    """How many there are, and the keys of the page that was asked for. Only our own words become SQL."""
+    """Return the number of matches and the keys of the page. Values are bound, never part of the SQL text."""
     if not 0 <= search.size <= MAX_SIZE:
         raise invalid([("search.size", f"Cannot return more than {MAX_SIZE} workflows. Please use pagination.")])
-    conditions, values = _conditions(tx, search, fields)
-    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    conditions = _build_conditions(tx, search, fields)
+    where = f" WHERE {' AND '.join(condition.sql for condition in conditions)}" if conditions else ""
+    values = [value for condition in conditions for value in condition.values]
     hits = tx.select(f"SELECT count(DISTINCT {key}) {source}{where}", values)[0][0]
-    order = _order(search.sort, fields, key)
+    order = _build_order(search.sort, fields, key)
     page = tx.select(
         f"SELECT {key} {source}{where} GROUP BY {key} ORDER BY {order} LIMIT ? OFFSET ?",
         [*values, search.size, max(0, search.start)],
@@ -190,31 +200,27 @@ def _find(tx: Tx, search: Search, source: str, key: str, fields: dict[str, str])
     return hits, [row[0] for row in page]
 
 
-def _conditions(tx: Tx, search: Search, fields: dict[str, str]) -> tuple[list[str], list[Any]]:
-    conditions: list[str] = []
-    values: list[Any] = []
-    for clause in _clauses((search.query or "").strip()):
-        condition, found = _condition(tx, clause, fields)
-        conditions.append(condition)
-        values += found
+def _build_conditions(tx: Tx, search: Search, fields: dict[str, str]) -> list[_Condition]:
+    conditions = [_build_condition(tx, text, fields) for text in _split_query((search.query or "").strip())]
     if search.free_text not in ("", "*"):
         names = ["w.name", "w.correlation_id", *(["r.schedule", "r.workflow_name"] if fields is RUN_FIELDS else [])]
-        conditions.append(f"(w.pk = ? OR {' OR '.join(f'{name} = ?' for name in names)})")
-        values += [tx.ids.workflow_pk(search.free_text) or 0, *([search.free_text] * len(names))]
-    return conditions, values
+        sql = f"(w.pk = ? OR {' OR '.join(f'{name} = ?' for name in names)})"
+        pk = tx.ids.workflow_pk(search.free_text) or 0
+        conditions.append(_Condition(sql, [pk, *([search.free_text] * len(names))]))
+    return conditions
 
 
-def _clauses(query: str) -> list[str]:
-    """What AND joins."""
-    if len(query) > MAX_QUERY:
-        raise bad_request(f"a query has at most {MAX_QUERY} characters, not {len(query)}")
-    clauses = _cut_at(_AND, query) if query else []
-    if len(clauses) > MAX_CLAUSES:
-        raise bad_request(f"a query has at most {MAX_CLAUSES} conditions, not {len(clauses)}")
-    return clauses
+def _split_query(query: str) -> list[str]:
+    """Split a query at AND."""
+    if len(query) > MAX_QUERY_CHARS:
+        raise bad_request(f"a query has at most {MAX_QUERY_CHARS} characters, not {len(query)}")
+    conditions = _split_at(_AND, query) if query else []
+    if len(conditions) > MAX_CONDITIONS:
+        raise bad_request(f"a query has at most {MAX_CONDITIONS} conditions, not {len(conditions)}")
+    return conditions
 
 
-def _cut_at(separator: re.Pattern[str], text: str) -> list[str]:
+def _split_at(separator: re.Pattern[str], text: str) -> list[str]:
     pieces, start = [], 0
     for found in separator.finditer(text):
         if found["cut"]:
@@ -223,61 +229,63 @@ def _cut_at(separator: re.Pattern[str], text: str) -> list[str]:
     return [*pieces, text[start:].strip()]
 
 
-def _condition(tx: Tx, clause: str, fields: dict[str, str]) -> tuple[str, list[Any]]:
-    match = _CLAUSE.match(clause)
-    value = clause[match.end() :].strip() if match else ""
+def _build_condition(tx: Tx, text: str, fields: dict[str, str]) -> _Condition:
+    match = _CONDITION.match(text)
+    value = text[match.end() :].strip() if match else ""
     if match is None or not value or "\n" in value:
-        raise bad_request(f"Incorrectly formatted query string: {clause[:200]}")
+        raise bad_request(f"Incorrectly formatted query string: {text[:200]}")
     field, operator = match[1], match[2].upper()
-    values = _values(value) if operator == "IN" else [_unquoted(value)]
-    if field == "workflowId" or (field == "taskId" and fields is TASK_FIELDS):
-        key = tx.ids.workflow_pk if field == "workflowId" else tx.ids.task_pk
-        column = "w.pk" if field == "workflowId" else "t.pk"
-        bound: list[Any] = [key(text) or 0 for text in values]
+    values = _split_values(value) if operator == "IN" else [_unquote(value)]
+    bound: list[str | int]
+    if field == "workflowId":
+        column, bound = "w.pk", [tx.ids.workflow_pk(value) or 0 for value in values]
+    elif field == "taskId" and fields is TASK_FIELDS:
+        column, bound = "t.pk", [tx.ids.task_pk(value) or 0 for value in values]
     elif field == "executionId" and fields is RUN_FIELDS:
-        column, bound = "r.pk", [tx.ids.run_pk(text) or 0 for text in values]
+        column, bound = "r.pk", [tx.ids.run_pk(value) or 0 for value in values]
     elif field in fields:
         column = fields[field]
-        bound = [int(text) if _is_number(column, text) else text for text in values]
+        bound = [int(value) if _is_number(column, value) else value for value in values]
     else:
         raise bad_request(f"cannot search by {field!r}; these can be used: {', '.join(sorted(fields))}")
     if operator == "IN":
-        return f"{column} IN ({', '.join('?' * len(bound))})", bound
-    return f"{column} {operator} ?", bound
+        return _Condition(f"{column} IN ({', '.join('?' * len(bound))})", bound)
+    return _Condition(f"{column} {operator} ?", bound)
 
 
 def _is_number(column: str, text: str) -> bool:
-    """Times, versions and priorities are compared as numbers."""
-    numeric = column.endswith("_ms") or column in ("w.version", "w.priority")
-    if numeric and not re.fullmatch(r"-?\d{1,18}", text):
+    """Return whether a column is compared as a number: times, versions and priorities."""
+    is_numeric = column.endswith("_ms") or column in ("w.version", "w.priority")
+    if is_numeric and not re.fullmatch(r"-?\d{1,18}", text):
         raise bad_request(f"{text[:100]!r} is not a number (times are epoch milliseconds)")
-    return numeric
+    return is_numeric
 
 
-def _values(text: str) -> list[str]:
-    inner = f",{text.removeprefix('(').removesuffix(')')}"  # so that a quote can follow the comma, as everywhere else
-    values = [_unquoted(part) for part in _cut_at(_COMMA, inner)[1:]]
+def _split_values(text: str) -> list[str]:
+    inner = f",{text.removeprefix('(').removesuffix(')')}"  # a quote counts only after a separator
+    values = [_unquote(part) for part in _split_at(_COMMA, inner)[1:]]
     if len(values) > MAX_VALUES:
         raise bad_request(f"IN takes at most {MAX_VALUES} values, not {len(values)}")
     return values
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     return text[1:-1] if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"" else text
 
 
-def _order(sort: str | None, fields: dict[str, str], key: str) -> str:
+def _build_order(sort: str | None, fields: dict[str, str], key: str) -> str:
     name, _, direction = (sort or "").partition(":")
     column = fields.get(name)
     if column is None:
         return f"{key} DESC"
-    return f"{column} {'DESC' if direction.upper() == 'DESC' else 'ASC'}, {key}"
+    direction = "DESC" if direction.upper() == "DESC" else "ASC"
+    return f"{column} {direction}, {key} {direction}"
 
 
-def _workflow_summary(tx: Tx, key: int) -> dict[str, Any]:
+def _summarize_workflow(tx: Tx, key: int) -> JsonObject:
     row = WorkflowRow(*(tx.row("workflow", key) or ()))
     data = workflow_data(tx, key)
-    summary: dict[str, Any] = {
+    summary: JsonObject = {
         "workflowType": row.name,
         "version": row.version,
         "workflowId": tx.ids.workflow(key),
@@ -312,17 +320,17 @@ _SUMMARY_FIELDS = (
 )
 
 
-def _task_summary(found: dict[str, Any]) -> dict[str, Any]:
-    summary = {name: found[name] for name in _SUMMARY_FIELDS if name in found}
-    times = {name: _iso(found[name]) for name in ("scheduledTime", "startTime", "updateTime", "endTime")}
+def _summarize_task(task: JsonObject) -> JsonObject:
+    summary = {name: task[name] for name in _SUMMARY_FIELDS if name in task}
+    times = {name: _iso(task[name]) for name in ("scheduledTime", "startTime", "updateTime", "endTime")}
     return {
-        "workflowId": found["workflowInstanceId"],
+        "workflowId": task["workflowInstanceId"],
         **summary,
         **times,
-        "queueWaitTime": found["queueWaitTime"],
-        "executionTime": max(0, found["endTime"] - found["startTime"]) if found["endTime"] else 0,
-        "input": bytes(found["inputData"]).decode(),
-        "output": bytes(found["outputData"]).decode(),
+        "queueWaitTime": task["queueWaitTime"],
+        "executionTime": max(0, task["endTime"] - task["startTime"]) if task["endTime"] else 0,
+        "input": bytes(task["inputData"]).decode(),
+        "output": bytes(task["outputData"]).decode(),
     }
 
 

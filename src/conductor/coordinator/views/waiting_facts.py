@@ -1,17 +1,19 @@
-"""Reads from the rows why a task or workflow waits. `conductor.protocol.why_waiting` makes the sentence."""
+"""Why a task or workflow waits: the facts are read here, `conductor.protocol.why_waiting` makes the sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from conductor.coordinator.definitions.definition_snapshots import Snapshots
+from conductor.coordinator.definitions.workflow_plan import SYSTEM_DOMAIN
 from conductor.coordinator.request_errors import not_found
 from conductor.coordinator.store.lookup import find_workflow, get_task, get_workflow, open_tasks, workflow_data
 from conductor.coordinator.store.rows import TaskRow, WorkflowRow
 from conductor.coordinator.store.transaction import Tx
+from conductor.protocol.statuses import WorkflowStatus
 from conductor.protocol.why_waiting import (
     UNPOLLED_MS,
     QueueFacts,
@@ -23,37 +25,38 @@ from conductor.protocol.why_waiting import (
 )
 from conductor.protocol.wire import PROCESS_DEATH
 
-#: The open tasks of a workflow that are looked at: beyond, they only say the same again.
-MAX_TASKS = 200
+#: Open tasks of a workflow that are examined.
+MAX_OPEN_TASKS = 200
 
 
-class Polled(NamedTuple):
-    """Who polls one queue."""
+class PollRecord(NamedTuple):
+    """The last poll of a queue."""
 
     worker_id: str | None
     at_ms: int
-    #: Polls that are parked there now.
+    #: Number of polls that are parked now.
     parked: int = 0
 
 
-class Polls(NamedTuple):
-    """Who polls, for every queue that was polled: in memory only, so it is known since the process started."""
+class PollRecords(NamedTuple):
+    """The last polls of all queues. They are kept in memory, so they begin with the process."""
 
-    by_queue: Mapping[tuple[str, str], Polled]
+    #: By task type and domain.
+    by_queue: Mapping[tuple[str, str], PollRecord]
     known_since_ms: int
 
 
-class Facts:
-    """Facts of tasks and queues, each queue looked at once."""
+class FactReader:
+    """Reads the facts of tasks and queues; each queue is read once."""
 
-    def __init__(self, tx: Tx, snapshots: Snapshots, polls: Polls) -> None:
+    def __init__(self, tx: Tx, snapshots: Snapshots, polls: PollRecords) -> None:
         self._tx = tx
         self._snapshots = snapshots
         self._polls = polls
         self._queues: dict[int, QueueFacts | None] = {}
 
-    def task(self, workflow: WorkflowRow, row: TaskRow) -> TaskFacts:
-        """What is known of one task."""
+    def read_task(self, workflow: WorkflowRow, row: TaskRow) -> TaskFacts:
+        """Return the facts of a task."""
         return TaskFacts(
             ref=row.ref,
             type=row.operator,
@@ -61,8 +64,8 @@ class Facts:
             task_id=self._tx.ids.task(row.pk),
             workflow_status=workflow.status,
             retry_count=row.retry_count,
-            retry_limit=self._retry_limit(workflow, row),
-            reason=self._reason(row),
+            retry_limit=self._read_retry_limit(workflow, row),
+            reason=self._read_reason(row),
             worker_id=row.worker_id,
             started_ms=row.started_ms or None,
             lease_until_ms=row.lease_until_ms,
@@ -70,15 +73,15 @@ class Facts:
             due_at_ms=row.due_at_ms,
             ready_since_ms=row.ready_since_ms,
             handed_back=bool(row.poll_count and row.callback_after_s),
-            waits_for=[] if row.terminal else self._waits_for(workflow, row),
+            waits_for=[] if row.terminal else self._find_awaited_tasks(workflow, row),
             round=row.iteration if row.operator == "DO_WHILE" else 0,
             sub_workflow_id=None if row.sub_workflow is None else self._tx.ids.workflow(row.sub_workflow),
-            sub_workflow_status=self._status(row.sub_workflow),
-            queue=None if row.queue is None or row.terminal else self.queue(row.queue),
+            sub_workflow_status=self._read_status(row.sub_workflow),
+            queue=None if row.queue is None or row.terminal else self._read_queue(row.queue),
         )
 
-    def turn(self, workflow: WorkflowRow) -> TurnFacts | None:
-        """The line that a workflow waits in; None if it waits in none."""
+    def read_turn(self, workflow: WorkflowRow) -> TurnFacts | None:
+        """Return the rate limit that a workflow waits for, or None."""
         found = self._tx.row("turn", workflow.pk)
         if found is None or found[2] is None:
             return None
@@ -89,16 +92,17 @@ class Facts:
             name=name, key=key, limit=config.get("concurrentExecLimit") or 0, running=running, before=before or 0
         )
 
-    def queue(self, queue: int) -> QueueFacts | None:
-        """What is known of one queue."""
+    def _read_queue(self, queue: int) -> QueueFacts | None:
         if queue not in self._queues:
-            found = self._tx.row("queue with limits", queue)
-            self._queues[queue] = None if found is None else self._queue(found)
+            self._queues[queue] = self._read_new_queue(queue)
         return self._queues[queue]
 
-    def _queue(self, found: Any) -> QueueFacts:
+    def _read_new_queue(self, queue: int) -> QueueFacts | None:
+        found = self._tx.row("queue with limits", queue)
+        if found is None:
+            return None
         pk, name, domain, type_pk, concurrent, rate, window_ms = found
-        return queue_facts(
+        return make_queue_facts(
             self._polls,
             self._tx.now_ms,
             name=name,
@@ -109,10 +113,10 @@ class Facts:
             in_progress=int(self._tx.value("in progress of type", type_pk) or 0) if concurrent else 0,
             rate_limit=rate or 0,
             rate_window_ms=window_ms or 0,
-            rate_opens_ms=rate_opens_ms(self._tx, type_pk, rate, window_ms) if rate else None,
+            rate_opens_ms=rate_limit_opens_ms(self._tx, type_pk, rate, window_ms) if rate else None,
         )
 
-    def _retry_limit(self, workflow: WorkflowRow, row: TaskRow) -> int:
+    def _read_retry_limit(self, workflow: WorkflowRow, row: TaskRow) -> int:
         if row.operator != "SIMPLE":
             return 0
         snapshot = self._snapshots.get(self._tx, workflow.snapshot)
@@ -120,40 +124,53 @@ class Facts:
         own = defined.task.get("retryCount")
         return int(own if own is not None else defined.task_def.retry_count)
 
-    def _reason(self, row: TaskRow) -> str | None:
-        """Why it ended; of an attempt that is still to come, why it was given back, or why the one before ended."""
+    def _read_reason(self, row: TaskRow) -> str | None:
+        """Return why a task ended. For an open attempt: why it was requeued, or why the attempt before it ended."""
         own = self._tx.row("task data", row.pk) if row.terminal or row.poll_count else None
         if row.terminal or (own is not None and (own[2] or "").startswith(PROCESS_DEATH)):
             return None if own is None else own[2]
         before = None if row.retried_task is None else self._tx.row("task data", row.retried_task)
         return None if before is None else before[2]
 
-    def _status(self, workflow: int | None) -> str | None:
+    def _read_status(self, workflow: int | None) -> str | None:
         found = None if workflow is None else self._tx.row("workflow", workflow)
         return None if found is None else WorkflowRow(*found).status
 
-    def _waits_for(self, workflow: WorkflowRow, row: TaskRow) -> list[str]:
+    def _find_awaited_tasks(self, workflow: WorkflowRow, row: TaskRow) -> list[str]:
         if row.operator in ("JOIN", "EXCLUSIVE_JOIN"):
-            return list(self._unjoined(workflow, row))
+            return list(self._find_unjoined(workflow, row))
         if row.operator == "DO_WHILE":
             suffix = f"__{row.iteration}"
             return [task.ref for task in open_tasks(self._tx, workflow.pk) if task.ref.endswith(suffix)]
         return []
 
-    def _unjoined(self, workflow: WorkflowRow, row: TaskRow) -> Iterator[str]:
+    def _find_unjoined(self, workflow: WorkflowRow, row: TaskRow) -> Iterator[str]:
         data = self._tx.row("task data", row.pk)
-        given = msgspec.json.decode(data[0]) if data else {}
+        task_input = msgspec.json.decode(data[0]) if data else {}
         ended = {ref for (ref,) in self._tx.rows("refs of ended tasks", workflow.pk)}
-        for ref in given.get("joinOn") or ():
-            in_round = f"{ref}__{row.iteration}" if row.iteration else ref
-            if in_round not in ended:
-                yield in_round
+        for ref in task_input.get("joinOn") or ():
+            iterated_ref = f"{ref}__{row.iteration}" if row.iteration else ref
+            if iterated_ref not in ended:
+                yield iterated_ref
 
 
-def queue_facts(polls: Polls, now_ms: int, *, name: str, domain: str, **known: Any) -> QueueFacts:
-    """The facts of a queue, with who polls it and its siblings in other domains."""
-    polled = polls.by_queue.get((name, domain))
-    others = [
+def make_queue_facts(
+    polls: PollRecords,
+    now_ms: int,
+    *,
+    name: str,
+    domain: str,
+    ready: int,
+    in_hand: int,
+    concurrent_limit: int,
+    in_progress: int,
+    rate_limit: int,
+    rate_window_ms: int,
+    rate_opens_ms: int | None,
+) -> QueueFacts:
+    """Return the facts of a queue, including its last poll and the other domains in which its type is polled."""
+    poll = polls.by_queue.get((name, domain))
+    polled_domains = [
         other
         for (other_name, other), last in polls.by_queue.items()
         if other_name == name and other != domain and (last.parked or now_ms - last.at_ms <= UNPOLLED_MS)
@@ -161,46 +178,48 @@ def queue_facts(polls: Polls, now_ms: int, *, name: str, domain: str, **known: A
     return QueueFacts(
         name=name,
         domain=domain,
-        of_server=is_of_server(domain),
-        parked=0 if polled is None else polled.parked,
-        last_poll_ms=None if polled is None else polled.at_ms,
-        last_worker=None if polled is None else polled.worker_id,
+        of_server=domain.startswith(SYSTEM_DOMAIN),
+        ready=ready,
+        in_hand=in_hand,
+        parked=0 if poll is None else poll.parked,
+        last_poll_ms=None if poll is None else poll.at_ms,
+        last_worker=None if poll is None else poll.worker_id,
         polls_known_since_ms=polls.known_since_ms,
-        polled_domains=others,
-        **known,
+        polled_domains=polled_domains,
+        concurrent_limit=concurrent_limit,
+        in_progress=in_progress,
+        rate_limit=rate_limit,
+        rate_window_ms=rate_window_ms,
+        rate_opens_ms=rate_opens_ms,
     )
 
 
-def is_of_server(domain: str) -> bool:
-    """Whether the coordinator's own workers take from queues of this domain: no client can name one like it."""
-    return domain.startswith(" ")
-
-
-def rate_opens_ms(tx: Tx, type_pk: int, rate: int, window_ms: int) -> int | None:
-    """When the next task of a rate-limited type may start; None: now."""
+def rate_limit_opens_ms(tx: Tx, type_pk: int, rate: int, window_ms: int) -> int | None:
+    """Return when the next task of a rate-limited type may start; None means now."""
     starts = [at for (at,) in tx.rows("rate starts since", type_pk, tx.now_ms - window_ms)]
     return starts[len(starts) - rate] + window_ms if len(starts) >= rate else None
 
 
-def why_task_waits(tx: Tx, snapshots: Snapshots, polls: Polls, task_id: str) -> Waiting:
-    """Why a task waits, or how it ended; 404 if unknown."""
+def explain_task(tx: Tx, snapshots: Snapshots, polls: PollRecords, task_id: str) -> Waiting:
+    """Return why a task waits or how it ended, or raise a 404."""
     row = get_task(tx, tx.ids.task_pk(task_id))
     if row is None:
         raise not_found(f"Task not found for taskId: {task_id}")
-    return why_task(Facts(tx, snapshots, polls).task(get_workflow(tx, row.workflow), row), tx.now_ms)
+    facts = FactReader(tx, snapshots, polls)
+    return why_task(facts.read_task(get_workflow(tx, row.workflow), row), tx.now_ms)
 
 
-def why_workflow_waits(tx: Tx, snapshots: Snapshots, polls: Polls, workflow_id: str) -> Waiting:
-    """Why a workflow waits, or how it ended; 404 if unknown."""
-    return why(tx, Facts(tx, snapshots, polls), find_workflow(tx, workflow_id))
+def explain_workflow(tx: Tx, snapshots: Snapshots, polls: PollRecords, workflow_id: str) -> Waiting:
+    """Return why a workflow waits or how it ended, or raise a 404."""
+    return explain_workflow_row(tx, FactReader(tx, snapshots, polls), find_workflow(tx, workflow_id))
 
 
-def why(tx: Tx, facts: Facts, workflow: WorkflowRow) -> Waiting:
-    """The same for a row."""
+def explain_workflow_row(tx: Tx, facts: FactReader, workflow: WorkflowRow) -> Waiting:
+    """Return why a workflow waits or how it ended."""
     if workflow.terminal:
-        failed = tx.row("last failed task", workflow.pk) if workflow.status != "COMPLETED" else None
-        said = [] if failed is None else [facts.task(workflow, TaskRow(*failed))]
-        return why_workflow(workflow.status, said, tx.now_ms, workflow_data(tx, workflow.pk).reason)
-    rows = open_tasks(tx, workflow.pk)[:MAX_TASKS]
-    turn = None if rows else facts.turn(workflow)
-    return why_workflow(workflow.status, [facts.task(workflow, row) for row in rows], tx.now_ms, turn=turn)
+        failed = tx.row("last failed task", workflow.pk) if workflow.status != WorkflowStatus.COMPLETED else None
+        failures = [] if failed is None else [facts.read_task(workflow, TaskRow(*failed))]
+        return why_workflow(workflow.status, failures, tx.now_ms, workflow_data(tx, workflow.pk).reason)
+    rows = open_tasks(tx, workflow.pk)[:MAX_OPEN_TASKS]
+    turn = None if rows else facts.read_turn(workflow)
+    return why_workflow(workflow.status, [facts.read_task(workflow, row) for row in rows], tx.now_ms, turn=turn)

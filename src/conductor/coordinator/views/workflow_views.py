@@ -2,96 +2,102 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from conductor.coordinator.definitions.definition_snapshots import Snapshots
 from conductor.coordinator.store.ids import Ids
 from conductor.coordinator.store.lookup import find_workflow, get_task, workflow_data
-from conductor.coordinator.store.rows import TaskData, WorkflowData, WorkflowRow
+from conductor.coordinator.store.rows import WorkflowData, WorkflowRow
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.views.task_views import tasks, version_in
+from conductor.coordinator.views.task_views import read_started_version, read_tasks
+from conductor.protocol.json_types import Json, JsonObject
+
+#: The fields of a workflow task that contain other tasks.
+_TASK_LISTS = ("decisionCases", "defaultCase", "forkTasks", "loopOver")
 
 
-def workflow(tx: Tx, snapshots: Snapshots, workflow_id: str, *, with_tasks: bool) -> dict[str, Any]:
-    """One workflow; 404 if unknown."""
-    return whole_workflow(tx, snapshots, find_workflow(tx, workflow_id), with_tasks=with_tasks)
+def read_workflow(tx: Tx, snapshots: Snapshots, workflow_id: str, *, with_tasks: bool) -> JsonObject:
+    """Return a workflow, or raise a 404."""
+    return read_whole_workflow(tx, snapshots, find_workflow(tx, workflow_id), with_tasks=with_tasks)
 
 
-def whole_workflow(tx: Tx, snapshots: Snapshots, row: WorkflowRow, *, with_tasks: bool) -> dict[str, Any]:
-    """A workflow with its definition and, if asked, its tasks."""
+def read_whole_workflow(tx: Tx, snapshots: Snapshots, row: WorkflowRow, *, with_tasks: bool) -> JsonObject:
+    """Return a workflow with its definition and, if requested, its tasks."""
     data = workflow_data(tx, row.pk)
-    found = workflow_json(tx.ids, row, data)
-    found["workflowDefinition"] = snapshots.get(tx, row.snapshot).wire()
-    if found["workflowDefinition"].get("rateLimitConfig") and (turn := tx.row("turn", row.pk)) is not None:
-        found["rateLimitKey"], found["rateLimited"] = turn[1], turn[2] is not None
+    workflow = _make_workflow_json(tx.ids, row, data)
+    workflow["workflowDefinition"] = snapshots.get(tx, row.snapshot).wire()
+    if workflow["workflowDefinition"].get("rateLimitConfig") and (turn := tx.row("turn", row.pk)) is not None:
+        workflow["rateLimitKey"], workflow["rateLimited"] = turn[1], turn[2] is not None
     # A parent may have been removed before its child.
     parent = get_task(tx, row.parent_task)
     if parent is not None:
-        found["parentWorkflowId"] = tx.ids.workflow(parent.workflow)
-        found["parentWorkflowTaskId"] = tx.ids.task(parent.pk)
+        workflow["parentWorkflowId"] = tx.ids.workflow(parent.workflow)
+        workflow["parentWorkflowTaskId"] = tx.ids.task(parent.pk)
     failed = tx.rows("failed tasks", row.pk, data.failed_task)
-    found["failedReferenceTaskNames"] = list(dict.fromkeys(ref for ref, _ in failed))
-    found["failedTaskNames"] = list(dict.fromkeys(name for _, name in failed))
+    workflow["failedReferenceTaskNames"] = list(dict.fromkeys(ref for ref, _ in failed))
+    workflow["failedTaskNames"] = list(dict.fromkeys(name for _, name in failed))
     if with_tasks:
-        found["tasks"] = tasks(tx, snapshots, row)
-        started = {
-            msgspec.json.decode(task["workflowTask"], type=_Named).taskReferenceName: task["inputData"]
-            for task in found["tasks"]
-            if task["taskType"] == "SUB_WORKFLOW"
-        }
-        versions = {ref: version for ref, given in started.items() if (version := version_in(TaskData(bytes(given))))}
+        workflow["tasks"] = read_tasks(tx, snapshots, row)
+        versions = _read_started_versions(workflow["tasks"])
         if versions:
-            definition = found["workflowDefinition"]
-            found["workflowDefinition"] = {**definition, "tasks": _with_versions(definition["tasks"], versions)}
-    return found
+            definition = workflow["workflowDefinition"]
+            workflow["workflowDefinition"] = {**definition, "tasks": _add_versions(definition["tasks"], versions)}
+    return workflow
 
 
-class _Named(msgspec.Struct):
-    taskReferenceName: str  # noqa: N815 - as it is written
+class _WorkflowTask(msgspec.Struct, rename="camel"):
+    task_reference_name: str
 
 
-def _with_versions(value: Any, versions: dict[str, int]) -> Any:
-    """The tasks of a definition, each SUB_WORKFLOW among them with the version that it has started."""
+def _read_started_versions(tasks: list[JsonObject]) -> dict[str, int]:
+    """Return the versions that the SUB_WORKFLOW tasks among `tasks` started, by reference name."""
+    versions: dict[str, int] = {}
+    for task in tasks:
+        if task["taskType"] == "SUB_WORKFLOW":
+            ref = msgspec.json.decode(task["workflowTask"], type=_WorkflowTask).task_reference_name
+            version = read_started_version(task["inputData"])
+            if version:
+                versions[ref] = version
+            else:  # a later attempt may have started a workflow without a version
+                versions.pop(ref, None)
+    return versions
+
+
+def _add_versions(value: Json, versions: dict[str, int]) -> Json:
+    """Return the tasks of a definition, each SUB_WORKFLOW among them with the version that it started."""
     if isinstance(value, list):
-        return [_with_versions(one, versions) for one in value]
+        return [_add_versions(item, versions) for item in value]
     if not isinstance(value, dict):
         return value
     if "taskReferenceName" not in value:  # the cases of a SWITCH
-        return {key: _with_versions(one, versions) for key, one in value.items()}
-    inside = {key: _with_versions(value[key], versions) for key in _SEQUENCES if value.get(key)}
+        return {key: _add_versions(item, versions) for key, item in value.items()}
+    inner = {key: _add_versions(value[key], versions) for key in _TASK_LISTS if value.get(key)}
     version = versions.get(value["taskReferenceName"])
     if version is not None and value.get("subWorkflowParam"):
-        inside["subWorkflowParam"] = {**value["subWorkflowParam"], "version": version}
-    return {**value, **inside}
+        inner["subWorkflowParam"] = {**value["subWorkflowParam"], "version": version}
+    return {**value, **inner}
 
 
-_SEQUENCES = ("decisionCases", "defaultCase", "forkTasks", "loopOver")
-
-
-def workflow_status(tx: Tx, workflow_id: str, *, output: bool, variables: bool) -> dict[str, Any]:
-    """The short form of a workflow."""
+def read_workflow_status(tx: Tx, workflow_id: str, *, output: bool, variables: bool) -> JsonObject:
+    """Return the short form of a workflow, or raise a 404."""
     row = find_workflow(tx, workflow_id)
     data = workflow_data(tx, row.pk)
-    status: dict[str, Any] = {"workflowId": workflow_id, "status": row.status}
+    status: JsonObject = {"workflowId": workflow_id, "status": row.status}
     if row.correlation_id is not None:
         status["correlationId"] = row.correlation_id
     if output:
-        status["output"] = raw(data.output)
+        status["output"] = _insert(data.output)
     if variables:
-        status["variables"] = raw(data.variables)
+        status["variables"] = _insert(data.variables)
     return status
 
 
-def raw(payload: bytes | None) -> msgspec.Raw:
-    """A stored JSON object as it is, `{}` when there is none."""
+def _insert(payload: bytes | None) -> msgspec.Raw:
     return msgspec.Raw(payload or b"{}")
 
 
-def workflow_json(ids: Ids, row: WorkflowRow, data: WorkflowData) -> dict[str, Any]:
-    """A workflow as Conductor's clients read it; tasks and definition are added by the caller."""
-    workflow: dict[str, Any] = {
+def _make_workflow_json(ids: Ids, row: WorkflowRow, data: WorkflowData) -> JsonObject:
+    workflow: JsonObject = {
         "workflowId": ids.workflow(row.pk),
         "workflowName": row.name,
         "workflowVersion": row.version,
@@ -102,10 +108,10 @@ def workflow_json(ids: Ids, row: WorkflowRow, data: WorkflowData) -> dict[str, A
         "updateTime": row.updated_ms,
         "endTime": row.ended_ms or 0,
         "lastRetriedTime": row.retried_ms,
-        "input": raw(data.input),
-        "output": raw(data.output),
-        "variables": raw(data.variables),
-        "taskToDomain": raw(data.task_to_domain),
+        "input": _insert(data.input),
+        "output": _insert(data.output),
+        "variables": _insert(data.variables),
+        "taskToDomain": _insert(data.task_to_domain),
         "tasks": [],
     }
     if row.correlation_id is not None:

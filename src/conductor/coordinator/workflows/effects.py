@@ -25,7 +25,7 @@ from conductor.coordinator.store.rows import NEW_TASK, TaskData, TaskRow, Workfl
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.tasks.poll_data import PollData
 from conductor.coordinator.tasks.task_queue import TaskQueue, with_wake
-from conductor.coordinator.views.workflow_views import whole_workflow
+from conductor.coordinator.views.workflow_views import read_whole_workflow
 from conductor.coordinator.workflows import workflow_rate_limits
 from conductor.coordinator.workflows.decider import after_sub_workflow, first_variables, workflow_input
 from conductor.coordinator.workflows.decision import Decision, SubWorkflowStart
@@ -462,7 +462,7 @@ class Effects:
             return []
         # Its input is limited like any other: a failed workflow with much data comes without its tasks.
         with_tasks = (tx.value("payload of workflow", row.pk) or 0) <= MAX_VALUE_BYTES
-        failed = whole_workflow(tx, self._snapshots, row, with_tasks=with_tasks)
+        failed = read_whole_workflow(tx, self._snapshots, row, with_tasks=with_tasks)
         asked.correlation_id, asked.traceparent = row.correlation_id, row.traceparent
         asked.input = {**(asked.input or {}), FAILED_WORKFLOW: msgspec.json.decode(_encode(failed))}
         try:

@@ -46,11 +46,13 @@ def response(tx: Tx, snapshots: Snapshots, workflow_id: str, strategy: ReturnStr
     target = find_workflow(tx, workflow_id)
     held_up_by = blocking(tx, target.pk) if strategy != "TARGET_WORKFLOW" else None
     if held_up_by is None:
-        strategy, found = "TARGET_WORKFLOW", workflow_views.whole_workflow(tx, snapshots, target, with_tasks=True)
+        strategy, found = "TARGET_WORKFLOW", workflow_views.read_whole_workflow(tx, snapshots, target, with_tasks=True)
     elif strategy == "BLOCKING_WORKFLOW":
-        found = workflow_views.whole_workflow(tx, snapshots, get_workflow(tx, held_up_by.workflow), with_tasks=True)
+        found = workflow_views.read_whole_workflow(
+            tx, snapshots, get_workflow(tx, held_up_by.workflow), with_tasks=True
+        )
     else:
-        found = _task(task_views.task(tx, snapshots, tx.ids.task(held_up_by.pk)))
+        found = _task(task_views.read_task(tx, snapshots, tx.ids.task(held_up_by.pk)))
     return found | {
         "responseType": strategy,
         "targetWorkflowId": workflow_id,

@@ -183,8 +183,8 @@ def test_an_expression_has_a_length() -> None:
 
 def values_of(query: str) -> list[tuple[str, list[Any]]]:
     return [
-        search_query._condition(None, clause, search_query.WORKFLOW_FIELDS)  # type: ignore[arg-type]
-        for clause in search_query._clauses(query)
+        search_query._build_condition(None, clause, search_query.WORKFLOW_FIELDS)  # type: ignore[arg-type]
+        for clause in search_query._split_query(query)
     ]
 
 
@@ -266,6 +266,6 @@ def test_a_page_that_is_too_large_is_refused_and_says_what_to_ask_for(monkeypatc
             yield {"input": "x" * 300}
 
     with pytest.raises(ApiError, match="ask for fewer at a time: size=3") as refused:
-        search_query._page(results())
+        search_query._encode_page(results())
     assert (refused.value.status, len(made)) == (400, 4)
-    assert len(search_query._page([{"input": "x" * 5000}])) == 1
+    assert len(search_query._encode_page([{"input": "x" * 5000}])) == 1

@@ -86,9 +86,9 @@ class Board:
     def runs(self, **asked: Any) -> list[dict[str, Any]]:
         """What was started, in the order of events."""
         found = self.harness.store.call(
-            lambda tx: search_query.schedule_runs(tx, search_query.Search(size=5000, **asked))
+            lambda tx: search_query.search_schedule_runs(tx, search_query.Search(size=5000, **asked))
         )
-        return msgspec.json.decode(msgspec.json.encode(found["results"]), type=list[dict[str, Any]])[::-1]
+        return msgspec.json.decode(msgspec.json.encode(found.results), type=list[dict[str, Any]])[::-1]
 
     def moments(self) -> list[float]:
         """Which due moments were acted on, in minutes after noon."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conductor.coordinator.request_errors import ApiError
-from conductor.coordinator.views.waiting_facts import why_task_waits, why_workflow_waits
+from conductor.coordinator.views.waiting_facts import explain_task, explain_workflow
 from conductor.coordinator.workflows import workflow_actions
 from conductor.protocol import why_waiting
 from conductor.protocol.why_waiting import QueueFacts, TaskFacts, Waiting, span
@@ -16,12 +16,12 @@ from tests.unit.coordinator.core_harness import Harness, simple
 
 def why(harness: Harness, workflow_id: str) -> Waiting:
     polls = harness.core.polls()
-    return harness.store.call(lambda tx: why_workflow_waits(tx, harness.core.snapshots, polls, workflow_id))
+    return harness.store.call(lambda tx: explain_workflow(tx, harness.core.snapshots, polls, workflow_id))
 
 
 def why_task(harness: Harness, task_id: str) -> Waiting:
     polls = harness.core.polls()
-    return harness.store.call(lambda tx: why_task_waits(tx, harness.core.snapshots, polls, task_id))
+    return harness.store.call(lambda tx: explain_task(tx, harness.core.snapshots, polls, task_id))
 
 
 def polled(harness: Harness, name: str = "work", domain: str = "", worker: str = "w1") -> None:

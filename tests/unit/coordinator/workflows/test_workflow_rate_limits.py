@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.store.lookup import find_workflow
-from conductor.coordinator.views.waiting_facts import Polls, why_workflow_waits
+from conductor.coordinator.views.waiting_facts import PollRecords, explain_workflow
 from conductor.coordinator.workflows import workflow_actions
 from conductor.protocol.why_waiting import Waiting
 from tests.unit.coordinator.core_harness import Harness, simple
@@ -30,8 +30,8 @@ def start(harness: Harness, customer: str = "a", **more: Any) -> str:
 
 
 def why(harness: Harness, workflow: str) -> Waiting:
-    polls = Polls({}, harness.clock.wall_ms())
-    return harness.store.call(lambda tx: why_workflow_waits(tx, harness.core.snapshots, polls, workflow))
+    polls = PollRecords({}, harness.clock.wall_ms())
+    return harness.store.call(lambda tx: explain_workflow(tx, harness.core.snapshots, polls, workflow))
 
 
 def end_next(harness: Harness, status: str = "COMPLETED") -> str:

@@ -1,14 +1,13 @@
-"""The table of routes: one small file for each resource, each with its own ROUTES.
+"""The route handlers, one module per resource. Each module has a list ROUTES.
 
-- `tasks`: polls, logs, queues. `reports`: what workers say. `by_reference`: updates by workflow and reference name.
-- `signals`: ends of WAITs. `workflows`: starting and reading. `workflow_actions`: pause, retry and the like.
-- `schedules`: workflows started by the clock.
-- `settings`: secrets and the environment.
-- `events`: event handlers.
-- `search`: searches. `metadata`: definitions. `schemas`: JSON schemas. `admin`: health, version, documentation.
-- `metrics`: what Prometheus reads.
-- `dry_runs`: workflows with made-up outputs. `maintenance`: what operators of Conductor ask for.
-- `views`: what people look at, on the page and in the terminal.
+- `tasks`: poll, read and requeue tasks. `reports`: reports and heartbeats of workers.
+- `by_reference`: update a task by its workflow and reference name. `signals`: complete an open WAIT.
+- `workflows`: start and read workflows. `workflow_actions`: pause, retry, terminate and the like.
+- `search`: search workflows and tasks. `dry_runs`: run a workflow with mocked task outputs.
+- `schedules`: start workflows on a schedule. `events`: event handlers.
+- `metadata`: task and workflow definitions. `schemas`: JSON schemas. `settings`: secrets and the environment.
+- `views`: the data of the web UI and the command line. `metrics`: Prometheus.
+- `admin`: health, version, OpenAPI document. `maintenance`: Conductor's routes for operators.
 """
 
 from __future__ import annotations
@@ -54,5 +53,5 @@ _RESOURCES = (
     admin,
 )
 
-#: Everything the coordinator answers.
+#: All routes of the API.
 ROUTES: list[Route] = [route for resource in _RESOURCES for route in resource.ROUTES]

@@ -1,4 +1,4 @@
-"""Health and version."""
+"""Health, get_version and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from conductor.protocol.wire import FEATURES_HEADER, SERVER_FEATURES
 from conductor.version import __version__
 
 
-async def health(request: Request) -> Answer:
-    """GET /health: 200 while the database can be written, 503 with the reason otherwise."""
+async def get_health(request: Request) -> Answer:
+    """GET /health: return 200 while the database is writable, otherwise 503 with the reason."""
     problem = await request.core.probe.problem()
     if problem is not None:
-        return as_json(_health([{"message": problem}], healthy=False), status=503)
-    return as_json(_health([], healthy=True))
+        return as_json(_health_body([{"message": problem}], healthy=False), status=503)
+    return as_json(_health_body([], healthy=True))
 
 
-def _health(results: list[dict[str, str]], *, healthy: bool) -> dict[str, Any]:
+def _health_body(results: list[dict[str, str]], *, healthy: bool) -> dict[str, Any]:
     return {"healthy": healthy, "healthResults": results, "suppressedHealthResults": []}
 
 
-async def version(_request: Request) -> Answer:
-    """GET /version: the version of this server. Its header Conductor-Features lists what a coordinator adds."""
+async def get_version(_request: Request) -> Answer:
+    """GET /version: return the version; the header Conductor-Features lists what a coordinator adds."""
     return as_text(__version__, (FEATURES_HEADER, SERVER_FEATURES))
 
 
-async def docs(_request: Request) -> Answer:
-    """GET /api-docs: OpenAPI."""
-    # Drawn when it is asked for: the models of all answers are not loaded for anything else.
+async def get_api_docs(_request: Request) -> Answer:
+    """GET /api-docs: return the OpenAPI document."""
+    # Imported on demand: only this document needs the models of all answers.
     from conductor.coordinator.http.api_docs import api_docs
     from conductor.coordinator.http.routes import ROUTES as ALL
 
@@ -38,8 +38,8 @@ async def docs(_request: Request) -> Answer:
 
 
 ROUTES = [
-    Route("GET", "/api-docs", docs, public=True),
-    Route("GET", "/health", health, public=True),
-    Route("GET", "/api/health", health, public=True),
-    Route("GET", "/api/version", version),
+    Route("GET", "/api-docs", get_api_docs, public=True),
+    Route("GET", "/health", get_health, public=True),
+    Route("GET", "/api/health", get_health, public=True),
+    Route("GET", "/api/version", get_version),
 ]

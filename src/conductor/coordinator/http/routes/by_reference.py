@@ -1,4 +1,4 @@
-"""Updating a task by its workflow and reference name, as people and other systems do."""
+"""Update a task by its workflow and reference name, as people and other systems do."""
 
 from __future__ import annotations
 
@@ -19,28 +19,29 @@ from conductor.coordinator.workflows.workflow_signals import find_open_task
 
 
 async def update(request: Request) -> Answer:
-    """POST /tasks/{workflowId}/{ref}/{status}: the task's id, or nothing when no open task has that name."""
-    outcome = await update_task(request, _named(request))
+    """POST /tasks/{workflowId}/{ref}/{status}: update an open task; return its id, or nothing if none is open."""
+    outcome = await update_task(request, _find_by_reference(request))
     return as_text(outcome.task_id, *verdict_headers(outcome)) if outcome is not None else DONE
 
 
 async def update_sync(request: Request) -> Answer:
-    """POST /tasks/{workflowId}/{ref}/{status}/sync: the workflow as it is afterwards, with the scripts that follow."""
+    """POST /tasks/{workflowId}/{ref}/{status}/sync: update an open task; return the workflow after its scripts ran."""
     workflow_id, ref, core = request.params["workflowId"], request.params["ref"], request.core
-    outcome = await update_task(request, _named(request))
+    outcome = await update_task(request, _find_by_reference(request))
     if outcome is None:
         raise not_found(f"Found no running task {ref} of workflow {workflow_id} to update")
     pk = await core.read(lambda tx: find_workflow(tx, workflow_id).pk)
     await core.wait_for_scripts(pk)
-    found = await core.read(lambda tx: workflow_views.workflow(tx, core.snapshots, workflow_id, with_tasks=True))
+    found = await core.read(lambda tx: workflow_views.read_workflow(tx, core.snapshots, workflow_id, with_tasks=True))
     return as_json(found, *verdict_headers(outcome))
 
 
 async def update_task(request: Request, find: Callable[[Tx], TaskRow | None]) -> Outcome | None:
-    """Give the task that is found the status in the path and the output in the body. None if none is found."""
+    """Give the task that `find` returns the status of the path and the output of the body; None if it returns None."""
     status = request.params["status"]
     if status not in get_args(ReportedStatus):
-        raise bad_request(f"{status!r} is no status a task can be given; use {', '.join(get_args(ReportedStatus))}")
+        allowed = ", ".join(get_args(ReportedStatus))
+        raise bad_request(f"{status!r} is not a status that a task can be given; use {allowed}")
     output, worker_id = request.json(dict[str, Any]), request.query("workerid")
 
     def change(tx: Tx) -> Outcome | None:
@@ -56,15 +57,15 @@ async def update_task(request: Request, find: Callable[[Tx], TaskRow | None]) ->
     return await request.core.write(change)
 
 
-def _named(request: Request) -> Callable[[Tx], TaskRow | None]:
+def _find_by_reference(request: Request) -> Callable[[Tx], TaskRow | None]:
     workflow_id, ref = request.params["workflowId"], request.params["ref"]
     return lambda tx: find_open_task(tx, workflow_id, ref)
 
 
-_WHO = {"workerid": "string"}
+_WORKER = {"workerid": "string"}
 _OUTPUT = dict[str, Any]
 
 ROUTES = [
-    Route("POST", "/api/tasks/{workflowId}/{ref}/{status}", update, query=_WHO, body=_OUTPUT),
-    Route("POST", "/api/tasks/{workflowId}/{ref}/{status}/sync", update_sync, query=_WHO, body=_OUTPUT),
+    Route("POST", "/api/tasks/{workflowId}/{ref}/{status}", update, query=_WORKER, body=_OUTPUT),
+    Route("POST", "/api/tasks/{workflowId}/{ref}/{status}/sync", update_sync, query=_WORKER, body=_OUTPUT),
 ]

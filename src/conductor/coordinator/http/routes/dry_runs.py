@@ -1,4 +1,4 @@
-"""Workflows with made-up outputs."""
+"""Run workflows with mocked task outputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conductor.coordinator.http.routing import Route
 
 
 async def run(request: Request) -> Answer:
-    """POST /workflow/test: run a workflow in memory with made-up outputs of its tasks; the workflow as it is then."""
+    """POST /workflow/test: run a workflow in memory with mocked task outputs; return the workflow."""
     asked = request.json(dry_run.DryRunRequest)
     await request.offload_if_large(asked.check)
     known = await request.core.read(dry_run.definitions)

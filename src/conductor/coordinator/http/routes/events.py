@@ -1,4 +1,4 @@
-"""Event handlers."""
+"""Register and read event handlers."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from conductor.coordinator.http.request import Request
 from conductor.coordinator.http.routing import Route
 
 
-async def add(request: Request) -> Answer:
-    """POST /event: register an event handler; 409 if there is one of that name."""
+async def add_handler(request: Request) -> Answer:
+    """POST /event: register an event handler; 409 if the name is taken."""
     handler = request.json(EventHandler)
     await request.core.write(lambda tx: event_handlers.add_handler(tx, handler))
     return DONE
 
 
-async def update(request: Request) -> Answer:
-    """PUT /event: replace an event handler; 404 if there is none of that name."""
+async def update_handler(request: Request) -> Answer:
+    """PUT /event: replace an event handler; 404 if the name is unknown."""
     handler = request.json(EventHandler)
     await request.core.write(lambda tx: event_handlers.update_handler(tx, handler))
     return DONE
 
 
-async def everything(request: Request) -> Answer:
-    """GET /event: all event handlers."""
+async def list_handlers(request: Request) -> Answer:
+    """GET /event: return all event handlers."""
     found = await request.core.read(event_handlers.find_handlers)
     return as_json([handler.wire() for handler in found])
 
 
-async def of_event(request: Request) -> Answer:
-    """GET /event/{event}?activeOnly=true: the handlers of an event."""
+async def list_handlers_of_event(request: Request) -> Answer:
+    """GET /event/{event}?activeOnly=true: return the handlers of an event."""
     active_only = request.query_flag("activeOnly", default=True)
     event = request.params["event"]
     found = await request.core.read(lambda tx: event_handlers.find_handlers(tx, event, active_only=active_only))
     return as_json([handler.wire() for handler in found])
 
 
-async def remove(request: Request) -> Answer:
-    """DELETE /event/{name}: forget an event handler; 404 if there is none of that name."""
+async def remove_handler(request: Request) -> Answer:
+    """DELETE /event/{name}: delete an event handler; 404 if the name is unknown."""
     await request.core.write(lambda tx: event_handlers.remove_handler(tx, request.params["event"]))
     return DONE
 
 
 ROUTES = [
-    Route("POST", "/api/event", add, body=EventHandler),
-    Route("PUT", "/api/event", update, body=EventHandler),
-    Route("GET", "/api/event", everything),
-    Route("GET", "/api/event/{event}", of_event, query={"activeOnly": "boolean"}),
-    Route("DELETE", "/api/event/{event}", remove),
+    Route("POST", "/api/event", add_handler, body=EventHandler),
+    Route("PUT", "/api/event", update_handler, body=EventHandler),
+    Route("GET", "/api/event", list_handlers),
+    Route("GET", "/api/event/{event}", list_handlers_of_event, query={"activeOnly": "boolean"}),
+    Route("DELETE", "/api/event/{event}", remove_handler),
 ]

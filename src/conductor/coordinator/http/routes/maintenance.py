@@ -1,9 +1,10 @@
-"""What operators of Conductor ask for: configuration, pending tasks, another look at a workflow, event queues."""
+"""Conductor's routes for operators: configuration, pending tasks, sweeps, event queues."""
 
 from __future__ import annotations
 
 import platform
 import sqlite3
+from collections.abc import Callable
 from typing import Any
 
 from conductor.coordinator import limits
@@ -23,42 +24,42 @@ from conductor.version import __version__
 MAX_TASKS = 1000
 
 
-async def config(request: Request) -> Answer:
-    """GET /admin/config: versions, and the limits that are not to be exceeded."""
+async def get_config(request: Request) -> Answer:
+    """GET /admin/config: return versions and limits."""
     bounds = {name: value for name, value in vars(limits).items() if name.isupper()}
     versions = {"version": __version__, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
     return as_json({**versions, "platform": platform.platform(), "database": request.core.store.database, **bounds})
 
 
-async def pending_tasks(request: Request) -> Answer:
-    """GET /admin/task/{type}?start=0&count=100: the tasks of a type that are scheduled or in progress."""
+async def list_pending_tasks(request: Request) -> Answer:
+    """GET /admin/task/{type}?start=0&count=100: return the scheduled and running tasks of a type."""
     start, count = max(0, request.query_int("start", 0)), min(max(0, request.query_int("count", 100)), MAX_TASKS)
     name, snapshots = request.params["type"], request.core.snapshots
 
     def find(tx: Tx) -> list[dict[str, Any]]:
         keys = tx.rows("pending tasks of type", name, count, start)
-        return [task_views.task(tx, snapshots, tx.ids.task(pk)) for (pk,) in keys]
+        return [task_views.read_task(tx, snapshots, tx.ids.task(pk)) for (pk,) in keys]
 
     return as_json(await request.core.read_long(find))
 
 
-async def look_again(request: Request) -> Answer:
-    """POST /admin/sweep/requeue/{workflowId}: look whether there is something to schedule; it happens by itself."""
+async def decide_workflow(request: Request) -> Answer:
+    """POST /admin/sweep/requeue/{workflowId}: decide a workflow; the coordinator does so by itself."""
     workflow_id = request.params["workflowId"]
     executions = request.core.executions
     await request.core.write(lambda tx: executions.advance(tx, [find_workflow(tx, workflow_id).pk]))
     return as_text(f"true.{workflow_id}")
 
 
-async def repair(request: Request) -> Answer:
-    """POST /admin/consistency/verifyAndRepair/{workflowId}: false, for nothing is kept twice that could differ."""
+async def verify_and_repair(request: Request) -> Answer:
+    """POST /admin/consistency/verifyAndRepair/{workflowId}: return false; nothing is stored twice."""
     workflow_id = request.params["workflowId"]
     await request.core.read(lambda tx: find_workflow(tx, workflow_id))
     return as_text("false")
 
 
-async def event_queues(_request: Request) -> Answer:
-    """GET /queue/: the queues of other systems; there are none here."""
+async def list_event_queues(_request: Request) -> Answer:
+    """GET /queue/: return an empty object; the coordinator has no queues of other systems."""
     return as_json({})
 
 
@@ -79,9 +80,9 @@ async def update_by_id(request: Request) -> Answer:
     return await _update(request, find, task_id)
 
 
-async def _update(request: Request, find: Any, named: str) -> Answer:
+async def _update(request: Request, find: Callable[[Tx], TaskRow | None], name: str) -> Answer:
     if await update_task(request, find) is None:
-        raise not_found(f"there is no open task {named} of workflow {request.params['workflowId']} to update")
+        raise not_found(f"there is no open task {name} of workflow {request.params['workflowId']} to update")
     return DONE
 
 
@@ -89,13 +90,13 @@ _OUTPUT = dict[str, Any]
 _PAGE = {"start": "integer", "count": "integer"}
 
 ROUTES = [
-    Route("GET", "/api/admin/config", config),
-    Route("GET", "/api/admin/task/{type}", pending_tasks, query=_PAGE),
-    Route("GET", "/api/admin/queues", event_queues, query={"verbose": "boolean"}),
-    Route("POST", "/api/admin/sweep/requeue/{workflowId}", look_again),
-    Route("POST", "/api/admin/consistency/verifyAndRepair/{workflowId}", repair),
-    Route("GET", "/api/queue/", event_queues),
-    Route("GET", "/api/queue/size", event_queues),
+    Route("GET", "/api/admin/config", get_config),
+    Route("GET", "/api/admin/task/{type}", list_pending_tasks, query=_PAGE),
+    Route("GET", "/api/admin/queues", list_event_queues, query={"verbose": "boolean"}),
+    Route("POST", "/api/admin/sweep/requeue/{workflowId}", decide_workflow),
+    Route("POST", "/api/admin/consistency/verifyAndRepair/{workflowId}", verify_and_repair),
+    Route("GET", "/api/queue/", list_event_queues),
+    Route("GET", "/api/queue/size", list_event_queues),
     Route("POST", "/api/queue/update/{workflowId}/{ref}/{status}", update_by_name, body=_OUTPUT),
     Route("POST", "/api/queue/update/{workflowId}/task/{taskId}/{status}", update_by_id, body=_OUTPUT),
 ]

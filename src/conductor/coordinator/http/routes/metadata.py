@@ -1,4 +1,4 @@
-"""Task and workflow definitions."""
+"""Register and read task and workflow definitions."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def _as_header_value(text: str) -> str:
     return printable.encode("ascii", "backslashreplace").decode()
 
 
-def checked_workflow_def(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return a definition with its defaults, and the warnings about it; 400 if it cannot be registered."""
+def _check_with_warnings(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return a definition with its defaults, and the warnings about it; raise a 400 if it is invalid."""
     definition = workflow_defs.check_workflow_def(raw)
     return definition, workflow_defs.find_workflow_def_warnings(definition)
 
 
 async def register_task_defs(request: Request) -> Answer:
-    """POST /metadata/taskdefs: an array; each is created or replaced."""
+    """POST /metadata/taskdefs: create or replace each definition of an array."""
     raw = request.json(list[Any])
     if not raw:
         raise invalid([("registerTaskDef.taskDefinitions", "TaskDefList cannot be empty or null")])
@@ -55,7 +55,7 @@ async def register_task_defs(request: Request) -> Answer:
 
 
 async def update_task_def(request: Request) -> Answer:
-    """PUT /metadata/taskdefs[/{name}]: one definition, which must exist, is replaced."""
+    """PUT /metadata/taskdefs[/{name}]: replace an existing definition."""
     raw = request.json(dict[str, Any])
     named = request.params.get("name")
     if named is not None and raw.setdefault("name", named) != named:
@@ -66,13 +66,13 @@ async def update_task_def(request: Request) -> Answer:
     return DONE._replace(headers=warning_headers(warnings))
 
 
-async def all_task_defs(request: Request) -> Answer:
-    """GET /metadata/taskdefs: all of them."""
+async def list_task_defs(request: Request) -> Answer:
+    """GET /metadata/taskdefs: return all task definitions."""
     return as_json(await request.core.read(task_defs.all_task_defs))
 
 
-async def task_def(request: Request) -> Answer:
-    """GET /metadata/taskdefs/{name}: the definition, or 404."""
+async def get_task_def(request: Request) -> Answer:
+    """GET /metadata/taskdefs/{name}: return a task definition."""
     name = request.params["name"]
     found = await request.core.read(lambda tx: task_defs.get_task_def(tx, name))
     if found is None:
@@ -80,33 +80,33 @@ async def task_def(request: Request) -> Answer:
     return as_json(found.wire())
 
 
-async def drop_task_def(request: Request) -> Answer:
-    """DELETE /metadata/taskdefs/{name}: the definition is gone."""
+async def remove_task_def(request: Request) -> Answer:
+    """DELETE /metadata/taskdefs/{name}: delete a task definition."""
     name = request.params["name"]
     await request.core.write(lambda tx: task_defs.drop_task_def(tx, name))
     return DONE
 
 
 async def register_workflow_def(request: Request) -> Answer:
-    """POST /metadata/workflow: one definition; 409 if it exists, unless ?overwrite=true."""
+    """POST /metadata/workflow: create a definition; 409 if it exists, unless overwrite=true."""
     raw = request.json(dict[str, Any])
-    definition, warnings = await request.offload_if_large(lambda: checked_workflow_def(raw))
+    definition, warnings = await request.offload_if_large(lambda: _check_with_warnings(raw))
     overwrite = request.query_flag("overwrite", default=False)
     await request.core.write(lambda tx: workflow_defs.put_workflow_def(tx, definition, overwrite=overwrite))
     return DONE._replace(headers=warning_headers(warnings))
 
 
 async def validate_workflow_def(request: Request) -> Answer:
-    """POST /metadata/workflow/validate: 200, or what is wrong with the definition; nothing is stored."""
+    """POST /metadata/workflow/validate: check a definition without storing it."""
     raw = request.json(dict[str, Any])
-    _, warnings = await request.offload_if_large(lambda: checked_workflow_def(raw))
+    _, warnings = await request.offload_if_large(lambda: _check_with_warnings(raw))
     return DONE._replace(headers=warning_headers(warnings))
 
 
 async def update_workflow_defs(request: Request) -> Answer:
-    """PUT /metadata/workflow: an array; each is created or replaced."""
+    """PUT /metadata/workflow: create or replace each definition of an array."""
     raw = request.json(list[dict[str, Any]])
-    checked = await request.offload_if_large(lambda: [checked_workflow_def(item) for item in raw])
+    checked = await request.offload_if_large(lambda: [_check_with_warnings(item) for item in raw])
 
     def put_all(tx: Tx) -> None:
         for definition, _ in checked:
@@ -117,8 +117,8 @@ async def update_workflow_defs(request: Request) -> Answer:
     return as_json(answer, *warning_headers([warning for _, warnings in checked for warning in warnings]))
 
 
-async def workflow_def(request: Request) -> Answer:
-    """GET /metadata/workflow/{name}?version=: that version, or the latest."""
+async def get_workflow_def(request: Request) -> Answer:
+    """GET /metadata/workflow/{name}?version=: return a version of a definition, or the latest."""
     name, version = request.params["name"], request.query_int("version", 0)
     found = await request.core.read(lambda tx: workflow_defs.get_workflow_def(tx, name, version or None))
     if found is None:
@@ -126,13 +126,13 @@ async def workflow_def(request: Request) -> Answer:
     return as_json(found)
 
 
-async def all_workflow_defs(request: Request) -> Answer:
-    """GET /metadata/workflow: all versions of all of them."""
+async def list_workflow_defs(request: Request) -> Answer:
+    """GET /metadata/workflow: return all versions of all definitions."""
     return as_json(await request.core.read(workflow_defs.all_workflow_defs))
 
 
-async def names_and_versions(request: Request) -> Answer:
-    """GET /metadata/workflow/names-and-versions: name to its versions and when they were made."""
+async def list_names_and_versions(request: Request) -> Answer:
+    """GET /metadata/workflow/names-and-versions: return the versions of each name, and their creation times."""
     found: dict[str, list[dict[str, Any]]] = {}
     for definition in await request.core.read(workflow_defs.all_workflow_defs):
         known: dict[str, Any] = {
@@ -142,26 +142,26 @@ async def names_and_versions(request: Request) -> Answer:
     return as_json(found)
 
 
-async def names(request: Request) -> Answer:
-    """GET /metadata/workflow/names: the names."""
+async def list_names(request: Request) -> Answer:
+    """GET /metadata/workflow/names: return the names of all definitions."""
     found = await request.core.read(workflow_defs.all_workflow_defs)
     return as_json(sorted({definition["name"] for definition in found}))
 
 
-async def latest_versions(request: Request) -> Answer:
-    """GET /metadata/workflow/latest-versions: the latest version of each."""
+async def list_latest_versions(request: Request) -> Answer:
+    """GET /metadata/workflow/latest-versions: return the latest version of each definition."""
     found = await request.core.read(workflow_defs.all_workflow_defs)
     return as_json(list({definition["name"]: definition for definition in found}.values()))
 
 
-async def versions(request: Request) -> Answer:
-    """GET /metadata/workflow/{name}/versions: all versions of one."""
+async def list_versions(request: Request) -> Answer:
+    """GET /metadata/workflow/{name}/versions: return all versions of a definition."""
     name = request.params["name"]
     return as_json(await request.core.read(lambda tx: workflow_defs.versions_of(tx, name)))
 
 
-async def drop_workflow_def(request: Request) -> Answer:
-    """DELETE /metadata/workflow/{name}/{version}: running workflows keep the one they started with."""
+async def remove_workflow_def(request: Request) -> Answer:
+    """DELETE /metadata/workflow/{name}/{version}: delete a definition; running workflows keep their copy."""
     name, text = request.params["name"], request.params["version"]
     version = whole_number("a version", text)
     await request.core.write(lambda tx: workflow_defs.drop_workflow_def(tx, name, version))
@@ -173,18 +173,18 @@ _DEFINITION = dict[str, Any]
 ROUTES = [
     Route("POST", "/api/metadata/taskdefs", register_task_defs, body=list[task_defs.TaskDef]),
     Route("PUT", "/api/metadata/taskdefs", update_task_def, body=task_defs.TaskDef),
-    Route("GET", "/api/metadata/taskdefs", all_task_defs),
+    Route("GET", "/api/metadata/taskdefs", list_task_defs),
     Route("PUT", "/api/metadata/taskdefs/{name}", update_task_def, body=task_defs.TaskDef),
-    Route("GET", "/api/metadata/taskdefs/{name}", task_def),
-    Route("DELETE", "/api/metadata/taskdefs/{name}", drop_task_def),
+    Route("GET", "/api/metadata/taskdefs/{name}", get_task_def),
+    Route("DELETE", "/api/metadata/taskdefs/{name}", remove_task_def),
     Route("POST", "/api/metadata/workflow", register_workflow_def, query={"overwrite": "boolean"}, body=_DEFINITION),
     Route("PUT", "/api/metadata/workflow", update_workflow_defs, body=list[dict[str, Any]]),
-    Route("GET", "/api/metadata/workflow", all_workflow_defs),
+    Route("GET", "/api/metadata/workflow", list_workflow_defs),
     Route("POST", "/api/metadata/workflow/validate", validate_workflow_def, body=_DEFINITION),
-    Route("GET", "/api/metadata/workflow/names", names),
-    Route("GET", "/api/metadata/workflow/names-and-versions", names_and_versions),
-    Route("GET", "/api/metadata/workflow/latest-versions", latest_versions),
-    Route("GET", "/api/metadata/workflow/{name}", workflow_def, query={"version": "integer"}),
-    Route("GET", "/api/metadata/workflow/{name}/versions", versions),
-    Route("DELETE", "/api/metadata/workflow/{name}/{version}", drop_workflow_def),
+    Route("GET", "/api/metadata/workflow/names", list_names),
+    Route("GET", "/api/metadata/workflow/names-and-versions", list_names_and_versions),
+    Route("GET", "/api/metadata/workflow/latest-versions", list_latest_versions),
+    Route("GET", "/api/metadata/workflow/{name}", get_workflow_def, query={"version": "integer"}),
+    Route("GET", "/api/metadata/workflow/{name}/versions", list_versions),
+    Route("DELETE", "/api/metadata/workflow/{name}/{version}", remove_workflow_def),
 ]

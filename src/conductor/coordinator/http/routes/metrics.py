@@ -1,10 +1,9 @@
-"""What Prometheus reads: how things stand now, and what was counted since the start."""
+"""Metrics for Prometheus: the current state, and counters since the start."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from conductor.coordinator import server_metrics as table
 from conductor.coordinator.core import Core
@@ -14,24 +13,24 @@ from conductor.coordinator.http.routing import Route
 from conductor.coordinator.limits import MAX_SERIES_PER_METRIC
 from conductor.coordinator.store.database_file import MEMORY
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.views.queue_load import queues
+from conductor.coordinator.views.queue_load import list_queues
 from conductor.protocol.views import QueueLoad
 from conductor.telemetry.exposition import Histogram, Metric, Sample, make_histogram_samples, scrape
 from conductor.version import __version__
 
 
-async def metrics(request: Request) -> Answer:
-    """GET /metrics: counters, queues and times as Prometheus reads them; OpenMetrics if it is asked for."""
+async def get_metrics(request: Request) -> Answer:
+    """GET /metrics: return the metrics in the format of Prometheus, or in OpenMetrics if the client accepts it."""
     core = request.core
     samples = _Samples(core, problem=await core.probe.problem())
-    await core.read(samples.look)
+    await core.read(samples.add_current_state)
     accept = request.header(b"accept")
-    text, content_type = scrape(((metric, samples.of(metric)) for metric in table.METRICS), accept)
+    text, content_type = scrape(((metric, samples.get(metric)) for metric in table.METRICS), accept)
     return Answer(200, text, content_type.encode())
 
 
 class _Samples:
-    """The lines of one scrape, by metric."""
+    """The samples of one scrape, by metric."""
 
     def __init__(self, core: Core, problem: str | None) -> None:
         self._core = core
@@ -48,15 +47,16 @@ class _Samples:
         self._add_counters()
         self._add_histograms()
 
-    def of(self, metric: Metric) -> Iterable[Sample]:
-        """The lines of a metric."""
+    def get(self, metric: Metric) -> Iterable[Sample]:
+        """Return the samples of a metric."""
         return self._found.get(metric.name, ())
 
-    def look(self, tx: Tx) -> None:
-        """How things stand now: nothing in it grows with what is finished."""
-        for row in _bounded([(name, count) for name, count in tx.rows("open workflows by name")]):
-            self._add(table.RUNNING, row[1], row[0])
-        for queue in _at_most(queues(tx, self._polls, with_stats=False)):
+    def add_current_state(self, tx: Tx) -> None:
+        """Add running workflows and queues. The cost does not grow with the number of finished workflows."""
+        running = [(name, count) for name, count in tx.rows("open workflows by name")]
+        for name, count in _limit_names(running):
+            self._add(table.RUNNING, count, name)
+        for queue in _limit_queues(list_queues(tx, self._polls)):
             self._add_queue(queue, tx.now_ms)
 
     def _add_queue(self, queue: QueueLoad, now_ms: int) -> None:
@@ -74,7 +74,7 @@ class _Samples:
     def _add_counters(self) -> None:
         store, core = self._core.store, self._core
         by_name = {metric.name: metric for metric in table.METRICS}
-        # What is alerted on is there from the beginning: a rate misses the first step of what was not.
+        # Counters with alerts exist from the start: a rate misses the first increment of a new series.
         self._add(table.COMMIT_FAILED_TOTAL, store.failed_commits)
         counts = {
             (table.MISSED_TOTAL.name,): 0,
@@ -92,42 +92,41 @@ class _Samples:
             self._add_histogram(table.REQUEST_TIME, times, method, uri, str(status))
 
     def _add(self, metric: Metric, value: float, *labels: str) -> None:
-        named = dict(zip(metric.labels, labels, strict=True))
-        self._found.setdefault(metric.name, []).append(Sample(metric.name, named, float(value)))
+        label_values = dict(zip(metric.labels, labels, strict=True))
+        self._found.setdefault(metric.name, []).append(Sample(metric.name, label_values, float(value)))
 
     def _add_histogram(self, metric: Metric, histogram: Histogram, *labels: str) -> None:
-        named = dict(zip(metric.labels, labels, strict=True))
-        counts = list(histogram.counts)  # other threads count on
-        lines = make_histogram_samples(metric.name, named, histogram.bounds, counts, histogram.total)
+        label_values = dict(zip(metric.labels, labels, strict=True))
+        counts = list(histogram.counts)  # a copy: other threads continue counting
+        lines = make_histogram_samples(metric.name, label_values, histogram.bounds, counts, histogram.total)
         self._found.setdefault(metric.name, []).extend(lines)
 
 
 def file_bytes(database: str, suffix: str = "") -> int | None:
-    """The size of the database's file, or of the one beside it; None if it is in memory."""
+    """Return the size of the database file, or of the file with `suffix` next to it; None for a database in memory."""
     if database.startswith(MEMORY):
         return None
     file = Path(database + suffix)
     return file.stat().st_size if file.exists() else 0
 
 
-def _bounded(rows: list[tuple[str, int]]) -> Iterator[tuple[str, int]]:
-    """The largest, and the sum of the others."""
+def _limit_names(rows: list[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+    """Yield the largest counts, and the sum of the others."""
     rows.sort(key=lambda row: -row[1])
     yield from rows[:MAX_SERIES_PER_METRIC]
     if rest := rows[MAX_SERIES_PER_METRIC:]:
         yield table.OTHER, sum(count for _, count in rest)
 
 
-def _at_most(found: list[QueueLoad]) -> Iterator[QueueLoad]:
-    """Those that somebody must look at, the longest and the busiest; and the sum of the others."""
-    yield from found[:MAX_SERIES_PER_METRIC]
-    if rest := found[MAX_SERIES_PER_METRIC:]:
-        oldest: list[Any] = [queue.oldest_ms for queue in rest if queue.oldest_ms is not None]
+def _limit_queues(queues: list[QueueLoad]) -> Iterator[QueueLoad]:
+    """Yield the first queues, which are the most important ones, and the sum of the others."""
+    yield from queues[:MAX_SERIES_PER_METRIC]
+    if rest := queues[MAX_SERIES_PER_METRIC:]:
         yield QueueLoad(
             name=table.OTHER,
             ready=sum(queue.ready for queue in rest),
             delayed=sum(queue.delayed for queue in rest),
-            oldest_ms=min(oldest, default=None),
+            oldest_ms=min((queue.oldest_ms for queue in rest if queue.oldest_ms is not None), default=None),
             in_hand=sum(queue.in_hand for queue in rest),
             holders=[],
             parked=sum(queue.parked for queue in rest),
@@ -135,4 +134,4 @@ def _at_most(found: list[QueueLoad]) -> Iterator[QueueLoad]:
         )
 
 
-ROUTES = [Route("GET", "/metrics", metrics)]
+ROUTES = [Route("GET", "/metrics", get_metrics)]

@@ -1,4 +1,4 @@
-"""What workers say about tasks: reports, heartbeats, and the verdicts they get."""
+"""Reports and heartbeats of workers, and their verdicts."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from msgspec.structs import replace
 from conductor.coordinator.http.answer import Answer, as_json, as_text
 from conductor.coordinator.http.memory_budget import UNCOUNTED_BYTES
 from conductor.coordinator.http.request import Request, read_json
-from conductor.coordinator.http.routes.tasks import ANNOUNCED, or_requeue
+from conductor.coordinator.http.routes.tasks import FEATURE_HEADERS, deliver_or_requeue
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.limits import REPORTS_PER_TRANSACTION
 from conductor.coordinator.request_errors import ApiError, bad_request
 from conductor.coordinator.tasks.task_report import Outcome, Report
 from conductor.protocol.wire import LEASE_EXPIRES_HEADER, NEXT_QUERY, VERDICT_HEADER, Verdict
 
-#: More reports in one request are refused.
+#: Reports in one request.
 MAX_REPORTS = 10_000
 
 
 async def update(request: Request) -> Answer:
-    """POST /tasks: one report or heartbeat; the answer is the task's id."""
-    report = _read(request)
+    """POST /tasks: accept a report or heartbeat; return the task's id."""
+    report = _read_report(request)
     core = request.core
     (outcome,) = await core.write(lambda tx: core.judge(tx, [report]))
     if outcome.status >= 400:
@@ -34,24 +34,24 @@ async def update(request: Request) -> Answer:
 
 
 async def update_and_poll(request: Request) -> Answer:
-    """POST /tasks/update-v2: a report, answered with the next task of the same queue."""
-    report = _read(request)
+    """POST /tasks/update-v2: accept a report; return the next task of the same queue, or 204."""
+    report = _read_report(request)
     core = request.core
     outcome, task = await core.write(lambda tx: core.judge_and_poll(tx, report))
     outcome = outcome.as_answer_to(report)
     outcome.raise_for_verdict()
-    headers = (*verdict_headers(outcome), *ANNOUNCED)
+    headers = (*verdict_headers(outcome), *FEATURE_HEADERS)
     nothing = Answer(204, headers=headers)
-    return or_requeue(request, [task], as_json(task, *headers), nothing) if task is not None else nothing
+    return deliver_or_requeue(request, [task], as_json(task, *headers), nothing) if task is not None else nothing
 
 
 async def batch(request: Request) -> Answer:
-    """POST /tasks/reports: an array of reports, answered by an array of verdicts in the same order.
+    """POST /tasks/reports: accept an array of reports; return an array of verdicts in the same order.
 
-    With `next=N` the authors of the first N reports get one more task each, of the queue that their task came from: the
+    With `next=N` the authors of the first N reports are granted one more task each, from the queue of their task. The
     verdicts and the leases are one transaction.
     """
-    read = _read_all(request)
+    read = _read_batch(request)
     if len(read) > MAX_REPORTS:
         raise bad_request(f"at most {MAX_REPORTS} reports in one request, not {len(read)}")
     wanted = request.query_int(NEXT_QUERY, 0)
@@ -72,24 +72,24 @@ async def batch(request: Request) -> Answer:
     if not next_tasks or len(answer.body) <= UNCOUNTED_BYTES:
         return answer
     verdicts = as_json([replace(outcome, next_task=None).wire() for outcome in answered])
-    return or_requeue(request, next_tasks, answer, verdicts)
+    return deliver_or_requeue(request, next_tasks, answer, verdicts)
 
 
-def _read_all(request: Request) -> list[Report] | list[Report | Outcome]:
-    """The reports of an array. What is wrong with one is the answer to that one, and not to the others."""
+def _read_batch(request: Request) -> list[Report] | list[Report | Outcome]:
+    """Return the reports of an array. An invalid report is replaced by its outcome, so that the others count."""
     with contextlib.suppress(ApiError):
         return request.json(list[Report])
-    return [_read_one(bytes(body)) for body in request.json(list[msgspec.Raw])]
+    return [_read_batch_item(bytes(body)) for body in request.json(list[msgspec.Raw])]
 
 
-def _read_one(body: bytes) -> Report | Outcome:
+def _read_batch_item(body: bytes) -> Report | Outcome:
     try:
         return read_json(body, Report)
     except ApiError as error:
         return Outcome("", Verdict.REJECTED, error.status, error.message)
 
 
-def _read(request: Request) -> Report:
+def _read_report(request: Request) -> Report:
     try:
         return request.json(Report)
     except ApiError as error:
@@ -98,7 +98,7 @@ def _read(request: Request) -> Report:
 
 
 def verdict_headers(outcome: Outcome) -> tuple[tuple[str, str], ...]:
-    """Return the headers that tell a verdict; none for clients that know no leases."""
+    """Return the headers that carry a verdict; none for clients without leases."""
     if outcome.verdict is None:
         return ()
     if outcome.lease_expires_ms is not None:

@@ -1,4 +1,4 @@
-"""Workflows started by the clock."""
+"""Start workflows on a schedule."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from conductor.coordinator.http.answer import DONE, Answer, as_json
 from conductor.coordinator.http.request import Request
-from conductor.coordinator.http.routes.search import ASKED, asked_for
+from conductor.coordinator.http.routes.search import SEARCH_PARAMETERS, read_search
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import ApiError, bad_request, invalid
 from conductor.coordinator.schedules import schedule_store
@@ -14,26 +14,26 @@ from conductor.coordinator.schedules.cron_schedule import Schedule, next_due_tim
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views import search_query
 
-#: So many of the next moments are told, as Conductor does.
+#: Due times in one answer, as in Conductor.
 MAX_NEXT = 5
-#: More in one bulk request are refused.
+#: Schedules in one bulk request.
 MAX_BULK = 1000
 
 
 async def save(request: Request) -> Answer:
-    """POST /scheduler/schedules: create or replace a schedule; 400 says what is wrong with its cron expression."""
-    asked = request.json(Schedule)
-    await request.offload_if_large(asked.check)
-    return as_json(await request.core.write(lambda tx: schedule_store.save(tx, asked)))
+    """POST /scheduler/schedules: create or replace a schedule."""
+    schedule = request.json(Schedule)
+    await request.offload_if_large(schedule.check)
+    return as_json(await request.core.write(lambda tx: schedule_store.save(tx, schedule)))
 
 
-async def get(request: Request) -> Answer:
-    """GET /scheduler/schedules/{name}: a schedule, with its next due moment."""
+async def get_schedule(request: Request) -> Answer:
+    """GET /scheduler/schedules/{name}: return a schedule with its next due time."""
     return as_json(await request.core.read(lambda tx: schedule_store.get(tx, request.params["name"])))
 
 
-async def everything(request: Request) -> Answer:
-    """GET /scheduler/schedules?workflowName=: all of them, or those of a workflow."""
+async def list_schedules(request: Request) -> Answer:
+    """GET /scheduler/schedules?workflowName=: return all schedules, or those of a workflow."""
     workflow = request.query("workflowName")
 
     def find(tx: Tx) -> list[dict[str, Any]]:
@@ -42,23 +42,23 @@ async def everything(request: Request) -> Answer:
     return as_json(await request.core.read(find))
 
 
-async def find(request: Request) -> Answer:
-    """GET /scheduler/schedules/search: by workflow, by a part of their name, paused or not; a page of them."""
+async def search(request: Request) -> Answer:
+    """GET /scheduler/schedules/search: return a page of schedules by workflow, name and paused."""
     start, size = max(0, request.query_int("start", 0)), request.query_int("size", 100)
     if not 0 <= size <= search_query.MAX_SIZE:
         raise bad_request(f"size is from 0 to {search_query.MAX_SIZE}, not {size}")
     text = request.query("freeText")
-    asked: dict[str, Any] = {
+    criteria: dict[str, Any] = {
         "workflow": request.query("workflowName"),
         "name": request.query("scheduleName"),
         "paused": request.query_flag("paused", default=False) if request.query("paused") else None,
         "text": None if text == "*" else text,
     }
-    backwards = _backwards(request.query("sort"))
+    is_descending = _is_descending(request.query("sort"))
 
     def find(tx: Tx) -> dict[str, Any]:
-        names = schedule_store.find_names(tx, **asked)
-        if backwards:
+        names = schedule_store.find_names(tx, **criteria)
+        if is_descending:
             names.reverse()
         return {
             "totalHits": len(names),
@@ -68,7 +68,7 @@ async def find(request: Request) -> Answer:
     return as_json(await request.core.read(find))
 
 
-def _backwards(sort: str | None) -> bool:
+def _is_descending(sort: str | None) -> bool:
     name, _, direction = (sort or "name").partition(":")
     if name not in ("name", "scheduleName"):
         raise bad_request(f"schedules are sorted by name, not by {name[:100]!r}")
@@ -76,35 +76,35 @@ def _backwards(sort: str | None) -> bool:
 
 
 async def remove(request: Request) -> Answer:
-    """DELETE /scheduler/schedules/{name}: forget it; what it has started stays. 200 also if there is none."""
+    """DELETE /scheduler/schedules/{name}: delete a schedule; its workflows stay. An unknown name is a 200, too."""
     await request.core.write(lambda tx: schedule_store.remove(tx, request.params["name"]))
     return DONE
 
 
 async def pause(request: Request) -> Answer:
-    """PUT /scheduler/schedules/{name}/pause?reason=: start nothing by it."""
+    """PUT /scheduler/schedules/{name}/pause?reason=: pause a schedule."""
     reason = request.query("reason")
     await request.core.write(lambda tx: schedule_store.pause(tx, request.params["name"], reason))
     return DONE
 
 
 async def resume(request: Request) -> Answer:
-    """PUT /scheduler/schedules/{name}/resume: go on with the first moment from now; 404 if it is not paused."""
+    """PUT /scheduler/schedules/{name}/resume: continue at the next due time; 404 if the schedule is not paused."""
     await request.core.write(lambda tx: schedule_store.resume(tx, request.params["name"]))
     return DONE
 
 
 async def pause_many(request: Request) -> Answer:
-    """PUT /scheduler/bulk/pause: each schedule in the body's array; which failed, and why, is in the answer."""
-    return await _many(request, "pauseSchedules", lambda tx, name: schedule_store.pause(tx, name, None))
+    """PUT /scheduler/bulk/pause: pause each schedule of an array; return those that failed and why."""
+    return await _change_many(request, "pauseSchedules", lambda tx, name: schedule_store.pause(tx, name, None))
 
 
 async def resume_many(request: Request) -> Answer:
-    """PUT /scheduler/bulk/resume: each schedule in the body's array; which failed, and why, is in the answer."""
-    return await _many(request, "resumeSchedules", schedule_store.resume)
+    """PUT /scheduler/bulk/resume: resume each schedule of an array; return those that failed and why."""
+    return await _change_many(request, "resumeSchedules", schedule_store.resume)
 
 
-async def _many(request: Request, method: str, change: Any) -> Answer:
+async def _change_many(request: Request, method: str, change: Any) -> Answer:
     names = request.json(list[str])
     if not names:
         raise invalid([(f"{method}.arg0", "Schedule names list cannot be null.")])
@@ -116,7 +116,7 @@ async def _many(request: Request, method: str, change: Any) -> Answer:
         for name in names:
             try:
                 change(tx, name)
-            except ApiError as error:  # it was refused before anything was changed
+            except ApiError as error:  # rejected before anything was changed
                 failed[name] = error.message
             else:
                 done.append(name)
@@ -126,24 +126,24 @@ async def _many(request: Request, method: str, change: Any) -> Answer:
 
 
 async def pause_all(request: Request) -> Answer:
-    """GET /scheduler/admin/pause: start nothing by any schedule, also after a restart."""
+    """GET /scheduler/admin/pause: pause the scheduler, also across restarts."""
     await request.core.write(schedule_store.pause_all)
     return as_json({"status": "done"})
 
 
 async def resume_all(request: Request) -> Answer:
-    """GET /scheduler/admin/resume: go on after that."""
+    """GET /scheduler/admin/resume: resume the scheduler."""
     await request.core.write(schedule_store.resume_all)
     return as_json({"status": "done"})
 
 
 async def requeue(_request: Request) -> Answer:
-    """GET /scheduler/admin/requeue: nothing to do, a run and its record are one here; the answer says so."""
+    """GET /scheduler/admin/requeue: do nothing; a run and its record are one row here, so none can be missing."""
     return as_json({"sampleIds": [], "recordIds.size": 0})
 
 
-async def next_moments(request: Request) -> Answer:
-    """GET /scheduler/nextFewSchedules?cronExpression=: when it would be due next in UTC, at most five moments."""
+async def preview_due_times(request: Request) -> Answer:
+    """GET /scheduler/nextFewSchedules?cronExpression=: return the next due times in UTC, at most five."""
     expression = request.required_query("cronExpression")
     count = min(max(0, request.query_int("limit", MAX_NEXT)), MAX_NEXT)
     starts_ms = request.query_int("scheduleStartTime", 0) or None
@@ -151,14 +151,14 @@ async def next_moments(request: Request) -> Answer:
     return as_json(next_due_times(expression, request.core.clock.wall_ms(), starts_ms, ends_ms, count))
 
 
-async def runs(request: Request) -> Answer:
-    """GET /scheduler/search/executions: what schedules have started or could not start; a page of it."""
-    asked = asked_for(request)
-    return as_json(await request.core.read_long(lambda tx: search_query.schedule_runs(tx, asked)))
+async def search_runs(request: Request) -> Answer:
+    """GET /scheduler/search/executions: return a page of the runs of schedules."""
+    search = read_search(request)
+    return as_json(await request.core.read_long(lambda tx: search_query.search_schedule_runs(tx, search)))
 
 
 _NAMES = list[str]
-_FIND = {
+_SEARCH = {
     "workflowName": "string",
     "scheduleName": "string",
     "paused": "boolean",
@@ -167,7 +167,7 @@ _FIND = {
     "size": "integer",
     "sort": "string",
 }
-_NEXT = {
+_PREVIEW = {
     "cronExpression": "string",
     "scheduleStartTime": "integer",
     "scheduleEndTime": "integer",
@@ -176,9 +176,9 @@ _NEXT = {
 
 ROUTES = [
     Route("POST", "/api/scheduler/schedules", save, body=Schedule),
-    Route("GET", "/api/scheduler/schedules", everything, query={"workflowName": "string"}),
-    Route("GET", "/api/scheduler/schedules/search", find, query=_FIND),
-    Route("GET", "/api/scheduler/schedules/{name}", get),
+    Route("GET", "/api/scheduler/schedules", list_schedules, query={"workflowName": "string"}),
+    Route("GET", "/api/scheduler/schedules/search", search, query=_SEARCH),
+    Route("GET", "/api/scheduler/schedules/{name}", get_schedule),
     Route("DELETE", "/api/scheduler/schedules/{name}", remove),
     Route("PUT", "/api/scheduler/schedules/{name}/pause", pause, query={"reason": "string"}),
     Route("PUT", "/api/scheduler/schedules/{name}/resume", resume),
@@ -187,6 +187,6 @@ ROUTES = [
     Route("GET", "/api/scheduler/admin/pause", pause_all, has_side_effects=True),
     Route("GET", "/api/scheduler/admin/resume", resume_all, has_side_effects=True),
     Route("GET", "/api/scheduler/admin/requeue", requeue, has_side_effects=True),
-    Route("GET", "/api/scheduler/nextFewSchedules", next_moments, query=_NEXT),
-    Route("GET", "/api/scheduler/search/executions", runs, query=ASKED),
+    Route("GET", "/api/scheduler/nextFewSchedules", preview_due_times, query=_PREVIEW),
+    Route("GET", "/api/scheduler/search/executions", search_runs, query=SEARCH_PARAMETERS),
 ]

@@ -15,7 +15,7 @@ from conductor.coordinator.request_errors import invalid, not_found
 from conductor.coordinator.store.transaction import Tx
 
 
-class Named(msgspec.Struct):
+class SchemaKey(msgspec.Struct):
     """What every schema must have."""
 
     name: Annotated[str, Meta(min_length=1)]
@@ -23,62 +23,62 @@ class Named(msgspec.Struct):
 
 
 async def register(request: Request) -> Answer:
-    """POST /schema: one schema or an array; each is created or replaced. 400 if its data cannot be used."""
+    """POST /schema: create or replace one schema, or each of an array."""
     many = request.body.lstrip().startswith(b"[")
     found = request.json(list[dict[str, Any]]) if many else [request.json(dict[str, Any])]
-    named = [read_json(msgspec.json.encode(schema), Named) for schema in found]
-    await request.offload_if_large(lambda: _check(found, named))
+    keys = [read_json(msgspec.json.encode(schema), SchemaKey) for schema in found]
+    await request.offload_if_large(lambda: _check_schemas(found, keys))
 
     def put_all(tx: Tx) -> None:
-        for schema, key in zip(found, named, strict=True):
+        for schema, key in zip(found, keys, strict=True):
             json_schemas.put_schema(tx, key.name, key.version, schema)
 
     await request.core.write(put_all)
     return DONE
 
 
-def _check(found: list[dict[str, Any]], named: list[Named]) -> None:
+def _check_schemas(found: list[dict[str, Any]], keys: list[SchemaKey]) -> None:
     problems = [
         (f"schema.{key.name}", f"schema {key.name} cannot be used: {wrong}")
-        for schema, key in zip(found, named, strict=True)
+        for schema, key in zip(found, keys, strict=True)
         if schema.get("type") in (None, "JSON") and (wrong := json_schemas.find_schema_problem(schema)) is not None
     ]
     if problems:
         raise invalid(problems)
 
 
-async def everything(request: Request) -> Answer:
-    """GET /schema: all of them."""
+async def list_schemas(request: Request) -> Answer:
+    """GET /schema: return all schemas."""
     return as_json(await request.core.read(json_schemas.all_schemas))
 
 
-async def get(request: Request) -> Answer:
-    """GET /schema/{name}[/{version}]: that version, or the latest."""
-    name, version = _asked(request)
+async def get_schema(request: Request) -> Answer:
+    """GET /schema/{name}[/{version}]: return a version of a schema, or the latest."""
+    name, version = _read_key(request)
     found = await request.core.read(lambda tx: json_schemas.get_schema(tx, name, version))
     if found is None:
         raise not_found(f"No such schema: {name}" + ("" if version is None else f" version {version}"))
     return as_json(found)
 
 
-async def drop(request: Request) -> Answer:
-    """DELETE /schema/{name}[/{version}]: that version, or all of them."""
-    name, version = _asked(request)
+async def remove_schema(request: Request) -> Answer:
+    """DELETE /schema/{name}[/{version}]: delete a version of a schema, or all versions."""
+    name, version = _read_key(request)
     if not await request.core.write(lambda tx: json_schemas.drop_schema(tx, name, version)):
         raise not_found(f"No such schema: {name}")
     return DONE
 
 
-def _asked(request: Request) -> tuple[str, int | None]:
+def _read_key(request: Request) -> tuple[str, int | None]:
     version = request.params.get("version")
     return request.params["name"], None if version is None else whole_number("a version", version)
 
 
 ROUTES = [
-    Route("POST", "/api/schema", register, body=Named | list[Named]),
-    Route("GET", "/api/schema", everything),
-    Route("GET", "/api/schema/{name}", get),
-    Route("GET", "/api/schema/{name}/{version}", get),
-    Route("DELETE", "/api/schema/{name}", drop),
-    Route("DELETE", "/api/schema/{name}/{version}", drop),
+    Route("POST", "/api/schema", register, body=SchemaKey | list[SchemaKey]),
+    Route("GET", "/api/schema", list_schemas),
+    Route("GET", "/api/schema/{name}", get_schema),
+    Route("GET", "/api/schema/{name}/{version}", get_schema),
+    Route("DELETE", "/api/schema/{name}", remove_schema),
+    Route("DELETE", "/api/schema/{name}/{version}", remove_schema),
 ]

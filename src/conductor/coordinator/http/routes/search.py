@@ -1,16 +1,21 @@
-"""Searching."""
+"""Search workflows and tasks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from conductor.coordinator.definitions.definition_snapshots import Snapshots
 from conductor.coordinator.http.answer import Answer, as_json
 from conductor.coordinator.http.request import Request
 from conductor.coordinator.http.routing import Route
+from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views import search_query
+from conductor.coordinator.views.search_query import Search, SearchPage
 
 
-def asked_for(request: Request) -> search_query.Search:
-    """What a search asks for, from the query of its request."""
-    return search_query.Search(
+def read_search(request: Request) -> Search:
+    """Return the search that a query string describes."""
+    return Search(
         start=request.query_int("start", 0),
         size=request.query_int("size", 100),
         sort=request.query("sort"),
@@ -19,49 +24,49 @@ def asked_for(request: Request) -> search_query.Search:
     )
 
 
-async def workflows(request: Request) -> Answer:
-    """GET /workflow/search: workflow summaries by query, free text, sort and page."""
-    asked = asked_for(request)
-    return as_json(await request.core.read_long(lambda tx: search_query.workflows(tx, asked)))
+async def _search(request: Request, find: Callable[[Tx, Snapshots, Search], SearchPage]) -> Answer:
+    search, snapshots = read_search(request), request.core.snapshots
+    return as_json(await request.core.read_long(lambda tx: find(tx, snapshots, search)))
 
 
-async def whole_workflows(request: Request) -> Answer:
-    """GET /workflow/search-v2: the same, with whole workflows."""
-    asked, snapshots = asked_for(request), request.core.snapshots
-    return as_json(await request.core.read_long(lambda tx: search_query.whole_workflows(tx, snapshots, asked)))
+async def search_workflows(request: Request) -> Answer:
+    """GET /workflow/search: return summaries of the workflows that match."""
+    return await _search(request, search_query.search_workflows)
 
 
-async def workflows_by_tasks(request: Request) -> Answer:
-    """GET /workflow/search-by-tasks: summaries of the workflows that have such tasks."""
-    asked = asked_for(request)
-    return as_json(await request.core.read_long(lambda tx: search_query.workflows_by_tasks(tx, asked)))
+async def search_whole_workflows(request: Request) -> Answer:
+    """GET /workflow/search-v2: return the workflows that match."""
+    return await _search(request, search_query.search_whole_workflows)
 
 
-async def whole_workflows_by_tasks(request: Request) -> Answer:
-    """GET /workflow/search-by-tasks-v2: the same, with whole workflows."""
-    asked, snapshots = asked_for(request), request.core.snapshots
-    return as_json(await request.core.read_long(lambda tx: search_query.whole_workflows_by_tasks(tx, snapshots, asked)))
+async def search_workflows_by_tasks(request: Request) -> Answer:
+    """GET /workflow/search-by-tasks: return summaries of the workflows with a task that matches."""
+    return await _search(request, search_query.search_workflows_by_tasks)
 
 
-async def tasks(request: Request) -> Answer:
-    """GET /tasks/search: task summaries by query, free text, sort and page."""
-    asked, snapshots = asked_for(request), request.core.snapshots
-    return as_json(await request.core.read_long(lambda tx: search_query.tasks(tx, snapshots, asked)))
+async def search_whole_workflows_by_tasks(request: Request) -> Answer:
+    """GET /workflow/search-by-tasks-v2: return the workflows with a task that matches."""
+    return await _search(request, search_query.search_whole_workflows_by_tasks)
 
 
-async def whole_tasks(request: Request) -> Answer:
-    """GET /tasks/search-v2: the same, with whole tasks."""
-    asked, snapshots = asked_for(request), request.core.snapshots
-    return as_json(await request.core.read_long(lambda tx: search_query.whole_tasks(tx, snapshots, asked)))
+async def search_tasks(request: Request) -> Answer:
+    """GET /tasks/search: return summaries of the tasks that match."""
+    return await _search(request, search_query.search_tasks)
 
 
-ASKED = {"start": "integer", "size": "integer", "sort": "string", "freeText": "string", "query": "string"}
+async def search_whole_tasks(request: Request) -> Answer:
+    """GET /tasks/search-v2: return the tasks that match."""
+    return await _search(request, search_query.search_whole_tasks)
+
+
+#: Query parameters of every search.
+SEARCH_PARAMETERS = {"start": "integer", "size": "integer", "sort": "string", "freeText": "string", "query": "string"}
 
 ROUTES = [
-    Route("GET", "/api/workflow/search", workflows, query=ASKED),
-    Route("GET", "/api/workflow/search-v2", whole_workflows, query=ASKED),
-    Route("GET", "/api/workflow/search-by-tasks", workflows_by_tasks, query=ASKED),
-    Route("GET", "/api/workflow/search-by-tasks-v2", whole_workflows_by_tasks, query=ASKED),
-    Route("GET", "/api/tasks/search", tasks, query=ASKED),
-    Route("GET", "/api/tasks/search-v2", whole_tasks, query=ASKED),
+    Route("GET", "/api/workflow/search", search_workflows, query=SEARCH_PARAMETERS),
+    Route("GET", "/api/workflow/search-v2", search_whole_workflows, query=SEARCH_PARAMETERS),
+    Route("GET", "/api/workflow/search-by-tasks", search_workflows_by_tasks, query=SEARCH_PARAMETERS),
+    Route("GET", "/api/workflow/search-by-tasks-v2", search_whole_workflows_by_tasks, query=SEARCH_PARAMETERS),
+    Route("GET", "/api/tasks/search", search_tasks, query=SEARCH_PARAMETERS),
+    Route("GET", "/api/tasks/search-v2", search_whole_tasks, query=SEARCH_PARAMETERS),
 ]

@@ -1,4 +1,4 @@
-"""Signals: they end an open WAIT, of the workflow or of one it waits for."""
+"""Signals: complete an open WAIT of a workflow or of its sub-workflows."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from conductor.coordinator.views.task_views import has_ended
 from conductor.coordinator.workflows import workflow_signals
 from conductor.coordinator.workflows.workflow_signals import ReturnStrategy
 
-#: A signalled workflow is waited for no longer than this.
+#: Longest wait for a signalled workflow.
 MAX_WAIT_MS = 60_000
 
 
 async def signal(request: Request) -> Answer:
-    """POST /tasks/{workflowId}/{status}/signal: ends an open WAIT; nothing happens without one."""
-    await update_task(request, _signalled(request))
+    """POST /tasks/{workflowId}/{status}/signal: complete an open WAIT, if there is one."""
+    await update_task(request, _find_open_wait(request))
     return DONE
 
 
 async def signal_sync(request: Request) -> Answer:
-    """POST /tasks/{workflowId}/{status}/signal/sync: ends an open WAIT; answers at the workflow's end or next WAIT."""
-    workflow_id, strategy = request.params["workflowId"], return_strategy(request)
+    """POST /tasks/{workflowId}/{status}/signal/sync: complete an open WAIT; answer at the end or the next WAIT."""
+    workflow_id, strategy = request.params["workflowId"], read_return_strategy(request)
     wait_ms = min(max(0, request.query_int("timeoutMillis", 5000)), MAX_WAIT_MS)
-    if await update_task(request, _signalled(request)) is None:
+    if await update_task(request, _find_open_wait(request)) is None:
         raise not_found(f"Found no blocked task in workflow {workflow_id} to signal")
     return await wait_for_signal(request, workflow_id, strategy, wait_ms / 1000, str(uuid4()))
 
 
-def _signalled(request: Request) -> Callable[[Tx], TaskRow | None]:
+def _find_open_wait(request: Request) -> Callable[[Tx], TaskRow | None]:
     workflow_id = request.params["workflowId"]
 
     def find(tx: Tx) -> TaskRow | None:
@@ -47,8 +47,8 @@ def _signalled(request: Request) -> Callable[[Tx], TaskRow | None]:
     return find
 
 
-def return_strategy(request: Request) -> ReturnStrategy:
-    """What the answer is to show."""
+def read_return_strategy(request: Request) -> ReturnStrategy:
+    """Return the part of the workflow that the client wants to see."""
     text = request.query("returnStrategy") or "TARGET_WORKFLOW"
     known = get_args(ReturnStrategy)
     if text not in known:
@@ -64,7 +64,10 @@ async def wait_for_signal(
     request_id: str | None,
     refs: AbstractSet[str] = frozenset(),
 ) -> Answer:
-    """The answer once the workflow has ended, waits for a signal, or is past one of `refs`; or when time is over."""
+    """Answer once the workflow has ended, waits for a signal, or has passed one of `refs`.
+
+    After `wait_s` the answer is sent in any case; its `signalTimeout` is true then.
+    """
     core = request.core
     pk = await core.read(lambda tx: find_workflow(tx, workflow_id).pk)
 

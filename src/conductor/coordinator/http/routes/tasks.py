@@ -1,4 +1,4 @@
-"""Polling and reading tasks."""
+"""Poll, read and requeue tasks."""
 
 from __future__ import annotations
 
@@ -16,41 +16,40 @@ from conductor.coordinator.limits import MAX_BODY_BYTES
 from conductor.coordinator.request_errors import ApiError, bad_request, not_found
 from conductor.coordinator.store.lookup import get_task
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.views import queue_sizes as sizes
-from conductor.coordinator.views import task_views
+from conductor.coordinator.views import queue_sizes, task_views
 from conductor.protocol.wire import FEATURES as FEATURE_LIST
 from conductor.protocol.wire import FEATURES_HEADER, MAX_BODY_HEADER
 
-#: Every poll answer says what this server can do beyond a plain one, and how much it takes.
-ANNOUNCED = ((FEATURES_HEADER, FEATURE_LIST), (MAX_BODY_HEADER, str(MAX_BODY_BYTES)))
-#: The answer to a poll whose tasks are too large for the memory that is left for answers.
-TOO_LARGE_NOW = error_answer(
+#: Sent with every answer to a poll: what a coordinator adds to Conductor, and the largest body it accepts.
+FEATURE_HEADERS = ((FEATURES_HEADER, FEATURE_LIST), (MAX_BODY_HEADER, str(MAX_BODY_BYTES)))
+#: The answer to a poll whose tasks do not fit into the free memory for answers.
+OUT_OF_MEMORY = error_answer(
     ApiError(503, "the coordinator has too many large answers in memory; try again in a moment", retryable=True)
 )
 
 
 async def poll_one(request: Request) -> Answer:
-    """GET /tasks/poll/{type}: one task or 204, after at most 100 ms."""
+    """GET /tasks/poll/{type}: return one task, or 204 after at most 100 ms."""
     tasks = await request.core.poll(_poll(request, 1, 100), request.when_gone)
     if not tasks:
-        return Answer(204, headers=ANNOUNCED)
-    return or_requeue(request, tasks, as_json(tasks[0], *ANNOUNCED))
+        return Answer(204, headers=FEATURE_HEADERS)
+    return deliver_or_requeue(request, tasks, as_json(tasks[0], *FEATURE_HEADERS))
 
 
 async def poll_batch(request: Request) -> Answer:
-    """GET /tasks/poll/batch/{type}: as soon as there is at least one task, or [] when the time is over.
+    """GET /tasks/poll/batch/{type}: return tasks as soon as there is one, or [] after the timeout.
 
-    With count=0 the parked polls of the same worker are answered at once, with []: it wants no more work.
+    With count=0 the parked polls of the same worker are answered at once, with []: it wants no more tasks.
     """
     poll = _poll(request, request.query_int("count", 1), request.query_int("timeout", 100))
     tasks = await request.core.poll(poll, request.when_gone)
-    return or_requeue(request, tasks, as_json(tasks, *ANNOUNCED))
+    return deliver_or_requeue(request, tasks, as_json(tasks, *FEATURE_HEADERS))
 
 
-def or_requeue(
-    request: Request, tasks: list[dict[str, Any]], answer: Answer, instead: Answer = TOO_LARGE_NOW
+def deliver_or_requeue(
+    request: Request, tasks: list[dict[str, Any]], answer: Answer, instead: Answer = OUT_OF_MEMORY
 ) -> Answer:
-    """Return an answer that delivers tasks. If there is no memory for it, they are requeued and `instead` is sent."""
+    """Return an answer that delivers tasks. If there is no memory for it, requeue them and send `instead`."""
     if len(answer.body) <= UNCOUNTED_BYTES:
         return answer
     core, task_ids = request.core, [task["taskId"] for task in tasks]
@@ -67,14 +66,14 @@ def _poll(request: Request, count: int, timeout_ms: int) -> Poll:
     return Poll(request.params["type"], domain, request.query("workerid"), count, timeout_ms)
 
 
-async def get(request: Request) -> Answer:
-    """GET /tasks/{taskId}: the task, or 404."""
+async def get_task_by_id(request: Request) -> Answer:
+    """POST /tasks/queue/requeue/{type}: requeue all open tasks of a type; their leases end."""
     task_id = request.params["taskId"]
-    return as_json(await request.core.read(lambda tx: task_views.task(tx, request.core.snapshots, task_id)))
+    return as_json(await request.core.read(lambda tx: task_views.read_task(tx, request.core.snapshots, task_id)))
 
 
 async def add_log(request: Request) -> Answer:
-    """POST /tasks/{taskId}/log: the body is the line, raw or as a JSON string; 404 without such a task."""
+    """POST /tasks/{taskId}/log: add a log line; the body is the line, as text or as a JSON string."""
     if not request.body:
         raise bad_request("Required request body is missing")
     line, task_id = _log_line(request.body), request.params["taskId"]
@@ -98,8 +97,8 @@ def _log_line(body: bytes) -> str:
     return body.decode("utf-8", "replace")
 
 
-async def logs(request: Request) -> Answer:
-    """GET /tasks/{taskId}/log: its lines, oldest first."""
+async def get_logs(request: Request) -> Answer:
+    """GET /tasks/{taskId}/log: return the log lines of a task, oldest first."""
     task_id = request.params["taskId"]
     rows = await request.core.read(lambda tx: tx.rows("logs", task_id))
     if not rows:
@@ -107,37 +106,38 @@ async def logs(request: Request) -> Answer:
     return as_json([{"log": line, "taskId": task_id, "createdTime": at_ms} for line, at_ms in rows])
 
 
-async def queue_size(request: Request) -> Answer:
-    """GET /tasks/queue/size?taskType=&domain=: how many wait to be polled."""
+async def get_queue_size(request: Request) -> Answer:
+    """GET /tasks/queue/size?taskType=&domain=: return the number of tasks in a queue."""
     task_type, domain = request.required_query("taskType"), request.query("domain") or ""
-    return as_json(await request.core.read(lambda tx: sizes.queue_size(tx, task_type, domain)))
+    return as_json(await request.core.read(lambda tx: queue_sizes.count_tasks(tx, task_type, domain)))
 
 
-async def queue_sizes(request: Request) -> Answer:
-    """GET /tasks/queue/sizes?taskType=a&taskType=b: name to how many wait."""
+async def get_queue_sizes(request: Request) -> Answer:
+    """GET /tasks/queue/sizes?taskType=a&taskType=b: return the number of tasks in each queue."""
     names = request.query_list("taskType")
     if not names:
         raise bad_request("query parameter 'taskType' is required")
-    return as_json(await request.core.read(lambda tx: {name: sizes.queue_size(tx, name, "") for name in names}))
+    return as_json(await request.core.read(lambda tx: {name: queue_sizes.count_tasks(tx, name, "") for name in names}))
 
 
-async def all_queues(request: Request) -> Answer:
-    """GET /tasks/queue/all: every queue and how many wait in it."""
-    return as_json(await request.core.read(sizes.all_queues))
+async def get_all_queue_sizes(request: Request) -> Answer:
+    """GET /tasks/queue/all: return the number of tasks in every queue."""
+    return as_json(await request.core.read(queue_sizes.count_all_tasks))
 
 
-async def all_queues_verbose(request: Request) -> Answer:
-    """GET /tasks/queue/all/verbose: the same, in the nesting of a plain server."""
-    return as_json(await request.core.read(sizes.all_queues_verbose))
+async def get_all_queues_verbose(request: Request) -> Answer:
+    """GET /tasks/queue/all/verbose: return the number of tasks in every queue, by Conductor's shards."""
+    sizes = await request.core.read(queue_sizes.count_all_tasks)
+    return as_json({name: {"a": {"size": size, "uacked": 0}} for name, size in sizes.items()})
 
 
-async def poll_data(request: Request) -> Answer:
-    """GET /tasks/queue/polldata?taskType=: who polled for it last, and when."""
+async def get_poll_data(request: Request) -> Answer:
+    """GET /tasks/queue/polldata?taskType=: return the last poll of each worker for a task type."""
     return as_json(request.core.poll_data.of(request.required_query("taskType")))
 
 
-async def all_poll_data(request: Request) -> Answer:
-    """GET /tasks/queue/polldata/all: the same for every type."""
+async def get_all_poll_data(request: Request) -> Answer:
+    """GET /tasks/queue/polldata/all: return the last polls for every task type."""
     return as_json(request.core.poll_data.of())
 
 
@@ -149,21 +149,21 @@ async def requeue(request: Request) -> Answer:
     return as_text(str(count))
 
 
-_WHO = {"workerid": "string", "domain": "string"}
-_BATCH = {**_WHO, "count": "integer", "timeout": "integer"}
+_WORKER = {"workerid": "string", "domain": "string"}
+_BATCH = {**_WORKER, "count": "integer", "timeout": "integer"}
 
 ROUTES = [
-    Route("GET", "/api/tasks/poll/{type}", poll_one, has_side_effects=True, query=_WHO),
+    Route("GET", "/api/tasks/poll/{type}", poll_one, has_side_effects=True, query=_WORKER),
     Route("GET", "/api/tasks/poll/batch/{type}", poll_batch, has_side_effects=True, query=_BATCH),
     Route("POST", "/api/tasks/poll/batch/{type}", poll_batch, query=_BATCH),
-    Route("GET", "/api/tasks/queue/size", queue_size, query={"taskType": "string", "domain": "string"}),
-    Route("GET", "/api/tasks/queue/sizes", queue_sizes, query={"taskType": "string"}),
-    Route("GET", "/api/tasks/queue/all", all_queues),
-    Route("GET", "/api/tasks/queue/all/verbose", all_queues_verbose),
-    Route("GET", "/api/tasks/queue/polldata", poll_data, query={"taskType": "string"}),
-    Route("GET", "/api/tasks/queue/polldata/all", all_poll_data),
+    Route("GET", "/api/tasks/queue/size", get_queue_size, query={"taskType": "string", "domain": "string"}),
+    Route("GET", "/api/tasks/queue/sizes", get_queue_sizes, query={"taskType": "string"}),
+    Route("GET", "/api/tasks/queue/all", get_all_queue_sizes),
+    Route("GET", "/api/tasks/queue/all/verbose", get_all_queues_verbose),
+    Route("GET", "/api/tasks/queue/polldata", get_poll_data, query={"taskType": "string"}),
+    Route("GET", "/api/tasks/queue/polldata/all", get_all_poll_data),
     Route("POST", "/api/tasks/queue/requeue/{type}", requeue),
-    Route("GET", "/api/tasks/{taskId}", get),
+    Route("GET", "/api/tasks/{taskId}", get_task_by_id),
     Route("POST", "/api/tasks/{taskId}/log", add_log, body=str),
-    Route("GET", "/api/tasks/{taskId}/log", logs),
+    Route("GET", "/api/tasks/{taskId}/log", get_logs),
 ]

@@ -1,4 +1,4 @@
-"""What people look at: the numbers above everything, workflows, one workflow, queues, leases, why it waits."""
+"""The data of the web UI and the command line: see `conductor.protocol.views` for the answers."""
 
 from __future__ import annotations
 
@@ -10,77 +10,83 @@ from conductor.coordinator.http.request import Request
 from conductor.coordinator.http.routes.metrics import file_bytes
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.server_metrics import count_reports_by_queue
-from conductor.coordinator.views import execution, leases, overview, queue_load, recent_workflows, waiting_facts
-from conductor.protocol.views import OpenLeases, QueueLoads, ServerState
+from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.views.details import read_details
+from conductor.coordinator.views.leases import list_leases
+from conductor.coordinator.views.overview import read_overview
+from conductor.coordinator.views.queue_load import list_queues
+from conductor.coordinator.views.recent_workflows import WorkflowFilter, list_workflows
+from conductor.coordinator.views.waiting_facts import FactReader, explain_task, explain_workflow
+from conductor.protocol.views import QueueLoads, ServerState, WorkflowPage
 from conductor.version import __version__
 
 
-async def see_overview(request: Request) -> Answer:
-    """GET /view/overview: running, failed in the last hour, waiting, queues nobody polls, health."""
+async def view_overview(request: Request) -> Answer:
+    """GET /view/overview: return counts of workflows and tasks, queues without workers, and health."""
     core = request.core
     polls, problem = core.polls(), await core.probe.problem()
-    found = await core.read(lambda tx: overview.overview(tx, polls, __version__))
-    found.healthy, found.health = problem is None, problem
-    return as_json(found)
+    return as_json(await core.read(lambda tx: read_overview(tx, polls, __version__, problem)))
 
 
-async def see_workflows(request: Request) -> Answer:
-    """GET /view/workflows?status=&name=&text=&before=&size=50: newest first, each open one with why it waits."""
+async def view_workflows(request: Request) -> Answer:
+    """GET /view/workflows?status=&name=&text=&before=&size=50: list workflows, newest first, and why they wait."""
     core, polls = request.core, request.core.polls()
-    asked = recent_workflows.Asked(
+    wanted = WorkflowFilter(
         statuses=[status for text in request.query_list("status") for status in text.split(",") if status],
         name=request.query("name"),
         text=request.query("text"),
         before=request.query("before"),
         size=request.query_int("size", 50),
     )
-    return as_json(
-        await core.read_long(
-            lambda tx: recent_workflows.recent(tx, waiting_facts.Facts(tx, core.snapshots, polls), asked)
-        )
-    )
+
+    def read(tx: Tx) -> WorkflowPage:
+        return list_workflows(tx, FactReader(tx, core.snapshots, polls), wanted)
+
+    return as_json(await core.read_long(read))
 
 
-async def see_workflow(request: Request) -> Answer:
-    """GET /view/workflow/{id}?definition=true: it, why it waits, and every attempt at its tasks without payloads."""
+async def view_workflow(request: Request) -> Answer:
+    """GET /view/workflow/{id}?definition=true: return a workflow, why it waits, and every attempt at its tasks."""
     core, polls, workflow_id = request.core, request.core.polls(), request.params["id"]
     with_definition = request.query_flag("definition", default=True)
     return as_json(
         await core.read(
-            lambda tx: execution.execution(tx, core.snapshots, polls, workflow_id, with_definition=with_definition)
+            lambda tx: read_details(tx, core.snapshots, polls, workflow_id, with_definition=with_definition)
         )
     )
 
 
-async def why_workflow(request: Request) -> Answer:
-    """GET /view/workflow/{id}/waiting: why it waits, in one sentence."""
+async def view_workflow_waiting(request: Request) -> Answer:
+    """GET /view/workflow/{id}/waiting: return why a workflow waits, in one sentence."""
     core, polls, workflow_id = request.core, request.core.polls(), request.params["id"]
-    return as_json(await core.read(lambda tx: waiting_facts.why_workflow_waits(tx, core.snapshots, polls, workflow_id)))
+    return as_json(await core.read(lambda tx: explain_workflow(tx, core.snapshots, polls, workflow_id)))
 
 
-async def why_task(request: Request) -> Answer:
-    """GET /view/task/{id}/waiting: why it waits, in one sentence."""
+async def view_task_waiting(request: Request) -> Answer:
+    """GET /view/task/{id}/waiting: return why a task waits, in one sentence."""
     core, polls, task_id = request.core, request.core.polls(), request.params["id"]
-    return as_json(await core.read(lambda tx: waiting_facts.why_task_waits(tx, core.snapshots, polls, task_id)))
+    return as_json(await core.read(lambda tx: explain_task(tx, core.snapshots, polls, task_id)))
 
 
-async def see_queues(request: Request) -> Answer:
-    """GET /view/queues: depth, age, who polls, in hand, rates, p50 and p95, verdicts, and what is wrong."""
+async def view_queues(request: Request) -> Answer:
+    """GET /view/queues: return the load, the workers, the throughput and the problem of every queue."""
     core, polls = request.core, request.core.polls()
     verdicts = count_reports_by_queue(core.store.counts.copy())
-    found = await core.read(lambda tx: (tx.now_ms, queue_load.queues(tx, polls, with_stats=True, verdicts=verdicts)))
-    return as_json(QueueLoads(now_ms=found[0], queues=found[1]))
+
+    def read(tx: Tx) -> QueueLoads:
+        return QueueLoads(now_ms=tx.now_ms, queues=list_queues(tx, polls, with_stats=True, verdicts=verdicts))
+
+    return as_json(await core.read(read))
 
 
-async def see_leases(request: Request) -> Answer:
-    """GET /view/leases?size=100: who holds which task, until when; those that end soonest first."""
+async def view_leases(request: Request) -> Answer:
+    """GET /view/leases?size=100: return the open leases that expire first."""
     size = request.query_int("size", 100)
-    found = await request.core.read(lambda tx: (tx.now_ms, leases.leases(tx, size)))
-    return as_json(OpenLeases(now_ms=found[0], leases=found[1]))
+    return as_json(await request.core.read(lambda tx: list_leases(tx, size)))
 
 
-async def see_server(request: Request) -> Answer:
-    """GET /view/server: the process, its file, its commits, what it keeps."""
+async def view_server(request: Request) -> Answer:
+    """GET /view/server: return the state of the process, its database and its retention."""
     core = request.core
     problem = await core.probe.problem()
     database = core.store.database
@@ -108,12 +114,12 @@ async def see_server(request: Request) -> Answer:
 _LIST = {"status": "string", "name": "string", "text": "string", "before": "string", "size": "integer"}
 
 ROUTES = [
-    Route("GET", "/api/view/overview", see_overview),
-    Route("GET", "/api/view/workflows", see_workflows, query=_LIST),
-    Route("GET", "/api/view/workflow/{id}", see_workflow, query={"definition": "boolean"}),
-    Route("GET", "/api/view/workflow/{id}/waiting", why_workflow),
-    Route("GET", "/api/view/task/{id}/waiting", why_task),
-    Route("GET", "/api/view/queues", see_queues),
-    Route("GET", "/api/view/leases", see_leases, query={"size": "integer"}),
-    Route("GET", "/api/view/server", see_server),
+    Route("GET", "/api/view/overview", view_overview),
+    Route("GET", "/api/view/workflows", view_workflows, query=_LIST),
+    Route("GET", "/api/view/workflow/{id}", view_workflow, query={"definition": "boolean"}),
+    Route("GET", "/api/view/workflow/{id}/waiting", view_workflow_waiting),
+    Route("GET", "/api/view/task/{id}/waiting", view_task_waiting),
+    Route("GET", "/api/view/queues", view_queues),
+    Route("GET", "/api/view/leases", view_leases, query={"size": "integer"}),
+    Route("GET", "/api/view/server", view_server),
 ]

@@ -1,4 +1,4 @@
-"""What people do to whole workflows, one at a time or in bulk."""
+"""Actions on whole workflows: pause, retry, terminate and the like, on one workflow or in bulk."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import msgspec
 
 from conductor.coordinator.http.answer import DONE, NO_CONTENT, Answer, as_json, as_text
 from conductor.coordinator.http.request import Request
-from conductor.coordinator.http.routing import Route
+from conductor.coordinator.http.routing import Handler, Route
 from conductor.coordinator.language.value_sizes import json_size
 from conductor.coordinator.limits import MAX_ANSWER_BYTES, TURN_S
 from conductor.coordinator.request_errors import ApiError, bad_request, invalid
 from conductor.coordinator.store.lookup import find_workflow, remove_workflow
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.views.workflow_views import workflow
+from conductor.coordinator.views.workflow_views import read_workflow
 from conductor.coordinator.workflows import workflow_actions
 
-#: More in one bulk request are refused.
+#: Workflows in one bulk request.
 MAX_BULK = 1000
 
-#: Something done to one workflow, by its id, inside a transaction.
-Change = Callable[[Tx, str], None]
+#: Changes the workflow of an id, inside a transaction.
+WorkflowChange = Callable[[Tx, str], None]
 
 
 class Rerun(msgspec.Struct, rename="camel"):
-    """From where, and with what. The task may be one of a sub-workflow's; the workflow is the one in the path."""
+    """Where to rerun the workflow in the path from, and with which input. The task may belong to a sub-workflow."""
 
     re_run_from_task_id: str | None = None
     re_run_from_workflow_id: str | None = None
@@ -38,52 +38,52 @@ class Rerun(msgspec.Struct, rename="camel"):
 
 
 class Skip(msgspec.Struct, rename="camel"):
-    """What a skipped task pretends to have had and given."""
+    """Input and output of the skipped task."""
 
     task_input: dict[str, Any] | None = None
     task_output: dict[str, Any] | None = None
 
 
-def _act(request: Request, action: workflow_actions.Action, **options: Any) -> Change:
+def _act(request: Request, action: workflow_actions.Action, **options: Any) -> WorkflowChange:
     executions = request.core.executions
     return lambda tx, workflow_id: executions.act(tx, find_workflow(tx, workflow_id).pk, action, **options)
 
 
-def _terminate(request: Request) -> Change:
-    """Running tasks are cancelled; `reason` is kept with it."""
+def _terminate(request: Request) -> WorkflowChange:
+    """Terminate a workflow with a `reason`; its running tasks are cancelled."""
     return _act(request, workflow_actions.terminate, reason=request.query("reason"))
 
 
-def _pause(request: Request) -> Change:
-    """No new task is scheduled; those in a worker's hand go on."""
+def _pause(request: Request) -> WorkflowChange:
+    """Pause a workflow: no new task is scheduled, running tasks continue."""
     return _act(request, workflow_actions.pause)
 
 
-def _resume(request: Request) -> Change:
-    """A paused workflow goes on."""
-    return _act(request, workflow_actions.resume, refused=400)  # a client's mistake, where the real server says 500
+def _resume(request: Request) -> WorkflowChange:
+    """Resume a paused workflow."""
+    return _act(request, workflow_actions.resume, refused=400)  # Conductor answers 500
 
 
-def _retry(request: Request) -> Change:
-    """A failed workflow goes on from its failed tasks; with `resumeSubworkflowTasks` inside of its sub-workflows."""
-    retried = _act(request, workflow_actions.retry, resume=request.query_flag("resumeSubworkflowTasks", default=False))
+def _retry(request: Request) -> WorkflowChange:
+    """Retry a failed workflow at its failed tasks; with `resumeSubworkflowTasks`, inside its sub-workflows."""
+    change = _act(request, workflow_actions.retry, resume=request.query_flag("resumeSubworkflowTasks", default=False))
 
     def retry(tx: Tx, workflow_id: str) -> None:
         row = find_workflow(tx, workflow_id)
         if not row.terminal:
             raise ApiError(404, f"Workflow is still running.  status={row.status}")
-        retried(tx, workflow_id)
+        change(tx, workflow_id)
 
     return retry
 
 
-def _restart(request: Request) -> Change:
-    """An ended workflow begins again with its input, with `useLatestDefinitions` on the newest definition."""
+def _restart(request: Request) -> WorkflowChange:
+    """Restart an ended workflow with its input; with `useLatestDefinitions`, on the latest definition."""
     return _act(request, workflow_actions.restart, latest=request.query_flag("useLatestDefinitions", default=False))
 
 
-def _remove(request: Request) -> Change:
-    """An ended workflow and its tasks are deleted; `archiveWorkflow=false` deletes a running one too."""
+def _remove(request: Request) -> WorkflowChange:
+    """Delete an ended workflow and its tasks; with `archiveWorkflow=false`, a running one, too."""
     archive, executions = request.query_flag("archiveWorkflow", default=True), request.core.executions
 
     def remove(tx: Tx, workflow_id: str) -> None:
@@ -95,8 +95,8 @@ def _remove(request: Request) -> Change:
     return remove
 
 
-def _terminate_remove(request: Request) -> Change:
-    """Terminated if it is running, and deleted."""
+def _terminate_remove(request: Request) -> WorkflowChange:
+    """Delete a workflow; terminate it first if it is running."""
     terminate = _terminate(request)
 
     def terminate_remove(tx: Tx, workflow_id: str) -> None:
@@ -107,8 +107,8 @@ def _terminate_remove(request: Request) -> Change:
     return terminate_remove
 
 
-def one(make: Callable[[Request], Change], answer: Answer = DONE) -> Any:
-    """A route that does it to the workflow in the path."""
+def _on_one(make: Callable[[Request], WorkflowChange], answer: Answer = DONE) -> Handler:
+    """Return the handler that changes the workflow in the path."""
 
     async def handler(request: Request) -> Answer:
         change = make(request)
@@ -119,31 +119,33 @@ def one(make: Callable[[Request], Change], answer: Answer = DONE) -> Any:
     return handler
 
 
-def many(make: Callable[[Request], Change]) -> Any:
-    """A route that does it to each workflow in the body; what fails is told, the others are done."""
+def _on_many(make: Callable[[Request], WorkflowChange]) -> Handler:
+    """Return the handler that changes each workflow of an array of ids."""
 
     async def handler(request: Request) -> Answer:
-        ids, change = request.json(list[str]), make(request)
-        if len(ids) > MAX_BULK:
-            raise invalid(
-                [("workflowIds", f"Cannot process more than {MAX_BULK} workflows. Please use multiple requests.")]
-            )
+        ids, change = _read_ids(request), make(request)
         problems: list[str | None] = []
         while len(problems) < len(ids):
-            problems += await request.core.write(partial(_in_one_turn, ids=ids[len(problems) :], change=change))
-        said = dict(zip(ids, problems, strict=True))
-        failed = {workflow_id: problem for workflow_id, problem in said.items() if problem is not None}
-        done = [workflow_id for workflow_id, problem in zip(ids, problems, strict=True) if problem is None]
+            problems += await request.core.write(partial(_change_some, ids=ids[len(problems) :], change=change))
+        results = list(zip(ids, problems, strict=True))
+        failed = {workflow_id: problem for workflow_id, problem in results if problem is not None}
+        done = [workflow_id for workflow_id, problem in results if problem is None]
         return as_json({"bulkErrorResults": failed, "bulkSuccessfulResults": done})
 
-    handler.__doc__ = (
-        "The same for each workflow id in the body's array; which of them failed, and why, is in the answer."
-    )
+    handler.__doc__ = f"{make.__doc__} The body is an array of ids; the answer lists those that failed, and why."
     return handler
 
 
-def _in_one_turn(tx: Tx, ids: list[str], change: Change) -> list[str | None]:
-    """Do it to the first of them, as many as there is time for; what went wrong with each."""
+def _read_ids(request: Request) -> list[str]:
+    ids = request.json(list[str])
+    if len(ids) > MAX_BULK:
+        message = f"Cannot process more than {MAX_BULK} workflows. Please use multiple requests."
+        raise invalid([("workflowIds", message)])
+    return ids
+
+
+def _change_some(tx: Tx, ids: list[str], change: WorkflowChange) -> list[str | None]:
+    """Change the first workflows, for about `TURN_S`. Return an error message or None for each."""
     began_s, problems = time.thread_time(), list[str | None]()
     for workflow_id in ids:
         if problems and time.thread_time() - began_s > TURN_S:
@@ -159,19 +161,15 @@ def _in_one_turn(tx: Tx, ids: list[str], change: Change) -> list[str | None]:
 
 
 async def read_many(request: Request) -> Answer:
-    """POST /workflow/bulk/search?includeTasks=true: the workflows of these ids; which are unknown is in the answer."""
-    ids, with_tasks = request.json(list[str]), request.query_flag("includeTasks", default=True)
-    if len(ids) > MAX_BULK:
-        raise invalid(
-            [("workflowIds", f"Cannot process more than {MAX_BULK} workflows. Please use multiple requests.")]
-        )
+    """POST /workflow/bulk/search?includeTasks=true: return the workflows of an array of ids, and the unknown ids."""
+    ids, with_tasks = _read_ids(request), request.query_flag("includeTasks", default=True)
     snapshots = request.core.snapshots
 
     def read(tx: Tx) -> dict[str, Any]:
         done, failed, size = [], {}, 0
         for workflow_id in ids:
             try:
-                found = workflow(tx, snapshots, workflow_id, with_tasks=with_tasks)
+                found = read_workflow(tx, snapshots, workflow_id, with_tasks=with_tasks)
             except ApiError as error:
                 failed[workflow_id] = error.message
                 continue
@@ -185,7 +183,7 @@ async def read_many(request: Request) -> Answer:
 
 
 async def rerun(request: Request) -> Answer:
-    """POST /workflow/{id}/rerun: from a task of it or of its sub-workflows, or from the beginning."""
+    """POST /workflow/{id}/rerun: rerun a workflow from a task, also of a sub-workflow, or from its start."""
     asked, executions, workflow_id = request.json(Rerun), request.core.executions, request.params["id"]
     options: dict[str, Any] = {
         "task_id": asked.re_run_from_task_id,
@@ -198,7 +196,7 @@ async def rerun(request: Request) -> Answer:
 
 
 async def skip(request: Request) -> Answer:
-    """PUT /workflow/{id}/skiptask/{ref}: a task that is still to come is passed over."""
+    """PUT /workflow/{id}/skiptask/{ref}: skip a task that is not scheduled yet."""
     asked = request.json(Skip) if request.body else Skip()
     options: dict[str, Any] = {
         "ref": request.params["ref"],
@@ -210,8 +208,8 @@ async def skip(request: Request) -> Answer:
     return DONE
 
 
-def _reset_callbacks(request: Request) -> Change:
-    """Tasks that wait for their `callbackAfterSeconds` can be polled at once."""
+def _reset_callbacks(request: Request) -> WorkflowChange:
+    """Make tasks that wait for their `callbackAfterSeconds` pollable at once."""
     core = request.core
 
     def reset(tx: Tx, workflow_id: str) -> None:
@@ -223,8 +221,8 @@ def _reset_callbacks(request: Request) -> Change:
     return reset
 
 
-def _decide(request: Request) -> Change:
-    """Looks whether there is something to schedule; it happens by itself."""
+def _decide(request: Request) -> WorkflowChange:
+    """Decide a workflow; the coordinator does so by itself."""
     executions = request.core.executions
     return lambda tx, workflow_id: executions.advance(tx, [find_workflow(tx, workflow_id).pk])
 
@@ -236,23 +234,23 @@ _LATEST = {"useLatestDefinitions": "boolean"}
 _RESUME = {"resumeSubworkflowTasks": "boolean"}
 
 ROUTES = [
-    Route("DELETE", "/api/workflow/{id}", one(_terminate), query=_REASON),
-    Route("PUT", "/api/workflow/{id}/pause", one(_pause)),
-    Route("PUT", "/api/workflow/{id}/resume", one(_resume)),
-    Route("POST", "/api/workflow/{id}/retry", one(_retry, NO_CONTENT), query=_RESUME),
-    Route("POST", "/api/workflow/{id}/restart", one(_restart, NO_CONTENT), query=_LATEST),
+    Route("DELETE", "/api/workflow/{id}", _on_one(_terminate), query=_REASON),
+    Route("PUT", "/api/workflow/{id}/pause", _on_one(_pause)),
+    Route("PUT", "/api/workflow/{id}/resume", _on_one(_resume)),
+    Route("POST", "/api/workflow/{id}/retry", _on_one(_retry, NO_CONTENT), query=_RESUME),
+    Route("POST", "/api/workflow/{id}/restart", _on_one(_restart, NO_CONTENT), query=_LATEST),
     Route("POST", "/api/workflow/{id}/rerun", rerun, body=Rerun),
-    Route("POST", "/api/workflow/{id}/resetcallbacks", one(_reset_callbacks, NO_CONTENT)),
+    Route("POST", "/api/workflow/{id}/resetcallbacks", _on_one(_reset_callbacks, NO_CONTENT)),
     Route("PUT", "/api/workflow/{id}/skiptask/{ref}", skip, body=Skip),
-    Route("PUT", "/api/workflow/decide/{id}", one(_decide)),
-    Route("DELETE", "/api/workflow/{id}/remove", one(_remove), query=_ARCHIVE),
-    Route("DELETE", "/api/workflow/{id}/terminate-remove", one(_terminate_remove), query=_REASON),
+    Route("PUT", "/api/workflow/decide/{id}", _on_one(_decide)),
+    Route("DELETE", "/api/workflow/{id}/remove", _on_one(_remove), query=_ARCHIVE),
+    Route("DELETE", "/api/workflow/{id}/terminate-remove", _on_one(_terminate_remove), query=_REASON),
     Route("POST", "/api/workflow/bulk/search", read_many, query={"includeTasks": "boolean"}, body=_IDS),
-    Route("PUT", "/api/workflow/bulk/pause", many(_pause), body=_IDS),
-    Route("PUT", "/api/workflow/bulk/resume", many(_resume), body=_IDS),
-    Route("POST", "/api/workflow/bulk/retry", many(_retry), query=_RESUME, body=_IDS),
-    Route("POST", "/api/workflow/bulk/restart", many(_restart), query=_LATEST, body=_IDS),
-    Route("POST", "/api/workflow/bulk/terminate", many(_terminate), query=_REASON, body=_IDS),
-    Route("DELETE", "/api/workflow/bulk/remove", many(_remove), query=_ARCHIVE, body=_IDS),
-    Route("DELETE", "/api/workflow/bulk/terminate-remove", many(_terminate_remove), query=_REASON, body=_IDS),
+    Route("PUT", "/api/workflow/bulk/pause", _on_many(_pause), body=_IDS),
+    Route("PUT", "/api/workflow/bulk/resume", _on_many(_resume), body=_IDS),
+    Route("POST", "/api/workflow/bulk/retry", _on_many(_retry), query=_RESUME, body=_IDS),
+    Route("POST", "/api/workflow/bulk/restart", _on_many(_restart), query=_LATEST, body=_IDS),
+    Route("POST", "/api/workflow/bulk/terminate", _on_many(_terminate), query=_REASON, body=_IDS),
+    Route("DELETE", "/api/workflow/bulk/remove", _on_many(_remove), query=_ARCHIVE, body=_IDS),
+    Route("DELETE", "/api/workflow/bulk/terminate-remove", _on_many(_terminate_remove), query=_REASON, body=_IDS),
 ]

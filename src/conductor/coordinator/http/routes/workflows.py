@@ -1,4 +1,4 @@
-"""Starting, reading and ending workflows."""
+"""Start and read workflows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from conductor.coordinator.definitions.workflow_defs import check_workflow_def
 from conductor.coordinator.http.answer import Answer, as_json, as_text
 from conductor.coordinator.http.request import Request, read_json, whole_number
-from conductor.coordinator.http.routes.signals import RETURN_STRATEGY, return_strategy, wait_for_signal
+from conductor.coordinator.http.routes.signals import RETURN_STRATEGY, read_return_strategy, wait_for_signal
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.language.value_sizes import json_size
 from conductor.coordinator.limits import MAX_ANSWER_BYTES, MAX_CORRELATION_IDS
@@ -18,25 +18,24 @@ from conductor.coordinator.request_errors import ApiError, bad_request, invalid,
 from conductor.coordinator.store.lookup import find_workflow
 from conductor.coordinator.store.rows import WorkflowRow
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.views import task_views as task_views
-from conductor.coordinator.views import workflow_views as workflow_views
+from conductor.coordinator.views import task_views, workflow_views
 from conductor.coordinator.workflows.bulk_start import start_turn
 from conductor.coordinator.workflows.effects import Start
 from conductor.coordinator.workflows.operators import MAX_PRIORITY
 from conductor.protocol.wire import MAX_BULK_STARTS
 
-#: An execution is waited for no longer than this.
+#: Longest wait of `execute`.
 MAX_WAIT_S = 60
 _INPUT = dict[str, Any]
 
 
 async def start(request: Request) -> Answer:
-    """POST /workflow: start by name, or with the definition in the request; the answer is the workflow's id."""
+    """POST /workflow: start a workflow by name, or by the definition in the request; return its id."""
     return await _start_and_wait(request, request.json(Start))
 
 
 async def start_by_name(request: Request) -> Answer:
-    """POST /workflow/{name}: the body is the input."""
+    """POST /workflow/{name}: start a workflow; the body is its input; return its id."""
     asked = Start(name=request.params["name"], input=request.json(_INPUT))
     if request.head.query:
         asked.version = request.query_int("version", 0) or None
@@ -51,7 +50,7 @@ async def start_by_name(request: Request) -> Answer:
 
 
 async def start_many(request: Request) -> Answer:
-    """POST /workflow/start/bulk: start up to 1,000 workflows; the answer has an id or an error for each, in order."""
+    """POST /workflow/start/bulk: start up to 1,000 workflows; return an id or an error for each, in order."""
     starts = await request.offload_if_large(lambda: _read_starts(request))
     core, results = request.core, list[str | ApiError]()
     async with core.bulk_starts:
@@ -65,7 +64,7 @@ def _read_starts(request: Request) -> list[Start | ApiError]:
     """Decode and check the start requests. An element that cannot be started is replaced by its error."""
     try:
         elements: list[Any] = request.json(list[Start])
-    except ApiError:  # not an array, or one element at least has a field of a wrong type
+    except ApiError:  # not an array, or at least one element has a field of a wrong type
         elements = request.json(list[msgspec.Raw])
     if len(elements) > MAX_BULK_STARTS:
         raise bad_request(f"a bulk start has at most {MAX_BULK_STARTS} start requests, not {len(elements)}")
@@ -74,7 +73,7 @@ def _read_starts(request: Request) -> list[Start | ApiError]:
     for element in elements:
         try:
             start = read_json(bytes(element), Start) if isinstance(element, msgspec.Raw) else element
-            _check(start)
+            _check_start(start)
         except ApiError as error:
             checked.append(error)
             continue
@@ -94,9 +93,9 @@ async def _start_and_wait(request: Request, asked: Start) -> Answer:
 async def _start(request: Request, asked: Start) -> tuple[int, str, bool]:
     """Start a workflow. Return its key, its id, and whether it waits for a script."""
     if asked.workflow_def is None:
-        _check(asked)
+        _check_start(asked)
     else:
-        await request.offload_if_large(lambda: _check(asked))
+        await request.offload_if_large(lambda: _check_start(asked))
     asked.traceparent = request.traceparent() or asked.traceparent
     executions = request.core.executions
 
@@ -107,8 +106,8 @@ async def _start(request: Request, asked: Start) -> tuple[int, str, bool]:
     return await request.core.write(start)
 
 
-def _check(asked: Start) -> None:
-    """Refuse what could never be started. A definition that comes with the request gets its defaults."""
+def _check_start(asked: Start) -> None:
+    """Reject a request that could never be started. A definition in the request gets its defaults."""
     if not (asked.name or "").strip():
         raise invalid([("startWorkflow.name", "Workflow name cannot be null or empty")])
     if not 0 <= (asked.priority or 0) <= MAX_PRIORITY:
@@ -123,49 +122,51 @@ def _check(asked: Start) -> None:
 
 
 async def execute(request: Request) -> Answer:
-    """POST /workflow/execute/{name}/{version}: start; answered at its end, at an open WAIT, or past a listed task."""
+    """POST /workflow/execute/{name}/{version}: start a workflow; answer at its end, an open WAIT or a listed task."""
     asked = request.json(Start)
     asked.name, asked.version = request.params["name"], whole_number("a version", request.params["version"]) or None
     wait_s = min(max(0, request.query_int("waitForSeconds", 10)), MAX_WAIT_S)
     refs = {ref for text in request.query_list("waitUntilTaskRef") for ref in text.split(",") if ref}
-    strategy = return_strategy(request)
+    strategy = read_return_strategy(request)
     _, workflow_id, _ = await _start(request, asked)
     return await wait_for_signal(request, workflow_id, strategy, wait_s, request.query("requestId"), refs)
 
 
-async def get(request: Request) -> Answer:
-    """GET /workflow/{id}?includeTasks=true: the workflow, with its tasks unless told otherwise."""
+async def get_workflow(request: Request) -> Answer:
+    """GET /workflow/{id}?includeTasks=true: return a workflow."""
     workflow_id, with_tasks = request.params["id"], request.query_flag("includeTasks", default=True)
     snapshots = request.core.snapshots
     return as_json(
-        await request.core.read(lambda tx: workflow_views.workflow(tx, snapshots, workflow_id, with_tasks=with_tasks))
+        await request.core.read(
+            lambda tx: workflow_views.read_workflow(tx, snapshots, workflow_id, with_tasks=with_tasks)
+        )
     )
 
 
-async def status(request: Request) -> Answer:
-    """GET /workflow/{id}/status: its status; output and variables when asked for."""
+async def get_status(request: Request) -> Answer:
+    """GET /workflow/{id}/status: return the status of a workflow, with output and variables if requested."""
     output = request.query_flag("includeOutput", default=False)
     variables = request.query_flag("includeVariables", default=False)
     workflow_id = request.params["id"]
     return as_json(
         await request.core.read(
-            lambda tx: workflow_views.workflow_status(tx, workflow_id, output=output, variables=variables)
+            lambda tx: workflow_views.read_workflow_status(tx, workflow_id, output=output, variables=variables)
         )
     )
 
 
-async def tasks(request: Request) -> Answer:
-    """GET /workflow/{id}/tasks?start=0&count=15&status=: a page of its tasks."""
+async def list_tasks(request: Request) -> Answer:
+    """GET /workflow/{id}/tasks?start=0&count=15&status=: return a page of the list_tasks of a workflow."""
     start_at, count = max(0, request.query_int("start", 0)), max(0, request.query_int("count", 15))
     wanted = {name for text in request.query_list("status") for name in text.split(",") if name}
     workflow_id, snapshots = request.params["id"], request.core.snapshots
-    found = await request.core.read(lambda tx: task_views.tasks(tx, snapshots, find_workflow(tx, workflow_id)))
+    found = await request.core.read(lambda tx: task_views.read_tasks(tx, snapshots, find_workflow(tx, workflow_id)))
     matching = [task for task in found if not wanted or task["status"] in wanted]
     return as_json({"totalHits": len(matching), "results": matching[start_at : start_at + count]})
 
 
-async def running(request: Request) -> Answer:
-    """GET /workflow/running/{name}?version=1&startTime=&endTime=: the ids of those that are running."""
+async def list_running(request: Request) -> Answer:
+    """GET /workflow/running/{name}?version=1&startTime=&endTime=: return the ids of running workflows."""
     query = {
         "name": request.params["name"],
         "version": request.query_int("version", 1),
@@ -177,18 +178,18 @@ async def running(request: Request) -> Answer:
     )
 
 
-async def correlated(request: Request) -> Answer:
-    """GET /workflow/{name}/correlated/{correlationId}: those that run; includeClosed=true adds the ended ones."""
+async def list_correlated(request: Request) -> Answer:
+    """GET /workflow/{name}/correlated/{correlationId}: return the open workflows; includeClosed=true for all."""
     ids = [request.params["correlationId"]]
-    return as_json((await _correlated(request, ids))[ids[0]])
+    return as_json((await _find_correlated(request, ids))[ids[0]])
 
 
-async def correlated_many(request: Request) -> Answer:
-    """POST /workflow/{name}/correlated: the body is an array of correlation ids."""
-    return as_json(await _correlated(request, request.json(list[str])))
+async def list_correlated_many(request: Request) -> Answer:
+    """POST /workflow/{name}/correlated: return the workflows of an array of correlation ids."""
+    return as_json(await _find_correlated(request, request.json(list[str])))
 
 
-async def _correlated(request: Request, ids: list[str]) -> dict[str, Any]:
+async def _find_correlated(request: Request, ids: list[str]) -> dict[str, Any]:
     name, snapshots = request.params["name"], request.core.snapshots
     if len(ids) > MAX_CORRELATION_IDS:
         raise bad_request(f"at most {MAX_CORRELATION_IDS} correlation ids in one request, not {len(ids)}")
@@ -197,7 +198,7 @@ async def _correlated(request: Request, ids: list[str]) -> dict[str, Any]:
 
     def find(tx: Tx, correlation_id: str) -> list[dict[str, Any]]:
         rows = [WorkflowRow(*row) for row in tx.rows("correlated workflows", correlation_id, name, closed)]
-        return [workflow_views.whole_workflow(tx, snapshots, row, with_tasks=with_tasks) for row in rows]
+        return [workflow_views.read_whole_workflow(tx, snapshots, row, with_tasks=with_tasks) for row in rows]
 
     def find_all(tx: Tx) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -215,6 +216,8 @@ async def _correlated(request: Request, ids: list[str]) -> dict[str, Any]:
 _BY_NAME = {"version": "integer", "correlationId": "string", "priority": "integer"}
 _WAIT = {"waitForSeconds": "integer", "waitUntilTaskRef": "string", "requestId": "string", **RETURN_STRATEGY}
 _CORRELATED = {"includeClosed": "boolean", "includeTasks": "boolean"}
+_STATUS = {"includeOutput": "boolean", "includeVariables": "boolean"}
+_TASKS = {"start": "integer", "count": "integer", "status": "string"}
 _PERIOD = {"version": "integer", "startTime": "integer", "endTime": "integer"}
 
 ROUTES = [
@@ -222,12 +225,10 @@ ROUTES = [
     Route("POST", "/api/workflow/start/bulk", start_many, body=list[Start]),
     Route("POST", "/api/workflow/{name}", start_by_name, query=_BY_NAME, body=dict[str, Any]),
     Route("POST", "/api/workflow/execute/{name}/{version}", execute, query=_WAIT, body=Start),
-    Route("GET", "/api/workflow/{id}", get, query={"includeTasks": "boolean"}),
-    Route(
-        "GET", "/api/workflow/{id}/status", status, query={"includeOutput": "boolean", "includeVariables": "boolean"}
-    ),
-    Route("GET", "/api/workflow/{id}/tasks", tasks, query={"start": "integer", "count": "integer", "status": "string"}),
-    Route("GET", "/api/workflow/running/{name}", running, query=_PERIOD),
-    Route("GET", "/api/workflow/{name}/correlated/{correlationId}", correlated, query=_CORRELATED),
-    Route("POST", "/api/workflow/{name}/correlated", correlated_many, query=_CORRELATED, body=list[str]),
+    Route("GET", "/api/workflow/{id}", get_workflow, query={"includeTasks": "boolean"}),
+    Route("GET", "/api/workflow/{id}/status", get_status, query=_STATUS),
+    Route("GET", "/api/workflow/{id}/tasks", list_tasks, query=_TASKS),
+    Route("GET", "/api/workflow/running/{name}", list_running, query=_PERIOD),
+    Route("GET", "/api/workflow/{name}/correlated/{correlationId}", list_correlated, query=_CORRELATED),
+    Route("POST", "/api/workflow/{name}/correlated", list_correlated_many, query=_CORRELATED, body=list[str]),
 ]
