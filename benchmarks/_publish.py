@@ -13,12 +13,7 @@ from typing import Any
 
 from benchmarks._figures import Figures, number
 from benchmarks._processes import PROGRAMS
-from benchmarks._rivals import CONDUCTOR_PYTHON, DRAMATIQ, HUEY, OURS
-from benchmarks.pickup import HALF
-from benchmarks.pickup import PART as PICKUP
-from benchmarks.starts import BULK, TOGETHER
-from benchmarks.starts import PART as STARTS
-from benchmarks.starts import RATE as START_RATE
+from benchmarks._rivals import CONDUCTOR_PYTHON, DRAMATIQ, HUEY, OURS_ASYNC, OURS_DEF
 from benchmarks.throughput import PART as THROUGHPUT
 from benchmarks.throughput import RATE, SERVER_CPU, WORKER_CPU
 from conductor.version import __version__
@@ -102,28 +97,18 @@ def _fill(page: Path, content: str) -> None:
 
 
 def _short(facts: dict[str, Any], figures: Figures) -> str:
-    """The few figures that the front page has room for."""
+    """Return the small table of the README: throughput and CPU per task."""
     columns = (
-        (THROUGHPUT, RATE, "tasks/s"),
-        (THROUGHPUT, WORKER_CPU, "worker, CPU µs"),
-        (THROUGHPUT, SERVER_CPU, "server, CPU µs"),
-        (PICKUP, HALF, "pickup, ms"),
+        (RATE, "tasks per second"),
+        (WORKER_CPU, "worker CPU per task, µs"),
+        (SERVER_CPU, "server CPU per task, µs"),
     )
-    rows = [f"| | {' | '.join(title for *_, title in columns)} |", f"|---|{'--:|' * len(columns)}"]
-    for who in (*OURS, DRAMATIQ, HUEY, CONDUCTOR_PYTHON):
-        cells = [_cell(figures, part, measure, who) for part, measure, _ in columns]
-        rows.append(f"| {who} | {' | '.join(cells)} |")
-    rows += ["", "| putting work into the queue | per second |", "|---|--:|"]
-    rows += [f"| {who} | {_cell(figures, STARTS, START_RATE, who)} |" for who in (BULK, TOGETHER, DRAMATIQ, HUEY)]
+    rows = [f"| | {' | '.join(title for _, title in columns)} |", f"|---|{'--:|' * len(columns)}"]
+    for who in (OURS_ASYNC, OURS_DEF, DRAMATIQ, HUEY, CONDUCTOR_PYTHON):
+        values = [figures.median(THROUGHPUT, measure, who) for measure, _ in columns]
+        cells = ["–" if value is None else number(value) for value in values]
+        rows.append(f"| {who.replace('ours', 'conductor-worker')} | {' | '.join(cells)} |")
     where = f"{facts['date']}, {facts['machine']}, {facts['system']}"
     if facts["load before"] > BUSY:
-        where += f", busy with something else (load {facts['load before']})"
-    told = f"{where}; medians of {facts['rounds']} rounds of `{facts['command']}`."
-    return "\n".join([*rows, "", told])
-
-
-def _cell(figures: Figures, part: str, measure: str, who: str) -> str:
-    value, ratio = figures.median(part, measure, who), figures.ratio(part, measure, who, DRAMATIQ)
-    if value is None:
-        return "–"
-    return number(value) + (f" ({ratio:.2f} ×)" if ratio is not None and who != DRAMATIQ else "")
+        where += f", busy with other work (load {facts['load before']})"
+    return "\n".join([*rows, "", f"{where}; medians of {facts['rounds']} rounds of `{facts['command']}`."])

@@ -1,7 +1,7 @@
-"""What `mkdocs build` asks us: the navigation, the pages that are not in `docs/`, and `llms.txt`.
+"""Hooks for `mkdocs build`: the navigation, pages from outside `docs/`, and `llms.txt`.
 
-`index.md` is the table of contents: what it lists under its bold headings is the navigation, in that order. A page that
-it does not list yet is put at the end of the section that has its neighbours: a new page never breaks the site.
+`contents.md` is the table of contents. Its bold headings are the sections of the navigation, in that order. A page that
+it does not list is added to the section with most pages of the same folder, so that a new page never breaks the site.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from mkdocs.structure.pages import Page
 
 DOCS = Path(__file__).parent
 PROJECT = DOCS.parent
-#: Where files of the project that pages point to are put on the site.
+#: Folder of the site for files outside `docs/` that pages link to.
 OUTSIDE = "project"
-#: Languages in which a page's whole programs are marked, as `python run`: the site shows them like any other.
+#: Marks a whole program, as in `python run`. The site shows it like any other block.
 _RUN = re.compile(r"^(```\w+) run$", re.MULTILINE)
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)")
 _SECTION = re.compile(r"^\*\*(.+)\*\*$")
@@ -28,40 +28,40 @@ _ENTRY = re.compile(r"^- \[(.+?)\]\(([^)#]+\.md)\)(?:: (.+))?$")
 
 
 def python_pages() -> dict[str, str]:
-    """The reference of the Python names: path to text."""
+    """Return the reference pages of the Python names: path to text."""
     made: dict[str, str] = runpy.run_path(str(DOCS / "python_reference.py"))["pages"]()
     return made
 
 
 def contents() -> dict[str, dict[str, tuple[str, str]]]:
-    """Section to its pages: path to title and description, as index.md lists them."""
+    """Return each section's pages, path to title and description, in the order of contents.md."""
     sections: dict[str, dict[str, tuple[str, str]]] = {}
-    for line in (DOCS / "index.md").read_text("utf-8").splitlines():
+    for line in (DOCS / "contents.md").read_text("utf-8").splitlines():
         if heading := _SECTION.match(line):
             sections[heading[1]] = {}
         elif (entry := _ENTRY.match(line)) and sections:
             sections[list(sections)[-1]][entry[2]] = (entry[1], entry[3] or "")
     for page in sorted(DOCS.rglob("*.md")):
         path = page.relative_to(DOCS).as_posix()
-        if path != "index.md" and not any(path in pages for pages in sections.values()):
+        if path not in ("index.md", "contents.md") and not any(path in pages for pages in sections.values()):
             section_of(path, sections)[path] = (title_of(page.read_text("utf-8"), path), "")
     return sections
 
 
 def section_of(path: str, sections: dict[str, dict[str, tuple[str, str]]]) -> dict[str, tuple[str, str]]:
-    """The section that has most pages of the same folder."""
+    """Return the section that has most pages of the same folder."""
     folder = posixpath.dirname(path)
     return max(sections.values(), key=lambda pages: sum(posixpath.dirname(other) == folder for other in pages))
 
 
 def title_of(text: str, path: str) -> str:
-    """The first heading of a page."""
+    """Return the first heading of a page."""
     found = re.search(r"^# (.+)$", text, re.MULTILINE)
     return found[1] if found else path
 
 
 def outside(markdown: str, path: str) -> dict[str, Path]:
-    """The links of a page that leave `docs/` for a file of the project: as written, and the file."""
+    """Return the links of a page to files outside `docs/`: the link as written, and the file."""
     found = {}
     for link in _LINK.findall(markdown):
         target = (DOCS / posixpath.dirname(path) / link).resolve()
@@ -71,26 +71,26 @@ def outside(markdown: str, path: str) -> dict[str, Path]:
 
 
 def place_of(target: Path) -> str:
-    """Where a file of the project is on the site. Source files are shown as text."""
+    """Return the path on the site of a file outside `docs/`. Source files are shown as text."""
     path = target.relative_to(PROJECT).as_posix()
     return f"{OUTSIDE}/{path}" + ("" if target.suffix in (".md", ".json") else ".txt")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """The navigation."""
-    sections: list[Any] = [{"Overview": "index.md"}]
+    """Set the navigation."""
+    sections: list[Any] = [{"Home": "index.md"}]
     for name, pages in contents().items():
         sections.append({name: [{title: path} for path, (title, _) in pages.items()]})
     sections.append({"Python": [{title_of(text, path): path} for path, text in python_pages().items()]})
-    project = {"Read me": "README.md", "Recipes": "deploy/README.md", "Changes": "CHANGELOG.md"}
+    project = {"README": "README.md", "Deployment recipes": "deploy/README.md", "Changelog": "CHANGELOG.md"}
     project |= {"Contributing": "CONTRIBUTING.md", "Security policy": "SECURITY.md"}
-    sections.append({"Project": [{title: f"{OUTSIDE}/{path}"} for title, path in project.items()]})
+    sections.append({"Project": [{"All pages": "contents.md"}, *({t: f"{OUTSIDE}/{p}"} for t, p in project.items())]})
     config.nav = sections
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Pages made from the code, and files of the project that pages point to, and those that these point to."""
+    """Add the pages made from code, and the files outside `docs/` that pages link to, directly or indirectly."""
     for path, text in python_pages().items():
         files.append(File.generated(config, path, content=text))
     todo = [PROJECT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
@@ -107,7 +107,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Links between `docs/` and the rest of the project, as the site has them."""
+    """Rewrite links between `docs/` and the rest of the project for the site."""
     path = page.file.src_uri
     shown = _RUN.sub(r"\1", markdown)
     home = PROJECT / path.removeprefix(f"{OUTSIDE}/") if path.startswith(f"{OUTSIDE}/") else DOCS / path
@@ -123,7 +123,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def llms_txt() -> str:
-    """The documentation for language models: what it is, and a line for each page."""
+    """Return the contents of `llms.txt`: a summary and one line per page."""
     lines = ["# conductor-worker", "", f"> {summary()}", ""]
     for name, pages in contents().items():
         lines += [f"## {name}", ""]
@@ -133,12 +133,12 @@ def llms_txt() -> str:
 
 
 def summary() -> str:
-    """The first paragraph of the overview."""
-    return " ".join((DOCS / "index.md").read_text("utf-8").split("\n\n")[1].split())
+    """Return the first paragraph of the home page, after its front matter and title."""
+    return " ".join((DOCS / "index.md").read_text("utf-8").split("\n\n")[2].split())
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """`llms.txt` at the root of the site, and the pages as they were written, where it points to."""
+    """Write `llms.txt` and the Markdown sources that it links to."""
     site = Path(config.site_dir)
     (site / "llms.txt").write_text(llms_txt(), "utf-8")
     for page in DOCS.rglob("*.md"):
