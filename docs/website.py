@@ -93,7 +93,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages made from code, and the files outside `docs/` that pages link to, directly or indirectly."""
     for path, text in python_pages().items():
         files.append(File.generated(config, path, content=text))
-    todo = [PROJECT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
+    todo = [PROJECT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
     for page in DOCS.rglob("*.md"):
         todo += outside(page.read_text("utf-8"), page.relative_to(DOCS).as_posix()).values()
     while todo:

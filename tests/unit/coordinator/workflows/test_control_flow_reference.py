@@ -1,4 +1,4 @@
-"""docs/reference/workflows.md, "Control" and whole definitions: each example can be registered and comes to its end."""
+"""docs/reference/workflows.md, "Control flow" and whole definitions: each example can be registered and comes to its end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conductor.coordinator.definitions.workflow_plan import walk_tasks
 from tests.unit.coordinator.core_harness import Harness, simple
 
 PAGE = (Path(__file__).parents[4] / "docs" / "reference" / "workflows.md").read_text("utf-8")
-CONTROL = PAGE.partition("\n## Control\n")[2].partition("\n## ")[0]
+CONTROL = PAGE.partition("\n## Control flow\n")[2].partition("\n## ")[0]
 EXAMPLES = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", CONTROL, re.DOTALL)]
 #: Those that are whole workflows.
 WHOLE = [
