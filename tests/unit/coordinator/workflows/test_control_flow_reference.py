@@ -1,4 +1,4 @@
-"""docs/reference/workflows.md, "Control flow" and whole definitions: each example can be registered and comes to its end."""
+"""docs/reference/workflows.md: each control-flow example and each whole definition runs to its end."""
 
 from __future__ import annotations
 
