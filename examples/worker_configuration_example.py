@@ -5,7 +5,7 @@
 """
 
 from conductor import Worker, worker_task
-from conductor.client.worker.worker import given_options
+from conductor.client.worker.worker import get_code_options
 from conductor.client.worker.worker_config import resolve_worker_config
 from conductor.client.worker.worker_loader import WorkerLoader
 
@@ -22,7 +22,7 @@ async def validate_order(amount: float) -> bool:
 
 def explain(worker: Worker) -> None:
     """Print what the worker would run with, and who said so."""
-    config = resolve_worker_config(worker.task_definition_name, given_options(worker))
+    config = resolve_worker_config(worker.task_definition_name, get_code_options(worker))
     print(f"\n{worker.task_definition_name}")
     for name, value in config.items():
         if config.source(name) != "default":

@@ -22,7 +22,7 @@ PROGRAMS = Path(__file__).parents[1] / "integration" / "sdk_scripts" / "workflow
 
 @pytest.fixture
 def programs() -> Iterator[ModuleType]:
-    before = registry.registered()
+    before = registry.list_workers()
     spec = importlib.util.spec_from_file_location("workflow_programs", PROGRAMS)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)

@@ -188,7 +188,7 @@ def test_functions_are_registered_without_the_decorator() -> None:
         return name
 
     registry.register_decorated_fn("greet", 250, "vip", None, greet, thread_count=3)
-    (worker,) = registry.registered()
+    (worker,) = registry.list_workers()
     assert (worker.poll_interval, worker.domain, worker.thread_count) == (250, "vip", 3)
     assert registry.get_registered_worker_names() == ["greet"]
 

@@ -106,9 +106,9 @@ def set_up_worker() -> None:
 
 
 def workers(*names: str) -> list[Any]:
-    from conductor.client.worker.registry import registered
+    from conductor.client.worker.registry import list_workers
 
-    return [worker for worker in registered() if worker.task_definition_name in names]
+    return [worker for worker in list_workers() if worker.task_definition_name in names]
 
 
 async def run(url: str) -> tuple[str, dict[str, Any]]:

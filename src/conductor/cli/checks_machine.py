@@ -18,7 +18,7 @@ from conductor.cli.support import conflict
 from conductor.client.automator.journal import MAX_FILE_SHARE, AdoptedFile
 from conductor.client.automator.process_deaths import read_records
 from conductor.client.telemetry.metrics_directory import MetricsDirectory, MetricsDirectoryError
-from conductor.client.worker.worker_config import ResolvedConfig, unknown_variables
+from conductor.client.worker.worker_config import ResolvedConfig, find_unknown_variables
 from conductor.common.clock import SYSTEM_CLOCK
 from conductor.common.machine import state_directory
 from conductor.protocol.why_waiting import span
@@ -60,7 +60,7 @@ def other_package() -> Iterator[Finding]:
 
 def variables() -> Iterator[Finding]:
     """Variables that were meant to set something, and do not."""
-    for line in unknown_variables(os.environ, []):
+    for line in find_unknown_variables(os.environ, []):
         # Without the workers' modules, a variable of a single worker cannot be told from a mistake.
         may_be_right = " (right if it is a worker's own: `conductor-worker workers MODULE` knows)"
         yield worth_a_look(

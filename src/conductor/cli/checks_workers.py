@@ -18,7 +18,7 @@ from conductor.client.http.models.task_def import TaskDef
 from conductor.client.metadata_client import AsyncMetadataClient
 from conductor.client.schema_client import AsyncSchemaClient
 from conductor.client.worker import registry
-from conductor.client.worker.worker import Worker, given_options
+from conductor.client.worker.worker import Worker, get_code_options
 from conductor.client.worker.worker_config import ResolvedConfig, resolve_worker_config
 
 #: A worker that is held up for a moment loses a task whose lease is shorter.
@@ -29,7 +29,7 @@ async def check_workers(modules: Sequence[str], configuration: Configuration) ->
     """The workers of these modules, and whether the server knows them as they are."""
     try:
         workers = find_workers(modules)
-        pairs = [(one, resolve_worker_config(one.get_task_definition_name(), given_options(one))) for one in workers]
+        pairs = [(one, resolve_worker_config(one.get_task_definition_name(), get_code_options(one))) for one in workers]
     except UserError as error:
         return [broken("modules-not-usable", str(error), "Correct it; --traceback of `run` shows all.")]
     except ConfigurationError as error:
@@ -37,7 +37,7 @@ async def check_workers(modules: Sequence[str], configuration: Configuration) ->
     found = [well(f"{len(workers)} workers: {', '.join(worker.get_task_definition_name() for worker in workers)}")]
     found += [
         worth_a_look("two-workers-for-one-task", line, "Rename one of them, or give it a domain.")
-        for line in registry.contested()
+        for line in registry.describe_duplicates()
     ]
     found += [
         worth_a_look("variable-sets-nothing", line, "Correct its name.") for line in unknown_variables_of(workers)

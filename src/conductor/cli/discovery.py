@@ -16,7 +16,7 @@ from conductor.cli.console import quiet
 from conductor.cli.support import UserError
 from conductor.client.worker import registry
 from conductor.client.worker.worker import Worker
-from conductor.client.worker.worker_config import resolve_worker_config, unknown_variables
+from conductor.client.worker.worker_config import find_unknown_variables, resolve_worker_config
 from conductor.client.worker.worker_loader import ImportFailure, WorkerLoader
 
 Traceback = Annotated[
@@ -44,8 +44,8 @@ def find_workers(modules: Sequence[str], *, show_traceback: bool = False) -> lis
             for failure in loader.failures:
                 traceback.print_exception(failure.cause)
         raise UserError("cannot import " + "; ".join(map(_described, loader.failures)))
-    found = registry.registered()
-    contests = registry.contested()
+    found = registry.list_workers()
+    contests = registry.describe_duplicates()
     if contests and resolve_worker_config("").strict_registry:
         raise UserError(". ".join(contests))
     for sentence in contests:
@@ -91,7 +91,7 @@ def warn_of_unknown_variables(workers: Sequence[Worker]) -> None:
 
 def unknown_variables_of(workers: Sequence[Worker]) -> list[str]:
     """Variables that were meant to set an option of one of these workers, or of all, and do not."""
-    return list(unknown_variables(os.environ, [worker.get_task_definition_name() for worker in workers]))
+    return list(find_unknown_variables(os.environ, [worker.get_task_definition_name() for worker in workers]))
 
 
 def _described(failure: ImportFailure) -> str:

@@ -21,7 +21,7 @@ from conductor.client.configuration.settings.metrics_settings import MetricsPort
 from conductor.client.http.async_rest import ConductorError
 from conductor.client.worker.dependencies import DependencyError
 from conductor.client.worker.resources import StartError
-from conductor.client.worker.worker import Worker, given_options
+from conductor.client.worker.worker import Worker, get_code_options
 from conductor.client.worker.worker_config import resolve_worker_config
 from conductor.common.machine import run_event_loop
 from conductor.common.signals import defer_signal, handle_stop_signals
@@ -106,7 +106,7 @@ def _named(workers: Iterable[Worker]) -> str:
 
 def polling(workers: Iterable[Worker]) -> set[str]:
     """The task types that will be polled for: all but those of paused workers."""
-    pairs = [(worker.get_task_definition_name(), given_options(worker)) for worker in workers]
+    pairs = [(worker.get_task_definition_name(), get_code_options(worker)) for worker in workers]
     return {name for name, options in pairs if not resolve_worker_config(name, options).paused}
 
 

@@ -13,7 +13,7 @@ from conductor.cli.console import print_table, say_json, standard_output
 from conductor.cli.discovery import Modules, Traceback, find_workers, warn_of_unknown_variables
 from conductor.cli.support import AsJson, UserError, examples
 from conductor.client.configuration.option import ConfigurationError
-from conductor.client.worker.worker import Worker, calls_coroutine, given_options
+from conductor.client.worker.worker import Worker, get_code_options, runs_coroutine
 from conductor.client.worker.worker_config import ResolvedConfig, resolve_worker_config
 
 
@@ -29,7 +29,7 @@ def workers(
     """List the workers of modules or packages, with what differs from the default and where it came from."""
     found = find_workers(modules, show_traceback=show_traceback)
     try:
-        configs = [resolve_worker_config(one.get_task_definition_name(), given_options(one)) for one in found]
+        configs = [resolve_worker_config(one.get_task_definition_name(), get_code_options(one)) for one in found]
     except ConfigurationError as error:
         raise UserError(error) from None
     pairs = list(zip(found, configs, strict=True))
@@ -55,7 +55,7 @@ def _wire(worker: Worker, config: ResolvedConfig) -> dict[str, Any]:
         "taskType": worker.get_task_definition_name(),
         "domain": config.domain or None,
         "function": _place(worker),
-        "async": calls_coroutine(worker),
+        "async": runs_coroutine(worker),
         "options": {name: {"value": value, "from": config.source(name)} for name, value in config.items()},
     }
 
@@ -76,7 +76,7 @@ def _said(value: object) -> str:
 
 
 def _kind(worker: Worker) -> str:
-    return "async def" if calls_coroutine(worker) else "def"
+    return "async def" if runs_coroutine(worker) else "def"
 
 
 def _place(worker: Worker) -> str:

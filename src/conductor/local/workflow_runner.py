@@ -83,8 +83,8 @@ def workers_by_task_type(workers: Iterable[AnyWorker] | None) -> dict[str, Worke
     from conductor.client.worker.worker_interface import WorkerInterface
 
     known: dict[str, WorkerInterface] = {}
-    for one in registry.registered() if workers is None else workers:
-        worker = one if isinstance(one, WorkerInterface) else registry.worker_of(one)
+    for one in registry.list_workers() if workers is None else workers:
+        worker = one if isinstance(one, WorkerInterface) else registry.find_worker(one)
         if worker is None:
             raise TypeError(f"workers=[...] takes Worker objects and decorated functions; got {one!r}")
         known.update(dict.fromkeys(worker.task_definition_names, worker))

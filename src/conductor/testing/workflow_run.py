@@ -15,7 +15,7 @@ from conductor.client.http.models.task import Task
 from conductor.client.http.models.workflow import Workflow
 from conductor.client.http.models.workflow_def import WorkflowDef
 from conductor.client.task_client import TaskClient
-from conductor.client.worker.worker import Worker, call_of
+from conductor.client.worker.worker import Worker, make_call
 from conductor.client.workflow_client import WorkflowClient
 from conductor.local.workflow_runner import (
     AnyWorker,
@@ -266,7 +266,7 @@ class _MockedWorker:
         ref = _LOOP_SUFFIX.sub("", task.reference_task_name or "")
         name = ref if ref in self._mocks else task.task_def_name or ""
         if name not in self._mocks:
-            return call_of(self._worker)(task)
+            return make_call(self._worker)(task)
         mock = self._mocks[name]
         if isinstance(mock, list):
             mock = mock.pop(0) if len(mock) > 1 else mock[0]

@@ -15,7 +15,7 @@ from conductor import DependencyError, Depends, StartError, Task, Worker, overri
 from conductor.client.automator.json_schema_generator import generate_json_schemas
 from conductor.client.worker.resources import Resources
 from conductor.client.worker.signature import read_signature
-from conductor.client.worker.worker import call_of
+from conductor.client.worker.worker import make_call
 from conductor.client.workflow.authoring import workflow
 from conductor.client.workflow.authoring_errors import WorkflowError
 
@@ -80,7 +80,7 @@ async def called(function: Callable[..., Any], *tasks: Task) -> list[Any]:
     """What the function makes of these tasks, in one process; as a worker would call it."""
     answers = []
     async with Resources(functions=[function]) as resources:
-        call = call_of(Worker("work", function), resources=resources)
+        call = make_call(Worker("work", function), resources=resources)
         for task in tasks:
             answers.append(
                 await (call(task) if inspect.iscoroutinefunction(function) else asyncio.to_thread(call, task))
@@ -202,7 +202,7 @@ class TestRefused:
 
     def test_a_circle_by_its_names(self) -> None:
         with pytest.raises(DependencyError, match="ring_a → ring_b → ring_a"):
-            call_of(Worker("work", in_a_ring))
+            make_call(Worker("work", in_a_ring))
 
     def test_a_process_that_needs_a_task(self) -> None:
         def model(session: Session) -> str:
@@ -211,7 +211,7 @@ class TestRefused:
         def work(it: Annotated[str, Depends(model)]) -> None: ...
 
         with pytest.raises(DependencyError, match=r"model is made once per process and cannot use get_session"):
-            call_of(Worker("work", work))
+            make_call(Worker("work", work))
 
     def test_a_parameter_that_nobody_fills(self) -> None:
         def connect(url: str) -> str:
@@ -220,7 +220,7 @@ class TestRefused:
         def work(it: Annotated[str, Depends(connect)]) -> None: ...
 
         with pytest.raises(DependencyError, match="nobody gives .*connect its parameter 'url'"):
-            call_of(Worker("work", work))
+            make_call(Worker("work", work))
 
     @pytest.mark.parametrize(
         ("annotation", "words"),

@@ -88,7 +88,7 @@ class TestInOneProcess:
         self, conductor_stub: ConductorStub, log: Path, module: ModuleType
     ) -> None:
         conductor_stub.add_task("ask", {"question": "how"})
-        (worker, _) = registry.registered()
+        (worker, _) = registry.list_workers()
         assert TaskRunner(worker, Configuration(conductor_stub.url)).run_once() == 1
         assert said(log) == AROUND
 
@@ -96,7 +96,7 @@ class TestInOneProcess:
         self, conductor_stub: ConductorStub, log: Path, module: ModuleType
     ) -> None:
         conductor_stub.add_task("ask", {"question": "how"})
-        (worker, _) = registry.registered()
+        (worker, _) = registry.list_workers()
         assert await AsyncTaskRunner(worker, Configuration(conductor_stub.url)).run_once() == 1
         assert said(log) == AROUND
 
@@ -164,4 +164,4 @@ class TestDecorating:
             yield 1
 
         assert worker_lifespan(pool) is pool
-        assert registry.registered_lifespans() == [pool]
+        assert registry.list_lifespans() == [pool]

@@ -19,7 +19,7 @@ from conductor.client.http.models.task_result_status import TaskResultStatus
 from conductor.client.worker import registry
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.registry import DuplicateWorkerError
-from conductor.client.worker.worker import Worker, calls_coroutine, given_options
+from conductor.client.worker.worker import Worker, get_code_options, runs_coroutine
 from conductor.client.worker.worker_choice import choose_workers
 from conductor.client.worker.worker_config import ConfigurationError, resolve_worker_config
 from conductor.client.worker.worker_interface import WorkerInterface
@@ -93,7 +93,7 @@ class TestConstruction:
     def test_arguments_may_come_in_the_order_of_conductor_python(self) -> None:
         template = TaskDef(retry_count=2)
         worker = Worker("job", add, 250, "dom", "me", 3, True, 50, True, True, template, False, True, False)
-        assert given_options(worker) == {
+        assert get_code_options(worker) == {
             "poll_interval_millis": 250,
             "domain": "dom",
             "worker_id": "me",
@@ -117,13 +117,13 @@ class TestConstruction:
     def test_an_option_may_be_set_later(self) -> None:
         worker = Worker("job", add, poll_interval_millis=100)
         worker.paused, worker.poll_interval = True, 250
-        assert given_options(worker) == {"paused": True, "poll_interval_millis": 250}
+        assert get_code_options(worker) == {"paused": True, "poll_interval_millis": 250}
         assert (worker.poll_interval, worker.get_polling_interval_in_seconds()) == (250, 0.25)
 
     def test_the_worker_id_reads_as_what_will_be_sent(self) -> None:
         worker = Worker("job", add)
         assert worker.worker_id == worker.get_identity()
-        assert given_options(worker) == {}, "a child process makes up its own"
+        assert get_code_options(worker) == {}, "a child process makes up its own"
 
     @pytest.mark.parametrize("name", ["a\nb", "a\0", "  "])
     def test_a_name_that_no_server_takes_is_refused(self, name: str) -> None:
@@ -235,14 +235,14 @@ class TestClasses:
             def get_polling_interval_in_seconds(self) -> float:
                 return 0.5
 
-        assert given_options(Chatty("job")) == {"thread_count": 5, "domain": "vip", "poll_interval_millis": 500}
+        assert get_code_options(Chatty("job")) == {"thread_count": 5, "domain": "vip", "poll_interval_millis": 500}
 
     def test_options_may_be_attributes_of_the_class(self) -> None:
         class Slow(self.Adder):  # type: ignore[name-defined,misc]
             paused = True
             poll_interval = 250
 
-        assert given_options(Slow("job")) == {"thread_count": 5, "paused": True, "poll_interval_millis": 250}
+        assert get_code_options(Slow("job")) == {"thread_count": 5, "paused": True, "poll_interval_millis": 250}
         assert Slow("job").get_polling_interval_in_seconds() == 0.25
 
     def test_options_may_be_set_by_the_constructor(self) -> None:
@@ -253,7 +253,7 @@ class TestClasses:
                 self.worker_id = "me"
 
         own = Own("job")
-        assert given_options(own) == {"thread_count": 5, "poll_interval_millis": 250, "worker_id": "me"}
+        assert get_code_options(own) == {"thread_count": 5, "poll_interval_millis": 250, "worker_id": "me"}
         assert (own.get_identity(), own.poll_interval, own.paused) == ("me", 250, False)
 
     def test_with_several_task_types_there_is_a_worker_for_each(self) -> None:
@@ -261,7 +261,7 @@ class TestClasses:
         assert adder.task_definition_names == ["one", "two"]
         workers = choose_workers([adder], None, None)
         assert [worker.get_task_definition_name() for worker in workers] == ["one", "two"]
-        assert all(given_options(worker) == {"thread_count": 5} for worker in workers)
+        assert all(get_code_options(worker) == {"thread_count": 5} for worker in workers)
 
     @pytest.mark.parametrize("names", [[], ["one", ""], [None]])
     def test_each_of_several_task_types_needs_a_name(self, names: Any) -> None:
@@ -271,7 +271,7 @@ class TestClasses:
     def test_the_environment_wins_over_the_class(self) -> None:
         adder = self.Adder("job")
         env = {"CONDUCTOR_WORKER_JOB_THREAD_COUNT": "9"}
-        config = resolve_worker_config("job", given_options(adder), env=env)
+        config = resolve_worker_config("job", get_code_options(adder), env=env)
         assert config.thread_count == 9
 
     def test_a_worker_subclass_may_write_execute(self) -> None:
@@ -298,11 +298,11 @@ class TestKindOfFunction:
             Worker("c", AsyncCall()),
             AsyncClass("d"),
         ):
-            assert calls_coroutine(worker), worker
+            assert runs_coroutine(worker), worker
 
     def test_what_is_none(self) -> None:
         for worker in (Worker("a", add), Worker("b", functools.partial(add, y=1)), TestClasses.Adder("c"), Worker("d")):
-            assert not calls_coroutine(worker), worker
+            assert not runs_coroutine(worker), worker
 
 
 class TestDecorator:
@@ -313,14 +313,14 @@ class TestDecorator:
 
     def test_registers_the_worker_with_its_options(self) -> None:
         job = worker_task("job", thread_count=4, domain="vip", poll_interval=250, poll_timeout=50)(add)
-        (worker,) = registry.registered()
+        (worker,) = registry.list_workers()
         assert worker.execute_function is job
         assert (worker.thread_count, worker.domain) == (4, "vip")
         assert (worker.poll_interval_millis, worker.poll_timeout) == (250, 50)
 
     def test_what_is_not_given_is_not_there_for_the_environment_to_fight(self) -> None:
         worker_task("job")(add)
-        assert given_options(registry.registered()[0]) == {}
+        assert get_code_options(registry.list_workers()[0]) == {}
 
     @pytest.mark.parametrize("name", ["", None, add])
     def test_needs_a_name(self, name: Any) -> None:
@@ -333,8 +333,8 @@ class TestDecorator:
 
     def test_arguments_may_come_in_the_order_of_conductor_python(self) -> None:
         worker_task("job", 250, "vip", "me", 3, True, 50, True, TaskDef(retry_count=1), False, True, False)(add)
-        (worker,) = registry.registered()
-        assert given_options(worker) == {
+        (worker,) = registry.list_workers()
+        assert get_code_options(worker) == {
             "poll_interval_millis": 250,
             "domain": "vip",
             "worker_id": "me",
@@ -351,7 +351,7 @@ class TestDecorator:
     @pytest.mark.parametrize(("seconds", "millis"), [(0, 250), (2, 2000)])
     def test_has_an_older_name(self, seconds: int, millis: int) -> None:
         WorkerTask("job", 250, "vip", "me", seconds, 4)(add)
-        (worker,) = registry.registered()
+        (worker,) = registry.list_workers()
         assert (worker.poll_interval_millis, worker.thread_count, worker.domain) == (millis, 4, "vip")
 
     def test_paused_is_not_an_option_of_it(self) -> None:
@@ -380,7 +380,7 @@ class TestRegistry:
 
         make(1)
         newer = make(2)
-        (worker,) = registry.registered()
+        (worker,) = registry.list_workers()
         assert worker.execute_function is newer
 
     def test_of_two_functions_for_one_type_the_last_one_runs_and_a_warning_names_both(
@@ -389,7 +389,7 @@ class TestRegistry:
         worker_task("job")(add)
         worker_task("job")(add_async)
         (worker,) = choose_workers(None, None, None)
-        assert worker is registry.worker_of(add_async)
+        assert worker is registry.find_worker(add_async)
         (warning,) = caplog.messages
         both = f"{add.__module__}.add and {add.__module__}.add_async"
         assert warning.startswith(f"task type 'job' has 2 workers: {both}; the last one runs")
@@ -408,18 +408,18 @@ class TestRegistry:
 
     def test_a_child_process_finds_the_one_that_it_is_to_run(self) -> None:
         worker_task("job")(add)
-        assert registry.worker_from(add.__module__, "job", None) is registry.worker_of(add)
-        assert registry.worker_from("elsewhere", "job", None) is None
+        assert registry.find_worker_in_module(add.__module__, "job", None) is registry.find_worker(add)
+        assert registry.find_worker_in_module("elsewhere", "job", None) is None
 
     def test_domains_tell_them_apart(self) -> None:
         worker_task("job")(add)
         worker_task("job", domain="vip")(add_async)
-        assert len(registry.registered()) == 2
+        assert len(registry.list_workers()) == 2
 
     def test_finds_the_worker_of_a_function(self) -> None:
         worker_task("job")(add)
-        assert registry.worker_of(add) is registry.registered()[0]
-        assert registry.worker_of(add_async) is None
+        assert registry.find_worker(add) is registry.list_workers()[0]
+        assert registry.find_worker(add_async) is None
 
 
 class TestChoosingWorkers:

@@ -16,10 +16,10 @@ from conductor.client.worker.worker import CODE_OPTIONS, Worker
 from conductor.client.worker.worker_config import (
     OPTIONS,
     ConfigurationError,
+    find_unknown_variables,
+    format_start_line,
     process_worker_id,
     resolve_worker_config,
-    start_line,
-    unknown_variables,
 )
 from conductor.client.worker.worker_task import worker_task
 
@@ -140,8 +140,8 @@ def test_none_in_code_means_not_given(name):
 def test_an_option_of_the_process_has_no_variable_of_one_worker(name):
     env = {variable: sample(name)[0] for variable in worker_variables("x", OPTIONS[name])}
     assert resolve_worker_config("x", env=env).source(name) == "default"
-    assert all("did you mean" in warning for warning in unknown_variables(env, ["x"]))
-    assert len(unknown_variables(env, ["x"])) == len(env)
+    assert all("did you mean" in warning for warning in find_unknown_variables(env, ["x"]))
+    assert len(find_unknown_variables(env, ["x"])) == len(env)
 
 
 def test_the_printed_example_of_the_hierarchy():
@@ -152,7 +152,7 @@ def test_the_printed_example_of_the_hierarchy():
     }
     config = resolve_worker_config("process_order", poll_interval_millis=1000, thread_count=5, domain="dev", env=env)
     assert (config.domain, config.thread_count) == ("production", 50)
-    assert start_line(config, "process_order", 12345) == (
+    assert format_start_line(config, "process_order", 12345) == (
         "Conductor Worker[name=process_order, pid=12345, status=active, poll_interval=1000ms, domain=production, "
         "thread_count=50, poll_timeout=100ms, lease_extend=false]"
     )
@@ -160,7 +160,7 @@ def test_the_printed_example_of_the_hierarchy():
 
 def test_the_start_line_without_a_domain_and_paused():
     config = resolve_worker_config("greet", lease_extend_enabled=True, env={"CONDUCTOR_WORKER_PAUSED": "yes"})
-    assert start_line(config, "greet", 7) == (
+    assert format_start_line(config, "greet", 7) == (
         "Conductor Worker[name=greet, pid=7, status=paused, poll_interval=100ms, thread_count=1, poll_timeout=100ms, "
         "lease_extend=true]"
     )
@@ -202,7 +202,7 @@ def test_the_variables_of_one_worker_as_programs_for_conductor_python_spell_them
     }
     config = resolve_worker_config(name, {"domain": "dev"}, env=env)
     assert (config.domain, config.poll_interval_millis, config.lease_extend_enabled) == ("vip", 1000, True)
-    assert unknown_variables(env, [name]) == []
+    assert find_unknown_variables(env, [name]) == []
 
 
 BOOLEANS = {True: ["true", "1", "yes", "on"], False: ["false", "0", "no", "off"]}
@@ -380,13 +380,13 @@ def test_p32_the_worker_id_belongs_to_the_process():
     ],
 )
 def test_a_near_miss_is_told_the_nearest_real_name(variable, meant):
-    (warning,) = unknown_variables({variable: "1", "PATH": "/bin"}, ["process_order"])
+    (warning,) = find_unknown_variables({variable: "1", "PATH": "/bin"}, ["process_order"])
     assert variable in warning
     assert f"did you mean {meant}?" in warning
 
 
 def test_a_far_miss_is_told_without_advice():
-    (warning,) = unknown_variables({"CONDUCTOR_WORKER_XYZZY": "1"}, ["process_order"])
+    (warning,) = find_unknown_variables({"CONDUCTOR_WORKER_XYZZY": "1"}, ["process_order"])
     assert "CONDUCTOR_WORKER_XYZZY sets nothing" in warning
     assert "did you mean" not in warning
 
@@ -394,7 +394,7 @@ def test_a_far_miss_is_told_without_advice():
 def test_real_names_and_foreign_names_are_not_warned_about():
     real = {variable: "1" for _, variable in PAIRS}
     foreign = {"CONDUCTOR_SERVER_URL": "x", "CONDUCTOR_AUTH_KEY": "x", "WORKER_DOMAIN": "x"}
-    assert unknown_variables(real | foreign, [NAME]) == []
+    assert find_unknown_variables(real | foreign, [NAME]) == []
 
 
 def test_no_two_options_share_a_variable():
@@ -414,7 +414,7 @@ def test_no_two_options_share_a_variable():
     ],
 )
 def test_a_near_miss_of_every_variable_is_told_the_nearest_real_name(variable, meant):
-    (warning,) = unknown_variables({variable: "1", "PATH": "/bin"}, ["process_order"])
+    (warning,) = find_unknown_variables({variable: "1", "PATH": "/bin"}, ["process_order"])
     assert f"environment variable {variable} sets nothing" in warning
     assert f"did you mean {meant}?" in warning
 
@@ -430,4 +430,4 @@ def test_variables_that_kubernetes_sets_for_a_service_are_not_warned_about():
     """In a cluster with a service `conductor-server` every container has these."""
     ends = ["SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_HTTP", "PORT", "PORT_8080_TCP", "PORT_8080_TCP_ADDR"]
     env = {f"{service}_{end}": "1" for service in ("CONDUCTOR", "CONDUCTOR_SERVER") for end in ends}
-    assert unknown_variables(env, []) == []
+    assert find_unknown_variables(env, []) == []

@@ -89,7 +89,7 @@ def test_p30_the_documented_sequence_finds_every_worker_once(app, tmp_path):
     loader.scan_path(str(tmp_path / "my_app" / "workers"), package_prefix="my_app.workers")
     loader.scan_packages(["my_app.workers"], recursive=False)
     assert names(loader) == EVERYTHING
-    assert len(registry.registered()) == 5
+    assert len(registry.list_workers()) == 5
 
 
 def test_p30_scanning_again_with_another_loader_registers_nothing_twice(app):
@@ -99,7 +99,7 @@ def test_p30_scanning_again_with_another_loader_registers_nothing_twice(app):
     assert (
         {id(w) for w in first.get_workers()}
         == {id(w) for w in second.get_workers()}
-        == set(map(id, registry.registered()))
+        == set(map(id, registry.list_workers()))
     )
 
 
@@ -138,7 +138,7 @@ def test_what_is_found_is_what_the_scanned_modules_define(app):
     scan_for_workers("my_app.elsewhere")
     loader = scan_for_workers("my_app.workers.order")
     assert names(loader) == ["process", "validate"]
-    assert len(registry.registered()) == 3
+    assert len(registry.list_workers()) == 3
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_of_two_functions_for_one_task_type_the_last_one_is_found(write, caplog)
     assert "Cannot import two.c" in caplog.text
     (found,) = loader.get_workers()
     assert found.execute_function.__module__ == "two.b"
-    assert registry.contested() == [
+    assert registry.describe_duplicates() == [
         "task type 'same' has 2 workers: two.a.same and two.b.same; the last one runs. Rename one, or give it a domain"
     ]
 

@@ -11,7 +11,7 @@ from tests.unit.workflow import order_workers as shop
 @pytest.fixture(autouse=True)
 def workers() -> Iterator[None]:
     """The shop's workers are the decorated ones of the process, whatever other tests have decorated."""
-    before = registry.registered()
+    before = registry.list_workers()
     registry.clear()
     for function in (shop.quote, shop.charge, shop.notify, shop.label, shop.anything, shop.fails):
         worker = KNOWN[function]
@@ -24,6 +24,6 @@ def workers() -> Iterator[None]:
 
 
 KNOWN = {
-    function: registry.worker_of(function)
+    function: registry.find_worker(function)
     for function in (shop.quote, shop.charge, shop.notify, shop.label, shop.anything, shop.fails)
 }

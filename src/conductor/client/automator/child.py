@@ -46,7 +46,7 @@ class WorkerReference:
     def resolve(self) -> WorkerInterface:
         """Import the module again, here, and find the worker that its decorator makes."""
         __import__(self.module)
-        worker = registry.worker_from(self.module, self.name, self.domain)
+        worker = registry.find_worker_in_module(self.module, self.name, self.domain)
         if worker is None:
             raise LookupError(
                 f"module {self.module} makes no worker for task type '{self.name}' when it is imported again"

@@ -17,8 +17,8 @@ from conductor.client.automator.running_task import Stop
 from conductor.client.automator.task_trace import start_task_trace
 from conductor.client.context.task_context import TaskContext
 from conductor.client.event.task_runner_events import WorkerStarted, WorkerStopped, WorkerStopping
-from conductor.client.worker.worker import start_warnings
-from conductor.client.worker.worker_config import ResolvedConfig, start_line
+from conductor.client.worker.worker import find_start_warnings
+from conductor.client.worker.worker_config import ResolvedConfig, format_start_line
 from conductor.telemetry import tracing
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ class Engine:
 
     async def run(self) -> None:
         """Poll, execute, report, until told to drain; then finish what is in hand."""
-        logger.info("%s", start_line(self.config, self.name, os.getpid()))
-        for warning in start_warnings(self._worker, self.config):
+        logger.info("%s", format_start_line(self.config, self.name, os.getpid()))
+        for warning in find_start_warnings(self._worker, self.config):
             logger.warning("%s", warning)
         if self.config.register_task_def:
             await self._register()

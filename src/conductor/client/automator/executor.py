@@ -17,15 +17,15 @@ from conductor.client.event.task_runner_events import TaskExecutionCompleted, Ta
 from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.outcome import (
     TaskOutcome,
-    came_from_user,
-    hand_back,
-    outcome_of_error,
-    outcome_of_timeout,
-    outcome_of_value,
-    reason_of,
-    trace_of,
+    format_reason,
+    format_trace,
+    is_from_user_code,
+    make_error_outcome,
+    make_outcome,
+    make_requeue_outcome,
+    make_timeout_outcome,
 )
-from conductor.client.worker.worker import call_of, calls_coroutine
+from conductor.client.worker.worker import make_call, runs_coroutine
 
 if TYPE_CHECKING:
     from conductor.client.automator.session import Session
@@ -50,15 +50,15 @@ class Executor:
         self._events = session.events
         self._heard = session.events.heard
         self._clock = session.clock
-        self._call = call_of(worker, strict=config.strict_schema, resources=session.resources)
+        self._call = make_call(worker, strict=config.strict_schema, resources=session.resources)
         self._poison_limit = config.poison_limit
         self._marks = session.journal.marks if session.journal is not None else None
         if self._marks is not None:
-            noted = self._marks.around_coroutine if calls_coroutine(worker) else self._marks.around
+            noted = self._marks.around_coroutine if runs_coroutine(worker) else self._marks.around
             self._call = noted(self._call, config.poison_limit)
         self._pool = (
             None
-            if calls_coroutine(worker)
+            if runs_coroutine(worker)
             else ThreadPool(slots, f"worker-{name}", session.clock.monotonic, self._begin)
         )
 
@@ -87,7 +87,7 @@ class Executor:
         context.closed = True
         if running.said is not None and running.said.under_way:
             await running.said.answered()
-        outcome = outcome_of_value(value, context) if error is None else outcome_of_error(error, context)
+        outcome = make_outcome(value, context) if error is None else make_error_outcome(error, context)
         if outcome.cause is not None:
             self._tell_failure(running, outcome.cause)
         elif TaskExecutionCompleted in self._heard:
@@ -112,10 +112,10 @@ class Executor:
             await running.said.answered()
         if running.stopped is Stop.SHUTDOWN:
             never_started = not running.has_begun
-            return hand_back(
+            return make_requeue_outcome(
                 running.context, reason=Stop.SHUTDOWN.value, callback_after_seconds=1, never_started=never_started
             )
-        outcome = outcome_of_timeout(running.stop_reason, running.context)
+        outcome = make_timeout_outcome(running.stop_reason, running.context)
         running.took_s = self._clock.monotonic() - running.began
         if outcome.cause is not None:
             self._tell_failure(running, outcome.cause)
@@ -179,8 +179,8 @@ def _same(value: Awaitable[Any]) -> Awaitable[Any]:
 
 def _log_failure(running: RunningTask, error: BaseException) -> None:
     # Texts, not the error itself: an exception may fail to give its message, or give one that no file can hold.
-    reason = reason_of(error)
-    trace = f"\n{trace_of(error).rstrip()}" if running.config.log_tracebacks and came_from_user(error) else ""
+    reason = format_reason(error)
+    trace = f"\n{format_trace(error).rstrip()}" if running.config.log_tracebacks and is_from_user_code(error) else ""
     if isinstance(error, NonRetryableException):
         logger.error("Task failed with terminal error (no retry): %s %s%s", reason, running.label, trace)
     else:

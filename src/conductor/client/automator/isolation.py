@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from conductor.client.automator.process_deaths import DeathRecord, DeathRecords
-from conductor.client.worker.outcome import hand_back
+from conductor.client.worker.outcome import make_requeue_outcome
 
 if TYPE_CHECKING:
     from conductor.client.automator.journal import Journal
@@ -76,7 +76,9 @@ class Isolation:
                 return None
             if not opened:
                 reason = "a task that may have killed a process runs alone"
-                return hand_back(running.context, reason=reason, callback_after_seconds=0, never_started=True)
+                return make_requeue_outcome(
+                    running.context, reason=reason, callback_after_seconds=0, never_started=True
+                )
         self._executing += 1
         try:
             return await execute(running)

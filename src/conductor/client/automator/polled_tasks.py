@@ -11,7 +11,7 @@ import msgspec
 
 from conductor.client.http.models.task import Task
 from conductor.client.worker.exception import NonRetryableException
-from conductor.client.worker.outcome import TaskOutcome, hand_back, outcome_of_error
+from conductor.client.worker.outcome import TaskOutcome, make_error_outcome, make_requeue_outcome
 from conductor.common.text import escape
 from conductor.protocol.wire import DEFAULT_RESPONSE_TIMEOUT_S, MAX_POLL_COUNT
 
@@ -130,10 +130,10 @@ def _listed(refused: list[str]) -> str:
 
 
 def _failure(fault: str, context: TaskContext) -> TaskOutcome:
-    return outcome_of_error(NonRetryableException(f"the worker cannot read the task: {fault}"), context)
+    return make_error_outcome(NonRetryableException(f"the worker cannot read the task: {fault}"), context)
 
 
 def _back(context: TaskContext) -> TaskOutcome:
-    return hand_back(
+    return make_requeue_outcome(
         context, reason="the worker did not ask for so many tasks", callback_after_seconds=0, never_started=True
     )

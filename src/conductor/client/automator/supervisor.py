@@ -39,7 +39,7 @@ from conductor.client.automator.child import (
 from conductor.client.automator.recovery import ProcessEnd, Recovery
 from conductor.client.configuration.option import ConfigurationError
 from conductor.client.worker import registry
-from conductor.client.worker.dependencies import name_of
+from conductor.client.worker.dependencies import get_name
 from conductor.client.worker.worker import Worker
 from conductor.common.backoff import Backoff
 from conductor.common.clock import SYSTEM_CLOCK
@@ -106,9 +106,9 @@ def portable(spec: ChildSpec) -> ChildSpec:
     """The same, as it can travel to another process; an error that says which worker cannot, and what to do."""
     spec = replace(spec, workers=tuple(map(_portable_worker, spec.workers)))
     for lifespan in spec.lifespans:
-        _refuse_hidden_name(f"lifespan {name_of(lifespan)}", lifespan)
+        _refuse_hidden_name(f"lifespan {get_name(lifespan)}", lifespan)
         _must_travel(
-            lifespan, f"lifespan {name_of(lifespan)}", "Define it at the top of a module, not inside a function"
+            lifespan, f"lifespan {get_name(lifespan)}", "Define it at the top of a module, not inside a function"
         )
     advice = "Define its class at the top of a module and keep files, locks and clients out of its attributes"
     for listener in spec.listeners:
@@ -141,7 +141,7 @@ def _reference(worker: Any, error: Exception) -> WorkerReference:
     name = worker.get_task_definition_name()
     function = getattr(worker, "execute_function", None)
     local = "<locals>" in getattr(function, "__qualname__", "<locals>")
-    if isinstance(worker, Worker) and function is not None and not local and registry.worker_of(function) is worker:
+    if isinstance(worker, Worker) and function is not None and not local and registry.find_worker(function) is worker:
         return WorkerReference(function.__module__, name, worker.domain)
     raise TypeError(
         f"worker '{name}' cannot be sent to its process ({error}). Define its function or class at the top of a "
@@ -177,7 +177,7 @@ def _flag_of(pid: int) -> Path:
 
 def _refuse_hidden_name(what: str, source: Any) -> None:
     """What only the program itself has: its process would look for it in vain, again and again."""
-    name = name_of(source).partition(".")[0]
+    name = get_name(source).partition(".")[0]
     if getattr(source, "__module__", None) == "__main__" and name in _names_under_main_guard():
         raise TypeError(
             f"{what} cannot be sent to its process: {name} is defined under "

@@ -29,12 +29,18 @@ from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
 
 # Programs for conductor-python look for these here.
 from conductor.client.worker.registry import get_registered_worker_names as get_registered_worker_names
+from conductor.client.worker.registry import list_lifespans
+from conductor.client.worker.registry import list_workers as get_registered_workers  # noqa: F401
 from conductor.client.worker.registry import register_decorated_fn as register_decorated_fn
-from conductor.client.worker.registry import registered as get_registered_workers  # noqa: F401
-from conductor.client.worker.registry import registered_lifespans
 from conductor.client.worker.resources import Resources, StartError
-from conductor.client.worker.worker import call_of, calls_coroutine
-from conductor.client.worker.worker_choice import NO_WORKERS, WorkerLike, choose_workers, no_such_worker, worker_names
+from conductor.client.worker.worker import make_call, runs_coroutine
+from conductor.client.worker.worker_choice import (
+    NO_WORKERS,
+    WorkerLike,
+    choose_workers,
+    make_unknown_worker_error,
+    name_workers,
+)
 from conductor.client.worker.worker_interface import WorkerInterface
 from conductor.common.signals import DRAINING_MESSAGE, STOPPING_MESSAGE, handle_signals, handle_stop_signals
 
@@ -145,7 +151,7 @@ class TaskHandler:
         self._start_metrics()
         context = start_context(self._start_method)
         place = self._hub.child_settings() if self._hub else None
-        lifespans = tuple(registered_lifespans())
+        lifespans = tuple(list_lifespans())
         Resources(lifespans)  # one that depends on itself is an error of this line
         children = [
             self._worker_process(name, numbers, lifespans, place, context) for name, numbers in self._grouped().items()
@@ -164,7 +170,7 @@ class TaskHandler:
     def _grouped(self) -> dict[str, list[int]]:
         """The processes by name, each with its workers by their places in the list."""
         processes: dict[str, list[int]] = {}
-        for number, (name, config) in enumerate(zip(worker_names(self.workers), self._configs, strict=True)):
+        for number, (name, config) in enumerate(zip(name_workers(self.workers), self._configs, strict=True)):
             # A process that has a name is not mistaken for one of a single worker of that name.
             key = name if config.process_name is None else f"process {config.process_name}"
             processes.setdefault(key, []).append(number)
@@ -179,7 +185,7 @@ class TaskHandler:
         context: BaseContext,
     ) -> WorkerProcess:
         workers = tuple(self.workers[number] for number in numbers)
-        names = tuple(worker_names(self.workers)[number] for number in numbers)
+        names = tuple(name_workers(self.workers)[number] for number in numbers)
         created = "\n".join(map(_created, workers))
         logger.info("%s", created)
         # A program that shows no logs of its own still shows those of its worker processes.
@@ -301,7 +307,7 @@ class TaskHandler:
     def _tell(self, name: str | None, *, paused: bool) -> None:
         known = [(child, one) for child in self._children for one in child.names]
         if name is not None and name not in [one for _, one in known]:
-            raise no_such_worker(name, [one for _, one in known])
+            raise make_unknown_worker_error(name, [one for _, one in known])
         for child, one in known:
             if name in (None, one):
                 child.pause(one, paused)
@@ -320,6 +326,6 @@ class TaskHandler:
 
 
 def _created(worker: WorkerInterface) -> str:
-    call_of(worker)  # a worker with nothing to run is an error of this line, and not of its process
-    kind = ("AsyncTaskRunner", "async") if calls_coroutine(worker) else ("TaskRunner", "sync")
+    make_call(worker)  # a worker with nothing to run is an error of this line, and not of its process
+    kind = ("AsyncTaskRunner", "async") if runs_coroutine(worker) else ("TaskRunner", "sync")
     return "Created {} for {} worker: {}".format(*kind, worker.get_task_definition_name())

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from conductor.client.automator.engine import Engine
 from conductor.client.automator.session import Session
 from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
-from conductor.client.worker.registry import registered_lifespans
+from conductor.client.worker.registry import list_lifespans
 from conductor.client.worker.resources import Resources
-from conductor.client.worker.worker import function_of, given_options
-from conductor.client.worker.worker_choice import no_such_worker
+from conductor.client.worker.worker import get_code_options, get_function
+from conductor.client.worker.worker_choice import make_unknown_worker_error
 from conductor.client.worker.worker_config import ResolvedConfig, resolve_worker_config
 from conductor.common.backoff import Backoff
 from conductor.common.clock import SYSTEM_CLOCK, Clock
@@ -73,8 +73,8 @@ class WorkerGroup:
         self._events = SyncEventDispatcher([*(telemetry.listeners if telemetry else ()), *listeners])
         # Resolved before anything is started: a bad value stops the start with one line.
         self._configs = [config_of(worker, options or {}) for worker in self._workers]
-        functions = [function for worker in self._workers if (function := function_of(worker)) is not None]
-        self._resources = Resources(registered_lifespans() if lifespans is None else lifespans, functions)
+        functions = [function for worker in self._workers if (function := get_function(worker)) is not None]
+        self._resources = Resources(list_lifespans() if lifespans is None else lifespans, functions)
         #: How long a drain waits for what is in hand.
         self.grace_s = longest_grace_s(self._configs)
         self.engines: list[Engine] = []
@@ -213,7 +213,7 @@ class WorkerGroup:
         pairs = zip(self._names, self.engines, strict=False)  # before the start there are no engines
         named = [engine for known, engine in pairs if name in (None, known)]
         if name is not None and not named:
-            raise no_such_worker(name, self._names)
+            raise make_unknown_worker_error(name, self._names)
         return named
 
     @contextmanager
@@ -345,4 +345,4 @@ def _task_logs(configs: list[ResolvedConfig], own_process: bool) -> AbstractCont
 
 def config_of(worker: WorkerInterface, options: dict[str, Any]) -> ResolvedConfig:
     """The worker's options, resolved: those of its code win over those of the handler, the environment over both."""
-    return resolve_worker_config(worker.get_task_definition_name(), {**options, **given_options(worker)})
+    return resolve_worker_config(worker.get_task_definition_name(), {**options, **get_code_options(worker)})

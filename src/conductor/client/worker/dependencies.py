@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from conductor.client.worker.conversion.type_hints import Unresolved, resolve_hints
-from conductor.client.worker.parameters import function_behind, open_parameters
+from conductor.client.worker.parameters import list_open_parameters, unwrap_function
 
 Scope = Literal["process", "task"]
 _SCOPES = typing.get_args(Scope)
@@ -60,7 +60,7 @@ class Depends:
     @property
     def name(self) -> str:
         """The provider, as people know it."""
-        return name_of(self.provider)
+        return get_name(self.provider)
 
 
 class Need:
@@ -94,12 +94,14 @@ def override_dependency(provider: Callable[..., Any], replacement: Callable[...,
             _overrides[provider] = before
 
 
-def name_of(provider: Any) -> str:
+def get_name(provider: Any) -> str:
     """A provider or a lifespan, as people know it."""
     return getattr(provider, "__qualname__", None) or repr(provider)
 
 
-def injected_among(parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any], owner: str) -> dict[str, Depends]:
+def find_dependencies(
+    parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any], owner: str
+) -> dict[str, Depends]:
     """The parameters that somebody provides, by name. Raises DependencyError for those that are written wrongly."""
     found: dict[str, Depends] = {}
     for parameter in parameters:
@@ -129,7 +131,7 @@ def _depends_in(hint: Any, where: str) -> Depends | None:
     return found[0] if found else None
 
 
-def needs_of(injected: Mapping[str, Depends]) -> dict[str, Need]:
+def resolve_needs(injected: Mapping[str, Depends]) -> dict[str, Need]:
     """What must be made for these parameters. Raises DependencyError where that cannot be."""
     return {name: _need(depends, ()) for name, depends in injected.items()}
 
@@ -149,13 +151,13 @@ def _need(asked: Depends, above: tuple[Depends, ...]) -> Need:
 
 
 def _injected_into(provider: Callable[..., Any]) -> dict[str, Depends]:
-    owner = name_of(provider)
+    owner = get_name(provider)
     try:
-        parameters = open_parameters(provider)
+        parameters = list_open_parameters(provider)
     except ValueError:  # a class of C code that does not tell
         return {}
-    annotated = provider.__init__ if isinstance(provider, type) else function_behind(provider)  # type: ignore[misc]
-    injected = injected_among(parameters, resolve_hints(annotated), owner)
+    annotated = provider.__init__ if isinstance(provider, type) else unwrap_function(provider)  # type: ignore[misc]
+    injected = find_dependencies(parameters, resolve_hints(annotated), owner)
     for parameter in parameters:
         optional = parameter.default is not parameter.empty or parameter.kind in (
             parameter.VAR_POSITIONAL,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from conductor.client.worker import registry
-from conductor.client.worker.parameters import innermost_of
+from conductor.client.worker.parameters import unwrap
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,7 +25,7 @@ def worker_lifespan(function: F) -> F:
     in which they were decorated, and torn down in reverse. What is yielded goes to functions that ask for it with
     `Annotated[Pool, Depends(pool)]`. An error before the `yield` ends the start, with its reason.
     """
-    behind = innermost_of(function)
+    behind = unwrap(function)
     if not (inspect.isgeneratorfunction(behind) or inspect.isasyncgenfunction(behind)):
         raise TypeError(
             "@worker_lifespan decorates a function with one `yield`: what stands before it sets up, what stands after "

@@ -31,7 +31,7 @@ class TaskOutcome(NamedTuple):
     cause: BaseException | None = None
 
 
-def outcome_of_value(value: object, context: TaskContext) -> TaskOutcome:
+def make_outcome(value: object, context: TaskContext) -> TaskOutcome:
     """The function returned."""
     try:
         if type(value) is dict and context.callback_after_seconds is None:  # as almost always
@@ -43,17 +43,17 @@ def outcome_of_value(value: object, context: TaskContext) -> TaskOutcome:
             _merge(result, context)
         return TaskOutcome(result, encode_output(result.output_data))
     except OutputError as error:
-        return outcome_of_error(error, context)
+        return make_error_outcome(error, context)
     except Exception as error:  # objects of the user's classes are asked for their fields: anything may come out
-        return outcome_of_error(OutputError("output", f"cannot be read: {reason_of(error)}"), context)
+        return make_error_outcome(OutputError("output", f"cannot be read: {format_reason(error)}"), context)
 
 
-def outcome_of_error(error: BaseException, context: TaskContext) -> TaskOutcome:
+def make_error_outcome(error: BaseException, context: TaskContext) -> TaskOutcome:
     """The function raised, or its input or output could not be converted."""
     terminal = isinstance(error, NonRetryableException | InputError | OutputError)
     status = TaskResultStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskResultStatus.FAILED
     result = _new_result(context, status)
-    result.reason_for_incompletion = reason_of(error)
+    result.reason_for_incompletion = format_reason(error)
     result.logs = [_trace_log(error, context), *context.logs_to_tell()]
     try:
         result.output_data = to_output(context.output)
@@ -63,15 +63,15 @@ def outcome_of_error(error: BaseException, context: TaskContext) -> TaskOutcome:
     return TaskOutcome(result, output, error)
 
 
-def outcome_of_timeout(reason: str, context: TaskContext) -> TaskOutcome:
+def make_timeout_outcome(reason: str, context: TaskContext) -> TaskOutcome:
     """The worker stopped the function because the task's time was over; a coordinator judges that by its own rules."""
-    outcome = outcome_of_error(TimeoutError(reason), context)
+    outcome = make_error_outcome(TimeoutError(reason), context)
     if context.task.lease_id is not None:
         outcome.result.timed_out = True
     return outcome
 
 
-def hand_back(
+def make_requeue_outcome(
     context: TaskContext, *, reason: str, callback_after_seconds: int, never_started: bool = False
 ) -> TaskOutcome:
     """Return the task unfinished; the server delivers it again. A task that never started keeps its poll count."""
@@ -83,7 +83,7 @@ def hand_back(
     return TaskOutcome(result, b"{}")
 
 
-def reason_of(error: BaseException) -> str:
+def format_reason(error: BaseException) -> str:
     """One line for people: the message of a NonRetryableException, `TypeName: message` of any other."""
     name = type(error).__name__
     try:
@@ -162,15 +162,15 @@ def _new_result(context: TaskContext, status: TaskResultStatus) -> TaskResult:
     return result
 
 
-def trace_of(error: BaseException) -> str:
+def format_trace(error: BaseException) -> str:
     """The traceback as people read it, from the first line of the user's own code on."""
     try:
         return escape_surrogates("".join(traceback.format_exception(type(error), error, _users_trace(error))))
     except Exception:
-        return reason_of(error)
+        return format_reason(error)
 
 
-def came_from_user(error: BaseException) -> bool:
+def is_from_user_code(error: BaseException) -> bool:
     """Whether the error was raised in, or passed through, the user's own code."""
     return _users_trace(error) is not None
 
@@ -183,4 +183,4 @@ def _users_trace(error: BaseException) -> TracebackType | None:
 
 
 def _trace_log(error: BaseException, context: TaskContext) -> TaskExecLog:
-    return TaskExecLog(log=trace_of(error), task_id=context.task_id, created_time=time.time_ns() // 1_000_000)
+    return TaskExecLog(log=format_trace(error), task_id=context.task_id, created_time=time.time_ns() // 1_000_000)

@@ -44,7 +44,7 @@ def to_output(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return dict(value)
     try:
-        fields = fields_of(value)
+        fields = read_object_fields(value)
     except Exception as error:  # the object's own code was asked for its fields: anything may come out
         raise OutputError("output", f"{type(error).__name__}: {error}") from error
     if fields is None and isinstance(value, tuple) and hasattr(value, "_asdict"):
@@ -68,7 +68,7 @@ def encode_output(output: Mapping[str, Any]) -> bytes:
         pass
     # Something else than JSON's own types, a NaN, or an error that has to be given a place.
     try:
-        return _encoder.encode(plain(output, "output", ()))
+        return _encoder.encode(to_plain(output, "output", ()))
     except RecursionError:
         raise OutputError("output", TOO_DEEP) from None
 
@@ -112,12 +112,12 @@ def _is_deeper(output: Any, limit: int) -> bool:
     return True
 
 
-def plain(value: Any, path: str, above: tuple[int, ...]) -> Any:
+def to_plain(value: Any, path: str, above: tuple[int, ...]) -> Any:
     """The value in JSON's own types; raises OutputError at the first one that has none. `above`: what holds it."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Enum):  # also one that is a text or a number besides
-        return plain(value.value, path, above)
+        return to_plain(value.value, path, above)
     if isinstance(value, int):
         return int(value)
     if isinstance(value, str):
@@ -128,9 +128,9 @@ def plain(value: Any, path: str, above: tuple[int, ...]) -> Any:
         raise OutputError(path, "refers to itself and cannot be sent as JSON")
     above = (*above, id(value))
     if isinstance(value, Mapping):
-        return {_key(k, path): plain(v, _member(path, k), above) for k, v in value.items()}
+        return {_key(k, path): to_plain(v, _member(path, k), above) for k, v in value.items()}
     if isinstance(value, (list, tuple, Set)):
-        return [plain(item, f"{path}[{i}]", above) for i, item in enumerate(value)]
+        return [to_plain(item, f"{path}[{i}]", above) for i, item in enumerate(value)]
     return _plain_object(value, path, above)
 
 
@@ -140,7 +140,7 @@ def _plain_object(value: Any, path: str, above: tuple[int, ...]) -> Any:
     except Exception as error:  # the object's own code was asked for its fields: anything may come out
         raise OutputError(path, f"{type(error).__name__}: {error}") from error
     if simpler is not value:
-        return plain(simpler, path, above)
+        return to_plain(simpler, path, above)
     try:
         return msgspec.to_builtins(value)  # datetime, UUID, bytes and the like
     except TypeError:
@@ -151,7 +151,7 @@ def _simpler(value: Any) -> Any:
     """One step from an object towards JSON's own types; the object itself if there is none."""
     if hasattr(type(value), "__pydantic_serializer__"):
         return _pydantic_dump(value)
-    fields = fields_of(value)
+    fields = read_object_fields(value)
     if fields is not None:
         return fields
     if isinstance(value, os.PathLike):
@@ -167,7 +167,7 @@ def _simpler(value: Any) -> Any:
     return value
 
 
-def fields_of(value: Any) -> dict[str, Any] | None:
+def read_object_fields(value: Any) -> dict[str, Any] | None:
     """The fields of a dataclass, struct, attrs or pydantic instance under the names they travel by; else None."""
     cls: Any = type(value)
     if hasattr(cls, "__pydantic_serializer__"):

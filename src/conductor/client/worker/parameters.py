@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 
-def function_behind(function: Callable[..., Any]) -> Any:
+def unwrap_function(function: Callable[..., Any]) -> Any:
     """The function whose annotations count."""
-    innermost = innermost_of(function)
+    innermost = unwrap(function)
     if inspect.isroutine(innermost) or isinstance(innermost, type):
         return getattr(innermost, "__func__", innermost)
-    return innermost_of(type(innermost).__call__)
+    return unwrap(type(innermost).__call__)
 
 
-def innermost_of(function: Any) -> Any:
+def unwrap(function: Any) -> Any:
     """What is behind all wrappers and partials."""
     *_, innermost = _layers(function)
     return innermost
@@ -30,7 +30,7 @@ def is_coroutine_function(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
-def parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+def list_parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     """The parameters by name. A name in an annotation that is not there raises nothing: it is not looked up here."""
     if sys.version_info >= (3, 14):  # annotations are evaluated when somebody asks for them
         import annotationlib
@@ -39,11 +39,11 @@ def parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Paramete
     return inspect.signature(function).parameters
 
 
-def open_parameters(function: Callable[..., Any]) -> Sequence[inspect.Parameter]:
+def list_open_parameters(function: Callable[..., Any]) -> Sequence[inspect.Parameter]:
     """The parameters that a call may still fill: not those that a partial has filled by name."""
     partials = [layer for layer in _layers(function) if isinstance(layer, functools.partial)]
     filled = {name for layer in partials for name in layer.keywords}
-    return [p for name, p in parameters_of(function).items() if name not in filled]
+    return [p for name, p in list_parameters(function).items() if name not in filled]
 
 
 def _layers(function: Any) -> Iterator[Any]:

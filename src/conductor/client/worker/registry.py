@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from conductor.client.worker.worker import Worker
-from conductor.client.worker.worker_interface import plain_function
+from conductor.client.worker.worker_interface import undecorate
 
 _lock = threading.Lock()
 _workers: dict[tuple[str, str | None], list[Worker]] = {}
@@ -27,23 +27,25 @@ def register(worker: Worker) -> None:
         others = [known for known in _workers.get(key, []) if _origin(known.execute_function) != _origin(function)]
         _workers[key] = [*others, worker]
         if function is not None:
-            _by_function[id(function)] = _by_function[id(plain_function(function))] = worker
+            _by_function[id(function)] = _by_function[id(undecorate(function))] = worker
 
 
-def registered() -> list[Worker]:
+def list_workers() -> list[Worker]:
     """All decorated workers, in order. Of two functions for one task type and domain, the one decorated last."""
     with _lock:
         return [workers[-1] for workers in _workers.values() if workers]
 
 
-def contested() -> list[str]:
+def describe_duplicates() -> list[str]:
     """A sentence for each task type and domain that two functions claim: which they are, and which one runs."""
     with _lock:
         claims = [(name, domain, workers) for (name, domain), workers in _workers.items() if len(workers) > 1]
-    return [contest(name, domain, [_place(worker) for worker in workers]) for name, domain, workers in claims]
+    return [
+        describe_duplicate(name, domain, [_place(worker) for worker in workers]) for name, domain, workers in claims
+    ]
 
 
-def contest(name: str, domain: str | None, claimants: list[str]) -> str:
+def describe_duplicate(name: str, domain: str | None, claimants: list[str]) -> str:
     """What to tell somebody who has several workers for one task type; the last one runs."""
     where = f" in domain '{domain}'" if domain else ""
     return (
@@ -66,18 +68,18 @@ def register_decorated_fn(
 
 def get_registered_worker_names() -> list[str]:
     """The task types of all decorated workers."""
-    return [worker.get_task_definition_name() for worker in registered()]
+    return [worker.get_task_definition_name() for worker in list_workers()]
 
 
-def worker_of(function: Callable[..., Any]) -> Worker | None:
+def find_worker(function: Callable[..., Any]) -> Worker | None:
     """The worker that the decorator made of this function, if it did."""
     found = _by_function.get(id(function))
-    if found is None or not (found.execute_function is function or plain_function(found.execute_function) is function):
+    if found is None or not (found.execute_function is function or undecorate(found.execute_function) is function):
         return None
     return found
 
 
-def worker_from(module: str, name: str, domain: str | None) -> Worker | None:
+def find_worker_in_module(module: str, name: str, domain: str | None) -> Worker | None:
     """The decorated worker of this task type and domain whose function is of that module, if there is one."""
     with _lock:
         claimants = _workers.get((name, domain), [])
@@ -90,7 +92,7 @@ def register_lifespan(function: Callable[..., Any]) -> None:
         _lifespans[_origin(function)] = function
 
 
-def registered_lifespans() -> list[Callable[..., Any]]:
+def list_lifespans() -> list[Callable[..., Any]]:
     """All lifespans, in order."""
     with _lock:
         return list(_lifespans.values())

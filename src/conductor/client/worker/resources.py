@@ -11,8 +11,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, Self, TypeVar
 
 from conductor.client.background_event_loop import BackgroundEventLoop
-from conductor.client.worker.dependencies import Depends, Need, name_of, needs_of
-from conductor.client.worker.parameters import innermost_of, is_coroutine_function
+from conductor.client.worker.dependencies import Depends, Need, get_name, resolve_needs
+from conductor.client.worker.parameters import is_coroutine_function, unwrap
 from conductor.client.worker.signature import read_signature
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class _Values:
 
     async def _made(self, need: Need) -> Any:
         made = need.provider(**{name: await self.make(inner) for name, inner in need.needs.items()})
-        function = innermost_of(need.provider)
+        function = unwrap(need.provider)
         if inspect.isgeneratorfunction(function):
             return self._entered(made if hasattr(made, "__enter__") else contextmanager(lambda: made)())
         if inspect.isasyncgenfunction(function):
@@ -87,8 +87,8 @@ class Resources:
         self, lifespans: Iterable[Callable[..., Any]] = (), functions: Iterable[Callable[..., Any]] = ()
     ) -> None:
         # Read here: what depends on itself is an error before anything is started.
-        first = needs_of({name_of(lifespan): Depends(lifespan) for lifespan in lifespans})
-        asked = [needs_of(read_signature(function).injected) for function in functions]
+        first = resolve_needs({get_name(lifespan): Depends(lifespan) for lifespan in lifespans})
+        asked = [resolve_needs(read_signature(function).injected) for function in functions]
         self._first = [
             *first.values(),
             *(need for needs in asked for each in needs.values() for need in _of_process(each)),
@@ -134,9 +134,9 @@ class Resources:
                 logger.error("%s could not be cleaned up", name, exc_info=True)
         self._values.clear()
 
-    def given(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def inject(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, with the parameters filled in that are no input. One that has none comes back as it is."""
-        needs = needs_of(read_signature(function).injected)
+        needs = resolve_needs(read_signature(function).injected)
         once = {name: self._values[need.asked] for name, need in needs.items() if need.asked.scope == "process"}
         each = {name: need for name, need in needs.items() if name not in once}
         filled = functools.partial(function, **once) if once else function
@@ -171,14 +171,14 @@ class Resources:
         return asyncio.run_coroutine_threadsafe(_on_this_loop(work), self._loop).result()
 
 
-def given_once(function: Callable[..., Any]) -> Callable[..., Any]:
+def inject_per_call(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function for a call without a handler: what it asks for is made for that call, and cleaned up after it."""
-    needs_of(read_signature(function).injected)  # what cannot be provided is an error of this line
+    resolve_needs(read_signature(function).injected)  # what cannot be provided is an error of this line
     is_coroutine = is_coroutine_function(function)
 
     async def work(args: Any, kwargs: Any) -> Any:
         async with Resources(functions=[function]) as resources:
-            call = resources.given(function)
+            call = resources.inject(function)
             return await (call(*args, **kwargs) if is_coroutine else asyncio.to_thread(call, *args, **kwargs))
 
     def call(*args: Any, **kwargs: Any) -> Any:

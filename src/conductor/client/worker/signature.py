@@ -23,8 +23,8 @@ from conductor.client.worker.conversion.containers import (
 )
 from conductor.client.worker.conversion.converter import Converter, RawConverter, Schema, SchemaWriter, format_key
 from conductor.client.worker.conversion.type_hints import Unresolved, resolve_hints
-from conductor.client.worker.dependencies import injected_among
-from conductor.client.worker.parameters import function_behind, open_parameters
+from conductor.client.worker.dependencies import find_dependencies
+from conductor.client.worker.parameters import list_open_parameters, unwrap_function
 
 __all__ = ["InputError", "Signature", "missing_inputs_of", "read_signature"]
 
@@ -56,13 +56,13 @@ class Signature:
     """What a worker function takes and returns."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._code = function_behind(function)
+        self._code = unwrap_function(function)
         self._hints = resolve_hints(self._code)
         #: False if a name in the annotations could not be found.
         self.is_complete = not any(isinstance(hint, Unresolved) for hint in self._hints.values())
-        parameters = open_parameters(function)
+        parameters = list_open_parameters(function)
         #: The parameters that are no input: who provides them, by name.
-        self.injected = injected_among(parameters, self._hints, self._code.__name__)
+        self.injected = find_dependencies(parameters, self._hints, self._code.__name__)
         declared = [p for p in parameters if p.name not in self.injected]
         named = [p for p in declared if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         #: The parameter that receives the task itself, if there is one.

@@ -11,8 +11,8 @@ from conductor.client.background_event_loop import BackgroundEventLoop
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_def import TaskDef
 from conductor.client.http.models.task_result import TaskResult
-from conductor.client.worker.worker_config import OPTIONS, Option, ResolvedConfig, no_such_option
-from conductor.client.worker.worker_interface import WorkerInterface, plain_function
+from conductor.client.worker.worker_config import OPTIONS, Option, ResolvedConfig, describe_unknown_option
+from conductor.client.worker.worker_interface import WorkerInterface, undecorate
 
 if TYPE_CHECKING:
     from conductor.client.worker.resources import Resources
@@ -22,11 +22,11 @@ __all__ = [
     "ExecuteTaskFunction",
     "KeywordOptions",
     "Worker",
-    "call_of",
-    "calls_coroutine",
-    "function_of",
-    "given_options",
-    "start_warnings",
+    "find_start_warnings",
+    "get_code_options",
+    "get_function",
+    "make_call",
+    "runs_coroutine",
     "takes_options",
 ]
 
@@ -66,7 +66,7 @@ def takes_options(function: Callable[P, R]) -> Callable[P, R]:
     def check_and_call(*args: P.args, **kwargs: P.kwargs) -> R:
         for name in kwargs:
             if name not in names:
-                raise TypeError(f"a worker has {no_such_option(name, OPTIONS.keys() & names)}")
+                raise TypeError(f"a worker has {describe_unknown_option(name, OPTIONS.keys() & names)}")
         return function(*args, **kwargs)
 
     check_and_call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -166,30 +166,30 @@ class Worker(WorkerInterface):
         """Run a task in this process and return its result. A coroutine runs on the background event loop."""
         # Imported here and below on use, because a program that only declares workers does not need these modules.
         from conductor.client.context.task_context import TaskContext, task_context
-        from conductor.client.worker.outcome import outcome_of_error, outcome_of_value
+        from conductor.client.worker.outcome import make_error_outcome, make_outcome
 
         context = TaskContext(task, self.get_identity())
         with task_context(context):
             try:
-                value = call_of(self, strict=bool(self.strict_schema))(task)
+                value = make_call(self, strict=bool(self.strict_schema))(task)
                 if inspect.isawaitable(value):
                     value = BackgroundEventLoop().run_coroutine(_wait_for(value))
             except Exception as error:
-                return outcome_of_error(error, context).result
-            return outcome_of_value(value, context).result
+                return make_error_outcome(error, context).result
+            return make_outcome(value, context).result
 
 
 async def _wait_for(value: Awaitable[Any]) -> Any:
     return await value
 
 
-def function_of(worker: WorkerInterface) -> Callable[..., Any] | None:
+def get_function(worker: WorkerInterface) -> Callable[..., Any] | None:
     """Return the function of a worker; None if its class defines `execute`."""
-    function: Callable[..., Any] | None = plain_function(getattr(worker, "execute_function", None))
+    function: Callable[..., Any] | None = undecorate(getattr(worker, "execute_function", None))
     return function
 
 
-def call_of(
+def make_call(
     worker: WorkerInterface, *, strict: bool = False, resources: Resources | None = None
 ) -> Callable[[Task], Any]:
     """Return a function that runs a task: it calls the worker's function with arguments, or its own `execute`.
@@ -202,7 +202,7 @@ def call_of(
     Raises:
         ValueError: The worker has neither a function nor its own `execute`.
     """
-    function = function_of(worker)
+    function = get_function(worker)
     if function is None:
         if type(worker).execute is Worker.execute:
             name = worker.get_task_definition_name()
@@ -215,13 +215,13 @@ def call_of(
 
     signature = read_signature(function)
     if signature.injected:
-        from conductor.client.worker.resources import given_once
+        from conductor.client.worker.resources import inject_per_call
 
-        function = given_once(function) if resources is None else resources.given(function)
+        function = inject_per_call(function) if resources is None else resources.inject(function)
     return signature.caller(function, strict=strict)
 
 
-def given_options(worker: WorkerInterface) -> dict[str, Any]:
+def get_code_options(worker: WorkerInterface) -> dict[str, Any]:
     """Return the options from code: attributes of the object or its class, and overridden getters."""
     given: dict[str, Any] = {}
     for name in CODE_OPTIONS:
@@ -236,11 +236,11 @@ def given_options(worker: WorkerInterface) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def calls_coroutine(worker: WorkerInterface) -> bool:
+def runs_coroutine(worker: WorkerInterface) -> bool:
     """Return whether the worker runs a coroutine function: `async def`, an async `__call__` or `execute`."""
     from conductor.client.worker.parameters import is_coroutine_function
 
-    return is_coroutine_function(function_of(worker) or worker.execute)
+    return is_coroutine_function(get_function(worker) or worker.execute)
 
 
 def _own_attribute(worker: WorkerInterface, name: str) -> Any:
@@ -254,7 +254,7 @@ def _overrides(worker: WorkerInterface, method: str) -> bool:
     return getattr(type(worker), method) is not getattr(WorkerInterface, method)
 
 
-def start_warnings(worker: WorkerInterface, config: ResolvedConfig) -> Iterator[str]:
+def find_start_warnings(worker: WorkerInterface, config: ResolvedConfig) -> Iterator[str]:
     """Yield warnings about settings without effect, for the log at the start of a worker."""
     name = worker.get_task_definition_name()
     if getattr(worker, "task_def", None) is not None and not config.register_task_def:
@@ -262,7 +262,7 @@ def start_warnings(worker: WorkerInterface, config: ResolvedConfig) -> Iterator[
             f"worker '{name}': its task_def is not registered, so it has no effect; "
             "set register_task_def=True, or leave the task_def out"
         )
-    function = function_of(worker)
+    function = get_function(worker)
     if function is not None:
         from conductor.client.worker.signature import read_signature
 

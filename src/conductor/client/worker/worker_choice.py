@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from conductor.client.worker import registry
-from conductor.client.worker.worker_config import resolve_worker_config, unknown_variables
+from conductor.client.worker.worker_config import find_unknown_variables, resolve_worker_config
 from conductor.client.worker.worker_interface import WorkerInterface
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ def choose_workers(
     Of two for one task type and domain the last one is run, and one that was given rather than a decorated one; a
     warning names both. With `strict_registry` that is a DuplicateWorkerError.
     """
-    given = [worker for one in _listed(workers) for worker in _worker_of(one).one_for_each_name()]
+    given = [worker for one in _listed(workers) for worker in _worker_of(one).split_by_name()]
     if import_modules:
         from conductor.client.worker.worker_loader import WorkerLoader
 
@@ -41,15 +41,15 @@ def choose_workers(
         loader.raise_for_failures()  # a worker that is missing in production is worse than one clear error at start
     explicit = scan_for_annotated_workers is True or bool(import_modules)
     scan = explicit if given else scan_for_annotated_workers is not False
-    decorated = registry.registered() if scan else []
+    decorated = registry.list_workers() if scan else []
     chosen, contests = _one_for_each_claim(_each_once([*given, *decorated]), _each_once([*decorated, *given]))
-    _tell([*(registry.contested() if scan else []), *contests], strict_registry)
-    for warning in unknown_variables(os.environ, worker_names(chosen)):
+    _tell([*(registry.describe_duplicates() if scan else []), *contests], strict_registry)
+    for warning in find_unknown_variables(os.environ, name_workers(chosen)):
         logger.warning("%s", warning)
     return chosen
 
 
-def worker_names(workers: Sequence[WorkerInterface]) -> list[str]:
+def name_workers(workers: Sequence[WorkerInterface]) -> list[str]:
     """A name for each: its task type, with the domain where two workers share one."""
     types = [worker.get_task_definition_name() for worker in workers]
     return [
@@ -58,7 +58,7 @@ def worker_names(workers: Sequence[WorkerInterface]) -> list[str]:
     ]
 
 
-def no_such_worker(name: str, running: Sequence[str]) -> KeyError:
+def make_unknown_worker_error(name: str, running: Sequence[str]) -> KeyError:
     """The error for a task type that none of the running workers serves."""
     return KeyError(f"there is no running worker for task type '{name}'; there are: {', '.join(running) or 'none'}")
 
@@ -74,7 +74,7 @@ def _listed(workers: WorkerLike | Iterable[WorkerLike] | None) -> list[WorkerLik
 def _worker_of(one: object) -> WorkerInterface:
     if isinstance(one, WorkerInterface):
         return one
-    found = registry.worker_of(one) if callable(one) else None
+    found = registry.find_worker(one) if callable(one) else None
     if found is None:
         raise TypeError(
             "workers=[...] takes Worker objects, WorkerInterface subclasses and functions decorated with @worker_task; "
@@ -95,7 +95,11 @@ def _one_for_each_claim(
     for worker in rising:
         claims.setdefault((worker.get_task_definition_name(), worker.get_domain()), []).append(worker)
     winners = {id(claimants[-1]) for claimants in claims.values()}
-    contests = [registry.contest(*key, [repr(one) for one in found]) for key, found in claims.items() if len(found) > 1]
+    contests = [
+        registry.describe_duplicate(*key, [repr(one) for one in found])
+        for key, found in claims.items()
+        if len(found) > 1
+    ]
     return [worker for worker in workers if id(worker) in winners], contests
 
 

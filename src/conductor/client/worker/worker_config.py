@@ -28,12 +28,12 @@ __all__ = [
     "ConfigurationError",
     "Option",
     "ResolvedConfig",
+    "find_unknown_variables",
+    "format_start_line",
     "get_worker_config_oneline",
     "get_worker_config_summary",
     "process_worker_id",
     "resolve_worker_config",
-    "start_line",
-    "unknown_variables",
 ]
 
 
@@ -168,12 +168,12 @@ _BY_SPELLING = {spelling: row for row in OPTIONS.values() for spelling in row.sp
 _GLOBAL_VARIABLES = frozenset(variable for row in OPTIONS.values() for variable in global_variables(row))
 
 
-def option_named(name: str) -> Option:
+def find_option(name: str) -> Option:
     """The row with this name or alias; KeyError when there is none."""
     return _BY_SPELLING[name]
 
 
-def no_such_option(name: str, allowed: Iterable[str]) -> str:
+def describe_unknown_option(name: str, allowed: Iterable[str]) -> str:
     """What to tell somebody who mistyped an option."""
     names = sorted(allowed)
     meant = nearest(name, names)
@@ -194,10 +194,10 @@ class ResolvedConfig(WorkerOptions, ProcessOptions, Mapping[str, Any]):
 
     def source(self, name: str) -> str:
         """Where the value came from: `default`, `code` or `env <VARIABLE>`."""
-        return self.sources[option_named(name).name]
+        return self.sources[find_option(name).name]
 
     def __getitem__(self, name: str) -> Any:
-        return getattr(self, option_named(name).name)
+        return getattr(self, find_option(name).name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(OPTIONS)
@@ -244,24 +244,24 @@ def _code_values(worker_name: str, code: Mapping[str, Any]) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for spelling, value in code.items():
         if spelling not in _BY_SPELLING:
-            raise ConfigurationError(f"worker {worker_name!r} has {no_such_option(spelling, OPTIONS)}")
+            raise ConfigurationError(f"worker {worker_name!r} has {describe_unknown_option(spelling, OPTIONS)}")
         if value is None or value == "":
             continue
-        name = option_named(spelling).name
+        name = find_option(spelling).name
         if name in given and given[name] != value:
             raise ConfigurationError(f"worker {worker_name!r}: {spelling}={value!r} contradicts {name}={given[name]!r}")
         given[name] = value
     return given
 
 
-def unknown_variables(env: Mapping[str, str], worker_names: Iterable[str]) -> list[str]:
+def find_unknown_variables(env: Mapping[str, str], worker_names: Iterable[str]) -> list[str]:
     """A warning for each variable that looks like one of ours and sets nothing, with the nearest real one."""
     from conductor.client.configuration.near_misses import unknown_among  # not needed by those who only decorate
 
     return list(unknown_among(env, OPTIONS.values(), worker_names))
 
 
-def start_line(config: ResolvedConfig, name: str, pid: int) -> str:
+def format_start_line(config: ResolvedConfig, name: str, pid: int) -> str:
     """Return the line that a worker logs when it starts. `lease_extend=false`: heartbeats go to coordinators only."""
     domain = f"domain={config.domain}, " if config.domain else ""
     return (
@@ -273,7 +273,7 @@ def start_line(config: ResolvedConfig, name: str, pid: int) -> str:
 
 def get_worker_config_oneline(worker_name: str, resolved_config: ResolvedConfig) -> str:
     """The line that a worker of this name would log if it started in this process."""
-    return start_line(resolved_config, worker_name, os.getpid())
+    return format_start_line(resolved_config, worker_name, os.getpid())
 
 
 def get_worker_config_summary(worker_name: str, resolved_config: ResolvedConfig) -> str:

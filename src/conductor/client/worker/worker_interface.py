@@ -53,7 +53,7 @@ class WorkerInterface(WorkerOptions, abc.ABC):
         """Every task type that this worker serves."""
         return [self.get_task_definition_name(), *getattr(self, "_further_names", ())]
 
-    def one_for_each_name(self) -> list[WorkerInterface]:
+    def split_by_name(self) -> list[WorkerInterface]:
         """This worker once for each of its task types; the handlers call this."""
         names = self.task_definition_names
         return [self] if len(names) == 1 else [self._named(name) for name in names]
@@ -106,6 +106,6 @@ def check_task_name(name: object, who: str = "a worker") -> None:
 PLAIN_FUNCTION = "__conductor_function__"
 
 
-def plain_function(function: Any) -> Any:
+def undecorate(function: Any) -> Any:
     """What the worker runs: of a decorated function, the one that was decorated. Anything else as it is."""
     return getattr(function, PLAIN_FUNCTION, function)

@@ -86,7 +86,7 @@ class WorkerLoader:
 
     def get_workers(self) -> list[Worker]:
         """The decorated workers of the modules that were scanned, each once."""
-        return [worker for worker in registry.registered() if _home(worker) in self._modules]
+        return [worker for worker in registry.list_workers() if _home(worker) in self._modules]
 
     def get_worker_count(self) -> int:
         """How many workers were found."""

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, ParamSpec, TypeVar, overload
 
-from conductor.client.worker.worker_interface import plain_function
+from conductor.client.worker.worker_interface import undecorate
 from conductor.client.workflow.authoring_errors import WorkflowError, nearest
 from conductor.client.workflow.block import Block, innermost, opened
 from conductor.client.workflow.called_step import step_of_call
@@ -88,7 +88,7 @@ def step(function: Callable[..., Any], task_ref_name: str | None = None) -> Call
     """
     from conductor.client.worker import registry
 
-    worker = registry.worker_of(function)
+    worker = registry.find_worker(function)
     if worker is None:
         name = getattr(function, "__name__", repr(function))
         raise WorkflowError(f"{name} is no worker: decorate it with @worker_task(task_definition_name={name!r})")
@@ -96,7 +96,7 @@ def step(function: Callable[..., Any], task_ref_name: str | None = None) -> Call
 
     def call(*args: Any, **kwargs: Any) -> Any:
         innermost(f"step({task_name})")
-        return step_of_call(plain_function(function), task_name, args, kwargs, task_ref_name)
+        return step_of_call(undecorate(function), task_name, args, kwargs, task_ref_name)
 
     return call
 

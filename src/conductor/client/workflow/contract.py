@@ -11,7 +11,7 @@ import msgspec
 
 from conductor.client.http.models.model import plain_text
 from conductor.client.worker.conversion.converter import InputError
-from conductor.client.worker.parameters import parameters_of
+from conductor.client.worker.parameters import list_parameters
 from conductor.client.worker.signature import read_signature
 from conductor.client.workflow.authoring_errors import WorkflowError, nearest
 from conductor.client.workflow.reference import Reference, holds_reference, reference
@@ -108,7 +108,7 @@ def named_arguments(function: Callable[..., Any], args: tuple[Any, ...], owner: 
     injected = read_signature(function).injected
     names = [
         p.name
-        for p in parameters_of(function).values()
+        for p in list_parameters(function).values()
         if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name not in injected
     ]
     if len(args) > len(names):

@@ -32,7 +32,7 @@ from conductor.client.worker.conversion.converter import (
 )
 from conductor.client.worker.conversion.scalars import make_literal_converter
 from conductor.client.worker.conversion.type_hints import resolve_hints
-from conductor.client.worker.parameters import parameters_of
+from conductor.client.worker.parameters import list_parameters
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -59,7 +59,7 @@ def _constructor_fields(cls: type, read: _ReadAnnotation) -> Iterator[ObjectFiel
     hints = resolve_hints(cls)
     private = {a.alias: a.name for a in getattr(cls, "__attrs_attrs__", ())}
     metadata = {f.name: f.metadata for f in getattr(cls, "__dataclass_fields__", {}).values()}
-    for name, parameter in parameters_of(cls).items():
+    for name, parameter in list_parameters(cls).items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         annotation = hints.get(private.get(name, name), Any)
