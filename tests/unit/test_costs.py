@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from conductor.coordinator.store.statements import LAST_KEY
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import Store
 from tests.unit.cli.program import CLI, Program, url_in
@@ -96,7 +97,7 @@ def test_one_statement_more_in_a_transaction_is_over_the_budget(monkeypatch: pyt
 
     async def dearer(self: Store, fn: Callable[[Tx], T], work: int = 1) -> T:
         def with_one_more(tx: Tx) -> T:
-            tx.value("last key", "task")
+            tx.first(LAST_KEY, "task")
             return fn(tx)
 
         return await write(self, with_one_more, work)

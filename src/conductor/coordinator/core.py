@@ -34,7 +34,8 @@ from conductor.coordinator.server_metrics import (
 )
 from conductor.coordinator.settings.secrets import Secrets
 from conductor.coordinator.store.retention import KEEP_ALL, Limits, Retention
-from conductor.coordinator.store.transaction import Notes, Tx
+from conductor.coordinator.store.statements import NEAREST_WAKE, QUEUE_OF
+from conductor.coordinator.store.transaction import EndedWorkflow, Notes, PolledQueue, Tx
 from conductor.coordinator.store.write_probe import Probe
 from conductor.coordinator.store.writer import Store, StoreError
 from conductor.coordinator.tasks.deadline_timer import DeadlineTimer
@@ -68,11 +69,11 @@ class Poll:
     timeout_ms: int = 100
 
 
-def _log_end(workflow_id: str, name: str, status: str, reason: str | None) -> None:
-    level = logging.WARNING if status in ("FAILED", "TIMED_OUT") else logging.INFO
-    about = {"workflow_id": workflow_id, "workflow_type": name, "status": status}
-    why = f": {' '.join(reason.split())}" if reason else ""
-    logger.log(level, "workflow %s (%s) ended as %s%s", workflow_id, name, status, why, extra=about)
+def _log_end(ended: EndedWorkflow) -> None:
+    level = logging.WARNING if ended.status in ("FAILED", "TIMED_OUT") else logging.INFO
+    about = {"workflow_id": ended.workflow_id, "workflow_type": ended.name, "status": ended.status}
+    why = f": {' '.join(ended.reason.split())}" if ended.reason else ""
+    logger.log(level, "Workflow %s (%s) ended as %s%s", ended.workflow_id, ended.name, ended.status, why, extra=about)
 
 
 def _nobody(*_: Any) -> None:
@@ -124,7 +125,7 @@ class Core:
     async def start(self) -> None:
         """Watch deadlines. Those that passed while nobody looked are acted on at once, beside the first requests."""
         self.store.before_commit = self._grant_to_parked
-        self.store.on_commit, self.store.told_on = self._committed, asyncio.get_running_loop()
+        self.store.on_commit, self.store.notify_loop = self._committed, asyncio.get_running_loop()
         self._timer.notice(self.clock.wall_ms())
         self._tasks.append(asyncio.create_task(self._timer.run(), name="coordinator-timer"))
         if self._retention is not None:
@@ -150,15 +151,15 @@ class Core:
         for (task_type, domain), count in list(notes.ready.items()):
             left = count
             while left > 0 and (waiter := self.waiters.claim((task_type, domain))) is not None:
-                notes.granted.append((waiter, []))  # it is told in any case
+                notes.grants.append((waiter, []))  # it is told in any case
                 granted = self.poll_now(tx, Poll(task_type, domain, waiter.worker_id, waiter.wanted, 0))
-                notes.granted[-1] = waiter, granted
+                notes.grants[-1] = waiter, granted
                 left -= len(granted) or left
             if left < count:  # meanwhile more may have become ready
                 notes.ready[task_type, domain] -= count - left
 
     def _committed(self, notes: Notes) -> None:
-        for waiter, granted in notes.granted:
+        for waiter, granted in notes.grants:
             waiter.give(granted)
         if notes.ready:
             if self.waiters.lines:
@@ -171,12 +172,12 @@ class Core:
         if notes.wake_at_ms is not None:
             self._timer.notice(notes.wake_at_ms)
         self._timer.look()
-        for workflow_id, name, status, reason in notes.ends:
-            _log_end(workflow_id, name, status, reason)
-        if notes.ended and self._retention is not None:
+        for ended in notes.ended:
+            _log_end(ended)
+        if notes.has_ended and self._retention is not None:
             self._retention.notice()
         if self._watchers:
-            self._moved(*notes.moved)
+            self._moved(*notes.changed_workflows)
 
     def _moved(self, *workflows: int) -> None:
         for workflow in workflows:
@@ -192,9 +193,9 @@ class Core:
         self.queue.release_rate_limited(tx)
         self.schedule_runs.start_due(tx, RUNS_PER_STEP)
         self.events.handle(tx, EVENTS_PER_STEP)
-        nearest: int | None = tx.value("nearest wake")
+        nearest: int | None = tx.first(NEAREST_WAKE)
         tx.notes.add_wake(nearest)
-        tx.live.nothing_due_before_ms = FOREVER_MS if nearest is None else nearest
+        tx.cache.nothing_due_before_ms = FOREVER_MS if nearest is None else nearest
         return tx.notes.wake_at_ms
 
     async def _tick_on_time(self) -> int | None:
@@ -245,7 +246,7 @@ class Core:
         tasks = await self.waiters.wait(key, poll.timeout_ms / 1000, waiter, attempt)
         if waiter.gone and tasks:
             # Granted in the very moment the client left: nobody works on these, so nobody must wait for their leases.
-            await self.write(lambda tx: self.queue.take_back(tx, [task["taskId"] for task in tasks]))
+            await self.write(lambda tx: self.queue.undo_grants(tx, [task["taskId"] for task in tasks]))
             return []
         return tasks
 
@@ -267,7 +268,7 @@ class Core:
         """
         if len(reports) > 1:
             pks = [tx.ids.workflow_pk(report.workflow_instance_id) for report in reports]
-            tx.live.load(tx, [pk for pk in pks if pk is not None])
+            tx.cache.load(tx, [pk for pk in pks if pk is not None])
         outcomes = [self._verdict(tx, report) for report in reports]
         moved: list[int] = []
         for outcome in outcomes:
@@ -283,7 +284,7 @@ class Core:
     def _poll_for_next(
         self, tx: Tx, task_type: str, domain: str, worker_id: str | None, reported: list[int]
     ) -> list[dict[str, Any]]:
-        tx.notes.polled.append((task_type, domain, worker_id))
+        tx.notes.polled.append(PolledQueue(task_type, domain, worker_id))
         self.deadlines.expire(tx, EXPIRED_PER_STEP)
         return self.queue.poll(tx, task_type, domain, worker_id, len(reported), reported)
 
@@ -303,8 +304,10 @@ class Core:
         (outcome,) = self.judge(tx, [report])
         if outcome.status >= 400 or outcome.ended_queue is None or report.extend_lease:
             return outcome, None
-        task_type, domain = tx.fact("queue of", outcome.ended_queue) or ("", "")
-        found = self.poll_now(tx, Poll(task_type, domain, report.worker_id, 1, 0))
+        queue = tx.cached_first(QUEUE_OF, outcome.ended_queue)
+        if queue is None:
+            return outcome, None
+        found = self.poll_now(tx, Poll(queue.task_type, queue.domain, report.worker_id, 1, 0))
         return outcome, found[0] if found else None
 
     async def wait_for(self, workflow: int, look: Callable[[Tx], set[int]], timeout_s: float) -> bool:

@@ -26,6 +26,7 @@ from conductor.coordinator.request_errors import bad_request
 from conductor.coordinator.store.database_file import MEMORY
 from conductor.coordinator.store.lookup import get_workflow, open_tasks
 from conductor.coordinator.store.rows import TaskRow
+from conductor.coordinator.store.statements import COUNT_TASKS, NEAREST_WAKE
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import Store
 from conductor.coordinator.tasks.task_report import ReportedStatus, report_on
@@ -88,7 +89,7 @@ def run(trial: DryRunRequest, known: Definitions, now_ms: int) -> bytes:
         store.call(lambda tx: _define(tx, known))
         workflow = store.call(lambda tx: core.executions.start(tx, trial))
         for _ in range(MAX_DRY_RUN_STEPS):
-            if store.call(lambda tx: tx.value("count tasks") or 0) > max_tasks:
+            if store.call(lambda tx: tx.first(COUNT_TASKS) or 0) > max_tasks:
                 raise bad_request(f"the test makes more than {max_tasks} tasks, {_LIMIT}")
             found = store.call(lambda tx: _next(tx, core, workflow, trial))
             if found is None:
@@ -129,7 +130,7 @@ def _next(tx: Tx, core: Core, workflow: int, trial: DryRunRequest) -> list[tuple
     core.deadlines.expire(tx, EXPIRED_PER_STEP)  # what was put off for the next transaction, and what mocks made late
     for row, mocks in _mocked(tx, workflow, trial):
         return [(row, mocks.pop(0))]
-    due_ms = tx.value("nearest wake")
+    due_ms = tx.first(NEAREST_WAKE)
     return [] if due_ms is not None and due_ms <= tx.now_ms else None
 
 

@@ -13,6 +13,7 @@ from conductor.coordinator.definitions.workflow_defs import workflow_def_body
 from conductor.coordinator.definitions.workflow_plan import WorkflowPlan, polled_name, walk_tasks
 from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.settings.placeholders import find_secret_places
+from conductor.coordinator.store.statements import ADD_SNAPSHOT, SNAPSHOT, TASK_TYPE
 from conductor.coordinator.store.transaction import Tx
 
 #: Parsed snapshots kept in memory; they never change, so this is no second truth.
@@ -108,7 +109,7 @@ class Snapshots:
         """The snapshot of a workflow."""
         found = self._parsed.get(pk)
         if found is None:
-            body = tx.value("snapshot", pk)
+            body = tx.first(SNAPSHOT, pk)
             if body is None:
                 raise ApiError(500, f"the definition {pk} of a workflow is missing from the database")
             found = self._parsed[pk] = Snapshot(pk, body)
@@ -120,7 +121,7 @@ class Snapshots:
     def freeze_registered(self, tx: Tx, name: str, version: int | None) -> Snapshot | None:
         """A registered workflow frozen now; None if there is none."""
         # Any change to a definition forgets this, so that the task definitions are those of this moment.
-        pk = tx.live.fact(("frozen", name, version), lambda: self._freeze_latest(tx, name, version))
+        pk = tx.lookups.get(("snapshot", name, version), lambda: self._freeze_latest(tx, name, version))
         return None if pk is None else self.get(tx, pk)
 
     def _freeze_latest(self, tx: Tx, name: str, version: int | None) -> int | None:
@@ -135,10 +136,10 @@ class Snapshots:
         """Store a definition with the task definitions of this moment; the same again is the same snapshot."""
         frozen = msgspec.json.decode(body)
         for task in walk_tasks(frozen.get("tasks")):
-            registered = tx.fact("task type", str(task.get("name")))
-            if registered is not None and registered[1] is not None and not task.get("taskDefinition"):
-                task["taskDefinition"] = msgspec.json.decode(registered[1])
+            registered = tx.cached_first(TASK_TYPE, str(task.get("name")))
+            if registered is not None and registered.definition is not None and not task.get("taskDefinition"):
+                task["taskDefinition"] = msgspec.json.decode(registered.definition)
         content = msgspec.json.encode(frozen)
         pk = int.from_bytes(blake2b(content, digest_size=8).digest(), "big") >> 1
-        tx.run("add snapshot", pk, content)
+        tx.run(ADD_SNAPSHOT, pk, content)
         return pk

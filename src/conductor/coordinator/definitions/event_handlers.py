@@ -8,6 +8,14 @@ from msgspec import field
 from conductor.coordinator.language.javascript_subset import ConditionError, parse
 from conductor.coordinator.limits import MAX_HANDLER_ACTIONS
 from conductor.coordinator.request_errors import ApiError, bad_request, conflict, invalid, not_found
+from conductor.coordinator.store.statements import (
+    ADD_EVENT,
+    DROP_EVENT_HANDLER,
+    EVENT_HANDLER,
+    EVENT_HANDLERS,
+    LISTENING,
+    SET_EVENT_HANDLER,
+)
 from conductor.coordinator.store.transaction import Tx
 from conductor.protocol.json_types import JsonObject
 
@@ -106,7 +114,7 @@ def _check_action(action: HandlerAction) -> None:
 def add_handler(tx: Tx, handler: EventHandler) -> None:
     """Register a handler; 409 if its name is taken."""
     handler.check("addEventHandler")
-    if tx.row("event handler", handler.name) is not None:
+    if tx.first(EVENT_HANDLER, handler.name) is not None:
         raise conflict(f"EventHandler with name {handler.name} already exists!")
     _put(tx, handler)
 
@@ -114,26 +122,26 @@ def add_handler(tx: Tx, handler: EventHandler) -> None:
 def update_handler(tx: Tx, handler: EventHandler) -> None:
     """Replace a handler; 404 if it is not there."""
     handler.check("updateEventHandler")
-    if tx.row("event handler", handler.name) is None:
+    if tx.first(EVENT_HANDLER, handler.name) is None:
         raise _unknown(handler.name)
     _put(tx, handler)
 
 
 def remove_handler(tx: Tx, name: str) -> None:
     """Remove a handler; 404 if it is not there."""
-    if not tx.define("drop event handler", name):
+    if not tx.define(DROP_EVENT_HANDLER, name):
         raise _unknown(name)
 
 
 def find_handlers(tx: Tx, event: str | None = None, *, active_only: bool = False) -> list[EventHandler]:
     """Return all handlers, or those of one event."""
-    rows = tx.matching("event handlers", {"event": event, "active": active_only})
-    return [msgspec.json.decode(body, type=EventHandler) for (body,) in rows]
+    bodies = tx.rows(EVENT_HANDLERS, event=event, active=active_only)
+    return [msgspec.json.decode(body, type=EventHandler) for body in bodies]
 
 
 def _put(tx: Tx, handler: EventHandler) -> None:
     body = msgspec.json.encode(handler.wire())
-    tx.define("set event handler", handler.name, handler.event, handler.active, body)
+    tx.define(SET_EVENT_HANDLER, handler.name, handler.event, handler.active, body)
 
 
 def _unknown(name: str | None) -> ApiError:
@@ -145,7 +153,7 @@ def _unknown(name: str | None) -> ApiError:
 
 def publish_event(tx: Tx, event: str, payload: JsonObject) -> None:
     """Store an event for its handlers, which act in a later transaction. An event without a handler is discarded."""
-    if tx.fact("listening", event) is None:
+    if tx.cached_first(LISTENING, event) is None:
         return
-    tx.run("add event", event, msgspec.json.encode(payload), tx.now_ms)
+    tx.run(ADD_EVENT, event, msgspec.json.encode(payload), tx.now_ms)
     tx.notes.add_wake(tx.now_ms)

@@ -25,6 +25,7 @@ from conductor.coordinator.definitions.schema_cost import (
     WorkBound,
     cut,
 )
+from conductor.coordinator.store.statements import DROP_SCHEMA, DROP_SCHEMAS, LATEST_SCHEMA, SCHEMA, SCHEMAS, SET_SCHEMA
 from conductor.coordinator.store.transaction import Tx
 
 if TYPE_CHECKING:
@@ -51,23 +52,23 @@ MAX_KEPT_BYTES = 8 * 1024 * 1024
 
 def put_schema(tx: Tx, name: str, version: int, schema: dict[str, Any]) -> None:
     """Register or replace one version."""
-    tx.run("set schema", name, version, msgspec.json.encode({**schema, "version": version}))
+    tx.run(SET_SCHEMA, name, version, msgspec.json.encode({**schema, "version": version}))
 
 
 def get_schema(tx: Tx, name: str, version: int | None = None) -> dict[str, Any] | None:
     """One version, or the latest; None if there is none."""
-    body = tx.value("latest schema", name) if version is None else tx.value("schema", name, version)
+    body = tx.first(LATEST_SCHEMA, name) if version is None else tx.first(SCHEMA, name, version)
     return None if body is None else msgspec.json.decode(body, type=dict[str, Any])
 
 
 def all_schemas(tx: Tx) -> list[dict[str, Any]]:
     """Every version of every schema."""
-    return [msgspec.json.decode(body) for (body,) in tx.rows("schemas")]
+    return [msgspec.json.decode(body) for body in tx.rows(SCHEMAS)]
 
 
 def drop_schema(tx: Tx, name: str, version: int | None = None) -> bool:
     """Forget one version, or all of them. Whether there was one."""
-    return bool(tx.run("drop schemas", name) if version is None else tx.run("drop schema", name, version))
+    return bool(tx.run(DROP_SCHEMAS, name) if version is None else tx.run(DROP_SCHEMA, name, version))
 
 
 # -- enforcing them ------------------------------------------------------------------------------------------------

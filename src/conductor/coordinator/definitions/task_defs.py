@@ -10,6 +10,16 @@ from msgspec import Meta
 
 from conductor.coordinator.definitions.json_schemas import find_schema_form_problem, find_schema_problem
 from conductor.coordinator.request_errors import invalid, not_found
+from conductor.coordinator.store.statements import (
+    ADD_QUEUE,
+    ADD_TASK_TYPE,
+    DROP_TASK_DEFINITION,
+    QUEUE,
+    SET_TASK_TYPE,
+    SET_TASK_TYPE_LIMITS,
+    TASK_DEFINITIONS,
+    TASK_TYPE,
+)
 from conductor.coordinator.store.transaction import Tx
 from conductor.protocol.wire import DEFAULT_RESPONSE_TIMEOUT_S
 
@@ -116,13 +126,13 @@ def _timeout_problems(task_def: TaskDef, path: str) -> Iterator[tuple[str, str]]
 
 def get_task_def(tx: Tx, name: str) -> TaskDef | None:
     """The registered definition, or None."""
-    row = tx.fact("task type", name)
-    return msgspec.json.decode(row[1], type=TaskDef) if row and row[1] is not None else None
+    row = tx.cached_first(TASK_TYPE, name)
+    return msgspec.json.decode(row.definition, type=TaskDef) if row and row.definition is not None else None
 
 
 def put_task_def(tx: Tx, task_def: TaskDef) -> None:
     """Register or replace."""
-    tx.define("set task type", task_def.name, msgspec.json.encode(task_def.wire()), *_limits(task_def))
+    tx.define(SET_TASK_TYPE, task_def.name, msgspec.json.encode(task_def.wire()), *_limits(task_def))
 
 
 def register_task_defs(tx: Tx, found: list[TaskDef]) -> None:
@@ -145,13 +155,13 @@ def update_task_def(tx: Tx, task_def: TaskDef) -> None:
 
 def drop_task_def(tx: Tx, name: str) -> None:
     """Forget the definition; tasks that run keep the one they started with."""
-    if not tx.define("drop task definition", name):
+    if not tx.define(DROP_TASK_DEFINITION, name):
         raise not_found("No such task definition")
 
 
 def all_task_defs(tx: Tx) -> list[dict[str, Any]]:
     """Every registered definition."""
-    return [msgspec.json.decode(row[0]) for row in tx.rows("task definitions")]
+    return [msgspec.json.decode(body) for body in tx.rows(TASK_DEFINITIONS)]
 
 
 def _limits(task_def: TaskDef) -> tuple[int, int, int]:
@@ -164,33 +174,35 @@ def _limits(task_def: TaskDef) -> tuple[int, int, int]:
 
 def get_queue_keys(tx: Tx, name: str, domain: str, embedded: TaskDef) -> tuple[int, int]:
     """The keys of a task type and of its queue for a domain, both made on first use."""
-    key = "place", name, domain
-    facts = tx.live.facts
-    known = facts.get(key)
-    # Nearly always it is the very same definition; to compare two takes longer than all the rest.
+    key = "queue keys", name, domain
+    known: tuple[int, int, TaskDef] | None = tx.lookups.peek(key)
+    # Comparing two definitions takes longer than everything else here, and they are nearly always the same object.
     if known is None or (known[2] is not embedded and known[2] != embedded):
-        type_ = get_task_type_pk(tx, name, embedded)
-        tx.live.fact((*key, "made"), lambda: None)
-        facts[key] = type_, get_queue_pk(tx, type_, domain), embedded
-    return facts[key][:2]  # type: ignore[no-any-return]
+        task_type = get_task_type_pk(tx, name, embedded)
+        known = task_type, get_queue_pk(tx, task_type, domain), embedded
+        tx.lookups.put(key, known)
+    return known[:2]
 
 
 def get_task_type_pk(tx: Tx, name: str, embedded: TaskDef | None = None) -> int:
     """The key of a task type, made on first use. A definition inside a workflow limits types nobody registered."""
-    row = tx.fact("task type", name)
+    row = tx.cached_first(TASK_TYPE, name)
     if row is None:
-        tx.define("add task type", name)
-        row = tx.fact("task type", name)
-    pk = int(row[0]) if row else 0
-    if embedded is not None and row is not None and row[1] is None and tuple(row[2:]) != _limits(embedded):
-        tx.define("set task type limits", *_limits(embedded), pk)
-    return pk
+        tx.define(ADD_TASK_TYPE, name)
+        row = tx.cached_first(TASK_TYPE, name)
+    if row is None:
+        raise LookupError(f"task type {name!r} was not added")
+    if embedded is not None and row.definition is None and row[2:] != _limits(embedded):
+        tx.define(SET_TASK_TYPE_LIMITS, *_limits(embedded), row.pk)
+    return row.pk
 
 
 def get_queue_pk(tx: Tx, task_type: int, domain: str) -> int:
     """The key of a queue, made on first use."""
-    row = tx.fact("queue", task_type, domain)
-    if row is None:
-        tx.define("add queue", task_type, domain)
-        row = tx.fact("queue", task_type, domain)
-    return int(row[0]) if row else 0
+    pk = tx.cached_first(QUEUE, task_type, domain)
+    if pk is None:
+        tx.define(ADD_QUEUE, task_type, domain)
+        pk = tx.cached_first(QUEUE, task_type, domain)
+    if pk is None:
+        raise LookupError(f"the queue of task type {task_type} was not added")
+    return pk

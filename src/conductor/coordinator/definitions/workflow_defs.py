@@ -11,6 +11,14 @@ from conductor.coordinator.definitions.validation import find_definition_warning
 from conductor.coordinator.definitions.workflow_plan import walk_tasks
 from conductor.coordinator.limits import MAX_PROBLEMS_NAMED
 from conductor.coordinator.request_errors import conflict, invalid, not_found
+from conductor.coordinator.store.statements import (
+    DROP_WORKFLOW_DEFINITION,
+    LATEST_WORKFLOW_DEFINITION,
+    SET_WORKFLOW_DEFINITION,
+    WORKFLOW_DEFINITION,
+    WORKFLOW_DEFINITION_VERSIONS,
+    WORKFLOW_DEFINITIONS,
+)
 from conductor.coordinator.store.transaction import Tx
 
 
@@ -48,35 +56,36 @@ def get_workflow_def(tx: Tx, name: str, version: int | None = None) -> dict[str,
 
 
 def workflow_def_body(tx: Tx, name: str, version: int | None) -> bytes | None:
-    row = tx.fact("workflow definition", name, version) if version else tx.fact("latest workflow definition", name)
-    return None if row is None else row[0]
+    if version:
+        return tx.cached_first(WORKFLOW_DEFINITION, name, version)
+    return tx.cached_first(LATEST_WORKFLOW_DEFINITION, name)
 
 
 def put_workflow_def(tx: Tx, definition: dict[str, Any], *, overwrite: bool) -> None:
     """Register; 409 if it exists and may not be replaced."""
     name, version = definition["name"], definition["version"]
-    before = tx.value("workflow definition", name, version)
+    before = tx.first(WORKFLOW_DEFINITION, name, version)
     if before is not None and not overwrite:
         raise conflict(f"Workflow with {name}.{version} already exists!")
     created = msgspec.json.decode(before).get("createTime", tx.now_ms) if before is not None else tx.now_ms
     stamped = {**definition, "createTime": created, "updateTime": tx.now_ms}
-    tx.define("set workflow definition", name, version, msgspec.json.encode(stamped), tx.now_ms, tx.now_ms)
+    tx.define(SET_WORKFLOW_DEFINITION, name, version, msgspec.json.encode(stamped), tx.now_ms, tx.now_ms)
 
 
 def drop_workflow_def(tx: Tx, name: str, version: int) -> None:
     """Forget one version; running workflows keep theirs."""
-    if not tx.define("drop workflow definition", name, version):
+    if not tx.define(DROP_WORKFLOW_DEFINITION, name, version):
         raise not_found(f"No such workflow definition: {name} version: {version}")
 
 
 def all_workflow_defs(tx: Tx) -> list[dict[str, Any]]:
     """Every version of every registered definition."""
-    return [msgspec.json.decode(body) for (body,) in tx.rows("workflow definitions")]
+    return [msgspec.json.decode(body) for body in tx.rows(WORKFLOW_DEFINITIONS)]
 
 
 def versions_of(tx: Tx, name: str) -> list[dict[str, Any]]:
     """Every version of one."""
-    return [msgspec.json.decode(body) for (body,) in tx.rows("workflow definition versions", name)]
+    return [msgspec.json.decode(body) for body in tx.rows(WORKFLOW_DEFINITION_VERSIONS, name)]
 
 
 def with_defaults(raw: dict[str, Any]) -> dict[str, Any]:

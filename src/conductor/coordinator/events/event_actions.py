@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import msgspec
-from msgspec.structs import replace
 
 from conductor.coordinator.request_errors import bad_request, conflict, not_found
 from conductor.coordinator.store.lookup import find_workflow, get_task
@@ -74,13 +73,13 @@ class EventActions:
         row = find_workflow(tx, _require_text(arguments, "workflowId"))
         if row.terminal:
             raise conflict(f"workflow {arguments['workflowId']} has ended: {row.status}")
-        live = self._executions.live_workflow(tx, row.pk)
+        live = self._executions.get_cached(tx, row.pk)
         variables: JsonObject = msgspec.json.decode(live.data.variables or b"{}")
         for name, value in (arguments.get("variables") or {}).items():
             before = variables.get(name)
             appends = arguments.get("appendArray") and isinstance(before, list) and isinstance(value, list)
             variables[name] = [*before, *value] if appends and isinstance(before, list) else value
-        live.change_data(tx, replace(live.data, variables=msgspec.json.encode(variables)))
+        live.update(tx, variables=msgspec.json.encode(variables))
         self._executions.advance(tx, [row.pk])
 
 

@@ -20,6 +20,7 @@ from conductor.coordinator.language.value_sizes import TooLarge
 from conductor.coordinator.limits import TURN_S
 from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.store.rows import WorkflowRow
+from conductor.coordinator.store.statements import KEEP_ACTIONS_OF_EVENT, REMOVE_EVENT, WAITING_EVENTS, WORKFLOW
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import is_fault_of_file
 from conductor.protocol.json_types import Json, JsonObject
@@ -43,17 +44,19 @@ class EventHandlerLoop:
         The next transaction continues with the remaining events, and with the remaining actions of an event.
         """
         ends_s = time.thread_time() + TURN_S
-        for pk, event, encoded_payload, encoded_actions in tx.rows("waiting events", limit):
+        for pk, event, encoded_payload, encoded_actions in tx.rows(WAITING_EVENTS, limit):
             payload: JsonObject = msgspec.json.decode(encoded_payload)
             about = {"conductor.event.messageId": str(pk), "conductor.event.name": event}
-            is_new = encoded_actions is None
-            remaining = deque(_find_actions(tx, event, payload) if is_new else _decode_actions(encoded_actions))
+            if encoded_actions is None:
+                remaining = deque(_find_actions(tx, event, payload))
+            else:
+                remaining = deque(_decode_actions(encoded_actions))
             while remaining:
                 self._act(tx, *remaining.popleft(), payload, about)
                 if remaining and time.thread_time() > ends_s:
-                    tx.run("keep actions of event", msgspec.json.encode(list(remaining)), pk)
+                    tx.run(KEEP_ACTIONS_OF_EVENT, msgspec.json.encode(list(remaining)), pk)
                     return
-            tx.run("remove event", pk)
+            tx.run(REMOVE_EVENT, pk)
             if time.thread_time() > ends_s:
                 return
 
@@ -82,8 +85,7 @@ def _find_actions(tx: Tx, event: str, payload: JsonObject) -> list[_NamedAction]
 def _find_publisher(tx: Tx, payload: JsonObject) -> WorkflowRow | None:
     """Return the workflow whose EVENT task or whose end published an event, or None if it was removed."""
     pk = tx.ids.workflow_pk(payload.get("workflowInstanceId") or payload.get("workflowId"))
-    found = None if pk is None else tx.row("workflow", pk)
-    return None if found is None else WorkflowRow(*found)
+    return None if pk is None else tx.first(WORKFLOW, pk)
 
 
 def _applies(handler: EventHandler, payload: JsonObject) -> bool:

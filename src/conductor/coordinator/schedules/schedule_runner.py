@@ -15,6 +15,7 @@ from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.schedules import schedule_store
 from conductor.coordinator.schedules.cron_schedule import Schedule, view_start_request
 from conductor.coordinator.server_metrics import MISSED_TOTAL
+from conductor.coordinator.store.statements import ADD_SCHEDULE_RUN, DUE_SCHEDULES, FORGET_SCHEDULE_RUNS, LAST_KEY
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import is_fault_of_file
 from conductor.coordinator.workflows.effects import Start
@@ -38,7 +39,7 @@ class ScheduleRunner:
     def start_due(self, tx: Tx, limit: int) -> None:
         """Start at most `limit` due workflows, for about `TURN_S`. The next transaction starts the rest."""
         ends_s, missed = time.thread_time() + TURN_S, Counter[str]()
-        for name, position, due_ms in tx.rows("due schedules", tx.now_ms, limit):
+        for name, position, due_ms in tx.rows(DUE_SCHEDULES, tx.now_ms, limit):
             missed[name] += self._run(tx, name, position, due_ms)
             if time.thread_time() > ends_s:
                 break
@@ -67,17 +68,17 @@ class ScheduleRunner:
         """Start the workflow of one due time, and return how many due times after it were missed."""
         schedule = schedule_store.load(tx, name)
         cron = schedule.crons[position]
-        pk = int(tx.value("last key", "schedule_run") or 0) + 1
+        pk = (tx.first(LAST_KEY, "schedule_run") or 0) + 1
         expression = f"{cron.cron_expression} {cron.zone}"
         start = _make_start(schedule, expression, due_ms, tx.now_ms, tx.ids.run(pk))
         workflow, reason = self._start(tx, name, start)
         state = "EXECUTED" if reason is None else "FAILED"
         request = msgspec.json.encode(view_start_request(schedule.start))
         tx.run(
-            "add schedule run",
+            ADD_SCHEDULE_RUN,
             *(pk, name, due_ms, tx.now_ms, schedule.start.name, workflow, state, reason, cron.zone, request),
         )
-        tx.run("forget schedule runs", name, RUNS_KEPT_PER_SCHEDULE)
+        tx.run(FORGET_SCHEDULE_RUNS, name, RUNS_KEPT_PER_SCHEDULE)
         next_ms, missed = _find_next_due(schedule, position, due_ms, tx.now_ms)
         schedule_store.set_due(tx, name, position, next_ms)
         return missed

@@ -6,6 +6,19 @@ import msgspec
 
 from conductor.coordinator.request_errors import ApiError, not_found
 from conductor.coordinator.schedules.cron_schedule import Schedule, view_schedule
+from conductor.coordinator.store.statements import (
+    DROP_ALL_DUE,
+    DROP_DUE,
+    DROP_SCHEDULE,
+    EARLIEST_DUE,
+    MATCHING_SCHEDULES,
+    NEXT_DUE_OF_SCHEDULE,
+    PAUSE_SCHEDULES,
+    RESUME_SCHEDULES,
+    SCHEDULE,
+    SET_DUE,
+    SET_SCHEDULE,
+)
 from conductor.coordinator.store.transaction import Tx
 from conductor.protocol.json_types import JsonObject
 
@@ -14,7 +27,7 @@ _decode = msgspec.json.Decoder(Schedule).decode
 
 def save(tx: Tx, schedule: Schedule) -> JsonObject:
     """Create or replace a checked schedule, and return its JSON. Due times before now are not made up for."""
-    found = tx.row("schedule", schedule.name)
+    found = tx.first(SCHEDULE, schedule.name)
     if found is not None:
         schedule.created_by = _decode(found[0]).created_by
     if not schedule.paused:
@@ -25,16 +38,16 @@ def save(tx: Tx, schedule: Schedule) -> JsonObject:
 
 def get(tx: Tx, name: str) -> JsonObject:
     """Return the JSON of a schedule; 404 if it is not there."""
-    found = tx.row("schedule", name)
+    found = tx.first(SCHEDULE, name)
     if found is None:
         raise _unknown(name)
     body, created_ms, updated_ms = found
-    return view_schedule(_decode(body), created_ms, updated_ms, tx.value("next due of schedule", name))
+    return view_schedule(_decode(body), created_ms, updated_ms, tx.first(NEXT_DUE_OF_SCHEDULE, name))
 
 
 def load(tx: Tx, name: str) -> Schedule:
     """Return a schedule; 404 if it is not there."""
-    found = tx.row("schedule", name)
+    found = tx.first(SCHEDULE, name)
     if found is None:
         raise _unknown(name)
     return _decode(found[0])
@@ -57,14 +70,13 @@ def find_names(
         paused: Whether the schedule is paused.
         text: A text to search for.
     """
-    conditions = {"workflow": workflow, "name": name, "paused": paused, "text": text}
-    return [found for (found,) in tx.matching("matching schedules", conditions)]
+    return tx.rows(MATCHING_SCHEDULES, workflow=workflow, name=name, paused=paused, text=text)
 
 
 def remove(tx: Tx, name: str) -> None:
     """Remove a schedule; the workflows that it started stay."""
-    tx.run("drop all due", name)
-    tx.run("drop schedule", name)
+    tx.run(DROP_ALL_DUE, name)
+    tx.run(DROP_SCHEDULE, name)
 
 
 def pause(tx: Tx, name: str, reason: str | None) -> None:
@@ -85,29 +97,29 @@ def resume(tx: Tx, name: str) -> None:
 
 def pause_all(tx: Tx) -> None:
     """Start nothing on any schedule until `resume_all`."""
-    tx.run("pause schedules")
+    tx.run(PAUSE_SCHEDULES)
 
 
 def resume_all(tx: Tx) -> None:
     """Continue all schedules. Missed due times are treated as after a time without a running coordinator."""
-    tx.run("resume schedules")
-    tx.notes.add_wake(tx.value("earliest due"))
+    tx.run(RESUME_SCHEDULES)
+    tx.notes.add_wake(tx.first(EARLIEST_DUE))
 
 
 def set_due(tx: Tx, name: str, position: int, at_ms: int | None) -> None:
     """Set when the cron expression at `position` is due next; None means never."""
     if at_ms is None:
-        tx.run("drop due", name, position)
+        tx.run(DROP_DUE, name, position)
     else:
-        tx.run("set due", name, position, at_ms)
+        tx.run(SET_DUE, name, position, at_ms)
         tx.notes.add_wake(at_ms)
 
 
 def _put(tx: Tx, schedule: Schedule) -> None:
     name = schedule.name or ""
     body = msgspec.json.encode(schedule)
-    tx.run("set schedule", name, schedule.start.name, schedule.paused, body, tx.now_ms, tx.now_ms)
-    tx.run("drop all due", name)
+    tx.run(SET_SCHEDULE, name, schedule.start.name, schedule.paused, body, tx.now_ms, tx.now_ms)
+    tx.run(DROP_ALL_DUE, name)
     if not schedule.paused:
         for position in range(len(schedule.crons)):
             set_due(tx, name, position, schedule.next_due(position, tx.now_ms, tx.now_ms))

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from conductor.coordinator.limits import MAX_SECRET_BYTES, MAX_SECRETS
 from conductor.coordinator.request_errors import bad_request
 from conductor.coordinator.settings.cipher import KEY_VARIABLE, Cipher
+from conductor.coordinator.store.statements import DROP_SECRET, SECRETS, SET_SECRET
 from conductor.coordinator.store.transaction import Tx
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class Secrets:
 
     def load(self, tx: Tx) -> None:
         """Decrypt the secrets in the database, if a key is set. Raises CipherError if it is the wrong key."""
-        rows = tx.rows("secrets")
+        rows = tx.rows(SECRETS)
         if self._cipher is not None:
             self._from_api = {name: self._cipher.decrypt(name, stored) for name, stored in rows}
         elif rows:
@@ -62,12 +63,12 @@ class Secrets:
         if name not in self._from_api and len(self._from_api) >= MAX_SECRETS:
             raise bad_request(f"there are already {MAX_SECRETS} secrets, the limit; remove one first")
         if self._cipher is not None:
-            tx.run("set secret", name, self._cipher.encrypt(name, value))
+            tx.run(SET_SECRET, name, self._cipher.encrypt(name, value))
         else:
             logger.warning("Secret is kept in memory only: name=%s; set %s to store it", name, KEY_VARIABLE)
         self._from_api[name] = value
 
     def remove(self, tx: Tx, name: str) -> None:
         """Remove a secret that came from the API."""
-        tx.run("drop secret", name)
+        tx.run(DROP_SECRET, name)
         self._from_api.pop(name, None)

@@ -1,7 +1,7 @@
-"""The database file: taken for this process alone, checked before it is touched, brought to the newest schema.
+"""Opens the database file: locks it for this process, checks it before a byte changes, and migrates its schema.
 
-Beside it lies a file of eight bytes, `<database>-step`: the workflow that is being decided on at this moment. It is no
-part of the truth. But when the process dies in the middle of a step, the next one finds there which workflow that was.
+A file of eight bytes beside the database, `<database>-step`, holds the mark of `crash_marks.py`. It is not part of the
+stored state.
 """
 
 from __future__ import annotations
@@ -19,27 +19,37 @@ from functools import cache
 from pathlib import Path
 
 from conductor.common.machine import try_lock
-from conductor.coordinator.store.ids import Epoch
-from conductor.coordinator.store.sql import MIGRATIONS, SCHEMA, SCHEMA_VERSION, STATEMENTS
+from conductor.coordinator.store.sql import MIGRATIONS, SCHEMA, SCHEMA_VERSION
+from conductor.coordinator.store.statements import (
+    ADD_EPOCH,
+    BEGIN_USE,
+    END_USE,
+    EPOCHS,
+    IN_USE,
+    KEEP_SECRET,
+    LAST_KEYS,
+    SECRET,
+    Epoch,
+)
 
 logger = logging.getLogger(__name__)
 
-#: "cndw": how SQLite and `file` recognise our databases.
+#: "cndw". SQLite and `file` recognise our databases by it.
 APPLICATION_ID = 0x636E6477
-#: A larger file is not read through at start; SQLite still notices damage where it meets it.
+#: A larger file is not checked completely at start. SQLite still reports damage in the pages that it reads.
 CHECKED_AT_START_BYTES = 64 * 1024 * 1024
 MEMORY = ":memory:"
-#: Errors of a disk or a quota without room.
+#: Errors of a full disk or an exceeded quota.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _NO_STEP = bytes(8)
 
 
 class StoreError(Exception):
-    """The database could not do what was asked."""
+    """The database could not do what a caller asked for."""
 
 
 class StoreRefused(StoreError):
-    """This file cannot be used; the message says why and what to do."""
+    """The file cannot be used. The message says why and what to do."""
 
 
 class DatabaseFile:
@@ -49,13 +59,13 @@ class DatabaseFile:
         if not database:
             raise StoreRefused("the database has no name; give a file, or ':memory:' to keep nothing")
         self.database = database
-        #: The workflow of the step under way, as eight bytes; see `begin_step`.
+        #: The eight bytes of `crash_marks.CrashMarks`.
         self.step: MutableSequence[int] | mmap.mmap = bytearray(8)
         self._lock: int | None = None
         try:
             if database != MEMORY:
-                # SQLite's own locks end when any handle of the file is closed: this one stays open as long as the file.
-                self._lock = _take(database)
+                # Closing any handle of the file ends SQLite's own locks, so this handle stays open.
+                self._lock = _create_and_lock(database)
                 self.step = _step_file(database)
             has_log = Path(f"{database}-wal").exists()
             self.db = _open(database)
@@ -71,22 +81,16 @@ class DatabaseFile:
             self._release()
             raise
 
-    def interrupted_step(self) -> int | None:
-        """The workflow that was being decided on when the last process died, if it died in a step. Asked once."""
-        pk = int.from_bytes(bytes(self.step[:8]), "little")
-        self.step[:8] = _NO_STEP
-        return pk or None
-
     def reader(self) -> sqlite3.Connection:
-        """One more connection, which cannot write."""
+        """Return a further connection, which cannot write."""
         db = sqlite3.connect(self.database, isolation_level=None, check_same_thread=False)
         db.execute("PRAGMA query_only = 1")
         return db
 
     def close(self) -> None:
-        """Close the file, and let others have it."""
+        """Close the file and release its lock."""
         with contextlib.suppress(sqlite3.Error):  # a full disk, for instance
-            self.db.execute(STATEMENTS["end use"])
+            self.db.execute(END_USE.sql)
         self.db.close()
         self._release()
 
@@ -99,8 +103,8 @@ class DatabaseFile:
             self._lock = None
 
 
-def _take(database: str) -> int:
-    """Make the file if it is not there, for our own user alone, and take it for this process."""
+def _create_and_lock(database: str) -> int:
+    """Create the file if it is missing, readable by our user only, and lock it for this process."""
     refuse_emptied(database)
     try:
         file = os.open(database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -110,13 +114,13 @@ def _take(database: str) -> int:
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise StoreRefused(f"{database} is not a file; choose another name")
-    # The lock is on the file itself: another name for it, a link of either kind, is no way around.
+    # The lock is on the file itself, so another name (a hard or symbolic link) does not get around it.
     if not try_lock(file):
         os.close(file)
         raise StoreRefused(f"{database} is in use by another coordinator; stop that one first or choose another file")
     if os.fstat(file).st_mode & 0o077:
         logger.warning(
-            "%s can be read by other users; its inputs, outputs and secrets are theirs too (chmod 600)", database
+            "Database is readable by other users, with its inputs, outputs and secrets; run chmod 600: %s", database
         )
     return file
 
@@ -155,14 +159,14 @@ def refusal(database: str, error: sqlite3.Error) -> StoreRefused:
 
 
 def _begin_use(db: sqlite3.Connection, database: str, *, has_log: bool) -> None:
-    """Note in the file itself that it is in use. A plain copy of it says so too, and lacks what is in the -wal file."""
-    if db.execute(STATEMENTS["in use"]).fetchone() is not None and not has_log:
+    """Note in the file that it is in use. A plain copy has the note too, and lacks what is in the -wal file."""
+    if db.execute(IN_USE.sql).fetchone() is not None and not has_log:
         logger.warning(
-            "%s was copied while it was in use, without its -wal file: what was written last is missing; "
-            "copy with 'conductor-worker backup'",
+            "Database was copied while it was in use, without its -wal file, so the last changes are missing; "
+            "copy with 'conductor-worker backup': %s",
             database,
         )
-    db.execute(STATEMENTS["begin use"])
+    db.execute(BEGIN_USE.sql)
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
@@ -248,7 +252,7 @@ def _prepare(db: sqlite3.Connection) -> None:
     script = SCHEMA if version == 0 else "".join(MIGRATIONS[n] for n in range(version, SCHEMA_VERSION))
     if not script:
         return
-    # One transaction: a crash in the middle leaves the old version, not half of the new one.
+    # One transaction, so that a crash leaves the old version and not half of the new one.
     db.executescript(
         f"BEGIN IMMEDIATE; {script} PRAGMA application_id = {APPLICATION_ID}; "
         f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT"
@@ -256,14 +260,14 @@ def _prepare(db: sqlite3.Connection) -> None:
 
 
 def _secret(db: sqlite3.Connection) -> bytes:
-    """What seals this file's ids; made with the file."""
-    db.execute(STATEMENTS["keep secret"], (secrets.token_bytes(16),))
-    return bytes(db.execute(STATEMENTS["secret"]).fetchone()[0])
+    """Return the secret that seals the ids of this file. It is created with the file."""
+    db.execute(KEEP_SECRET.sql, (secrets.token_bytes(16),))
+    return bytes(db.execute(SECRET.sql).fetchone()[0])
 
 
 def _begin_epoch(db: sqlite3.Connection) -> list[Epoch]:
     """Record this start, before any id is given out, and return every epoch of the file."""
-    last_keys = dict(db.execute(STATEMENTS["last keys"]).fetchall())
+    last_keys = dict(db.execute(LAST_KEYS.sql).fetchall())
     first_keys = [last_keys.get(table, 0) + 1 for table in ("workflow", "task", "schedule_run")]
-    db.execute(STATEMENTS["add epoch"], (*first_keys, secrets.token_bytes(16)))
-    return [Epoch(*row) for row in db.execute(STATEMENTS["epochs"])]
+    db.execute(ADD_EPOCH.sql, (*first_keys, secrets.token_bytes(16)))
+    return [Epoch(*row) for row in db.execute(EPOCHS.sql)]

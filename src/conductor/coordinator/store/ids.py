@@ -14,7 +14,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+
+from conductor.coordinator.store.statements import Epoch
 
 #: Ids of each kind that are cached with their keys.
 MAX_CACHED = 16_384
@@ -22,16 +23,6 @@ MAX_CACHED = 16_384
 LEASE_BITS = 32
 
 _UUID = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-8([0-9a-f]{3})-8([0-9a-f]{3})-([0-9a-f]{12})")
-
-
-class Epoch(NamedTuple):
-    """One start of a coordinator on a file: the first keys that it could give out, and what seals them."""
-
-    number: int
-    first_workflow: int
-    first_task: int
-    first_run: int
-    nonce: bytes
 
 
 #: The time before epochs were recorded: its ids are sealed with the secret of the file alone.

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from conductor.coordinator.request_errors import not_found
 from conductor.coordinator.store.rows import TaskRow, WorkflowData, WorkflowRow
+from conductor.coordinator.store.statements import (
+    KEYS_OF_TASKS,
+    OPEN_TASKS_OF_WORKFLOW,
+    REMOVE_SNAPSHOT,
+    REMOVE_TASK,
+    REMOVE_TASK_DATA,
+    REMOVE_TASK_LOGS,
+    REMOVE_WORKFLOW,
+    REMOVE_WORKFLOW_DATA,
+    SNAPSHOT_OF_WORKFLOW,
+    TASK,
+    WORKFLOW,
+    WORKFLOW_DATA,
+)
 from conductor.coordinator.store.transaction import Tx
 
 
 def find_workflow(tx: Tx, workflow_id: str) -> WorkflowRow:
     """The row behind a public id; 404 otherwise."""
-    found = tx.row("workflow", tx.ids.workflow_pk(workflow_id) or 0)
+    found = tx.first(WORKFLOW, tx.ids.workflow_pk(workflow_id) or 0)
     if found is None:
         raise not_found(f"No such workflow found by id: {workflow_id}")
-    return WorkflowRow(*found)
+    return found
 
 
 def get_workflow(tx: Tx, workflow: int) -> WorkflowRow:
@@ -22,34 +36,36 @@ def get_workflow(tx: Tx, workflow: int) -> WorkflowRow:
 
 def workflow_data(tx: Tx, workflow: int) -> WorkflowData:
     """The payload of a workflow that is known to exist."""
-    return WorkflowData(*(tx.row("workflow data", workflow) or ()))
+    found = tx.first(WORKFLOW_DATA, workflow)
+    if found is None:
+        raise LookupError(f"workflow {workflow} is not in the database")
+    return found
 
 
 def get_task(tx: Tx, task: int | None) -> TaskRow | None:
     """The row of a task, unless it was removed."""
-    found = None if task is None else tx.row("task", task)
-    return None if found is None else TaskRow(*found)
+    return None if task is None else tx.first(TASK, task)
 
 
 def open_tasks(tx: Tx, workflow: int) -> list[TaskRow]:
     """The tasks of a workflow that are not over."""
-    return [TaskRow(*row) for row in tx.rows("open tasks of workflow", workflow)]
+    return tx.rows(OPEN_TASKS_OF_WORKFLOW, workflow)
 
 
 def remove_task(tx: Tx, task: int) -> None:
     """Forget a task and all that belongs to it."""
-    tx.run("remove task", task)
-    tx.run("remove task data", task)
-    tx.run("remove task logs", tx.ids.task(task))
+    tx.run(REMOVE_TASK, task)
+    tx.run(REMOVE_TASK_DATA, task)
+    tx.run(REMOVE_TASK_LOGS, tx.ids.task(task))
 
 
 def remove_workflow(tx: Tx, workflow: int) -> None:
     """Forget a workflow, its tasks and their logs, and its definition if nobody else runs on it."""
-    snapshot = tx.value("snapshot of workflow", workflow)
-    for (task,) in tx.rows("keys of tasks", workflow):
+    snapshot = tx.first(SNAPSHOT_OF_WORKFLOW, workflow)
+    for task in tx.rows(KEYS_OF_TASKS, workflow):
         remove_task(tx, task)
-    tx.run("remove workflow data", workflow)
-    tx.run("remove workflow", workflow)
-    if tx.change("remove snapshot", {"pk": snapshot}):
-        tx.live.forget_facts()
-    tx.live.forget(workflow)
+    tx.run(REMOVE_WORKFLOW_DATA, workflow)
+    tx.run(REMOVE_WORKFLOW, workflow)
+    if tx.run(REMOVE_SNAPSHOT, pk=snapshot):
+        tx.lookups.clear()
+    tx.cache.drop(workflow)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from conductor.common.clock import Clock
 from conductor.coordinator.store.lookup import remove_workflow
+from conductor.coordinator.store.statements import ENDED_BEFORE, ENDED_BEYOND, OLDEST_ENDED
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import Store, StoreError
 
@@ -59,7 +60,7 @@ class Retention:
         try:
             while await self._store.write(self.step) == STEP:
                 pass
-            oldest_ms: int | None = await self._store.write(lambda tx: tx.value("oldest ended"))
+            oldest_ms: int | None = await self._store.write(lambda tx: tx.first(OLDEST_ENDED))
         except StoreError as error:
             logger.error("finished workflows could not be removed: %s", error)
             return SETTLE_S
@@ -71,9 +72,9 @@ class Retention:
         """Remove a few; how many."""
         found = []
         if self._limits.age_s is not None:
-            found = tx.rows("ended before", tx.now_ms - int(self._limits.age_s * 1000), STEP)
+            found = tx.rows(ENDED_BEFORE, tx.now_ms - int(self._limits.age_s * 1000), STEP)
         if self._limits.count is not None and not found:
-            found = tx.rows("ended beyond", STEP, self._limits.count)
-        for (workflow,) in found:
+            found = tx.rows(ENDED_BEYOND, STEP, self._limits.count)
+        for workflow in found:
             remove_workflow(tx, workflow)
         return len(found)

@@ -1,19 +1,20 @@
 """The rows of tasks and workflows, as the schema has them.
 
-They hold no lists or dicts, so that no circle can be made of them: the collector of garbage need not look at them.
+The structs hold no lists or dicts, so they cannot form reference cycles and the garbage collector skips them
+(`gc=False`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES, TaskStatus, WorkflowStatus
 
 
 class TaskRow(Struct, frozen=True, gc=False):
-    """The columns of `task`, in the order of the schema. `..._at_ms`, `..._until_ms` and `..._since_ms` are moments."""
+    """The columns of `task`, in the order of the schema."""
 
     pk: int
     workflow: int
@@ -23,7 +24,7 @@ class TaskRow(Struct, frozen=True, gc=False):
     ref: str
     seq: int
     iteration: int
-    status: str
+    status: TaskStatus
     priority: int
     retry_count: int
     retried_task: int | None
@@ -49,18 +50,18 @@ class TaskRow(Struct, frozen=True, gc=False):
     due_at_ms: int | None
     wake_at_ms: int | None
     sub_workflow: int | None
-    #: JSON: the workers that held it before its present holder, the last few
+    #: JSON list of the last workers that held the task before its present holder.
     former_workers: str | None = None
-    #: the task whose report asked for this delivery; None: a poll did
+    #: The task whose report asked for this delivery; None if a poll did.
     granted_for: int | None = None
 
     @property
     def terminal(self) -> bool:
-        """Whether it never changes again."""
+        """Whether the attempt never changes again."""
         return self.status in TERMINAL_TASK_STATUSES
 
 
-#: A task of which nothing is known yet; new ones are made of it. Its values are the defaults of the schema.
+#: The template of new tasks.
 NEW_TASK = TaskRow(
     pk=0,
     workflow=0,
@@ -70,7 +71,7 @@ NEW_TASK = TaskRow(
     ref="",
     seq=0,
     iteration=0,
-    status="SCHEDULED",
+    status=TaskStatus.SCHEDULED,
     priority=0,
     retry_count=0,
     retried_task=None,
@@ -100,14 +101,14 @@ NEW_TASK = TaskRow(
 
 
 class TaskData(Struct, frozen=True, gc=False):
-    """The payload of a task: JSON as it is stored."""
+    """The columns of `task_data`: the payload of a task as encoded JSON."""
 
     input: bytes
     output: bytes | None = None
     reason: str | None = None
-    #: lease number → [report id, verdict]
+    #: JSON object: lease number to [report id, verdict].
     reports: bytes | None = None
-    #: The task as a workflow definition would have it, if none has (`state.Own`).
+    #: JSON of `state.Own`, for a task that was created at run time and is in no workflow definition.
     definition: bytes | None = None
 
 
@@ -118,7 +119,7 @@ class WorkflowRow(Struct, frozen=True, gc=False):
     name: str
     version: int
     snapshot: int
-    status: str
+    status: WorkflowStatus
     priority: int
     correlation_id: str | None
     idempotency_key: str | None
@@ -130,17 +131,17 @@ class WorkflowRow(Struct, frozen=True, gc=False):
     wake_at_ms: int | None = None
     last_task: int | None = None
     restless: int = 0
-    #: The trace that it belongs to, if whoever started it has one.
+    #: The trace of the client that started the workflow.
     traceparent: str | None = None
 
     @property
     def terminal(self) -> bool:
-        """Whether it is over."""
+        """Whether the workflow has ended."""
         return self.status in TERMINAL_WORKFLOW_STATUSES
 
 
 class WorkflowData(Struct, frozen=True, gc=False):
-    """The payload of a workflow: JSON as it is stored."""
+    """The columns of `workflow_data`: the payload of a workflow as encoded JSON."""
 
     input: bytes
     output: bytes | None = None
@@ -151,20 +152,56 @@ class WorkflowData(Struct, frozen=True, gc=False):
     failed_task: int | None = None
 
 
-#: How many columns of a joined row belong to the task, to its payload, to the workflow.
-TASK_WIDTH = len(TaskRow.__struct_fields__)
-DATA_WIDTH = len(TaskData.__struct_fields__)
-WORKFLOW_WIDTH = len(WorkflowRow.__struct_fields__)
+class WholeTask(NamedTuple):
+    """A task with its payload and the name of its type."""
+
+    row: TaskRow
+    data: TaskData
+    name: str
 
 
-def insert_of(table: str, columns: Sequence[str]) -> str:
-    """The statement that adds a row; the columns that it does not name have their defaults."""
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - our own names
+class Table:
+    """One of the tables whose rows are structs."""
+
+    def __init__(self, name: str, row: type[Struct], *, own_key: bool) -> None:
+        self.name = name
+        #: The columns that the struct has, in its order.
+        self.columns = row.__struct_fields__
+        names = self.columns if own_key else ("pk", *self.columns)
+        #: The statement that adds a row: the key, then all other columns.
+        self.insert = f"INSERT INTO {name} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - our own names
 
 
-def update_of(table: str, columns: Sequence[str]) -> str:
-    """The statement that replaces some columns of a row; the key is bound last.
+WORKFLOW = Table("workflow", WorkflowRow, own_key=True)
+WORKFLOW_DATA = Table("workflow_data", WorkflowData, own_key=False)
+TASK = Table("task", TaskRow, own_key=True)
+TASK_DATA = Table("task_data", TaskData, own_key=False)
 
-    One that names no other column leaves the indexes of the others alone.
-    """
-    return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in columns)} WHERE pk = ?"  # noqa: S608 - our own names
+_TASK_STATUS = TASK.columns.index("status")
+_WORKFLOW_STATUS = WORKFLOW.columns.index("status")
+_TASK_WIDTH = len(TASK.columns)
+_WORKFLOW_WIDTH = len(WORKFLOW.columns)
+
+
+def read_task(*columns: Any) -> TaskRow:
+    """Return the row of a task from the columns of the table."""
+    values = list(columns)
+    values[_TASK_STATUS] = TaskStatus(values[_TASK_STATUS])
+    return TaskRow(*values)
+
+
+def read_whole_task(*columns: Any) -> WholeTask:
+    """Return a task from the columns of the table, those of its payload, and the name of its type."""
+    return WholeTask(read_task(*columns[:_TASK_WIDTH]), TaskData(*columns[_TASK_WIDTH:-1]), columns[-1])
+
+
+def read_workflow(*columns: Any) -> WorkflowRow:
+    """Return the row of a workflow from the columns of the table."""
+    values = list(columns)
+    values[_WORKFLOW_STATUS] = WorkflowStatus(values[_WORKFLOW_STATUS])
+    return WorkflowRow(*values)
+
+
+def read_whole_workflow(*columns: Any) -> tuple[WorkflowRow, WorkflowData]:
+    """Return a workflow from the columns of the table and those of its payload."""
+    return read_workflow(*columns[:_WORKFLOW_WIDTH]), WorkflowData(*columns[_WORKFLOW_WIDTH:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from conductor.coordinator.store.statements import TOUCH
 from conductor.coordinator.store.transaction import Tx
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Probe:
     def _touch(self, tx: Tx) -> None:
         # Nothing is written while all is well. After a failure, only a write tells that it is over.
         if self._store.failure is not None:
-            tx.run("touch")
+            tx.run(TOUCH)
 
 
 def _look(asked: asyncio.Task[None]) -> None:

@@ -211,8 +211,8 @@ def report_result(core: Core, tx: Tx, task: JsonObject, result: SystemTaskResult
     report = make_report(task)
     report.output_data = result.output
     if result.status == "IN_PROGRESS":
-        core.queue.park(tx, report)
-        tx.notes.moved.add(tx.ids.workflow_pk(task["workflowInstanceId"]) or 0)
+        core.queue.remove_from_queue(tx, report)
+        tx.notes.changed_workflows.add(tx.ids.workflow_pk(task["workflowInstanceId"]) or 0)
     else:
         report.status, report.reason_for_incompletion = result.status, result.reason
         core.judge(tx, [report])

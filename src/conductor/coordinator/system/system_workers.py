@@ -20,7 +20,7 @@ from conductor.coordinator.limits import (
     SCRIPT_PROCESSES,
     STARTS_PER_TRANSACTION,
 )
-from conductor.coordinator.store.rows import TaskRow
+from conductor.coordinator.store.statements import ALL_QUEUES, HELD_TASKS_OF_QUEUE, IS_READY
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import StoreError
 from conductor.coordinator.system import http_task_worker
@@ -79,7 +79,7 @@ class SystemWorkers:
         await asyncio.to_thread(self.scripts.close)
         try:
             if running:
-                await self._core.write(lambda tx: self._core.queue.take_back(tx, running))
+                await self._core.write(lambda tx: self._core.queue.undo_grants(tx, running))
         except StoreError as error:
             logger.warning(
                 "Running system tasks not requeued: tasks=%d error=%r; the next start requeues them",
@@ -163,8 +163,8 @@ def _read_request(encoded_input: bytes) -> tuple[HttpRequest, bool]:
 
 def _requeue_unfinished(core: Core, tx: Tx) -> list[tuple[str, str]]:
     """Requeue the tasks that an earlier process was executing. Return the system queues that have ready tasks."""
-    queues = [(name, domain, pk) for name, domain, pk, _ in tx.rows("all queues") if domain.startswith(SYSTEM_DOMAIN)]
+    queues = [(name, domain, pk) for name, domain, pk, _ in tx.rows(ALL_QUEUES) if domain.startswith(SYSTEM_DOMAIN)]
     for _, _, queue in queues:
-        for row in tx.rows("held tasks of queue", queue):
-            core.queue.requeue(tx, TaskRow(*row))
-    return [(name, domain) for name, domain, queue in queues if tx.value("is ready", queue) is not None]
+        for row in tx.rows(HELD_TASKS_OF_QUEUE, queue):
+            core.queue.requeue(tx, row)
+    return [(name, domain) for name, domain, queue in queues if tx.first(IS_READY, queue) is not None]

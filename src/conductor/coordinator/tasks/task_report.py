@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from conductor.coordinator.request_errors import ApiError, invalid
 from conductor.coordinator.store.rows import TaskRow
+from conductor.coordinator.store.statements import TASK_DATA
 from conductor.coordinator.store.transaction import Tx
 from conductor.protocol.wire import MAX_REASON_CHARS, NEXT_TASK, Verdict
 
@@ -74,13 +75,13 @@ def report_on(
     tx: Tx, row: TaskRow, status: ReportedStatus, output: dict[str, Any], worker_id: str | None = None
 ) -> Report:
     """What somebody who is not its worker says about a task: what is said is added to the output it has."""
-    stored = tx.row("task data", row.pk)
+    stored = tx.first(TASK_DATA, row.pk)
     return Report(
         task_id=tx.ids.task(row.pk),
         workflow_instance_id=tx.ids.workflow(row.workflow),
         worker_id=worker_id or row.worker_id,
         status=status,
-        output_data={**msgspec.json.decode(stored[1] or b"{}"), **output} if stored else output,
+        output_data={**msgspec.json.decode(stored.output or b"{}"), **output} if stored else output,
     )
 
 

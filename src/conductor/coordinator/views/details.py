@@ -6,7 +6,8 @@ import msgspec
 
 from conductor.coordinator.definitions.definition_snapshots import Snapshots
 from conductor.coordinator.store.lookup import find_workflow
-from conductor.coordinator.store.rows import TASK_WIDTH, TaskRow
+from conductor.coordinator.store.rows import TaskRow
+from conductor.coordinator.store.statements import QUEUE_OF, TASKS_WITHOUT_PAYLOAD
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.waiting_facts import MAX_OPEN_TASKS, FactReader, PollRecords, explain_workflow_row
 from conductor.coordinator.views.workflow_views import read_whole_workflow
@@ -28,11 +29,10 @@ def read_details(
     if not with_definition:
         del workflow["workflowDefinition"]
     facts = FactReader(tx, snapshots, polls)
-    found = tx.rows("tasks of workflow without payload", row.pk, MAX_ATTEMPTS + 1)
+    found = tx.rows(TASKS_WITHOUT_PAYLOAD, row.pk, MAX_ATTEMPTS + 1)
     attempts, explained = [], 0
-    for columns in found[:MAX_ATTEMPTS]:
-        task = TaskRow(*columns[:TASK_WIDTH])
-        attempt = _make_attempt(tx, task, *columns[TASK_WIDTH:])
+    for task, reason, output, name in found[:MAX_ATTEMPTS]:
+        attempt = _make_attempt(tx, task, reason, output, name)
         if not task.terminal and explained < MAX_OPEN_TASKS:
             attempt.waiting = why_task(facts.read_task(row, task), tx.now_ms)
             explained += 1
@@ -47,7 +47,7 @@ def read_details(
 
 
 def _make_attempt(tx: Tx, row: TaskRow, reason: str | None, output: bytes | None, name: str) -> TaskAttempt:
-    queue = None if row.queue is None else tx.fact("queue of", row.queue)
+    queue = None if row.queue is None else tx.cached_first(QUEUE_OF, row.queue)
     return TaskAttempt(
         task_id=tx.ids.task(row.pk),
         ref=row.ref,

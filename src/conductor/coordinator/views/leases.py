@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from conductor.coordinator.request_errors import bad_request
+from conductor.coordinator.store.statements import OPEN_LEASES
 from conductor.coordinator.store.transaction import Tx
 from conductor.protocol.views import OpenLease, OpenLeases
 
@@ -29,6 +30,6 @@ def list_leases(tx: Tx, size: int) -> OpenLeases:
         )
         for (
             task, name, domain, ref, workflow, workflow_name, worker_id, retries, started_ms, heard_ms, until_ms
-        ) in tx.rows("open leases", size)
+        ) in tx.rows(OPEN_LEASES, size)
     ]  # fmt: skip
     return OpenLeases(now_ms=tx.now_ms, leases=leases)

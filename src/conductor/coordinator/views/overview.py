@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from conductor.coordinator.store.statements import LATELY_ENDED, OPEN_WORKFLOWS
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.queue_load import list_queues
 from conductor.coordinator.views.waiting_facts import PollRecords
@@ -22,12 +23,12 @@ def read_overview(tx: Tx, polls: PollRecords, version: str, problem: str | None)
         version: The version of the coordinator.
         problem: What is wrong with the coordinator; None if it is healthy.
     """
-    ended = dict(tx.rows("lately ended", tx.now_ms - FAILED_WITHIN_MS, MAX_ENDED))
+    ended = {found.status: found.number for found in tx.rows(LATELY_ENDED, tx.now_ms - FAILED_WITHIN_MS, MAX_ENDED)}
     queues = list_queues(tx, polls)
     return Overview(
         now_ms=tx.now_ms,
         version=version,
-        running=int(tx.value("open workflows") or 0),
+        running=tx.first(OPEN_WORKFLOWS) or 0,
         failed_lately=ended.get(WorkflowStatus.FAILED, 0) + ended.get(WorkflowStatus.TIMED_OUT, 0),
         waiting=sum(queue.ready for queue in queues),
         oldest_ms=min((queue.oldest_ms for queue in queues if queue.oldest_ms is not None), default=None),

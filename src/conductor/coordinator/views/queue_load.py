@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from conductor.coordinator.store.statements import (
+    DELAYED_BY_QUEUE,
+    LEASED_BY_QUEUE,
+    NEWEST_QUEUED_TASKS,
+    QUEUES_OF_ALL_TYPES,
+    READY_BY_QUEUE,
+)
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.waiting_facts import PollRecords, make_queue_facts, rate_limit_opens_ms
 from conductor.protocol.statuses import TaskStatus
@@ -40,14 +47,14 @@ def list_queues(
         with_stats: Whether to compute rates and durations.
         verdicts: Number of reports per verdict, by the key of the queue.
     """
-    ready = {queue: (count, oldest) for queue, count, oldest in tx.rows("ready by queue")}
-    delayed = dict(tx.rows("delayed by queue"))
+    ready = {found.queue: (found.number, found.oldest_ms) for found in tx.rows(READY_BY_QUEUE)}
+    delayed = {found.queue: found.number for found in tx.rows(DELAYED_BY_QUEUE)}
     holders: dict[int, list[QueueHolder]] = {}
-    for queue, worker_id, count, started_ms in tx.rows("leased by queue"):
-        holder = QueueHolder(worker_id=worker_id, in_hand=count, oldest_started_ms=started_ms)
-        holders.setdefault(queue, []).append(holder)
+    for held in tx.rows(LEASED_BY_QUEUE):
+        holder = QueueHolder(worker_id=held.worker_id, in_hand=held.number, oldest_started_ms=held.oldest_started_ms)
+        holders.setdefault(held.queue, []).append(holder)
     in_hand = {queue: sum(holder.in_hand for holder in found) for queue, found in holders.items()}
-    rows = tx.rows("queues of all types")
+    rows = tx.rows(QUEUES_OF_ALL_TYPES)
     in_progress: dict[int, int] = {}
     for pk, _, _, type_pk, *_ in rows:
         in_progress[type_pk] = in_progress.get(type_pk, 0) + in_hand.get(pk, 0)
@@ -94,7 +101,7 @@ def list_queues(
 
 
 def _compute_stats(tx: Tx) -> dict[int, QueueStats]:
-    tasks = [_QueuedTask(*row) for row in tx.rows("newest queued tasks", NEWEST_TASKS)]
+    tasks = [_QueuedTask(*row) for row in tx.rows(NEWEST_QUEUED_TASKS, NEWEST_TASKS)]
     window_ms = RATE_WINDOW_MS
     if len(tasks) >= NEWEST_TASKS:
         covered_ms = tx.now_ms - min(task.ready_ms for task in tasks)

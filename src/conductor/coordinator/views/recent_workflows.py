@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from conductor.coordinator.request_errors import bad_request
 from conductor.coordinator.store.rows import WorkflowRow
+from conductor.coordinator.store.statements import LAST_KEY
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.waiting_facts import FactReader, explain_workflow_row
 from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES, WorkflowStatus
@@ -46,7 +47,7 @@ def list_workflows(tx: Tx, facts: FactReader, wanted: WorkflowFilter) -> Workflo
     for status in wanted.statuses:
         if status not in known:
             raise bad_request(f"{status[:100]!r} is not a status of a workflow; use {', '.join(known)}")
-    before = int(tx.value("last key", "workflow") or 0) + 1
+    before = (tx.first(LAST_KEY, "workflow") or 0) + 1
     if wanted.before is not None:
         before = tx.ids.workflow_pk(wanted.before) or 0
     conditions = _build_conditions(tx, wanted)

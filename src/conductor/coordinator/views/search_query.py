@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from conductor.coordinator.definitions.definition_snapshots import Snapshots
 from conductor.coordinator.request_errors import bad_request, invalid
 from conductor.coordinator.store.lookup import workflow_data
-from conductor.coordinator.store.rows import WorkflowRow
+from conductor.coordinator.store.statements import SCHEDULE_RUN, WORKFLOW
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.task_views import read_task
 from conductor.coordinator.views.workflow_views import read_whole_workflow
@@ -148,23 +148,22 @@ def search_schedule_runs(tx: Tx, search: Search) -> SearchPage:
 
 
 def _read_workflow(tx: Tx, snapshots: Snapshots, key: int) -> JsonObject:
-    return read_whole_workflow(tx, snapshots, WorkflowRow(*(tx.row("workflow", key) or ())), with_tasks=True)
+    return read_whole_workflow(tx, snapshots, tx.rows(WORKFLOW, key)[0], with_tasks=True)
 
 
 def _read_run(tx: Tx, key: int) -> JsonObject:
-    row: tuple[Any, ...] = tx.rows("schedule run", key)[0]
-    pk, schedule, due_ms, ran_ms, workflow_name, workflow, state, reason, zone, request = row
+    found = tx.rows(SCHEDULE_RUN, key)[0]
     run = {
-        "executionId": tx.ids.run(pk),
-        "scheduleName": schedule,
-        "scheduledTime": due_ms,
-        "executionTime": ran_ms,
-        "workflowName": workflow_name,
-        "workflowId": None if workflow is None else tx.ids.workflow(workflow),
-        "reason": reason,
-        "startWorkflowRequest": msgspec.Raw(request),
-        "state": state,
-        "zoneId": zone,
+        "executionId": tx.ids.run(found.pk),
+        "scheduleName": found.schedule,
+        "scheduledTime": found.due_ms,
+        "executionTime": found.ran_ms,
+        "workflowName": found.workflow_name,
+        "workflowId": None if found.workflow is None else tx.ids.workflow(found.workflow),
+        "reason": found.reason,
+        "startWorkflowRequest": msgspec.Raw(found.request),
+        "state": found.state,
+        "zoneId": found.zone,
     }
     return {name: value for name, value in run.items() if value is not None}
 
@@ -283,7 +282,7 @@ def _build_order(sort: str | None, fields: dict[str, str], key: str) -> str:
 
 
 def _summarize_workflow(tx: Tx, key: int) -> JsonObject:
-    row = WorkflowRow(*(tx.row("workflow", key) or ()))
+    row = tx.rows(WORKFLOW, key)[0]
     data = workflow_data(tx, key)
     summary: JsonObject = {
         "workflowType": row.name,

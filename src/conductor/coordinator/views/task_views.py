@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -12,9 +11,10 @@ from conductor.coordinator.definitions.workflow_plan import SYSTEM_DOMAIN
 from conductor.coordinator.request_errors import not_found
 from conductor.coordinator.store.ids import Ids
 from conductor.coordinator.store.lookup import get_workflow
-from conductor.coordinator.store.rows import DATA_WIDTH, TASK_WIDTH, TaskData, TaskRow, WorkflowRow
+from conductor.coordinator.store.rows import TaskData, TaskRow, WholeTask, WorkflowRow
+from conductor.coordinator.store.statements import LATEST_TASK, QUEUE_OF, TASKS_OF_WORKFLOW, WHOLE_TASK
 from conductor.coordinator.store.transaction import Tx
-from conductor.protocol.json_types import Json, JsonObject
+from conductor.protocol.json_types import JsonObject
 from conductor.protocol.statuses import TaskStatus
 
 _EMPTY = msgspec.Raw(b"{}")
@@ -41,33 +41,32 @@ class TaskOwner(NamedTuple):
 
 def read_task(tx: Tx, snapshots: Snapshots, task_id: str) -> JsonObject:
     """Return a task, or raise a 404."""
-    found = tx.row("whole task", tx.ids.task_pk(task_id) or 0)
+    found = tx.first(WHOLE_TASK, tx.ids.task_pk(task_id) or 0)
     if found is None:
         raise not_found(f"Task not found for taskId: {task_id}")
-    workflow = get_workflow(tx, found[1])
+    workflow = get_workflow(tx, found.row.workflow)
     return _read_row(tx, found, _make_owner(tx, snapshots, workflow))
 
 
 def read_tasks(tx: Tx, snapshots: Snapshots, row: WorkflowRow) -> list[JsonObject]:
     """Return every attempt at the tasks of a workflow, in order."""
     owner = _make_owner(tx, snapshots, row)
-    return [_read_row(tx, found, owner) for found in tx.rows("tasks of workflow", row.pk)]
+    return [_read_row(tx, found, owner) for found in tx.rows(TASKS_OF_WORKFLOW, row.pk)]
 
 
 def _make_owner(tx: Tx, snapshots: Snapshots, row: WorkflowRow) -> TaskOwner:
     return TaskOwner(row.name, snapshots.get(tx, row.snapshot), row.correlation_id, row.priority)
 
 
-def _read_row(tx: Tx, columns: Sequence[Json], owner: TaskOwner) -> JsonObject:
-    row, data = TaskRow(*columns[:TASK_WIDTH]), TaskData(*columns[TASK_WIDTH : TASK_WIDTH + DATA_WIDTH])
-    queue = None if row.queue is None else tx.fact("queue of", row.queue)
-    return make_task_json(tx.ids, row, data, owner, queue[1] if queue else "")
+def _read_row(tx: Tx, found: WholeTask, owner: TaskOwner) -> JsonObject:
+    queue = None if found.row.queue is None else tx.cached_first(QUEUE_OF, found.row.queue)
+    return make_task_json(tx.ids, found.row, found.data, owner, queue.domain if queue else "")
 
 
 def has_ended(tx: Tx, workflow: int, ref: str) -> bool:
     """Return whether the latest attempt at a task has ended."""
-    found = tx.row("latest task", workflow, ref)
-    return found is not None and TaskRow(*found[:TASK_WIDTH]).terminal
+    found = tx.first(LATEST_TASK, workflow, ref)
+    return found is not None and found.row.terminal
 
 
 def make_task_json(ids: Ids, row: TaskRow, data: TaskData, owner: TaskOwner, domain: str) -> JsonObject:

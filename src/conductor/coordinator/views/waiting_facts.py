@@ -12,6 +12,19 @@ from conductor.coordinator.definitions.workflow_plan import SYSTEM_DOMAIN
 from conductor.coordinator.request_errors import not_found
 from conductor.coordinator.store.lookup import find_workflow, get_task, get_workflow, open_tasks, workflow_data
 from conductor.coordinator.store.rows import TaskRow, WorkflowRow
+from conductor.coordinator.store.statements import (
+    IN_PROGRESS_OF_TYPE,
+    LAST_FAILED_TASK,
+    LEASED_OF_QUEUE,
+    LINE_OF_TURN,
+    QUEUE_SIZE,
+    QUEUE_WITH_LIMITS,
+    RATE_STARTS_SINCE,
+    REFS_OF_ENDED_TASKS,
+    TASK_DATA,
+    TURN,
+    WORKFLOW,
+)
 from conductor.coordinator.store.transaction import Tx
 from conductor.protocol.statuses import WorkflowStatus
 from conductor.protocol.why_waiting import (
@@ -82,14 +95,17 @@ class FactReader:
 
     def read_turn(self, workflow: WorkflowRow) -> TurnFacts | None:
         """Return the rate limit that a workflow waits for, or None."""
-        found = self._tx.row("turn", workflow.pk)
-        if found is None or found[2] is None:
+        found = self._tx.first(TURN, workflow.pk)
+        if found is None or found.place is None:
             return None
-        name, key, place, _ = found
         config = self._snapshots.get(self._tx, workflow.snapshot).definition.get("rateLimitConfig") or {}
-        running, before = self._tx.rows("line of turn", place, name, key)[0]
+        line = self._tx.rows(LINE_OF_TURN, found.place, found.name, found.key)[0]
         return TurnFacts(
-            name=name, key=key, limit=config.get("concurrentExecLimit") or 0, running=running, before=before or 0
+            name=found.name,
+            key=found.key,
+            limit=config.get("concurrentExecLimit") or 0,
+            running=line.running,
+            before=line.before or 0,
         )
 
     def _read_queue(self, queue: int) -> QueueFacts | None:
@@ -98,7 +114,7 @@ class FactReader:
         return self._queues[queue]
 
     def _read_new_queue(self, queue: int) -> QueueFacts | None:
-        found = self._tx.row("queue with limits", queue)
+        found = self._tx.first(QUEUE_WITH_LIMITS, queue)
         if found is None:
             return None
         pk, name, domain, type_pk, concurrent, rate, window_ms = found
@@ -107,10 +123,10 @@ class FactReader:
             self._tx.now_ms,
             name=name,
             domain=domain,
-            ready=int(self._tx.value("queue size", pk) or 0),
-            in_hand=int(self._tx.value("leased of queue", type_pk, pk) or 0),
+            ready=(self._tx.first(QUEUE_SIZE, pk) or 0),
+            in_hand=(self._tx.first(LEASED_OF_QUEUE, type_pk, pk) or 0),
             concurrent_limit=concurrent or 0,
-            in_progress=int(self._tx.value("in progress of type", type_pk) or 0) if concurrent else 0,
+            in_progress=(self._tx.first(IN_PROGRESS_OF_TYPE, type_pk) or 0) if concurrent else 0,
             rate_limit=rate or 0,
             rate_window_ms=window_ms or 0,
             rate_opens_ms=rate_limit_opens_ms(self._tx, type_pk, rate, window_ms) if rate else None,
@@ -126,15 +142,15 @@ class FactReader:
 
     def _read_reason(self, row: TaskRow) -> str | None:
         """Return why a task ended. For an open attempt: why it was requeued, or why the attempt before it ended."""
-        own = self._tx.row("task data", row.pk) if row.terminal or row.poll_count else None
-        if row.terminal or (own is not None and (own[2] or "").startswith(PROCESS_DEATH)):
-            return None if own is None else own[2]
-        before = None if row.retried_task is None else self._tx.row("task data", row.retried_task)
-        return None if before is None else before[2]
+        own = self._tx.first(TASK_DATA, row.pk) if row.terminal or row.poll_count else None
+        if row.terminal or (own is not None and (own.reason or "").startswith(PROCESS_DEATH)):
+            return None if own is None else own.reason
+        before = None if row.retried_task is None else self._tx.first(TASK_DATA, row.retried_task)
+        return None if before is None else before.reason
 
     def _read_status(self, workflow: int | None) -> str | None:
-        found = None if workflow is None else self._tx.row("workflow", workflow)
-        return None if found is None else WorkflowRow(*found).status
+        found = None if workflow is None else self._tx.first(WORKFLOW, workflow)
+        return None if found is None else found.status
 
     def _find_awaited_tasks(self, workflow: WorkflowRow, row: TaskRow) -> list[str]:
         if row.operator in ("JOIN", "EXCLUSIVE_JOIN"):
@@ -145,9 +161,9 @@ class FactReader:
         return []
 
     def _find_unjoined(self, workflow: WorkflowRow, row: TaskRow) -> Iterator[str]:
-        data = self._tx.row("task data", row.pk)
-        task_input = msgspec.json.decode(data[0]) if data else {}
-        ended = {ref for (ref,) in self._tx.rows("refs of ended tasks", workflow.pk)}
+        data = self._tx.first(TASK_DATA, row.pk)
+        task_input = msgspec.json.decode(data.input) if data else {}
+        ended = set(self._tx.rows(REFS_OF_ENDED_TASKS, workflow.pk))
         for ref in task_input.get("joinOn") or ():
             iterated_ref = f"{ref}__{row.iteration}" if row.iteration else ref
             if iterated_ref not in ended:
@@ -196,7 +212,7 @@ def make_queue_facts(
 
 def rate_limit_opens_ms(tx: Tx, type_pk: int, rate: int, window_ms: int) -> int | None:
     """Return when the next task of a rate-limited type may start; None means now."""
-    starts = [at for (at,) in tx.rows("rate starts since", type_pk, tx.now_ms - window_ms)]
+    starts = tx.rows(RATE_STARTS_SINCE, type_pk, tx.now_ms - window_ms)
     return starts[len(starts) - rate] + window_ms if len(starts) >= rate else None
 
 
@@ -217,8 +233,8 @@ def explain_workflow(tx: Tx, snapshots: Snapshots, polls: PollRecords, workflow_
 def explain_workflow_row(tx: Tx, facts: FactReader, workflow: WorkflowRow) -> Waiting:
     """Return why a workflow waits or how it ended."""
     if workflow.terminal:
-        failed = tx.row("last failed task", workflow.pk) if workflow.status != WorkflowStatus.COMPLETED else None
-        failures = [] if failed is None else [facts.read_task(workflow, TaskRow(*failed))]
+        failed = tx.first(LAST_FAILED_TASK, workflow.pk) if workflow.status != WorkflowStatus.COMPLETED else None
+        failures = [] if failed is None else [facts.read_task(workflow, failed)]
         return why_workflow(workflow.status, failures, tx.now_ms, workflow_data(tx, workflow.pk).reason)
     rows = open_tasks(tx, workflow.pk)[:MAX_OPEN_TASKS]
     turn = None if rows else facts.read_turn(workflow)

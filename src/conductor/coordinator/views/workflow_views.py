@@ -8,6 +8,7 @@ from conductor.coordinator.definitions.definition_snapshots import Snapshots
 from conductor.coordinator.store.ids import Ids
 from conductor.coordinator.store.lookup import find_workflow, get_task, workflow_data
 from conductor.coordinator.store.rows import WorkflowData, WorkflowRow
+from conductor.coordinator.store.statements import FAILED_TASKS, TURN
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.task_views import read_started_version, read_tasks
 from conductor.protocol.json_types import Json, JsonObject
@@ -26,14 +27,14 @@ def read_whole_workflow(tx: Tx, snapshots: Snapshots, row: WorkflowRow, *, with_
     data = workflow_data(tx, row.pk)
     workflow = _make_workflow_json(tx.ids, row, data)
     workflow["workflowDefinition"] = snapshots.get(tx, row.snapshot).wire()
-    if workflow["workflowDefinition"].get("rateLimitConfig") and (turn := tx.row("turn", row.pk)) is not None:
-        workflow["rateLimitKey"], workflow["rateLimited"] = turn[1], turn[2] is not None
+    if workflow["workflowDefinition"].get("rateLimitConfig") and (turn := tx.first(TURN, row.pk)) is not None:
+        workflow["rateLimitKey"], workflow["rateLimited"] = turn.key, turn.place is not None
     # A parent may have been removed before its child.
     parent = get_task(tx, row.parent_task)
     if parent is not None:
         workflow["parentWorkflowId"] = tx.ids.workflow(parent.workflow)
         workflow["parentWorkflowTaskId"] = tx.ids.task(parent.pk)
-    failed = tx.rows("failed tasks", row.pk, data.failed_task)
+    failed = tx.rows(FAILED_TASKS, row.pk, data.failed_task)
     workflow["failedReferenceTaskNames"] = list(dict.fromkeys(ref for ref, _ in failed))
     workflow["failedTaskNames"] = list(dict.fromkeys(name for _, name in failed))
     if with_tasks:

@@ -15,6 +15,7 @@ import msgspec
 
 from conductor.coordinator.limits import TURN_S
 from conductor.coordinator.request_errors import ApiError
+from conductor.coordinator.store.statements import USED_IDEMPOTENCY_KEYS
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.workflows.effects import Start
 from conductor.coordinator.workflows.executions import Executions
@@ -53,15 +54,15 @@ def _start_each(
         if isinstance(start, ApiError):
             results.append(start)
             continue
-        tx.live.changed = False
+        tx.cache.has_changes = False
         try:
             with tx.savepoint() if with_savepoints else contextlib.nullcontext():
                 results.append(tx.ids.workflow(executions.start(tx, start)))
         except ApiError as error:
-            if tx.live.changed and not with_savepoints:
+            if tx.cache.has_changes and not with_savepoints:
                 raise _FailedHalfway from error
             results.append(error)
-    tx.live.changed = True
+    tx.cache.has_changes = True
     return results
 
 
@@ -72,5 +73,5 @@ def _note_unused_keys(tx: Tx, starts: Sequence[Start | ApiError]) -> None:
         if isinstance(start, Start) and start.idempotency_key:
             keys.setdefault(start.name, set()).add(start.idempotency_key)
     for name, wanted in keys.items():
-        used = {key for (key,) in tx.rows("used idempotency keys", name, msgspec.json.encode(list(wanted)).decode())}
-        tx.live.unused_keys.update((name, key) for key in wanted - used)
+        used = set(tx.rows(USED_IDEMPOTENCY_KEYS, name, msgspec.json.encode(list(wanted)).decode()))
+        tx.cache.unused_keys.update((name, key) for key in wanted - used)

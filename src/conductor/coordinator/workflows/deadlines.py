@@ -9,8 +9,9 @@ import logging
 from functools import partial
 
 from conductor.coordinator.definitions.definition_snapshots import Snapshots
+from conductor.coordinator.store.statements import DUE_TASKS, DUE_WORKFLOWS
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.tasks.task_queue import Expired, TaskQueue
+from conductor.coordinator.tasks.task_queue import ExpiredTask, TaskQueue
 from conductor.coordinator.workflows import workflow_actions
 from conductor.coordinator.workflows.effects import timeout_at
 from conductor.coordinator.workflows.executions import Executions
@@ -28,24 +29,24 @@ class Deadlines:
 
     def expire(self, tx: Tx, limit: int) -> None:
         """Act on every task and workflow whose time has come, `limit` of each."""
-        if tx.now_ms < tx.live.nothing_due_before_ms:
+        if tx.now_ms < tx.cache.nothing_due_before_ms:
             return
         moved: list[int] = []
-        expired: list[Expired] = []
-        due = [(found[1], found[0]) for found in tx.rows("due tasks", tx.now_ms, limit)]
-        tx.live.load(tx, [workflow for workflow, _ in due])
-        for workflow, task in due:
-            # One task, one guard: `expired` is only told of what has really ended.
-            step = partial(self._expire_task, task_pk=task, expired=expired)
-            moved += self._executions.guarded(tx, workflow, step)
+        expired: list[ExpiredTask] = []
+        due = tx.rows(DUE_TASKS, tx.now_ms, limit)
+        tx.cache.load(tx, [row.workflow for row in due])
+        for row in due:
+            # Guard each task separately, so that `expired` lists only tasks that did end.
+            step = partial(self._expire_task, task_pk=row.pk, expired=expired)
+            moved += self._executions.guarded(tx, row.workflow, step)
         for found in expired:
             moved += self.timed_out(tx, found)
-        for (pk,) in tx.rows("due workflows", tx.now_ms, limit):
+        for pk in tx.rows(DUE_WORKFLOWS, tx.now_ms, limit):
             moved += self._executions.guarded(tx, pk, self._expire_workflow)
         self._executions.advance(tx, moved)
 
-    def _expire_task(self, tx: Tx, workflow: int, task_pk: int, expired: list[Expired]) -> list[int]:
-        live = self._executions.live_workflow(tx, workflow)
+    def _expire_task(self, tx: Tx, workflow: int, task_pk: int, expired: list[ExpiredTask]) -> list[int]:
+        live = self._executions.get_cached(tx, workflow)
         task = live.task(tx, task_pk)
         found = self._queue.expire(tx, live, task) if task is not None else None
         if found is None:
@@ -53,14 +54,14 @@ class Deadlines:
         expired.append(found)
         return [workflow]
 
-    def timed_out(self, tx: Tx, expired: Expired) -> list[int]:
+    def timed_out(self, tx: Tx, expired: ExpiredTask) -> list[int]:
         """A task's time is over: where its policy says so, that ends its workflow."""
         if not expired.ends_workflow:
             return []
         return self._executions.guarded(tx, expired.workflow, lambda tx, _: self._time_out(tx, expired))
 
-    def _time_out(self, tx: Tx, expired: Expired) -> list[int]:
-        if self._executions.live_workflow(tx, expired.workflow).row.terminal:
+    def _time_out(self, tx: Tx, expired: ExpiredTask) -> list[int]:
+        if self._executions.get_cached(tx, expired.workflow).row.terminal:
             return [expired.workflow]
         task_id = tx.ids.task(expired.task) if expired.task else None
         return self._executions.act_on(
@@ -68,12 +69,12 @@ class Deadlines:
         )
 
     def _expire_workflow(self, tx: Tx, pk: int) -> list[int]:
-        row = self._executions.live_workflow(tx, pk).row
+        row = self._executions.get_cached(tx, pk).row
         definition = self._snapshots.get(tx, row.snapshot).definition
         overdue = tx.now_ms >= timeout_at(row, definition)
         if overdue and definition.get("timeoutPolicy") == "TIME_OUT_WF" and not row.terminal:
             reason = f"Workflow timed out after {definition['timeoutSeconds']} seconds"
-            return self._time_out(tx, Expired(pk, 0, reason, ends_workflow=True))
+            return self._time_out(tx, ExpiredTask(pk, 0, reason, ends_workflow=True))
         if overdue:
             logger.warning("workflow %s runs longer than its timeout", tx.ids.workflow(pk))
         return [pk]

@@ -42,14 +42,22 @@ from conductor.coordinator.workflows.state import (
     TaskState,
     WorkflowState,
 )
-from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TaskStatus, WorkflowStatus
 
 #: What a SUB_WORKFLOW task becomes when its workflow ends.
-_TASK_STATUS_AFTER = {"COMPLETED": "COMPLETED", "FAILED": "FAILED", "TERMINATED": "CANCELED", "TIMED_OUT": "TIMED_OUT"}
+_TASK_STATUS_AFTER = {
+    WorkflowStatus.COMPLETED: TaskStatus.COMPLETED,
+    WorkflowStatus.FAILED: TaskStatus.FAILED,
+    WorkflowStatus.TERMINATED: TaskStatus.CANCELED,
+    WorkflowStatus.TIMED_OUT: TaskStatus.TIMED_OUT,
+}
 #: Tasks that look at other tasks, and end by what they see.
 _WAITING = ("JOIN", "EXCLUSIVE_JOIN", "DO_WHILE")
 #: What a workflow becomes when a task of it fails for good; FAILED if it is not here.
-_WORKFLOW_STATUS_AFTER = {"CANCELED": "TERMINATED", "TIMED_OUT": "TIMED_OUT"}
+_WORKFLOW_STATUS_AFTER = {
+    TaskStatus.CANCELED: WorkflowStatus.TERMINATED,
+    TaskStatus.TIMED_OUT: WorkflowStatus.TIMED_OUT,
+}
 
 
 def decide(
@@ -64,7 +72,7 @@ def decide(
 
     `answers` are values of scripts, by the ids of the tasks that asked for them.
     """
-    if state.status != "RUNNING":
+    if state.status != WorkflowStatus.RUNNING:
         return Decision()
     decider = Decider(Draft(state, now_ms, new_id), jitter)
     if answers:
@@ -95,13 +103,13 @@ def first_variables(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def after_sub_workflow(
-    task: TaskState, *, title: str, status: str, output: Mapping[str, Any], reason: str | None, now_ms: int
+    task: TaskState, *, title: str, status: WorkflowStatus, output: Mapping[str, Any], reason: str | None, now_ms: int
 ) -> TaskState:
     """A SUB_WORKFLOW task as it is once its workflow has ended; decide its own workflow next.
 
     `title` is what its reason calls the workflow.
     """
-    failed = status != "COMPLETED"
+    failed = status != WorkflowStatus.COMPLETED
     return replace(
         task,
         status=_TASK_STATUS_AFTER[status],
@@ -125,7 +133,7 @@ class Decider:
 
     @property
     def running(self) -> bool:
-        return self.draft.status == "RUNNING"
+        return self.draft.status == WorkflowStatus.RUNNING
 
     def run(self) -> None:
         """Draw consequences until there are none left."""
@@ -138,18 +146,18 @@ class Decider:
         self.settle_all()
         while draft.open and draft.watched() and self.may_go_on() and self.look_at_waiting():
             self.settle_all()
-        if draft.status != "RUNNING":
+        if draft.status != WorkflowStatus.RUNNING:
             return
         if draft.spent:
             self.go_on_later()
         elif not draft.open:
-            if (self.at_end or self.over(self.plan.top)) and not draft.state.tasks.waits():
+            if (self.at_end or self.over(self.plan.top)) and not draft.state.tasks.has_queued():
                 self.complete()
         elif draft.watched() and (stuck := self.is_stuck()):
             for task in stuck:
                 never = ", ".join(task.input.get("joinOn") or ()) or "nothing"
                 reason = f"{task.ref} waits for {never}, and nothing is left to do that could bring it"
-                self.draft.end(task, "FAILED_WITH_TERMINAL_ERROR", reason=reason)
+                self.draft.end(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=reason)
             self.settle_all()
 
     def settle_all(self) -> None:
@@ -167,7 +175,7 @@ class Decider:
 
     def may_go_on(self) -> bool:
         """Whether the workflow still runs, and this decision has not made enough."""
-        return self.draft.status == "RUNNING" and not self.draft.spent
+        return self.draft.status == WorkflowStatus.RUNNING and not self.draft.spent
 
     def begin_loops(self) -> None:
         """The first round of each loop that was reached."""
@@ -179,7 +187,8 @@ class Decider:
         restless = max(1, self.draft.state.restless + self.draft.cost)
         if restless > MAX_TASKS_WITHOUT_WAITING:
             self.end(
-                "FAILED", f"more than {MAX_TASKS_WITHOUT_WAITING} tasks without a wait: a loop that waits for nothing"
+                WorkflowStatus.FAILED,
+                f"more than {MAX_TASKS_WITHOUT_WAITING} tasks without a wait: a loop that waits for nothing",
             )
         else:
             self.draft.decision.restless = restless
@@ -193,7 +202,7 @@ class Decider:
             if present is None:
                 self.start(node)
                 return
-            if present.status != "SKIPPED" or present.executed:
+            if present.status != TaskStatus.SKIPPED or present.executed:
                 return  # it has been reached before
             self.draft.executed(present)
             node = self.plan.next_after(node)
@@ -225,14 +234,14 @@ class Decider:
         except TooLarge as error:
             given, problem = {}, f"the input of {node.ref}: {error}"
         except FlowError as error:
-            self.end("FAILED", str(error))
+            self.end(WorkflowStatus.FAILED, str(error))
             return
         delay_ms = int(node.task.get("startDelay") or 0) * 1000 if delay_ms is None else delay_ms
         task = replace(self.attempt(node, task_id, previous, again), input=given, start_delay_ms=delay_ms, own=own)
         try:
             task = failed(draft, task, problem) if problem else start_operator(draft, node, task)
         except FlowError as error:
-            self.end("FAILED", str(error))
+            self.end(WorkflowStatus.FAILED, str(error))
             return
         if again:
             draft.put(task)
@@ -240,7 +249,7 @@ class Decider:
             draft.add(task)
         if node.type == "DO_WHILE" and not task.terminal:
             self.begun.append(node)
-        elif task.status == "COMPLETED" and (node.type in FORKS or self.case_of(node, task)):
+        elif task.status == TaskStatus.COMPLETED and (node.type in FORKS or self.case_of(node, task)):
             # What is inside comes before what stands beside it, as on Conductor.
             self.settle(self.draft.ended.pop())
 
@@ -252,7 +261,7 @@ class Decider:
             ref=before.ref if before else draft.ref_of(node) if node.loop else node.ref,
             type=node.type,
             name=node.name,
-            status="SCHEDULED",
+            status=TaskStatus.SCHEDULED,
             seq=again.seq if again else draft.next_seq(),
             iteration=draft.round_of(node.loop) if node.loop else 0,
             scheduled_ms=draft.now_ms,
@@ -296,16 +305,16 @@ class Decider:
     def settle(self, task: TaskState) -> None:
         """Draw the consequences of a task's end."""
         node = self.node_of(task)
-        if task.status == "SKIPPED":
+        if task.status == TaskStatus.SKIPPED:
             return  # the flow has not reached it yet
-        if node.type == "FORK_JOIN_DYNAMIC" and task.status == "COMPLETED" and not self.fork_out(node, task):
+        if node.type == "FORK_JOIN_DYNAMIC" and task.status == TaskStatus.COMPLETED and not self.fork_out(node, task):
             return  # the next decision goes on with its branches
         if task.status in SUCCESSFUL_TASK_STATUSES:
             self.follow(node, self.draft.executed(task))
         elif self.may_retry(node, task):
             self.retry(node, task)
         elif node.optional:
-            self.follow(node, self.draft.executed(task, status="COMPLETED_WITH_ERRORS"))
+            self.follow(node, self.draft.executed(task, status=TaskStatus.COMPLETED_WITH_ERRORS))
         elif node.permissive:
             self.follow(node, self.draft.executed(task))
         else:
@@ -333,12 +342,12 @@ class Decider:
 
     def follow(self, node: TaskNode, task: TaskState) -> None:
         """Go on behind a task."""
-        if node.type == "TERMINATE" and task.status == "COMPLETED":
+        if node.type == "TERMINATE" and task.status == TaskStatus.COMPLETED:
             self.terminated(task)
         elif node.cases and (case := self.case_of(node, task)):
             self.enter(case[0])
         else:
-            for branch in node.branches if task.status == "COMPLETED" else ():
+            for branch in node.branches if task.status == TaskStatus.COMPLETED else ():
                 self.enter(branch[0])
             following = node.next or self.plan.next_after(node)
             if following is not None:
@@ -348,7 +357,7 @@ class Decider:
 
     def case_of(self, node: TaskNode, task: TaskState) -> list[TaskNode]:
         """The tasks that a SWITCH has chosen."""
-        if node.type not in ("SWITCH", "DECISION") or task.status != "COMPLETED":
+        if node.type not in ("SWITCH", "DECISION") or task.status != TaskStatus.COMPLETED:
             return []
         return chosen_case(node, task.input.get("case"))
 
@@ -361,7 +370,7 @@ class Decider:
             if task.wait_until_ms is None or task.wait_until_ms > self.draft.now_ms:
                 continue
             if task.type == "WAIT":
-                self.draft.end(task, "COMPLETED")
+                self.draft.end(task, TaskStatus.COMPLETED)
             else:
                 self.draft.put(start_sub_workflow(self.draft, task))
 
@@ -390,7 +399,7 @@ class Decider:
         joins = [task for task in self.draft.open.values() if task.type in ("JOIN", "EXCLUSIVE_JOIN")]
         if not joins or any(task.type not in _WAITING or task.queued for task in self.draft.open.values()):
             return []
-        return [] if self.draft.state.tasks.waits() else joins
+        return [] if self.draft.state.tasks.has_queued() else joins
 
     def over(self, sequence: Sequence[TaskNode]) -> bool:
         """Whether a sequence has been run to its end."""
@@ -424,11 +433,11 @@ class Decider:
             size += sum(json_size(forked.output) for forked in ending)
             if size > MAX_VALUE_BYTES:
                 reason = str(TooLarge(f"what {task.ref} joins"))
-                self.draft.end(task, "FAILED_WITH_TERMINAL_ERROR", reason=reason)
+                self.draft.end(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=reason)
                 return True
         bad = [forked for forked in joined if not forked.successful]
-        partly = [forked for forked in joined if forked.status == "COMPLETED_WITH_ERRORS"]
-        status = "FAILED" if bad else "COMPLETED_WITH_ERRORS" if partly else "COMPLETED"
+        partly = [forked for forked in joined if forked.status == TaskStatus.COMPLETED_WITH_ERRORS]
+        status = TaskStatus.FAILED if bad else TaskStatus.COMPLETED_WITH_ERRORS if partly else TaskStatus.COMPLETED
         why = " ".join(forked.reason or forked.ref for forked in bad or partly) or None
         self.draft.end(task, status, output={forked.ref: forked.output for forked in joined}, reason=why)
         return True
@@ -442,12 +451,12 @@ class Decider:
         """End an EXCLUSIVE_JOIN if the first task of its lists that was run at all has ended."""
         for name in ("joinOn", "defaultExclusiveJoinTask"):
             tasks = (self.joined_by_name(ref) for ref in task.input.get(name) or ())
-            found = next((one for one in tasks if one is not None and one.status != "SKIPPED"), None)
+            found = next((one for one in tasks if one is not None and one.status != TaskStatus.SKIPPED), None)
             if found is not None and found.terminal and found.executed:
                 if found.successful:
-                    self.draft.end(task, "COMPLETED", output=found.output)
+                    self.draft.end(task, TaskStatus.COMPLETED, output=found.output)
                 else:
-                    self.draft.end(task, "FAILED", reason=found.reason or found.ref)
+                    self.draft.end(task, TaskStatus.FAILED, reason=found.reason or found.ref)
                 return True
             if found is not None:
                 return False
@@ -463,7 +472,7 @@ class Decider:
         if fork is None:
             return False
         forked = self.draft.task_of(fork)
-        if forked is not None and forked.status == "SKIPPED":
+        if forked is not None and forked.status == TaskStatus.SKIPPED:
             return True
         while at is not None and at.parent is not fork:
             at = at.parent
@@ -493,10 +502,10 @@ class Decider:
             return False
         except (javascript_subset.ConditionError, TooLarge) as error:
             kept = task.output if isinstance(error, TooLarge) else output
-            self.draft.end(task, "FAILED_WITH_TERMINAL_ERROR", output=kept, reason=str(error))
+            self.draft.end(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, output=kept, reason=str(error))
             return True
         if not again:
-            self.draft.end(task, "COMPLETED", output=output)
+            self.draft.end(task, TaskStatus.COMPLETED, output=output)
             return True
         round_no = task.iteration + 1
         self.draft.put(replace(task, iteration=round_no, output={**output, **this_round(round_no, items)}))
@@ -532,24 +541,24 @@ class Decider:
             if task is not None and task.terminal and not task.successful:
                 self.fail(task)
                 return
-        self.end("COMPLETED", None)
+        self.end(WorkflowStatus.COMPLETED, None)
 
     def terminated(self, task: TaskState) -> None:
         """A TERMINATE task was reached."""
-        status = str(task.input["terminationStatus"])
+        status = WorkflowStatus(task.input["terminationStatus"])
         reason = task.input.get("terminationReason") or f"Workflow is {status} by TERMINATE task: {task.task_id}"
-        failed = status != "COMPLETED"
+        failed = status != WorkflowStatus.COMPLETED
         self.end(status, str(reason), failed_task=task if failed else None, output=task.output, failure=failed)
 
     def fail(self, task: TaskState) -> None:
         """A task has failed for good."""
-        status = _WORKFLOW_STATUS_AFTER.get(task.status, "FAILED")
+        status = _WORKFLOW_STATUS_AFTER.get(task.status, WorkflowStatus.FAILED)
         reason = f"Task {task.task_id} failed with status: {status} and reason: '{task.reason or 'null'}'"
         self.end(status, reason, failed_task=task)
 
     def end(
         self,
-        status: str,
+        status: WorkflowStatus,
         reason: str | None,
         *,
         failed_task: TaskState | None = None,
@@ -564,19 +573,19 @@ class Decider:
             output = self.workflow_output() if output is None else output
         except TooLarge as error:
             output = {}
-            if status == "COMPLETED":
-                status, reason = "FAILED", f"the output of the workflow: {error}"
+            if status == WorkflowStatus.COMPLETED:
+                status, reason = WorkflowStatus.FAILED, f"the output of the workflow: {error}"
         draft.status = status
         decision.output = output
         decision.reason = reason
         decision.failed_task = failed_task
-        if status != "COMPLETED" if failure is None else failure:
+        if status != WorkflowStatus.COMPLETED if failure is None else failure:
             decision.failure_workflow = self.failure_workflow(status, reason, failed_task)
 
     def cancel(self, task: TaskState) -> None:
         """Cancel an open task, because its workflow has ended."""
         decision = self.draft.decision
-        self.draft.end(task, "CANCELED", executed=True)
+        self.draft.end(task, TaskStatus.CANCELED, executed=True)
         decision.start_sub_workflows = [
             start for start in decision.start_sub_workflows if start.task_id != task.task_id
         ]

@@ -14,7 +14,7 @@ from conductor.coordinator.definitions.workflow_plan import TaskNode, strip_iter
 from conductor.coordinator.language import javascript_subset
 from conductor.coordinator.limits import BYTES_PER_COUNTED_TASK, BYTES_PER_DECISION, TASKS_PER_DECISION
 from conductor.coordinator.workflows.state import TaskState, WorkflowState
-from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TaskStatus, WorkflowStatus
 
 
 class SubWorkflowStart(Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class Decision(Struct, kw_only=True, gc=False):
     input: dict[str, Any] | None = None
     correlation_id: str | None = None
     #: The workflow's new status, if it has one; then also `output` and, unless it went well, `reason`.
-    workflow_status: str | None = None
+    workflow_status: WorkflowStatus | None = None
     output: dict[str, Any] | None = None
     reason: str | None = None
     #: The task whose failure ended the workflow.
@@ -127,7 +127,7 @@ class Draft:
         self._newest: dict[str, str] = {}
         self._last = state.tasks.last()
         self._seq = max(last_seq, self._last.seq if self._last else 0)
-        for task in state.tasks.moving():
+        for task in state.tasks.ready():
             self._sort(task)
 
     # What few workflows need is made when it is first asked for.
@@ -168,7 +168,7 @@ class Draft:
 
     def open_all(self) -> list[TaskState]:
         """All that is open. Of a wide fork that is much to read; only the end of a workflow asks for it."""
-        if self.state.tasks.waits():  # all others were looked at before
+        if self.state.tasks.has_queued():  # all others were looked at before
             for task in self.state.tasks.pending():
                 if not task.terminal and task.task_id not in self._changed:
                     self.open[task.task_id] = task
@@ -272,7 +272,7 @@ class Draft:
         target[task.task_id] = task
         self._sort(task)
 
-    def end(self, task: TaskState, status: str, **changes: Any) -> None:
+    def end(self, task: TaskState, status: TaskStatus, **changes: Any) -> None:
         """A task has ended; its consequences are drawn later in this decision."""
         self.put(replace(task, status=status, ended_ms=self.now_ms, wait_until_ms=None, queued=False, **changes))
 

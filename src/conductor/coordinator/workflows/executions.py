@@ -1,8 +1,8 @@
-"""Workflows in the store: start one, take its next step, do something to it.
+"""Workflows in the store: start one, take its next step, act on it.
 
-    start ─▶ advance ─▶ decide (decider.py) ─▶ carry out (effects.py) ─▶ advance what that has moved ─▶ ...
+    start ─▶ advance ─▶ decide (decider.py) ─▶ carry out (effects.py) ─▶ advance the workflows that changed ─▶ ...
 
-Runs inside transactions. What goes wrong with one workflow ends that workflow and no other.
+Runs inside transactions. An error in one workflow ends that workflow and no other.
 """
 
 from __future__ import annotations
@@ -29,8 +29,16 @@ from conductor.coordinator.limits import (
 )
 from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.store.lookup import get_task, get_workflow, remove_workflow
-from conductor.coordinator.store.row_cache import LiveWorkflow
+from conductor.coordinator.store.row_cache import CachedWorkflow
 from conductor.coordinator.store.rows import WorkflowRow
+from conductor.coordinator.store.statements import (
+    CLEAR_SUSPECT,
+    MARK_FOR_TERMINATION,
+    MARKED_FOR_TERMINATION,
+    REASON_OF_TERMINATION,
+    UNMARK_FOR_TERMINATION,
+    WORKFLOW,
+)
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import is_fault_of_file
 from conductor.coordinator.tasks.poll_data import PollData
@@ -39,30 +47,29 @@ from conductor.coordinator.tasks.task_report import Report
 from conductor.coordinator.workflows import workflow_actions, workflow_rate_limits
 from conductor.coordinator.workflows.decider import decide, question
 from conductor.coordinator.workflows.decision import Decision
-from conductor.coordinator.workflows.effects import Effects, Start, ancestors, existing, workflow_wake
+from conductor.coordinator.workflows.effects import Effects, Start, ancestors, find_idempotent, next_workflow_wake
 from conductor.coordinator.workflows.state import WorkflowState
 from conductor.coordinator.workflows.stored_tasks import StoredTasks
-from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES, WorkflowStatus
 from conductor.protocol.wire import MAX_REASON_CHARS
 
 logger = logging.getLogger(__name__)
 
-NO_STEP = bytes(8)
-#: After so many steps the time is looked at: that takes as long as a part of a step.
-STEPS_PER_LOOK = 4
-#: Actions by which a workflow that had ended runs again, by their names.
+#: The clock is read after this many steps, because reading it takes as long as a part of a step.
+STEPS_PER_CLOCK_READ = 4
+#: Actions that run an ended workflow again, by their names.
 REOPENING: dict[str, workflow_actions.Action] = {
     action.__name__: action for action in (workflow_actions.retry, workflow_actions.restart, workflow_actions.rerun)
 }
 
-#: What is done to one workflow in a transaction; the others that must be looked at because of it.
+#: One change of one workflow. Returns the workflows that must be decided because of it.
 Step = Callable[[Tx, int], list[int]]
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Executions:
-    """Start, advance, act."""
+    """Starts workflows, takes their steps, and acts on them."""
 
     def __init__(self, queue: TaskQueue, snapshots: Snapshots, poll_data: PollData) -> None:
         self._queue = queue
@@ -73,7 +80,7 @@ class Executions:
 
     def start(self, tx: Tx, start: Start, starter: WorkflowRow | None = None) -> int:
         """Start a workflow, take its first step, and return its key. `starter`: the workflow that asked for it."""
-        present = existing(tx, start) if start.idempotency_key else None
+        present = find_idempotent(tx, start) if start.idempotency_key else None
         if present is not None:
             return present.pk
         chains = self._effects.chains
@@ -82,24 +89,24 @@ class Executions:
         if family is not None:
             chains.add(family, pk)
         moved = self.guarded(tx, pk, self._step)
-        if moved or tx.notes.terminations:  # as few do at their very start
+        if moved or tx.notes.terminations:  # rare
             self.advance(tx, moved)
         return pk
 
     # -- advancing ------------------------------------------------------------------------------------------------
 
     def advance(self, tx: Tx, workflows: Iterable[int], seconds: float = STEPS_PER_TRANSACTION_S) -> None:
-        """Draw the consequences of what has happened, in these workflows and in those they move.
+        """Take the next step of these workflows, and of those that must be decided because of it.
 
-        Sub-workflows that were marked for termination on the way are terminated. What takes more than `seconds` of
-        computing, or `STEPS_PER_TRANSACTION` steps, follows in the next transactions.
+        Sub-workflows that are marked for termination on the way are terminated. Work beyond `seconds` of CPU time or
+        `STEPS_PER_TRANSACTION` steps is postponed to the next transactions.
         """
         work = deque(dict.fromkeys(workflows))
-        # Time of this thread, not of the clock on the wall: a busy machine must not change what is done when.
+        # CPU time of this thread, so that a busy machine does not change what one transaction does.
         most, ends_s, taken = len(work) + STEPS_PER_TRANSACTION, time.thread_time() + seconds, 0
         while work or tx.notes.terminations:
-            if taken >= most or (taken and taken % STEPS_PER_LOOK == 0 and time.thread_time() > ends_s):
-                self._put_off(tx, work)
+            if taken >= most or (taken and taken % STEPS_PER_CLOCK_READ == 0 and time.thread_time() > ends_s):
+                self._postpone(tx, work)
                 return
             if work:
                 work.extend(self.guarded(tx, work.popleft(), self._step))
@@ -107,65 +114,64 @@ class Executions:
                 work.extend(self._terminate_marked(tx, tx.notes.terminations.pop()))
             taken += 1
 
-    def _put_off(self, tx: Tx, workflows: Iterable[int]) -> None:
-        """These are looked at in the next transaction, so that others are served between."""
-        tx.notes.terminations.clear()  # their marks are in the store
+    def _postpone(self, tx: Tx, workflows: Iterable[int]) -> None:
+        """Leave the steps of these workflows to the next transaction, so that other callers are served first."""
+        tx.notes.terminations.clear()  # the marks are stored
         for pk in workflows:
-            live = tx.live.workflow(tx, pk)
+            live = tx.cache.workflow(tx, pk)
             if live is not None:
-                live.change_row(tx, replace(live.row, wake_at_ms=tx.now_ms))
+                live.update(tx, wake_at_ms=tx.now_ms)
         tx.notes.add_wake(tx.now_ms)
 
     def _step(self, tx: Tx, pk: int, answers: dict[str, Any] | None = None) -> list[int]:
-        """Decide one workflow and carry it out; the others that must be looked at because of it."""
-        live = self.live_workflow(tx, pk)
+        """Decide one workflow and carry out the decision."""
+        live = self.get_cached(tx, pk)
         if live.row.status in TERMINAL_WORKFLOW_STATUSES:
-            if live.row.wake_at_ms is not None:  # it was put off, and ended before its turn came
-                live.change_row(tx, replace(live.row, wake_at_ms=None))
+            if live.row.wake_at_ms is not None:  # the step was postponed, and the workflow has ended since
+                live.update(tx, wake_at_ms=None)
             return []
         snapshot = self._snapshots.get(tx, live.row.snapshot)
-        if snapshot.definition.get("rateLimitConfig") and live.row.status == "RUNNING":
-            turn = workflow_rate_limits.take(tx, live.row, snapshot.definition)
+        if snapshot.definition.get("rateLimitConfig") and live.row.status == WorkflowStatus.RUNNING:
+            turn = workflow_rate_limits.take_turn(tx, live.row, snapshot.definition)
             if turn.waits:
                 return self._hold(tx, live, snapshot)
-            if turn.begins:
-                return [*self._begin(tx, live, turn.asked), *workflow_rate_limits.next_of(tx, pk)]
+            if turn.starts:
+                return [*self._begin(tx, live, turn.action), *workflow_rate_limits.next_in_line(tx, pk)]
         return self._decide(tx, live, snapshot, answers)
 
-    def _decide(self, tx: Tx, live: LiveWorkflow, snapshot: Snapshot, answers: dict[str, Any] | None) -> list[int]:
+    def _decide(self, tx: Tx, live: CachedWorkflow, snapshot: Snapshot, answers: dict[str, Any] | None) -> list[int]:
         pk = live.row.pk
         state = load_state(tx, live, snapshot)
-        new_id, jitter = partial(tx.live.new_task_id, tx), random.random()
+        new_id, jitter = partial(tx.cache.new_task_id, tx), random.random()
         decision = decide(state, tx.now_ms, new_id, jitter=jitter, answers=answers)
         touched = self._effects.carry_out(tx, live, snapshot, state, decision)
         self._mark_children(tx, pk, decision)
         return touched
 
-    # -- turns ----------------------------------------------------------------------------------------------------
+    # -- rate limits ---------------------------------------------------------------------------------------------------
 
-    def _hold(self, tx: Tx, live: LiveWorkflow, snapshot: Snapshot) -> list[int]:
-        """It is not this workflow's turn: only its own timeout goes on. Who may be before it."""
-        wake_at_ms = workflow_wake(tx, live.row, snapshot.definition, None)
-        if wake_at_ms is not None:
-            tx.notes.add_wake(wake_at_ms)
-        live.change_row(tx, replace(live.row, wake_at_ms=wake_at_ms))
-        return [pk for pk in workflow_rate_limits.next_of(tx, live.row.pk) if pk != live.row.pk]
+    def _hold(self, tx: Tx, live: CachedWorkflow, snapshot: Snapshot) -> list[int]:
+        """Let a workflow wait for its rate-limit turn; only its timeout runs. Return the workflow ahead of it."""
+        wake_at_ms = next_workflow_wake(tx, live.row, snapshot.definition, None)
+        tx.notes.add_wake(wake_at_ms)
+        live.update(tx, wake_at_ms=wake_at_ms)
+        return [pk for pk in workflow_rate_limits.next_in_line(tx, live.row.pk) if pk != live.row.pk]
 
-    def _begin(self, tx: Tx, live: LiveWorkflow, asked: workflow_rate_limits.Asked | None) -> list[int]:
-        """It is this workflow's turn: its first step, or what was asked of it when it had ended."""
-        if asked is None:
+    def _begin(self, tx: Tx, live: CachedWorkflow, waiting: workflow_rate_limits.WaitingAction | None) -> list[int]:
+        """Start a workflow whose turn has come: with its first step, or with the action that has waited."""
+        if waiting is None:
             return self._decide(tx, live, self._snapshots.get(tx, live.row.snapshot), None)
-        return self.act_on(tx, live.row.pk, REOPENING[asked.action], had_ended=asked.status, **asked.options)
+        return self.act_on(tx, live.row.pk, REOPENING[waiting.action], had_ended=waiting.status, **waiting.options)
 
     def remove(self, tx: Tx, row: WorkflowRow) -> None:
-        """Forget a workflow, whether it has ended or not."""
-        following = [] if row.terminal else workflow_rate_limits.leave(tx, row.pk)
+        """Remove a workflow, whether it has ended or not."""
+        following = [] if row.terminal else workflow_rate_limits.leave_line(tx, row.pk)
         remove_workflow(tx, row.pk)
         self.advance(tx, following)
 
-    def live_workflow(self, tx: Tx, pk: int) -> LiveWorkflow:
-        """One that is known to exist."""
-        live = tx.live.workflow(tx, pk)
+    def get_cached(self, tx: Tx, pk: int) -> CachedWorkflow:
+        """Return a workflow that is known to exist."""
+        live = tx.cache.workflow(tx, pk)
         if live is None:
             raise LookupError(f"workflow {pk} is not in the database")
         return live
@@ -174,8 +180,8 @@ class Executions:
 
     def waits_for_script(self, tx: Tx, pk: int) -> bool:
         """Return whether a script of this workflow is queued or running now. Later attempts do not count."""
-        live = tx.live.workflow(tx, pk)
-        if live is None or live.row.status != "RUNNING" or not live.queued:
+        live = tx.cache.workflow(tx, pk)
+        if live is None or live.row.status != WorkflowStatus.RUNNING or not live.queued:
             return False
         if self._snapshots.get(tx, live.row.snapshot).plan.has_only_worker_tasks:
             return False
@@ -183,52 +189,52 @@ class Executions:
         return any(row.operator in SCRIPT_OPERATORS and row.due_at_ms is None for row in rows)
 
     def question(self, tx: Tx, report: Report) -> tuple[str, dict[str, Any]] | None:
-        """The script that a SWITCH or a loop waits for, and its `$`; None if it waits for none, and has gone on."""
+        """Return the script that a SWITCH or DO_WHILE waits for, and its `$`.
+
+        Returns:
+            None if the task does not wait for a script. Its workflow has then continued.
+        """
         pk, task_pk = tx.ids.workflow_pk(report.workflow_instance_id) or 0, tx.ids.task_pk(report.task_id) or 0
-        live = tx.live.workflow(tx, pk)
+        live = tx.cache.workflow(tx, pk)
         task = live.task(tx, task_pk) if live is not None else None
         if live is None or task is None or task.row.terminal:
             return None
         state = load_state(tx, live, self._snapshots.get(tx, live.row.snapshot))
-        asked = question(state, StoredTasks(tx, live).state_of(task), tx.now_ms)
+        asked = question(state, StoredTasks(tx, live).state(task), tx.now_ms)
         if asked is None:
-            self._go_on(tx, report, {})
+            self._continue(tx, report, {})
         return asked
 
     def answer(self, tx: Tx, report: Report, value: Any) -> None:
-        """Go on with the value of a script, or with the `ScriptFailed` that it came to."""
-        self._go_on(tx, report, {report.task_id or "": value})
+        """Continue with the value of a script, or with its `ScriptFailed`."""
+        self._continue(tx, report, {report.task_id or "": value})
 
-    def _go_on(self, tx: Tx, report: Report, answers: dict[str, Any]) -> None:
-        if self._queue.park(tx, report):
+    def _continue(self, tx: Tx, report: Report, answers: dict[str, Any]) -> None:
+        if self._queue.remove_from_queue(tx, report):
             pk = tx.ids.workflow_pk(report.workflow_instance_id) or 0
             self.advance(tx, self.guarded(tx, pk, partial(self._step, answers=answers)))
 
-    # -- what goes wrong ------------------------------------------------------------------------------------------
+    # -- errors ----------------------------------------------------------------------------------------------------
 
     def guarded(self, tx: Tx, pk: int, step: Step) -> list[int]:
-        """Take a step of one workflow; the others that it moves. What goes wrong ends this workflow and no other.
+        """Take a step of one workflow, so that an error ends this workflow and no other.
 
-        At first nothing is guarded. A transaction in which something went wrong is run again with care.
+        A transaction runs without savepoints first. If it fails, the writer runs it again carefully, and then each step
+        has a savepoint.
         """
-        live = tx.live
-        if live.suspects.get(pk, 0) >= MAX_CRASHES_PER_WORKFLOW:
+        marks = tx.crash_marks
+        if marks.is_deadly(pk):
             return self._set_aside(tx, pk)
-        # Were this process to die now, the next one would find here what it was doing.
-        live.step[:8] = pk.to_bytes(8, "little")
+        marks.begin_step(pk)
         try:
-            if tx.careful:
-                moved = self._with_care(tx, pk, step)
-            else:
-                tx.guarded = True
-                moved = step(tx, pk)
+            moved = self._take_carefully(tx, pk, step) if tx.is_careful else step(tx, pk)
         finally:
-            live.step[:8] = NO_STEP
-        if pk in live.suspects:
-            self._clear(tx, pk)
+            marks.end_step()
+        if pk in marks.suspects:
+            self._clear_suspect(tx, pk)
         return moved
 
-    def _with_care(self, tx: Tx, pk: int, step: Step) -> list[int]:
+    def _take_carefully(self, tx: Tx, pk: int, step: Step) -> list[int]:
         try:
             with tx.savepoint():
                 return step(tx, pk)
@@ -239,19 +245,19 @@ class Executions:
                 raise
             return self._give_up(tx, pk, error)
 
-    def _clear(self, tx: Tx, pk: int) -> None:
-        """A step of a suspect went well, or wrong in a way that can be told."""
-        del tx.live.suspects[pk]
-        tx.run("clear suspect", pk)
+    def _clear_suspect(self, tx: Tx, pk: int) -> None:
+        """Clear the crash count: the step finished, or failed with an ordinary error."""
+        del tx.crash_marks.suspects[pk]
+        tx.run(CLEAR_SUSPECT, pk)
 
     def _set_aside(self, tx: Tx, pk: int) -> list[int]:
-        """A workflow in whose steps the process has died again and again is ended without another look at it."""
-        self._clear(tx, pk)
+        """End a workflow in whose steps the process has died repeatedly, without another step."""
+        self._clear_suspect(tx, pk)
         row = get_workflow(tx, pk)
         if row.terminal:
             return []
         reason = f"the coordinator died {MAX_CRASHES_PER_WORKFLOW} times in a row in a step of this workflow"
-        logger.error("workflow %s is set aside as FAILED: %s", tx.ids.workflow(pk), reason)
+        logger.error("Workflow is set aside as FAILED: workflow_id=%s reason=%r", tx.ids.workflow(pk), reason)
         return self._end_unread(tx, row, reason)
 
     def _end_unread(self, tx: Tx, row: WorkflowRow, reason: str) -> list[int]:
@@ -260,19 +266,19 @@ class Executions:
         return touched
 
     def _give_up(self, tx: Tx, pk: int, error: Exception) -> list[int]:
-        """End a workflow that cannot go on; the others that must be looked at because of it."""
+        """End a workflow whose step failed."""
         row = get_workflow(tx, pk)
         if row.terminal:
-            raise error  # what was asked of it cannot be done, and nothing has changed
-        logger.error("workflow %s cannot go on and ends as FAILED", tx.ids.workflow(pk), exc_info=error)
-        reason = f"the coordinator could not go on with this workflow: {_described(error)}"
+            raise error  # the action failed, and nothing has changed
+        logger.error("Workflow cannot continue and ends as FAILED: workflow_id=%s", tx.ids.workflow(pk), exc_info=error)
+        reason = f"the coordinator could not continue this workflow: {_describe_error(error)}"
         try:
             with tx.savepoint():
                 return self.act_on(tx, pk, workflow_actions.fail, reason=reason)
         except Exception as again:
             if is_fault_of_file(again):
                 raise
-            logger.error("workflow %s cannot even be read", tx.ids.workflow(pk), exc_info=again)
+            logger.error("Workflow cannot be read: workflow_id=%s", tx.ids.workflow(pk), exc_info=again)
             return self._end_unread(tx, row, reason)
 
     # -- acting on a whole workflow -------------------------------------------------------------------------------
@@ -329,62 +335,69 @@ class Executions:
         had_ended: str | None = None,
     ) -> list[int]:
         """One action on one workflow. The sub-workflows that it resumes are left to the caller, in `resumed`."""
-        live = self.live_workflow(tx, pk)
+        live = self.get_cached(tx, pk)
         present = self._snapshots.get(tx, live.row.snapshot)
         state = load_state(tx, live, present).with_tasks(StoredTasks(tx, live).all())
         if had_ended is not None:
             state = replace(state, status=had_ended)
         instead = workflow_actions.WAITING.get(action)
-        if instead is not None and present.definition.get("rateLimitConfig") and workflow_rate_limits.waits(tx, pk):
+        if (
+            instead is not None
+            and present.definition.get("rateLimitConfig")
+            and workflow_rate_limits.is_waiting(tx, pk)
+        ):
             return [pk, *self._effects.carry_out(tx, live, present, state, instead(state))]
         options = asked
         if "resume" in asked:
             options = {**asked, "resume": self._resumable(tx, pk, state) if asked["resume"] else ()}
-        decision = action(state, tx.now_ms, partial(tx.live.new_task_id, tx), **options)
+        decision = action(state, tx.now_ms, partial(tx.cache.new_task_id, tx), **options)
         touched: list[int] = []
         if live.row.terminal and action in REOPENING.values():
             held = self._line_up_again(tx, live, snapshot or present, action, asked)
             if held:
                 self._effects.reopen(tx, live, snapshot, decision.correlation_id)
                 return [pk, *self._reopen_parents(tx, live.row, resumed)]
-        if decision.workflow_status == "RUNNING" and live.row.terminal:
+        if decision.workflow_status == WorkflowStatus.RUNNING and live.row.terminal:
             self._effects.reopen(tx, live, snapshot, decision.correlation_id)
             # Before this one goes on: it may end again at once, and its parent must be there to hear of it.
             touched += self._reopen_parents(tx, live.row, resumed)
         touched += self._effects.carry_out(tx, live, snapshot or present, state, decision)
         if live.row.terminal and snapshot is not None:  # over at once, on a definition that it was not yet under
-            touched += workflow_rate_limits.leave(tx, pk)
+            touched += workflow_rate_limits.leave_line(tx, pk)
         resumed.extend(tx.ids.workflow_pk(child) or 0 for child in decision.resume_sub_workflows)
         self._mark_children(tx, pk, decision)
         return touched
 
     def _line_up_again(
-        self, tx: Tx, live: LiveWorkflow, snapshot: Snapshot, action: workflow_actions.Action, asked: dict[str, Any]
+        self, tx: Tx, live: CachedWorkflow, snapshot: Snapshot, action: workflow_actions.Action, asked: dict[str, Any]
     ) -> bool:
         """Whether a workflow that is to run again has to wait for its turn; then it is in its line."""
         given = asked.get("workflow_input")
-        limit = workflow_rate_limits.limit_of(
+        limit = workflow_rate_limits.find_limit(
             snapshot.definition, live.row, _decode(live.data.input) if given is None else given
         )
         if limit is None:
             return False
         options = {name: value for name, value in asked.items() if name != "plan"}
         workflow_rate_limits.line_up(
-            tx, live.row, limit, workflow_rate_limits.Asked(action.__name__, live.row.status, options)
+            tx, live.row, limit, workflow_rate_limits.WaitingAction(action.__name__, live.row.status, options)
         )
-        return workflow_rate_limits.take(tx, live.row, snapshot.definition).waits
+        return workflow_rate_limits.take_turn(tx, live.row, snapshot.definition).waits
 
     def _resumable(self, tx: Tx, pk: int, state: WorkflowState) -> frozenset[str]:
-        """The sub-workflows that have ended, and not well: they can go on where they stopped."""
+        """Return the sub-workflows that have ended without success, and can continue where they stopped."""
         children = {task.sub_workflow_id for task in state.tasks if task.sub_workflow_id}  # type: ignore[attr-defined]
-        rows = [(child, tx.row("workflow", tx.ids.workflow_pk(child) or 0)) for child in children]
-        found = [(child, WorkflowRow(*row)) for child, row in rows if row is not None]
-        ended = [(child, row) for child, row in found if row.terminal and row.status != "COMPLETED"]
-        return frozenset(child for child, row in ended if self._is_child_of(tx, row, pk))
+        resumable = set()
+        for child in children:
+            row = tx.first(WORKFLOW, tx.ids.workflow_pk(child) or 0)
+            has_failed = row is not None and row.terminal and row.status != WorkflowStatus.COMPLETED
+            if row is not None and has_failed and self._is_child_of(tx, row, pk):
+                resumable.add(child)
+        return frozenset(resumable)
 
     def _resume(self, tx: Tx, pk: int, resumed: deque[int]) -> list[int]:
         """A sub-workflow goes on because its parent does; from the beginning, if there is nothing to go on from."""
-        if not self.live_workflow(tx, pk).row.terminal:
+        if not self.get_cached(tx, pk).row.terminal:
             return []
         try:
             return self._act_once(tx, pk, workflow_actions.retry, None, resumed, {"resume": True})
@@ -399,16 +412,16 @@ class Executions:
             if parent is None or not parent.terminal or parent.retried or parent.sub_workflow != row.pk:
                 return touched
             row = get_workflow(tx, parent.workflow)
-            if not row.terminal or row.status == "COMPLETED":
+            if not row.terminal or row.status == WorkflowStatus.COMPLETED:
                 return touched
             step = partial(self._reopen_parent, task_id=tx.ids.task(parent.pk), resumed=resumed)
             touched += [parent.workflow, *self.guarded(tx, parent.workflow, step)]
 
     def _reopen_parent(self, tx: Tx, pk: int, task_id: str, resumed: deque[int]) -> list[int]:
-        live = self.live_workflow(tx, pk)
+        live = self.get_cached(tx, pk)
         snapshot = self._snapshots.get(tx, live.row.snapshot)
         state = load_state(tx, live, snapshot).with_tasks(StoredTasks(tx, live).all())
-        new_id = partial(tx.live.new_task_id, tx)
+        new_id = partial(tx.cache.new_task_id, tx)
         decision = workflow_actions.reopen(
             state, tx.now_ms, new_id, task_id=task_id, resume=self._resumable(tx, pk, state)
         )
@@ -432,7 +445,7 @@ class Executions:
             self.act(tx, row.pk, workflow_actions.rerun, refused=refused, task_id=task_id, resume=True, **asked)
             return
         amended = {name: asked.pop(name, None) for name in ("workflow_input", "correlation_id")}
-        self._effects.amend(tx, self.live_workflow(tx, row.pk), **amended)
+        self._effects.amend(tx, self.get_cached(tx, row.pk), **amended)
         self.act(tx, owner.pk, workflow_actions.rerun, refused=refused, task_id=task_id, resume=True, **asked)
 
     def _is_child_of(self, tx: Tx, child: WorkflowRow, parent: int) -> bool:
@@ -448,7 +461,7 @@ class Executions:
 
     def terminate_some(self, tx: Tx, limit: int) -> None:
         """Terminate sub-workflows that earlier transactions have marked, at most `limit`, in one turn."""
-        tx.notes.terminations += [pk for (pk,) in tx.rows("marked for termination", limit)]
+        tx.notes.terminations += tx.rows(MARKED_FOR_TERMINATION, limit)
         self.advance(tx, (), TURN_S)
 
     def _mark_children(self, tx: Tx, pk: int, decision: Decision) -> None:
@@ -461,22 +474,22 @@ class Executions:
         """Mark the running ones that were started by `parent`, not those that only share an idempotency key."""
         if children:
             reason = f"Parent workflow has been terminated with {why}"
-            tx.run_many("mark for termination", [(reason, child, parent) for child in children])
+            tx.run_many(MARK_FOR_TERMINATION, [(reason, child, parent) for child in children])
             tx.notes.terminations += children
 
     def _terminate_marked(self, tx: Tx, pk: int) -> list[int]:
         """Terminate a sub-workflow that was marked, and return the workflows that must be looked at because of it."""
-        reason = tx.value("reason of termination", pk)
+        reason = tx.first(REASON_OF_TERMINATION, pk)
         if reason is None:  # it had ended before, or was never a child
             return []
-        tx.run("unmark for termination", pk)
-        live = tx.live.workflow(tx, pk)
+        tx.run(UNMARK_FOR_TERMINATION, pk)
+        live = tx.cache.workflow(tx, pk)
         if live is None or live.row.terminal:
             return []
         return self.guarded(tx, pk, lambda tx, pk: self.act_on(tx, pk, workflow_actions.terminate, reason=reason))
 
 
-def _described(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """What went wrong, for people who look at the workflow; the log has the rest."""
     if isinstance(error, RecursionError):
         return "its data is nested too deeply"
@@ -485,7 +498,7 @@ def _described(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:MAX_REASON_CHARS]
 
 
-def load_state(tx: Tx, live: LiveWorkflow, snapshot: Snapshot) -> WorkflowState:
+def load_state(tx: Tx, live: CachedWorkflow, snapshot: Snapshot) -> WorkflowState:
     """A stored workflow as the decider reads it."""
     row, data = live.row, live.data
     if live.decoded is None:
@@ -511,20 +524,20 @@ def load_state(tx: Tx, live: LiveWorkflow, snapshot: Snapshot) -> WorkflowState:
     )
 
 
-def _output(tx: Tx, live: LiveWorkflow) -> dict[str, Any]:
+def _output(tx: Tx, live: CachedWorkflow) -> dict[str, Any]:
     """What it gave when it ended. A workflow that runs has none."""
     encoded = live.data.output
-    if encoded is None and live.row.status == "COMPLETED":  # it is that of its last task
+    if encoded is None and live.row.status == WorkflowStatus.COMPLETED:  # it is that of its last task
         last = live.task(tx, live.row.last_task or 0)
         encoded = None if last is None else last.data.output
     return _decode(encoded) if encoded else {}
 
 
 def _registered(tx: Tx, name: str) -> Mapping[str, Any] | None:
-    """A task definition as it is registered now. A wide fork asks for the same one again and again."""
+    """Return the task definition that is registered now, cached because a wide fork asks for it many times."""
 
     def read() -> Mapping[str, Any] | None:
         found = get_task_def(tx, name)
         return None if found is None else found.wire()
 
-    return tx.live.fact(("registered", name), read)  # type: ignore[no-any-return]
+    return tx.lookups.get(("registered task definition", name), read)

@@ -26,6 +26,7 @@ from conductor.coordinator.workflows.decision import Draft, ScriptAsked, SubWork
 from conductor.coordinator.workflows.dynamic_tasks import FORKED_DEFINITIONS, FORKED_TASKS, FlowError, branches
 from conductor.coordinator.workflows.scope import Scope
 from conductor.coordinator.workflows.state import TaskState
+from conductor.protocol.statuses import TaskStatus
 
 #: The highest priority a workflow can have.
 MAX_PRIORITY = 99
@@ -42,16 +43,16 @@ def start_operator(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
     try:
         return OPERATORS[node.type](draft, node, task)
     except ScriptAsked:
-        return replace(task, status="IN_PROGRESS", queued=True)
+        return replace(task, status=TaskStatus.IN_PROGRESS, queued=True)
     except javascript_subset.ConditionError as error:
-        return replace(failed(draft, task, str(error)), status="FAILED")
+        return replace(failed(draft, task, str(error)), status=TaskStatus.FAILED)
     except (OperatorError, TooLarge) as error:
         return failed(draft, task, str(error))
 
 
 def failed(draft: Draft, task: TaskState, reason: str) -> TaskState:
     """A task that never started."""
-    return replace(task, status="FAILED_WITH_TERMINAL_ERROR", reason=reason, ended_ms=draft.now_ms)
+    return replace(task, status=TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=reason, ended_ms=draft.now_ms)
 
 
 def raw_input(task: TaskState) -> dict[str, Any]:
@@ -61,12 +62,12 @@ def raw_input(task: TaskState) -> dict[str, Any]:
 
 
 def _completed(draft: Draft, task: TaskState, **changes: Any) -> TaskState:
-    return replace(task, status="COMPLETED", ended_ms=draft.now_ms, **changes)
+    return replace(task, status=TaskStatus.COMPLETED, ended_ms=draft.now_ms, **changes)
 
 
 def simple(_draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
     """For a worker: it waits in the queue."""
-    return replace(task, status="SCHEDULED", started_ms=0, queued=True)
+    return replace(task, status=TaskStatus.SCHEDULED, started_ms=0, queued=True)
 
 
 def http(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
@@ -83,7 +84,7 @@ def event(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
 
 def human(_draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
     """Until somebody updates the task."""
-    return replace(task, status="IN_PROGRESS")
+    return replace(task, status=TaskStatus.IN_PROGRESS)
 
 
 def noop(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
@@ -141,13 +142,13 @@ def join(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
     elif fork is not None and not joined:
         joined = [branch[-1].ref for branch in fork.branches]
     given = {**task.input, "joinOn": joined}
-    return replace(task, status="IN_PROGRESS", input=given, joins=frozenset(joined))
+    return replace(task, status=TaskStatus.IN_PROGRESS, input=given, joins=frozenset(joined))
 
 
 def exclusive_join(_draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
     """Wait for the one task of several that is run."""
     lists = {name: list(node.task.get(name) or ()) for name in ("joinOn", "defaultExclusiveJoinTask")}
-    return replace(task, status="IN_PROGRESS", input={**task.input, **lists})
+    return replace(task, status=TaskStatus.IN_PROGRESS, input={**task.input, **lists})
 
 
 def do_while(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
@@ -155,7 +156,7 @@ def do_while(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
     items = loop_items(draft, node)
     if items is not None and not items:
         return _completed(draft, task, iteration=0, output={"iteration": 0})
-    return replace(task, status="IN_PROGRESS", iteration=1, output=this_round(1, items))
+    return replace(task, status=TaskStatus.IN_PROGRESS, iteration=1, output=this_round(1, items))
 
 
 def loop_items(draft: Draft, node: TaskNode) -> list[Any] | None:
@@ -218,7 +219,7 @@ def wait(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
         raise OperatorError(str(error)) from error
     if at_ms is not None and at_ms <= draft.now_ms:
         return _completed(draft, task)
-    return replace(task, status="IN_PROGRESS", wait_until_ms=at_ms)
+    return replace(task, status=TaskStatus.IN_PROGRESS, wait_until_ms=at_ms)
 
 
 def sub_workflow(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
@@ -241,7 +242,9 @@ def sub_workflow(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
     }
     task = replace(task, input={key: value for key, value in given.items() if value is not None})
     if task.start_delay_ms > 0:
-        return replace(task, status="SCHEDULED", started_ms=0, wait_until_ms=draft.now_ms + task.start_delay_ms)
+        return replace(
+            task, status=TaskStatus.SCHEDULED, started_ms=0, wait_until_ms=draft.now_ms + task.start_delay_ms
+        )
     return start_sub_workflow(draft, task)
 
 
@@ -303,7 +306,7 @@ def start_sub_workflow(draft: Draft, task: TaskState) -> TaskState:
             idempotency_strategy=task.input.get("idempotencyStrategy"),
         )
     )
-    return replace(task, status="IN_PROGRESS", started_ms=draft.now_ms, wait_until_ms=None)
+    return replace(task, status=TaskStatus.IN_PROGRESS, started_ms=draft.now_ms, wait_until_ms=None)
 
 
 #: One for each of `TASK_TYPES`.

@@ -9,12 +9,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from conductor.coordinator.definitions.workflow_plan import WorkflowPlan, strip_iterations
-from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TaskStatus, WorkflowStatus
 
 #: The flow goes on after a task in one of these.
-SUCCESSFUL_TASK_STATUSES = frozenset({"COMPLETED", "COMPLETED_WITH_ERRORS", "SKIPPED"})
+SUCCESSFUL_TASK_STATUSES = frozenset({TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS, TaskStatus.SKIPPED})
 #: Only these are worth another attempt; a cancelled task and a terminal error are not.
-RETRIABLE_TASK_STATUSES = frozenset({"FAILED", "TIMED_OUT"})
+RETRIABLE_TASK_STATUSES = frozenset({TaskStatus.FAILED, TaskStatus.TIMED_OUT})
 
 
 class Own(Struct, frozen=True, array_like=True):
@@ -36,7 +36,7 @@ class TaskState(Struct, frozen=True, kw_only=True, gc=False):
     type: str
     #: The task definition's name.
     name: str
-    status: str
+    status: TaskStatus
     #: Order of scheduling within the workflow, from 1.
     seq: int
     #: The round of the enclosing loop (from 1), 0 outside of loops. Of a DO_WHILE itself: the round it is in.
@@ -108,13 +108,13 @@ class Tasks(Protocol):
     def pending(self) -> Iterable[TaskState]:
         """All that are open, and all that have ended but are not `executed` yet; in order of `seq`."""
 
-    def moving(self) -> Iterable[TaskState]:
+    def ready(self) -> Iterable[TaskState]:
         """The pending ones without `queued`: what a decision looks at. A wide fork has few of these at a time."""
 
     def queued(self) -> Iterable[str]:
         """The reference names of tasks that wait for workers, are with them, or wait for their sub-workflows."""
 
-    def waits(self) -> bool:
+    def has_queued(self) -> bool:
         """Whether there is one of these."""
 
     def last(self) -> TaskState | None:
@@ -164,16 +164,16 @@ class TaskList:
         """See `Tasks.pending`."""
         return [task for task in self if not (task.terminal and task.executed)]
 
-    def moving(self) -> list[TaskState]:
-        """See `Tasks.moving`."""
+    def ready(self) -> list[TaskState]:
+        """See `Tasks.ready`."""
         return [task for task in self.pending() if not task.waits_for_others]
 
     def queued(self) -> list[str]:
         """See `Tasks.queued`."""
         return [task.ref for task in self if task.waits_for_others]
 
-    def waits(self) -> bool:
-        """See `Tasks.waits`."""
+    def has_queued(self) -> bool:
+        """See `Tasks.has_queued`."""
         return any(task.waits_for_others for task in self)
 
     def last(self) -> TaskState | None:
@@ -191,7 +191,7 @@ class WorkflowState(Struct, frozen=True, kw_only=True, gc=False):
     workflow_id: str
     plan: WorkflowPlan
     tasks: Tasks
-    status: str = "RUNNING"
+    status: WorkflowStatus = WorkflowStatus.RUNNING
     input: dict[str, Any] = {}
     output: dict[str, Any] = {}
     variables: dict[str, Any] = {}

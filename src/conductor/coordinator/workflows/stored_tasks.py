@@ -1,4 +1,4 @@
-"""The tasks of a stored workflow as the decider sees them: made as they are asked for."""
+"""The tasks of a stored workflow as the decider reads them, decoded on first use."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from conductor.coordinator.store.ids import Ids
-from conductor.coordinator.store.row_cache import LiveTask, LiveWorkflow
+from conductor.coordinator.store.row_cache import CachedTask, CachedWorkflow
+from conductor.coordinator.store.statements import NEWEST_ITERATION, TASKS_OF_NAME
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.workflows.state import Own, TaskState
 
@@ -18,101 +18,92 @@ _decode_own = msgspec.json.Decoder(Own).decode
 
 
 class StoredTasks:
-    """See `state.Tasks`."""
+    """Implements `state.Tasks` for a cached workflow."""
 
-    def __init__(self, tx: Tx, live: LiveWorkflow) -> None:
+    def __init__(self, tx: Tx, workflow: CachedWorkflow) -> None:
         self._tx = tx
-        self._live = live
+        self._workflow = workflow
 
     def latest(self, ref: str) -> TaskState | None:
-        """The newest attempt under exactly this reference name."""
-        return self._seen(self._live.latest(self._tx, ref))
+        """Return the newest attempt under exactly this reference name."""
+        task = self._workflow.latest(self._tx, ref)
+        return None if task is None else self.state(task)
 
     def newest(self, ref: str) -> TaskState | None:
-        """The newest attempt of a task of the definition, whatever the round of its loop."""
-        rounds = self._tx.matching("newest round", {"workflow": self._live.row.pk, "ref": ref})
-        pk = rounds[0][0]
-        return self.latest(ref) if pk is None else self._seen(self._live.task(self._tx, pk))
+        """Return the newest attempt of a task of the definition, in any iteration of its loop."""
+        pk = self._tx.first(NEWEST_ITERATION, workflow=self._workflow.row.pk, ref=ref)
+        if pk is None:
+            return self.latest(ref)
+        task = self._workflow.task(self._tx, pk)
+        return None if task is None else self.state(task)
 
     def named(self, ref: str) -> list[tuple[str, str]]:
-        """Return (id, reference name) of all attempts under this name, and in rounds of a loop under it."""
-        found = self._tx.matching("tasks of name", {"workflow": self._live.row.pk, "ref": ref})
-        return [(self._tx.ids.task(pk), name) for pk, name in found]
+        """Return (id, reference name) of all attempts under this name, and of those in iterations of a loop."""
+        found = self._tx.rows(TASKS_OF_NAME, workflow=self._workflow.row.pk, ref=ref)
+        return [(self._tx.ids.task(task.pk), task.ref) for task in found]
 
     def pending(self) -> list[TaskState]:
-        """All whose consequences are not drawn yet."""
-        return [self.state_of(task) for task in self._live.pending()]
+        """Return the tasks that the decider has not processed."""
+        return [self.state(task) for task in self._workflow.pending()]
 
-    def moving(self) -> list[TaskState]:
-        """Those of them that no worker is still to do."""
-        return [task.state or self.state_of(task) for task in self._live.moving.values()]
+    def ready(self) -> list[TaskState]:
+        """Return the pending tasks that wait neither for a worker nor for a sub-workflow."""
+        return [self.state(task) for task in self._workflow.ready.values()]
 
     def queued(self) -> Iterator[str]:
-        """The reference names of those that wait for workers, are with them, or wait for their sub-workflows."""
-        return (task.row.ref for task in self._live.queued.values())
+        """Return the reference names of tasks that wait for a worker or a sub-workflow."""
+        return (task.row.ref for task in self._workflow.queued.values())
 
-    def waits(self) -> bool:
-        """Whether there is one of these."""
-        return bool(self._live.queued)
+    def has_queued(self) -> bool:
+        """Return whether a task waits for a worker or a sub-workflow."""
+        return bool(self._workflow.queued)
 
     def last(self) -> TaskState | None:
-        """The one that was scheduled last."""
-        last = self._live.row.last_task
-        task = None if last is None else self._live.task(self._tx, last)
-        return None if task is None else task.state or self.state_of(task)
+        """Return the task that was scheduled last."""
+        last = self._workflow.row.last_task
+        task = None if last is None else self._workflow.task(self._tx, last)
+        return None if task is None else self.state(task)
 
     def all(self) -> list[TaskState]:
-        """Every attempt, in order."""
-        return [self.state_of(task) for task in self._live.all(self._tx)]
+        """Return every attempt, in the order of scheduling."""
+        return [self.state(task) for task in self._workflow.all_tasks(self._tx)]
 
-    def state_of(self, task: LiveTask) -> TaskState:
-        """One of them."""
+    def state(self, task: CachedTask) -> TaskState:
+        """Return one task as the decider reads it."""
         if task.state is None:
-            task.state = _state(self._tx.ids, task)
+            task.state = _decode_task(self._tx.ids, task)
         return task.state  # type: ignore[no-any-return]
 
-    def _seen(self, task: LiveTask | None) -> TaskState | None:
-        return None if task is None else self.state_of(task)
 
-
-def _state(ids: Ids, task: LiveTask) -> TaskState:
+def _decode_task(ids: Ids, task: CachedTask) -> TaskState:
     row, data = task.row, task.data
-    # A call with more than fifteen names takes five times as long, so what few tasks have comes in a second one.
-    state = TaskState(
+    given = _decode(data.input)
+    return TaskState(
         task_id=ids.task(row.pk),
         ref=row.ref,
         type=row.operator,
         name=task.name,
         status=row.status,
         seq=row.seq,
+        iteration=row.iteration,
         retry_count=row.retry_count,
-        input=_decode(data.input),
+        retried=bool(row.retried),
+        retried_task_id=None if row.retried_task is None else ids.task(row.retried_task),
+        executed=bool(row.executed),
+        input=given,
         output=_decode(data.output) if data.output else {},
+        reason=data.reason,
         scheduled_ms=row.scheduled_ms,
         first_scheduled_ms=row.first_scheduled_ms,
         started_ms=row.started_ms,
         ended_ms=row.ended_ms,
-        worker_id=row.worker_id,
-        poll_count=row.poll_count,
-    )
-    rare = (
-        row.iteration, row.retried, row.executed, row.start_delay_s, row.callback_after_s, row.operator == "JOIN",
-        row.retried_task, row.due_at_ms, row.sub_workflow, data.reason, data.definition,
-    )  # fmt: skip
-    if not any(rare):
-        return state if row.queue is None else replace(state, queued=True)
-    return replace(
-        state,
-        queued=row.queue is not None,
-        iteration=row.iteration,
-        retried=bool(row.retried),
-        retried_task_id=None if row.retried_task is None else ids.task(row.retried_task),
-        executed=bool(row.executed),
-        reason=data.reason,
         start_delay_ms=row.start_delay_s * 1000,
         wait_until_ms=row.due_at_ms if row.queue is None else None,
         sub_workflow_id=None if row.sub_workflow is None else ids.workflow(row.sub_workflow),
+        queued=row.queue is not None,
+        worker_id=row.worker_id,
+        poll_count=row.poll_count,
         callback_after_s=row.callback_after_s,
         own=None if data.definition is None else _decode_own(data.definition),
-        joins=frozenset(state.input.get("joinOn", ())) if row.operator == "JOIN" else frozenset(),
+        joins=frozenset(given.get("joinOn", ())) if row.operator == "JOIN" else frozenset(),
     )

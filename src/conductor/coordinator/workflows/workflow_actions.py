@@ -17,7 +17,7 @@ from conductor.coordinator.workflows.decider import Decider, decide, first_varia
 from conductor.coordinator.workflows.decision import Decision, Draft
 from conductor.coordinator.workflows.operators import loop_items, this_round
 from conductor.coordinator.workflows.state import TaskList, TaskState, WorkflowState
-from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES, TaskStatus, WorkflowStatus
 
 NewId = Callable[[], str]
 #: (state, now, maker of task ids, **what was asked) → what follows from it.
@@ -35,11 +35,11 @@ class ActionRefused(Exception):
 
 def terminate(state: WorkflowState, now_ms: int, _new_id: NewId, *, reason: str | None = None) -> Decision:
     """End a workflow from outside. One that has failed becomes TERMINATED; one that is TERMINATED stays as it is."""
-    if state.status == "COMPLETED":
+    if state.status == WorkflowStatus.COMPLETED:
         raise ActionRefused("Cannot terminate a COMPLETED workflow.")
-    if state.status == "TERMINATED":
+    if state.status == WorkflowStatus.TERMINATED:
         return Decision()
-    return _ended(state, now_ms, "TERMINATED", reason, failure=False)
+    return _ended(state, now_ms, WorkflowStatus.TERMINATED, reason, failure=False)
 
 
 def time_out(state: WorkflowState, now_ms: int, _new_id: NewId, *, reason: str, task_id: str | None = None) -> Decision:
@@ -47,18 +47,18 @@ def time_out(state: WorkflowState, now_ms: int, _new_id: NewId, *, reason: str, 
     if state.status in TERMINAL_WORKFLOW_STATUSES:
         return Decision()
     culprit = None if task_id is None else _all_tasks(state).get(task_id)
-    return _ended(state, now_ms, "TIMED_OUT", reason, task=culprit)
+    return _ended(state, now_ms, WorkflowStatus.TIMED_OUT, reason, task=culprit)
 
 
 def fail(state: WorkflowState, now_ms: int, _new_id: NewId, *, reason: str) -> Decision:
     """End a workflow that cannot go on."""
-    return _ended(state, now_ms, "FAILED", reason)
+    return _ended(state, now_ms, WorkflowStatus.FAILED, reason)
 
 
 def _ended(
     state: WorkflowState,
     now_ms: int,
-    status: str,
+    status: WorkflowStatus,
     reason: str | None,
     *,
     task: TaskState | None = None,
@@ -77,14 +77,14 @@ def pause(state: WorkflowState, _now_ms: int, _new_id: NewId) -> Decision:
     """Schedule nothing more. Tasks that are queued or being worked on are not touched."""
     if state.status in TERMINAL_WORKFLOW_STATUSES:
         raise ActionRefused(f"Workflow {_full_name(state)} has ended, status cannot be updated.")
-    return Decision(workflow_status="PAUSED") if state.status != "PAUSED" else Decision()
+    return Decision(workflow_status=WorkflowStatus.PAUSED) if state.status != WorkflowStatus.PAUSED else Decision()
 
 
 def resume(state: WorkflowState, now_ms: int, new_id: NewId) -> Decision:
     """Go on with a paused workflow, with all that has ended meanwhile."""
     _must_be_paused(state)
-    decision = decide(replace(state, status="RUNNING"), now_ms, new_id)
-    decision.workflow_status = decision.workflow_status or "RUNNING"
+    decision = decide(replace(state, status=WorkflowStatus.RUNNING), now_ms, new_id)
+    decision.workflow_status = decision.workflow_status or WorkflowStatus.RUNNING
     return decision
 
 
@@ -94,7 +94,7 @@ def retry(state: WorkflowState, now_ms: int, new_id: NewId, *, resume: Container
     `resume` holds the ids of sub-workflows that go on where they stopped, instead of new ones in their place.
     """
     _must_have_ended(state, "retry")
-    if state.status == "COMPLETED":
+    if state.status == WorkflowStatus.COMPLETED:
         raise ActionRefused(NOTHING_TO_RETRY)
     decider = _reopen(state, now_ms, new_id)
     in_place = any(task.sub_workflow_id in resume for task in _ended_badly(decider.draft))
@@ -106,7 +106,7 @@ def retry(state: WorkflowState, now_ms: int, new_id: NewId, *, resume: Container
 
 def reopen(state: WorkflowState, now_ms: int, new_id: NewId, *, task_id: str, resume: Container[str] = ()) -> Decision:
     """Go on because the sub-workflow of a task does: that task is open again, and so is what was cancelled with it."""
-    if state.status not in TERMINAL_WORKFLOW_STATUSES or state.status == "COMPLETED":
+    if state.status not in TERMINAL_WORKFLOW_STATUSES or state.status == WorkflowStatus.COMPLETED:
         return Decision()
     decider = _reopen(state, now_ms, new_id)
     task = _all_tasks(state).get(task_id)
@@ -126,11 +126,11 @@ def restart(
 ) -> Decision:
     """Begin again with the same id and no tasks; `plan` is given to use another definition."""
     _must_have_ended(state, "restart")
-    if state.status == "COMPLETED" and state.definition.get("restartable") is False:
+    if state.status == WorkflowStatus.COMPLETED and state.definition.get("restartable") is False:
         raise ActionRefused(f"Workflow {state.workflow_id} has COMPLETED and its definition is not restartable")
     fresh = replace(
         state,
-        status="RUNNING",
+        status=WorkflowStatus.RUNNING,
         plan=plan or state.plan,
         tasks=TaskList(),
         variables=first_variables((plan or state.plan).definition),
@@ -140,7 +140,7 @@ def restart(
     )
     decision = decide(fresh, now_ms, new_id)
     decision.remove = [task.task_id for task in _all_tasks(state)]
-    decision.workflow_status = decision.workflow_status or "RUNNING"
+    decision.workflow_status = decision.workflow_status or WorkflowStatus.RUNNING
     decision.output = decision.output or {}
     decision.variables = fresh.variables if decision.variables is None else decision.variables
     decision.input = workflow_input
@@ -198,7 +198,7 @@ def skip_task(
 ) -> Decision:
     """Mark a task that is still to come; when the flow reaches it, it goes on behind it."""
     node = state.plan.nodes.get(ref)
-    if state.status != "RUNNING":
+    if state.status != WorkflowStatus.RUNNING:
         raise ActionRefused(f"Workflow {state.workflow_id} is {state.status}; tasks are skipped while it is RUNNING")
     if node is None:
         raise ActionRefused(f"There is no task '{ref}' in the definition of workflow {state.workflow_id}")
@@ -212,7 +212,7 @@ def skip_task(
         ref=ref,
         type=node.type,
         name=node.name,
-        status="SKIPPED",
+        status=TaskStatus.SKIPPED,
         seq=draft.next_seq(),
         input=task_input or {},
         output=task_output or {},
@@ -230,7 +230,7 @@ def skip_task(
 def _resume_waiting(state: WorkflowState) -> Decision:
     """It waits on, and others no longer pass it."""
     _must_be_paused(state)
-    return Decision(workflow_status="RUNNING")
+    return Decision(workflow_status=WorkflowStatus.RUNNING)
 
 
 def _skip_task_waiting(state: WorkflowState) -> Decision:
@@ -251,7 +251,7 @@ def _must_have_ended(state: WorkflowState, action: str) -> None:
 
 
 def _must_be_paused(state: WorkflowState) -> None:
-    if state.status != "PAUSED":
+    if state.status != WorkflowStatus.PAUSED:
         raise ActionRefused(
             f"The workflow {state.workflow_id} is not PAUSED so cannot resume. Current status is {state.status}"
         )
@@ -268,14 +268,14 @@ def _all_tasks(state: WorkflowState) -> TaskList:
 
 
 def _reopen(state: WorkflowState, now_ms: int, new_id: NewId, last_seq: int = 0) -> Decider:
-    running = replace(state, status="RUNNING", reason=None)
+    running = replace(state, status=WorkflowStatus.RUNNING, reason=None)
     return Decider(Draft(running, now_ms, new_id, last_seq=last_seq), 0.0)
 
 
 def _going_on(decider: Decider) -> Decision:
     decider.run()
     decision = decider.draft.finish()
-    decision.workflow_status = decision.workflow_status or "RUNNING"
+    decision.workflow_status = decision.workflow_status or WorkflowStatus.RUNNING
     return decision
 
 
@@ -301,7 +301,7 @@ def _retry_unsuccessful(decider: Decider, resume: Container[str] = (), *, in_pla
         elif task.sub_workflow_id is not None and task.sub_workflow_id in resume:
             draft.put(_waiting_for_child(task))
             draft.decision.resume_sub_workflows.append(task.sub_workflow_id)
-        elif in_place and task.status == "CANCELED":
+        elif in_place and task.status == TaskStatus.CANCELED:
             decider.start(node, again=replace(task, retry_count=task.retry_count + 1), delay_ms=0)
         else:
             draft.executed(task, retried=True)
@@ -310,7 +310,7 @@ def _retry_unsuccessful(decider: Decider, resume: Container[str] = (), *, in_pla
 
 
 def _opened(task: TaskState) -> TaskState:
-    return replace(task, status="IN_PROGRESS", executed=False, retried=False, reason=None, ended_ms=0)
+    return replace(task, status=TaskStatus.IN_PROGRESS, executed=False, retried=False, reason=None, ended_ms=0)
 
 
 def _waiting_for_child(task: TaskState) -> TaskState:

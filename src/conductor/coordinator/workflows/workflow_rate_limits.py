@@ -1,8 +1,8 @@
-"""Whose turn it is: workflows that share a limit (`rateLimitConfig`) begin in the order in which they were asked for.
+"""Rate limits of workflows (`rateLimitConfig`): workflows that share a limit start in the order of their requests.
 
-A limit is for all workflows of one name whose definition gives the same key. Those that run and those that wait are
-rows of `turn`; one that has ended has none. A workflow that waits is RUNNING, without tasks. One that had ended and is
-to run again waits too: what was asked of it is kept, and done when its turn comes.
+A limit applies to all workflows of one name whose definition resolves to the same key. Each of them that has not ended
+has a row in the table `turn`: with a place while it waits, without one while it runs. A waiting workflow is RUNNING and
+has no tasks. A workflow that had ended and is to run again waits too; its row keeps the action until its turn comes.
 """
 
 from __future__ import annotations
@@ -16,40 +16,53 @@ from conductor.coordinator.language.expressions import lookup_in, resolve, to_te
 from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.settings.environment import environment
 from conductor.coordinator.store.rows import WorkflowRow
+from conductor.coordinator.store.statements import (
+    BEFORE_IN_LINE,
+    BEGIN_TURN,
+    FIRST_IN_LINE,
+    LEAVE_LINE,
+    LINE_UP,
+    RUNNING_IN_LINE,
+    TURN,
+)
 from conductor.coordinator.store.transaction import Tx
+from conductor.protocol.statuses import WorkflowStatus
 
 
-class Limit(NamedTuple):
+class RateLimit(NamedTuple):
     """How many workflows of a name may run with the same key."""
 
     name: str
     key: str
-    at_most: int
-    #: Whether one more is refused, instead of kept waiting.
+    max_running: int
+    #: Whether a further workflow is rejected instead of queued.
     rejects: bool
 
+    def __str__(self) -> str:
+        return f"`{self.name}` workflows" + (f" with key {self.key!r}" if self.key else "")
 
-class Asked(msgspec.Struct, frozen=True):
-    """What was asked of a workflow that had ended and waits for its turn to run again."""
+
+class WaitingAction(msgspec.Struct, frozen=True):
+    """The action that runs an ended workflow again, while it waits for its turn."""
 
     action: str
-    #: How it had ended.
-    status: str
+    #: The status in which the workflow had ended.
+    status: WorkflowStatus
     options: dict[str, Any]
 
 
 class Turn(NamedTuple):
-    """Where a workflow is in its line."""
+    """The result of `take_turn`."""
 
     waits: bool = False
-    #: Whether it did wait, and waits no more from now on.
-    begins: bool = False
-    #: Only of one that had ended before.
-    asked: Asked | None = None
+    #: Whether the workflow waited until now and starts.
+    starts: bool = False
+    #: What to do instead of the first step.
+    action: WaitingAction | None = None
 
 
-def limit_of(definition: Mapping[str, Any], row: WorkflowRow, given: Mapping[str, Any]) -> Limit | None:
-    """The limit that a workflow is under; None: none. A key that comes to nothing is a key like any other."""
+def find_limit(definition: Mapping[str, Any], row: WorkflowRow, given: Mapping[str, Any]) -> RateLimit | None:
+    """Return the limit that applies to a workflow, or None. An empty key is a valid key."""
     config = definition.get("rateLimitConfig")
     if not config or not config.get("concurrentExecLimit"):
         return None
@@ -62,59 +75,52 @@ def limit_of(definition: Mapping[str, Any], row: WorkflowRow, given: Mapping[str
     }
     found = resolve(config.get("rateLimitKey"), lookup_in({"workflow": names}))
     key = "" if found is None else to_text(found)
-    return Limit(row.name, key, config["concurrentExecLimit"], config.get("policy") == "REJECT")
+    return RateLimit(row.name, key, config["concurrentExecLimit"], config.get("policy") == "REJECT")
 
 
-def line_up(tx: Tx, row: WorkflowRow, limit: Limit, asked: Asked | None = None) -> None:
-    """Take the last place. ApiError if the limit has no places to wait."""
-    if limit.rejects and _running(tx, limit) >= limit.at_most:
-        raise ApiError(429, f"{limit.at_most} of {_named(limit)} run already, as many as may at once", retryable=True)
-    body = None if asked is None else msgspec.json.encode(asked)
-    tx.change("line up", {"workflow": row.pk, "name": limit.name, "key": limit.key, "asked": body})
+def line_up(tx: Tx, row: WorkflowRow, limit: RateLimit, action: WaitingAction | None = None) -> None:
+    """Give a workflow the last place in the line of its limit.
+
+    Raises:
+        ApiError: The limit is reached, and its policy is to reject.
+    """
+    if limit.rejects:
+        running = tx.first(RUNNING_IN_LINE, limit.name, limit.key, limit.max_running) or 0
+        if running >= limit.max_running:
+            raise ApiError(429, f"the limit of {limit.max_running} concurrent {limit} is reached", retryable=True)
+    body = None if action is None else msgspec.json.encode(action)
+    tx.run(LINE_UP, workflow=row.pk, name=limit.name, key=limit.key, asked=body)
 
 
-def take(tx: Tx, row: WorkflowRow, definition: Mapping[str, Any]) -> Turn:
-    """Begin, if it is this workflow's turn; where it is in its line."""
-    found = tx.row("turn", row.pk)
-    if found is None or found[2] is None:
+def take_turn(tx: Tx, row: WorkflowRow, definition: Mapping[str, Any]) -> Turn:
+    """Let a workflow start if it is waiting and its turn has come."""
+    found = tx.first(TURN, row.pk)
+    if found is None or found.place is None:
         return Turn()
-    name, key, place, body = found
-    at_most = definition["rateLimitConfig"].get("concurrentExecLimit") or 0
-    if at_most and int(tx.value("before in line", name, key, place, at_most) or 0) >= at_most:
+    limit = definition["rateLimitConfig"].get("concurrentExecLimit") or 0
+    if limit and (tx.first(BEFORE_IN_LINE, found.name, found.key, found.place, limit) or 0) >= limit:
         return Turn(waits=True)
-    tx.run("begin turn", row.pk)
-    return Turn(begins=True, asked=None if body is None else msgspec.json.decode(body, type=Asked))
+    tx.run(BEGIN_TURN, row.pk)
+    action = None if found.action is None else msgspec.json.decode(found.action, type=WaitingAction)
+    return Turn(starts=True, action=action)
 
 
-def waits(tx: Tx, pk: int) -> bool:
-    """Whether a workflow waits for its turn."""
-    found = tx.row("turn", pk)
-    return found is not None and found[2] is not None
+def is_waiting(tx: Tx, pk: int) -> bool:
+    """Return whether a workflow waits for its turn."""
+    found = tx.first(TURN, pk)
+    return found is not None and found.place is not None
 
 
-def first_in_line(tx: Tx, name: str, key: str) -> list[int]:
-    """The workflow that begins next, if there is one."""
-    return [pk for (pk,) in tx.rows("first in line", name, key)]
-
-
-def leave(tx: Tx, pk: int) -> list[int]:
-    """A workflow has ended, or is gone: who must look whether it may begin."""
-    found = tx.row("turn", pk)
+def leave_line(tx: Tx, pk: int) -> list[int]:
+    """Remove a workflow that has ended or is removed. Return the workflow that may start now, if there is one."""
+    found = tx.first(TURN, pk)
     if found is None:
         return []
-    tx.run("leave line", pk)
-    return first_in_line(tx, found[0], found[1])
+    tx.run(LEAVE_LINE, pk)
+    return tx.rows(FIRST_IN_LINE, found.name, found.key)
 
 
-def next_of(tx: Tx, pk: int) -> list[int]:
-    """The first of those that wait in the line of a workflow."""
-    found = tx.row("turn", pk)
-    return [] if found is None else first_in_line(tx, found[0], found[1])
-
-
-def _running(tx: Tx, limit: Limit) -> int:
-    return int(tx.value("running in line", limit.name, limit.key, limit.at_most) or 0)
-
-
-def _named(limit: Limit) -> str:
-    return f"workflow {limit.name}" + (f" with key '{limit.key}'" if limit.key else "")
+def next_in_line(tx: Tx, pk: int) -> list[int]:
+    """Return the first waiting workflow in the line of this one, if there is one."""
+    found = tx.first(TURN, pk)
+    return [] if found is None else tx.rows(FIRST_IN_LINE, found.name, found.key)

@@ -13,6 +13,7 @@ import pytest
 from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.settings.cipher import CipherError
 from conductor.coordinator.settings.environment import environment
+from conductor.coordinator.store.statements import SECRETS, SET_SECRET
 from tests.unit.coordinator.core_harness import Harness, simple
 
 SECRET = "s3cret-value"
@@ -154,7 +155,7 @@ class TestSecretsOfTheApi:
         monkeypatch.setenv("CONDUCTOR_SECRETS_KEY", KEY)
         harness.restart()
         put(harness, "A", "x")
-        harness.store.call(lambda tx: tx.run("set secret", "B", dict(tx.rows("secrets"))["A"]))
+        harness.store.call(lambda tx: tx.run(SET_SECRET, "B", tx.rows(SECRETS)[0].value))
         harness.close()
         with pytest.raises(CipherError, match="secret B"):
             harness.open()

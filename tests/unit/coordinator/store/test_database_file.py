@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from conductor.coordinator.store.database_file import StoreError, StoreRefused
 from conductor.coordinator.store.ids import Ids
-from conductor.coordinator.store.rows import NEW_TASK, TaskRow, insert_of
-from conductor.coordinator.store.sql import SCHEMA
+from conductor.coordinator.store.statements import ADD_LOG, SUSPECTS
 from conductor.coordinator.store.writer import Store
 from conductor.coordinator.workflows import executions, workflow_actions
 from tests.unit.coordinator.core_harness import Harness, simple
@@ -42,7 +40,7 @@ class TestWhoMayReadIt:
         (tmp_path / "a.db").chmod(0o644)
         with caplog.at_level(logging.WARNING):
             Store(tmp_path / "a.db").close()
-        assert "can be read by other users" in caplog.text
+        assert "readable by other users" in caplog.text
 
 
 class TestOneCoordinatorAtATime:
@@ -97,7 +95,7 @@ class TestWhatIsSaid:
         def fill(tx: Any) -> None:
             with tx.savepoint():
                 for _ in range(1000):
-                    tx.run("add log", "task", 0, "x" * 4000)
+                    tx.run(ADD_LOG, "task", 0, "x" * 4000)
 
         with pytest.raises(StoreError, match="full"):
             store.call(fill)
@@ -140,7 +138,7 @@ class TestAStepThatKills:
             assert "died 2 times in a row" in found["reasonForIncompletion"]
             assert [one["status"] for one in found["tasks"]] == ["CANCELED"]
             assert [one["workflowInstanceId"] for one in harness.poll()] == [good]
-            assert harness.store.call(lambda tx: tx.rows("suspects")) == []
+            assert harness.store.call(lambda tx: tx.rows(SUSPECTS)) == []
 
     def test_one_death_is_bad_luck(self, tmp_path: Path) -> None:
         database = tmp_path / "a.db"
@@ -149,12 +147,10 @@ class TestAStepThatKills:
             pk = harness.store.ids.workflow_pk(workflow) or 0
         (tmp_path / "a.db-step").write_bytes(pk.to_bytes(8, "little"))
         with Harness(database) as harness:
-            assert harness.store.call(lambda tx: tx.rows("suspects")) == [(pk, 1)]
+            assert harness.store.call(lambda tx: tx.rows(SUSPECTS)) == [(pk, 1)]
             harness.report(harness.poll_one())
             assert harness.workflow(workflow)["status"] == "COMPLETED"
-            assert harness.store.call(lambda tx: tx.rows("suspects")) == [], (
-                "a step went well: it is no suspect any more"
-            )
+            assert harness.store.call(lambda tx: tx.rows(SUSPECTS)) == [], "a step went well: it is no suspect any more"
 
     def test_nothing_is_marked_between_steps(self, tmp_path: Path) -> None:
         with Harness(tmp_path / "a.db") as harness:
@@ -211,18 +207,6 @@ def test_an_older_file_is_brought_to_the_new_schema(tmp_path: Path) -> None:
         newer.advance(5)
         newer.report(newer.poll_one())
         assert newer.workflow(workflow)["status"] == "COMPLETED"
-
-
-def test_a_new_task_is_what_the_schema_makes_of_one_that_says_nothing() -> None:
-    """Of a new task only what differs from `NEW_TASK` is written."""
-    with sqlite3.connect(":memory:") as db:
-        db.executescript(SCHEMA)
-        required = {"pk": 7, "workflow": 1, "type": 2, "operator": "SIMPLE", "ref": "", "seq": 0, "status": "SCHEDULED"}
-        required |= {"scheduled_ms": 0, "first_scheduled_ms": 0, "response_timeout_ms": 0}
-        db.execute(insert_of("task", tuple(required)), tuple(required.values()))
-        (found,) = db.execute("SELECT * FROM task").fetchall()
-    db.close()
-    assert TaskRow(*found) == replace(NEW_TASK, pk=7, workflow=1, type=2)
 
 
 class TestWhatAWorkflowGives:

@@ -9,8 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.coordinator.store.ids import Epoch, Ids
+from conductor.coordinator.store.ids import Ids
 from conductor.coordinator.store.online_backup import back_up
+from conductor.coordinator.store.statements import Epoch
 from conductor.testing import FakeClock
 from tests.unit.coordinator.core_harness import Harness, Task
 

@@ -22,16 +22,17 @@ from conductor.coordinator.store import row_cache
 from conductor.coordinator.store.database_file import APPLICATION_ID
 from conductor.coordinator.store.ids import Ids
 from conductor.coordinator.store.sql import SCHEMA, SCHEMA_VERSION, STATEMENTS
+from conductor.coordinator.store.statements import ADD_LOG, ADD_QUEUE, LOGS, NEAREST_WAKE
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.store.writer import Store, StoreClosed, StoreError, StoreRefused
 
 
 def add_log(line: str) -> Callable[[Tx], Any]:
-    return lambda tx: tx.run("add log", "task", 0, line)
+    return lambda tx: tx.run(ADD_LOG, "task", 0, line)
 
 
 def lines(store: Store) -> list[str]:
-    return [row[0] for row in store.call(lambda tx: tx.rows("logs", "task"))]
+    return [row[0] for row in store.call(lambda tx: tx.rows(LOGS, "task"))]
 
 
 def together(store: Store, *jobs: Callable[[Tx], Any]) -> list[Any]:
@@ -71,7 +72,7 @@ class TestCommit:
             go.wait(60)
 
         def fail(tx: Tx) -> None:
-            tx.run("add log", "task", 0, "lost")
+            tx.run(ADD_LOG, "task", 0, "lost")
             raise ValueError("no")
 
         async def group() -> list[object]:
@@ -139,7 +140,7 @@ class TestCommit:
         store._db.set_trace_callback(statements.append)
 
         def fail(tx: Tx) -> None:
-            tx.run("add log", "task", 0, "lost")
+            tx.run(ADD_LOG, "task", 0, "lost")
             raise ValueError("no")
 
         with pytest.raises(ValueError, match="no"):
@@ -147,7 +148,7 @@ class TestCommit:
         store.call(add_log("kept"))
         assert lines(store) == ["kept"]
         # It was undone with its transaction, then tried once more with a savepoint; who goes well never has one.
-        assert [statement for statement in statements if statement.startswith("SAVEPOINT")] == ["SAVEPOINT caller"]
+        assert [statement for statement in statements if statement.startswith("SAVEPOINT")] == ["SAVEPOINT part"]
         store.close()
 
     def test_a_group_in_which_one_fails_half_way_is_run_again_and_only_that_one_is_undone(self, tmp_path: Path) -> None:
@@ -157,7 +158,7 @@ class TestCommit:
         def add(line: str, error: Exception | None = None) -> Callable[[Tx], str]:
             def run(tx: Tx) -> str:
                 runs.append(line)
-                tx.run("add log", "task", 0, line)
+                tx.run(ADD_LOG, "task", 0, line)
                 if error is not None:
                     raise error
                 return line
@@ -177,7 +178,7 @@ class TestCommit:
 
         def add(tx: Tx) -> None:
             runs.append("add")
-            tx.run("add log", "task", 0, "kept")
+            tx.run(ADD_LOG, "task", 0, "kept")
 
         def refuse(_tx: Tx) -> None:
             runs.append("refuse")
@@ -219,9 +220,9 @@ class TestCommit:
 
     def test_a_refused_statement_is_its_callers_alone(self, tmp_path: Path) -> None:
         store = Store(tmp_path / "a.db")
-        store.call(lambda tx: tx.run("add queue", 1, ""))
-        with pytest.raises(StoreError, match="refused a statement"):
-            store.call(lambda tx: tx.run("add queue", 1, ""))
+        store.call(lambda tx: tx.run(ADD_QUEUE, 1, ""))
+        with pytest.raises(StoreError, match="rejected a statement"):
+            store.call(lambda tx: tx.run(ADD_QUEUE, 1, ""))
         store.call(add_log("kept"))
         assert lines(store) == ["kept"]
         store.close()
@@ -230,7 +231,7 @@ class TestCommit:
         store = Store(tmp_path / "a.db")
         before = (tmp_path / "a.db-wal").stat()
         for _ in range(10):
-            store.call(lambda tx: tx.value("nearest wake"))
+            store.call(lambda tx: tx.first(NEAREST_WAKE))
         after = (tmp_path / "a.db-wal").stat()
         assert (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
         store.close()
@@ -247,7 +248,7 @@ class TestCommit:
         store.call(add_log("one"))
 
         async def read() -> None:
-            assert await store.read(lambda tx: tx.rows("logs", "task")) == [("one", 0)]
+            assert await store.read(lambda tx: tx.rows(LOGS, "task")) == [("one", 0)]
             with pytest.raises(sqlite3.OperationalError):
                 await store.read(add_log("two"))
 
@@ -312,11 +313,12 @@ class TestRefusals:
 def test_kill_9_loses_nothing_that_was_answered(tmp_path: Path) -> None:
     program = dedent("""
         import sys
+        from conductor.coordinator.store.statements import ADD_LOG
         from conductor.coordinator.store.writer import Store
         store = Store(sys.argv[1])
         n = 0
         while True:
-            store.call(lambda tx: tx.run("add log", "task", 0, str(n)))
+            store.call(lambda tx: tx.run(ADD_LOG, "task", 0, str(n)))
             print(n, flush=True)
             n += 1
     """)
@@ -363,7 +365,9 @@ def test_a_database_without_a_name_is_refused() -> None:
         Store("")
 
 
-@pytest.mark.parametrize("statement", [row_cache._PENDING.format("?"), STATEMENTS["open tasks of workflow"]])
+@pytest.mark.parametrize(
+    "statement", [row_cache._SELECT_PENDING_TASKS.format("?"), STATEMENTS["open tasks of workflow"]]
+)
 def test_what_a_decision_reads_does_not_grow_with_what_is_done(statement: str) -> None:
     with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(SCHEMA)

@@ -242,7 +242,7 @@ class TestWithTheStore:
         await asyncio.to_thread(harness.start_one)
         (task,) = await poll
         assert task["workerId"] == "w1"
-        assert "parked polls could not be served" in caplog.text
+        assert "Parked polls could not be served" in caplog.text
 
     async def test_as_many_as_there_is_work(self, harness: Harness) -> None:
         polls = [await self.parked(harness, f"w{n}") for n in range(3)]

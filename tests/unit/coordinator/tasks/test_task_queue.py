@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from conductor.coordinator.store.statements import LOGS
 from conductor.protocol.wire import Verdict
 from tests.unit.coordinator.core_harness import Harness, Task, simple
 
@@ -73,7 +74,7 @@ class TestCancelled:
         harness.report(task, outputData={"late": 1}, logs=[{"log": "late"}])
         harness.tick()
         assert harness.task(task["taskId"])["outputData"] == {}
-        assert harness.store.call(lambda tx: tx.rows("logs", task["taskId"])) == []
+        assert harness.store.call(lambda tx: tx.rows(LOGS, task["taskId"])) == []
 
     def test_it_is_not_a_failure_and_implies_no_retry(self, harness: Harness, task: Task) -> None:
         harness.advance(LEASE_S)
@@ -99,7 +100,7 @@ class TestHeartbeat:
         assert outcome.verdict is Verdict.COMMITTED
         stored = harness.task(task["taskId"])
         assert (stored["status"], stored["outputData"]) == ("IN_PROGRESS", {"x": 1})
-        assert [line for line, _ in harness.store.call(lambda tx: tx.rows("logs", task["taskId"]))] == ["half way"]
+        assert [line for line, _ in harness.store.call(lambda tx: tx.rows(LOGS, task["taskId"]))] == ["half way"]
         harness.heartbeat(task)
         assert harness.task(task["taskId"])["outputData"] == {"x": 1}, "a beat without news changes none"
         assert harness.report(task, outputData={"y": 2}).verdict is Verdict.COMMITTED
@@ -109,7 +110,7 @@ class TestHeartbeat:
         harness.clock.advance(LEASE_S)
         harness.heartbeat(task, outputData={"x": 1}, logs=[{"log": "late"}])
         assert harness.task(task["taskId"])["outputData"] == {}
-        assert harness.store.call(lambda tx: tx.rows("logs", task["taskId"])) == []
+        assert harness.store.call(lambda tx: tx.rows(LOGS, task["taskId"])) == []
 
     def test_failure_is_handled_by_the_coordinator(self, harness: Harness, task: Task) -> None:
         harness.advance(LEASE_S)
@@ -202,7 +203,7 @@ class TestClientsWithoutLeases:
         assert harness.task(task["taskId"])["outputData"] == {"by": "hand"}
 
     def test_who_held_it_before_has_no_say_any_more(self, harness: Harness, task: Task) -> None:
-        harness.store.call(lambda tx: harness.core.queue.requeue_some(tx, "work"))
+        harness.store.call(lambda tx: harness.core.queue.requeue_batch(tx, "work"))
         assert self.send(harness, task) == (Verdict.CANCELLED, 409)
         second = harness.poll_one(worker="w2")
         assert self.send(harness, task) == (Verdict.CANCELLED, 409)

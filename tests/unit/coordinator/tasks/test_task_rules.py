@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conductor.coordinator.store.statements import RUNNING_WORKFLOWS
 from conductor.coordinator.workflows import workflow_actions as workflow_actions
 from tests.unit.coordinator.core_harness import Harness, simple
 
@@ -185,7 +186,7 @@ class TestDeadlines:
         assert again is None
         assert (
             harness.store.call(
-                lambda tx: tx.matching("running workflows", {"name": "flow", "version": None, "from": 0, "to": 2**62})
+                lambda tx: tx.rows(RUNNING_WORKFLOWS, **{"name": "flow", "version": None, "from": 0, "to": 2**62})
             )
             == []
         )
@@ -324,7 +325,7 @@ class TestRequeue:
     def test_every_open_task_becomes_pollable_and_old_leases_end(self, harness: Harness) -> None:
         harness.start_one()
         held = harness.poll_one()
-        assert harness.store.call(lambda tx: len(harness.core.queue.requeue_some(tx, "work"))) == 1
+        assert harness.store.call(lambda tx: len(harness.core.queue.requeue_batch(tx, "work"))) == 1
         again = harness.poll_one(worker="w2")
         assert again["taskId"] == held["taskId"]
         assert harness.report(held).verdict == "CANCELLED"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from conductor.coordinator.store.statements import WORKFLOW
 from conductor.coordinator.store.writer import StoreError
 from conductor.coordinator.workflows import deadlines, executions
 from conductor.coordinator.workflows import workflow_actions as workflow_actions
@@ -225,7 +226,7 @@ class TestChains:
         harness.report(harness.poll_one(), "FAILED")
         harness.report(harness.poll_one(), "FAILED")
         assert harness.poll() == []
-        assert "no other is started" in caplog.text
+        assert "No failure workflow is started for a failure workflow" in caplog.text
 
     def test_nor_does_what_a_failure_workflow_starts(self, harness: Harness) -> None:
         harness.task_def("work", retryCount=0)
@@ -244,7 +245,7 @@ class TestChains:
         found = harness.workflow(top)
         assert found["status"] == "FAILED"
         assert "nested more than 100 deep" in found["reasonForIncompletion"]
-        assert harness.store.call(lambda tx: tx.value("workflow", 101)) is None
+        assert harness.store.call(lambda tx: tx.first(WORKFLOW, 101)) is None
 
     def test_a_deep_family_can_be_terminated(self, harness: Harness) -> None:
         harness.workflow_def("leaf", simple("work"))

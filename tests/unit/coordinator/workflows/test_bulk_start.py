@@ -66,7 +66,7 @@ class TestIdempotencyKeys:
     def test_are_looked_up_together(self, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
         looked_up: list[str] = []
         monkeypatch.setattr(
-            "conductor.coordinator.store.transaction.Tx.row",
+            "conductor.coordinator.store.transaction.Tx.first",
             _noting(looked_up, "idempotent workflow"),
         )
         start(harness, *(Start(name="flow", idempotency_key=str(n)) for n in range(50)))
@@ -74,14 +74,15 @@ class TestIdempotencyKeys:
 
 
 def _noting(seen: list[str], name: str) -> Any:
+    from conductor.coordinator.store.statements import Query
     from conductor.coordinator.store.transaction import Tx
 
-    row = Tx.row
+    first = Tx.first
 
-    def noting(self: Tx, statement: str, *args: Any) -> Any:
-        if statement == name:
-            seen.append(statement)
-        return row(self, statement, *args)
+    def noting(self: Tx, query: Query[Any], *args: Any) -> Any:
+        if query.name == name:
+            seen.append(name)
+        return first(self, query, *args)
 
     return noting
 

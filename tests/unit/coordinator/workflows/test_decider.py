@@ -13,6 +13,7 @@ from conductor.coordinator.workflows.decider import after_sub_workflow, decide
 from conductor.coordinator.workflows.operators import OPERATORS
 from conductor.coordinator.workflows.retries import MAX_DELAY_S, retry_delay_ms, retry_limit
 from conductor.coordinator.workflows.state import TaskList, TaskState, WorkflowState
+from conductor.protocol.statuses import TaskStatus, WorkflowStatus
 from tests.unit.coordinator.decider_harness import START_MS, Run, fork, loop, sequences, switch, task
 
 # -- tasks in sequence
@@ -605,7 +606,12 @@ def sub(**fields: Any) -> dict[str, Any]:
 
 def end_sub(run: Run, status: str, output: dict[str, Any] | None = None, reason: str | None = None) -> None:
     ended = after_sub_workflow(
-        run["s"], title="inner.1/sub", status=status, output=output or {}, reason=reason, now_ms=run.now_ms
+        run["s"],
+        title="inner.1/sub",
+        status=WorkflowStatus(status),
+        output=output or {},
+        reason=reason,
+        now_ms=run.now_ms,
     )
     run.tasks.put(ended)
     run.decide()
@@ -722,7 +728,7 @@ def test_a_step_costs_the_same_however_long_the_workflow_is(length: int) -> None
             ref=f"t{n}",
             type="SIMPLE",
             name=f"t{n}",
-            status="COMPLETED",
+            status=TaskStatus.COMPLETED,
             seq=n + 1,
             executed=n < length - 2,
         )

@@ -174,13 +174,13 @@ class TestWideForks:
         self, harness: Harness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         _, tasks = self.wide(harness)
-        read, state = [], stored_tasks._state
+        read, state = [], stored_tasks._decode_task
 
         def counting(*args: Any) -> Any:
             read.append(args[1])
             return state(*args)
 
-        monkeypatch.setattr(stored_tasks, "_state", counting)
+        monkeypatch.setattr(stored_tasks, "_decode_task", counting)
         harness.report(tasks[0])
         assert len(read) <= 3
 

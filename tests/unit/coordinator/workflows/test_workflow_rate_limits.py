@@ -84,7 +84,9 @@ class TestTurns:
     def test_one_that_is_rejected_is_not_there_at_all(self, harness: Harness) -> None:
         limit(harness, 1, policy="REJECT")
         start(harness)
-        with pytest.raises(ApiError, match="1 of workflow flow with key 'a' run already") as refused:
+        with pytest.raises(
+            ApiError, match="the limit of 1 concurrent `flow` workflows with key 'a' is reached"
+        ) as refused:
             start(harness)
         assert refused.value.status == 429
         end_next(harness)

@@ -15,6 +15,7 @@ from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import not_found
 from conductor.coordinator.store.lookup import find_workflow, get_task
 from conductor.coordinator.store.rows import TaskRow
+from conductor.coordinator.store.statements import PENDING_TASKS_OF_TYPE
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views import task_views
 from conductor.coordinator.workflows.workflow_signals import find_open_task
@@ -37,8 +38,8 @@ async def list_pending_tasks(request: Request) -> Answer:
     name, snapshots = request.params["type"], request.core.snapshots
 
     def find(tx: Tx) -> list[dict[str, Any]]:
-        keys = tx.rows("pending tasks of type", name, count, start)
-        return [task_views.read_task(tx, snapshots, tx.ids.task(pk)) for (pk,) in keys]
+        keys = tx.rows(PENDING_TASKS_OF_TYPE, name, count, start)
+        return [task_views.read_task(tx, snapshots, tx.ids.task(pk)) for pk in keys]
 
     return as_json(await request.core.read_long(find))
 

@@ -12,6 +12,7 @@ from conductor.coordinator.http.request import Request
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.limits import MAX_SERIES_PER_METRIC
 from conductor.coordinator.store.database_file import MEMORY
+from conductor.coordinator.store.statements import OPEN_WORKFLOWS_BY_NAME
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.queue_load import list_queues
 from conductor.protocol.views import QueueLoad
@@ -53,7 +54,7 @@ class _Samples:
 
     def add_current_state(self, tx: Tx) -> None:
         """Add running workflows and queues. The cost does not grow with the number of finished workflows."""
-        running = [(name, count) for name, count in tx.rows("open workflows by name")]
+        running = [(name, count) for name, count in tx.rows(OPEN_WORKFLOWS_BY_NAME)]
         for name, count in _limit_names(running):
             self._add(table.RUNNING, count, name)
         for queue in _limit_queues(list_queues(tx, self._polls)):

@@ -15,6 +15,7 @@ from conductor.coordinator.http.routing import Route
 from conductor.coordinator.limits import MAX_BODY_BYTES
 from conductor.coordinator.request_errors import ApiError, bad_request, not_found
 from conductor.coordinator.store.lookup import get_task
+from conductor.coordinator.store.statements import ADD_LOG, LOGS
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views import queue_sizes, task_views
 from conductor.protocol.wire import FEATURES as FEATURE_LIST
@@ -55,7 +56,7 @@ def deliver_or_requeue(
     core, task_ids = request.core, [task["taskId"] for task in tasks]
 
     async def requeue() -> Answer:
-        await core.write(lambda tx: core.queue.take_back(tx, task_ids))
+        await core.write(lambda tx: core.queue.undo_grants(tx, task_ids))
         return instead
 
     return answer._replace(fallback=requeue)
@@ -81,7 +82,7 @@ async def add_log(request: Request) -> Answer:
     def add(tx: Tx) -> None:
         if get_task(tx, tx.ids.task_pk(task_id)) is None:
             raise not_found(f"Task not found for taskId: {task_id}")
-        tx.run("add log", task_id, tx.now_ms, line)
+        tx.run(ADD_LOG, task_id, tx.now_ms, line)
 
     await request.core.write(add)
     return DONE
@@ -100,7 +101,7 @@ def _log_line(body: bytes) -> str:
 async def get_logs(request: Request) -> Answer:
     """GET /tasks/{taskId}/log: return the log lines of a task, oldest first."""
     task_id = request.params["taskId"]
-    rows = await request.core.read(lambda tx: tx.rows("logs", task_id))
+    rows = await request.core.read(lambda tx: tx.rows(LOGS, task_id))
     if not rows:
         return NO_CONTENT
     return as_json([{"log": line, "taskId": task_id, "createdTime": at_ms} for line, at_ms in rows])
@@ -143,7 +144,7 @@ async def get_all_poll_data(request: Request) -> Answer:
 
 async def requeue(request: Request) -> Answer:
     """POST /tasks/queue/requeue/{type}: everything open of a type goes back to its queue; leases end."""
-    requeue, task_type, count, last = request.core.queue.requeue_some, request.params["type"], 0, 0
+    requeue, task_type, count, last = request.core.queue.requeue_batch, request.params["type"], 0, 0
     while done := await request.core.write(partial(requeue, task_type=task_type, after=last)):
         count, last = count + len(done), done[-1]
     return as_text(str(count))

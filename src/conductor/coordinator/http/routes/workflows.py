@@ -16,7 +16,7 @@ from conductor.coordinator.language.value_sizes import json_size
 from conductor.coordinator.limits import MAX_ANSWER_BYTES, MAX_CORRELATION_IDS
 from conductor.coordinator.request_errors import ApiError, bad_request, invalid, not_found
 from conductor.coordinator.store.lookup import find_workflow
-from conductor.coordinator.store.rows import WorkflowRow
+from conductor.coordinator.store.statements import CORRELATED_WORKFLOWS, RUNNING_WORKFLOWS
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views import task_views, workflow_views
 from conductor.coordinator.workflows.bulk_start import start_turn
@@ -174,7 +174,7 @@ async def list_running(request: Request) -> Answer:
         "to": request.query_int("endTime", 2**53 - 1),
     }
     return as_json(
-        await request.core.read(lambda tx: [tx.ids.workflow(pk) for (pk,) in tx.matching("running workflows", query)])
+        await request.core.read(lambda tx: [tx.ids.workflow(pk) for pk in tx.rows(RUNNING_WORKFLOWS, **query)])
     )
 
 
@@ -197,7 +197,7 @@ async def _find_correlated(request: Request, ids: list[str]) -> dict[str, Any]:
     with_tasks = request.query_flag("includeTasks", default=False)
 
     def find(tx: Tx, correlation_id: str) -> list[dict[str, Any]]:
-        rows = [WorkflowRow(*row) for row in tx.rows("correlated workflows", correlation_id, name, closed)]
+        rows = tx.rows(CORRELATED_WORKFLOWS, correlation_id, name, closed)
         return [workflow_views.read_whole_workflow(tx, snapshots, row, with_tasks=with_tasks) for row in rows]
 
     def find_all(tx: Tx) -> dict[str, Any]:

@@ -25,7 +25,7 @@ WHERE t.workflow = ? ORDER BY t.seq, t.pk
 -- name: count tasks
 SELECT count(*) FROM task
 
--- name: newest round
+-- name: newest iteration
 SELECT max(pk) FROM task
 WHERE workflow = :workflow AND ref > :ref || '__' AND ref < :ref || '__:'
   AND replace(substr(ref, length(:ref) + 3), '__', '') NOT GLOB '*[^0-9]*'
@@ -133,7 +133,7 @@ ORDER BY task_type.name, queue.domain
 SELECT name FROM task_type WHERE pk = ? AND concurrent_limit > 0
 
 -- name: rate limited queues
-SELECT task_type.name, queue.domain, queue.pk, task_type.pk, task_type.concurrent_limit, task_type.rate_limit,
+SELECT queue.pk, task_type.name, queue.domain, task_type.pk, task_type.concurrent_limit, task_type.rate_limit,
   task_type.rate_window_ms
 FROM task_type JOIN queue ON queue.type = task_type.pk
 WHERE task_type.rate_limit > 0

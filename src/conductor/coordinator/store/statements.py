@@ -1,0 +1,449 @@
+"""Every SQL statement as a typed constant. The texts are in `sql/`, where each has a line that describes it.
+
+A `Query` knows the type of its rows: a struct or named tuple, or the value itself for statements with one column.
+`transaction.Tx` runs queries and commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from conductor.coordinator.store.rows import (
+    TaskData,
+    TaskRow,
+    WholeTask,
+    WorkflowData,
+    WorkflowRow,
+    read_task,
+    read_whole_task,
+    read_workflow,
+)
+from conductor.coordinator.store.sql import STATEMENTS
+
+Row = TypeVar("Row")
+
+
+class Query(Generic[Row]):
+    """A SELECT statement, and how one of its rows is read."""
+
+    def __init__(self, name: str, read: Callable[..., Row]) -> None:
+        self.name = name
+        self.sql = STATEMENTS[name]
+        self.read = read
+
+
+class Command:
+    """A statement that changes rows."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.sql = STATEMENTS[name]
+
+
+def _value(value: Any) -> Any:
+    return value
+
+
+class TaskName(NamedTuple):
+    """The key and the reference name of a task."""
+
+    pk: int
+    ref: str
+
+
+class ReadyTask(NamedTuple):
+    """A task that can be polled."""
+
+    pk: int
+    workflow: int
+
+
+class LogLine(NamedTuple):
+    """One line of a task's log."""
+
+    line: str
+    at_ms: int
+
+
+class FailedTask(NamedTuple):
+    """The reference name and the type of a task that failed."""
+
+    ref: str
+    name: str
+
+
+class QueueName(NamedTuple):
+    """A queue with its names and keys."""
+
+    task_type: str
+    domain: str
+    pk: int
+    type: int
+
+
+class QueueWithLimits(NamedTuple):
+    """A queue with the limits of its task type. 0 means no limit."""
+
+    pk: int
+    task_type: str
+    domain: str
+    type: int
+    concurrent_limit: int
+    rate_limit: int
+    rate_window_ms: int
+
+
+class Suspect(NamedTuple):
+    """A workflow in whose steps the process has died, and how often in a row."""
+
+    workflow: int
+    deaths: int
+
+
+class RateLimitTurn(NamedTuple):
+    """The place of a workflow under a rate limit. It runs if `place` is None."""
+
+    name: str
+    key: str
+    place: int | None
+    #: JSON of the action that waits for the turn; None for the first step.
+    action: bytes | None
+
+
+class RateLimitLine(NamedTuple):
+    """How many workflows run under a rate limit, and how many wait before a place."""
+
+    running: int
+    before: int | None
+
+
+class LastKey(NamedTuple):
+    """The last key that a table has given out."""
+
+    table: str
+    key: int
+
+
+class Epoch(NamedTuple):
+    """One start of a coordinator on the file; see `ids.py`."""
+
+    number: int
+    #: The first keys that this start could give out.
+    first_workflow: int
+    first_task: int
+    first_run: int
+    nonce: bytes
+
+
+class TaskType(NamedTuple):
+    """A task type with its limits. 0 means no limit."""
+
+    pk: int
+    #: The registered definition; None while no definition is registered.
+    definition: bytes | None
+    concurrent_limit: int
+    rate_limit: int
+    rate_window_ms: int
+
+
+class QueuePlace(NamedTuple):
+    """The names of a queue."""
+
+    task_type: str
+    domain: str
+
+
+class QueueOfType(NamedTuple):
+    """One queue of a task type."""
+
+    pk: int
+    domain: str
+
+
+class StoredSchedule(NamedTuple):
+    """A schedule as JSON, with its times."""
+
+    body: bytes
+    created_ms: int
+    updated_ms: int
+
+
+class DueTime(NamedTuple):
+    """The next due time of one cron expression of a schedule."""
+
+    schedule: str
+    position: int
+    at_ms: int
+
+
+class ScheduleRun(NamedTuple):
+    """One run of a schedule."""
+
+    pk: int
+    schedule: str
+    due_ms: int
+    ran_ms: int
+    workflow_name: str
+    workflow: int | None
+    state: str
+    reason: str | None
+    zone: str
+    request: bytes
+
+
+class StoredSecret(NamedTuple):
+    """A secret and its encrypted value."""
+
+    name: str
+    value: bytes
+
+
+class PublishedEvent(NamedTuple):
+    """An event whose handlers have not finished."""
+
+    pk: int
+    event: str
+    payload: bytes
+    #: JSON of the actions that are left; None before the first.
+    actions: bytes | None
+
+
+class NameCount(NamedTuple):
+    """A workflow name and a number of workflows."""
+
+    name: str
+    number: int
+
+
+class StatusCount(NamedTuple):
+    """A status and a number of workflows."""
+
+    status: str
+    number: int
+
+
+class ReadyInQueue(NamedTuple):
+    """How many tasks of a queue can be polled, and since when."""
+
+    queue: int
+    number: int
+    oldest_ms: int
+
+
+class DelayedInQueue(NamedTuple):
+    """How many tasks of a queue become pollable later."""
+
+    queue: int
+    number: int
+
+
+class LeasedInQueue(NamedTuple):
+    """How many tasks of a queue one worker holds."""
+
+    queue: int
+    worker_id: str | None
+    number: int
+    oldest_started_ms: int
+
+
+class OpenLease(NamedTuple):
+    """A lease, with what it is for."""
+
+    task: int
+    task_type: str
+    domain: str
+    ref: str
+    workflow: int
+    workflow_name: str
+    worker_id: str | None
+    retry_count: int
+    started_ms: int
+    updated_ms: int
+    lease_until_ms: int
+
+
+class QueuedTaskTimes(NamedTuple):
+    """When a queued task could be polled, was started and has ended."""
+
+    queue: int
+    status: str
+    ready_ms: int
+    started_ms: int
+    ended_ms: int
+
+
+class TaskWithoutPayload(NamedTuple):
+    """A task without its payload. `output` is set for SWITCH tasks only, whose output names the chosen case."""
+
+    row: TaskRow
+    reason: str | None
+    output: bytes | None
+    name: str
+
+
+def _task_without_payload(*columns: Any) -> TaskWithoutPayload:
+    return TaskWithoutPayload(read_task(*columns[:-3]), *columns[-3:])
+
+
+# -- tasks
+
+LAST_KEY: Query[int] = Query("last key", _value)
+TASK: Query[TaskRow] = Query("task", read_task)
+TASK_DATA: Query[TaskData] = Query("task data", TaskData)
+WHOLE_TASK: Query[WholeTask] = Query("whole task", read_whole_task)
+LATEST_TASK: Query[WholeTask] = Query("latest task", read_whole_task)
+TASKS_OF_WORKFLOW: Query[WholeTask] = Query("tasks of workflow", read_whole_task)
+COUNT_TASKS: Query[int] = Query("count tasks", _value)
+NEWEST_ITERATION: Query[int | None] = Query("newest iteration", _value)
+TASKS_OF_NAME: Query[TaskName] = Query("tasks of name", TaskName)
+READY_TASKS: Query[ReadyTask] = Query("ready tasks", ReadyTask)
+IS_READY: Query[int] = Query("is ready", _value)
+DUE_TASKS: Query[TaskRow] = Query("due tasks", read_task)
+NEAREST_WAKE: Query[int | None] = Query("nearest wake", _value)
+IN_PROGRESS_OF_TYPE: Query[int] = Query("in progress of type", _value)
+GRANTED_FOR_REPORT: Query[TaskRow] = Query("granted for report", read_task)
+FORGET_RATE_STARTS = Command("forget rate starts")
+RATE_STARTS: Query[int] = Query("rate starts", _value)
+RATE_START_AT: Query[int] = Query("rate start at", _value)
+ADD_RATE_START = Command("add rate start")
+ADD_LOG = Command("add log")
+LOGS: Query[LogLine] = Query("logs", LogLine)
+OPEN_TASKS_OF_WORKFLOW: Query[TaskRow] = Query("open tasks of workflow", read_task)
+OPEN_TASKS_OF_TYPE: Query[TaskRow] = Query("open tasks of type", read_task)
+HELD_TASKS_OF_QUEUE: Query[TaskRow] = Query("held tasks of queue", read_task)
+END_TASK_UNREAD = Command("end task unread")
+FAILED_TASKS: Query[FailedTask] = Query("failed tasks", FailedTask)
+REMOVE_TASK = Command("remove task")
+REMOVE_TASK_DATA = Command("remove task data")
+REMOVE_TASK_LOGS = Command("remove task logs")
+KEYS_OF_TASKS: Query[int] = Query("keys of tasks", _value)
+PAYLOAD_OF_WORKFLOW: Query[float] = Query("payload of workflow", _value)
+QUEUE_SIZE: Query[int] = Query("queue size", _value)
+QUEUE_DELAYED: Query[int] = Query("queue delayed", _value)
+ALL_QUEUES: Query[QueueName] = Query("all queues", QueueName)
+LIMITED_TYPE: Query[str] = Query("limited type", _value)
+RATE_LIMITED_QUEUES: Query[QueueWithLimits] = Query("rate limited queues", QueueWithLimits)
+TASKS_WAITING_FOR_WORKFLOW: Query[int] = Query("tasks waiting for workflow", _value)
+PENDING_TASKS_OF_TYPE: Query[int] = Query("pending tasks of type", _value)
+
+# -- workflows
+
+WORKFLOW: Query[WorkflowRow] = Query("workflow", read_workflow)
+WORKFLOW_DATA: Query[WorkflowData] = Query("workflow data", WorkflowData)
+SNAPSHOT_OF_WORKFLOW: Query[int] = Query("snapshot of workflow", _value)
+USED_IDEMPOTENCY_KEYS: Query[str] = Query("used idempotency keys", _value)
+IDEMPOTENT_WORKFLOW: Query[WorkflowRow] = Query("idempotent workflow", read_workflow)
+MARK_FOR_TERMINATION = Command("mark for termination")
+MARKED_FOR_TERMINATION: Query[int] = Query("marked for termination", _value)
+REASON_OF_TERMINATION: Query[str] = Query("reason of termination", _value)
+UNMARK_FOR_TERMINATION = Command("unmark for termination")
+DUE_WORKFLOWS: Query[int] = Query("due workflows", _value)
+RUNNING_WORKFLOWS: Query[int] = Query("running workflows", _value)
+CORRELATED_WORKFLOWS: Query[WorkflowRow] = Query("correlated workflows", read_workflow)
+END_WORKFLOW_UNREAD = Command("end workflow unread")
+SET_WORKFLOW_RESULT = Command("set workflow result")
+REMOVE_WORKFLOW = Command("remove workflow")
+REMOVE_WORKFLOW_DATA = Command("remove workflow data")
+ENDED_BEFORE: Query[int] = Query("ended before", _value)
+ENDED_BEYOND: Query[int] = Query("ended beyond", _value)
+OLDEST_ENDED: Query[int | None] = Query("oldest ended", _value)
+REMOVE_SNAPSHOT = Command("remove snapshot")
+SUSPECTS: Query[Suspect] = Query("suspects", Suspect)
+ADD_SUSPECT = Command("suspect")
+CLEAR_SUSPECT = Command("clear suspect")
+TURN: Query[RateLimitTurn] = Query("turn", RateLimitTurn)
+LINE_UP = Command("line up")
+RUNNING_IN_LINE: Query[int] = Query("running in line", _value)
+BEFORE_IN_LINE: Query[int] = Query("before in line", _value)
+FIRST_IN_LINE: Query[int] = Query("first in line", _value)
+BEGIN_TURN = Command("begin turn")
+LEAVE_LINE = Command("leave line")
+
+# -- the file and definitions
+
+KEEP_SECRET = Command("keep secret")
+IN_USE: Query[int] = Query("in use", _value)
+BEGIN_USE = Command("begin use")
+END_USE = Command("end use")
+TOUCH = Command("touch")
+SECRET: Query[bytes] = Query("secret", _value)
+LAST_KEYS: Query[LastKey] = Query("last keys", LastKey)
+ADD_EPOCH = Command("add epoch")
+EPOCHS: Query[Epoch] = Query("epochs", Epoch)
+TASK_TYPE: Query[TaskType] = Query("task type", TaskType)
+ADD_TASK_TYPE = Command("add task type")
+SET_TASK_TYPE = Command("set task type")
+SET_TASK_TYPE_LIMITS = Command("set task type limits")
+TASK_DEFINITIONS: Query[bytes] = Query("task definitions", _value)
+DROP_TASK_DEFINITION = Command("drop task definition")
+QUEUE: Query[int] = Query("queue", _value)
+ADD_QUEUE = Command("add queue")
+QUEUE_OF: Query[QueuePlace] = Query("queue of", QueuePlace)
+QUEUES_OF_TYPE: Query[QueueOfType] = Query("queues of type", QueueOfType)
+WORKFLOW_DEFINITION: Query[bytes] = Query("workflow definition", _value)
+LATEST_WORKFLOW_DEFINITION: Query[bytes] = Query("latest workflow definition", _value)
+WORKFLOW_DEFINITIONS: Query[bytes] = Query("workflow definitions", _value)
+WORKFLOW_DEFINITION_VERSIONS: Query[bytes] = Query("workflow definition versions", _value)
+SET_WORKFLOW_DEFINITION = Command("set workflow definition")
+DROP_WORKFLOW_DEFINITION = Command("drop workflow definition")
+ADD_SNAPSHOT = Command("add snapshot")
+SNAPSHOT: Query[bytes] = Query("snapshot", _value)
+SCHEMA: Query[bytes] = Query("schema", _value)
+LATEST_SCHEMA: Query[bytes] = Query("latest schema", _value)
+SCHEMAS: Query[bytes] = Query("schemas", _value)
+SET_SCHEMA = Command("set schema")
+DROP_SCHEMA = Command("drop schema")
+DROP_SCHEMAS = Command("drop schemas")
+
+# -- schedules
+
+SCHEDULE: Query[StoredSchedule] = Query("schedule", StoredSchedule)
+SET_SCHEDULE = Command("set schedule")
+DROP_SCHEDULE = Command("drop schedule")
+MATCHING_SCHEDULES: Query[str] = Query("matching schedules", _value)
+NEXT_DUE_OF_SCHEDULE: Query[int | None] = Query("next due of schedule", _value)
+SET_DUE = Command("set due")
+DROP_DUE = Command("drop due")
+DROP_ALL_DUE = Command("drop all due")
+DUE_SCHEDULES: Query[DueTime] = Query("due schedules", DueTime)
+EARLIEST_DUE: Query[int | None] = Query("earliest due", _value)
+PAUSE_SCHEDULES = Command("pause schedules")
+RESUME_SCHEDULES = Command("resume schedules")
+ADD_SCHEDULE_RUN = Command("add schedule run")
+FORGET_SCHEDULE_RUNS = Command("forget schedule runs")
+SCHEDULE_RUN: Query[ScheduleRun] = Query("schedule run", ScheduleRun)
+
+# -- secrets and events
+
+SECRETS: Query[StoredSecret] = Query("secrets", StoredSecret)
+SET_SECRET = Command("set secret")
+DROP_SECRET = Command("drop secret")
+EVENT_HANDLER: Query[bytes] = Query("event handler", _value)
+EVENT_HANDLERS: Query[bytes] = Query("event handlers", _value)
+LISTENING: Query[int] = Query("listening", _value)
+SET_EVENT_HANDLER = Command("set event handler")
+DROP_EVENT_HANDLER = Command("drop event handler")
+ADD_EVENT = Command("add event")
+WAITING_EVENTS: Query[PublishedEvent] = Query("waiting events", PublishedEvent)
+KEEP_ACTIONS_OF_EVENT = Command("keep actions of event")
+REMOVE_EVENT = Command("remove event")
+
+# -- views
+
+OPEN_WORKFLOWS: Query[int] = Query("open workflows", _value)
+OPEN_WORKFLOWS_BY_NAME: Query[NameCount] = Query("open workflows by name", NameCount)
+LATELY_ENDED: Query[StatusCount] = Query("lately ended", StatusCount)
+READY_BY_QUEUE: Query[ReadyInQueue] = Query("ready by queue", ReadyInQueue)
+DELAYED_BY_QUEUE: Query[DelayedInQueue] = Query("delayed by queue", DelayedInQueue)
+LEASED_BY_QUEUE: Query[LeasedInQueue] = Query("leased by queue", LeasedInQueue)
+OPEN_LEASES: Query[OpenLease] = Query("open leases", OpenLease)
+LEASED_OF_QUEUE: Query[int] = Query("leased of queue", _value)
+QUEUES_OF_ALL_TYPES: Query[QueueWithLimits] = Query("queues of all types", QueueWithLimits)
+QUEUE_WITH_LIMITS: Query[QueueWithLimits] = Query("queue with limits", QueueWithLimits)
+NEWEST_QUEUED_TASKS: Query[QueuedTaskTimes] = Query("newest queued tasks", QueuedTaskTimes)
+RATE_STARTS_SINCE: Query[int] = Query("rate starts since", _value)
+TASKS_WITHOUT_PAYLOAD: Query[TaskWithoutPayload] = Query("tasks of workflow without payload", _task_without_payload)
+LAST_FAILED_TASK: Query[TaskRow] = Query("last failed task", read_task)
+REFS_OF_ENDED_TASKS: Query[str] = Query("refs of ended tasks", _value)
+LINE_OF_TURN: Query[RateLimitLine] = Query("line of turn", RateLimitLine)
