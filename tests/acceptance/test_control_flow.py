@@ -101,7 +101,7 @@ class TestOperators:
         assert [one["taskType"] for one in found["tasks"]] == ["FORK", "SUB_WORKFLOW", "SUB_WORKFLOW", "JOIN"]
         assert sorted(found["output"]) == ["_df_0", "_df_1"]
 
-    async def test_a_dynamic_task(self, driver: Driver) -> None:
+    async def test_a_dynamic_task_runs_the_task_that_its_input_names(self, driver: Driver) -> None:
         given = {"what": "${workflow.input.what}", "a": 1}
         await driver.define("flow", driver.task("d", "DYNAMIC", dynamicTaskNameParam="what", inputParameters=given))
         name = driver.session.named("work")
@@ -114,7 +114,9 @@ class TestOperators:
         assert "Cannot map a dynamic task based on the parameter and input" in nameless["reasonForIncompletion"]
 
     @pytest.mark.parametrize(("value", "joined"), [("a", "a"), ("b", "b"), ("c", "first")])
-    async def test_an_exclusive_join(self, driver: Driver, value: str, joined: str) -> None:
+    async def test_an_exclusive_join_has_the_output_of_the_branch_that_ran(
+        self, driver: Driver, value: str, joined: str
+    ) -> None:
         chosen = driver.task(
             "s",
             "SWITCH",

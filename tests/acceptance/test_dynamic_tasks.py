@@ -46,7 +46,9 @@ class TestNamedAtRunTime:
             ("SET_VARIABLE", {"a": 1}, {}),
         ],
     )
-    def test_in_every_style(self, api: Api, kind: str, given: dict[str, Any], output: dict[str, Any]) -> None:
+    def test_a_task_named_at_run_time_runs_in_every_style(
+        self, api: Api, kind: str, given: dict[str, Any], output: dict[str, Any]
+    ) -> None:
         old = {"dynamicTasks": [{"taskName": kind, "referenceName": "x", "input": given}]}
         for ref, tasks in {
             f"_{kind}_0": alike(forkTaskName=kind, forkTaskInputs=[given]),
@@ -60,7 +62,7 @@ class TestNamedAtRunTime:
             assert (made["taskType"], made["taskDefName"], made["status"]) == (kind, kind, "COMPLETED")
             assert made["outputData"] == output
 
-    def test_a_fork_of_calls(self, api: Api, target: Target) -> None:
+    def test_a_dynamic_fork_runs_http_calls(self, api: Api, target: Target) -> None:
         uri = f"{target.url}/metadata/taskdefs"
         found = api.run(*alike(forkTaskName="HTTP", forkTaskInputs=[{"uri": uri, "method": "GET"}] * 2))
         assert done(found) == [
@@ -71,7 +73,7 @@ class TestNamedAtRunTime:
         ]
         assert found["output"]["_HTTP_1"]["response"]["statusCode"] == 200
 
-    def test_an_event(self, api: Api) -> None:
+    def test_a_task_named_at_run_time_may_be_an_event(self, api: Api) -> None:
         found = api.run(*alike(forkTaskName="EVENT", forkTaskInputs=[{"sink": "conductor"}]))
         assert found["output"]["_EVENT_0"]["event_produced"] == f"conductor:{api.name}:_EVENT_0"
 
@@ -79,7 +81,7 @@ class TestNamedAtRunTime:
         found = api.run(*alike(forkTaskName="START_WORKFLOW", forkTaskInputs=[{"startWorkflow": {"name": "nobody"}}]))
         assert (found["status"], done(found)[1]) == ("FAILED", ("START_WORKFLOW", "_START_WORKFLOW_0", "FAILED"))
 
-    def test_the_end_of_the_workflow(self, api: Api) -> None:
+    def test_a_task_named_at_run_time_may_end_the_workflow(self, api: Api) -> None:
         given = {"kind": "TERMINATE", "terminationStatus": "COMPLETED", "workflowOutput": {"a": 1}}
         decide, never = task("d", "DYNAMIC", dynamicTaskNameParam="kind", inputParameters=given), task("h", "HUMAN")
         found = api.run(decide, never)

@@ -69,7 +69,9 @@ class Scheduler:
 
 
 class TestASchedule:
-    async def test_starts_its_workflow_at_each_due_moment_and_tells_it_why(self, scheduler: Scheduler) -> None:
+    async def test_a_schedule_starts_its_workflow_at_each_due_moment_and_tells_it_why(
+        self, scheduler: Scheduler
+    ) -> None:
         await scheduler.define()
         name = await scheduler.save("*/2 * * * * *")
         runs = await scheduler.runs(name, 2)
@@ -85,12 +87,12 @@ class TestASchedule:
         assert workflow.input["_executionId"] == runs[0].execution_id
         assert workflow.input["_schedulerCron"] == "*/2 * * * * * UTC"
 
-    async def test_of_a_workflow_that_is_not_there_has_failed_runs(self, scheduler: Scheduler) -> None:
+    async def test_a_schedule_of_a_workflow_that_is_not_there_has_failed_runs(self, scheduler: Scheduler) -> None:
         run = (await scheduler.runs(await scheduler.save(workflow=scheduler.session.named("nowhere"))))[0]
         assert (run.state, run.workflow_id) == ("FAILED", None)
         assert "No such workflow defined" in (run.reason or "")
 
-    async def test_is_kept_as_it_was_saved(self, scheduler: Scheduler) -> None:
+    async def test_a_schedule_is_kept_as_it_was_saved(self, scheduler: Scheduler) -> None:
         name = await scheduler.save(NEW_YEAR, zone_id="Europe/Berlin", description="party", schedule_end_time=2**41)
         found = await scheduler.client.get_schedule(name)
         assert (found.cron_expression, found.zone_id, found.paused) == (NEW_YEAR, "Europe/Berlin", False)
@@ -100,14 +102,16 @@ class TestASchedule:
         assert name in [one.name for one in await scheduler.client.get_all_schedules(scheduler.workflow)]
         assert name not in [one.name for one in await scheduler.client.get_all_schedules("another")]
 
-    async def test_that_is_removed_is_gone_and_removing_it_again_is_no_mistake(self, scheduler: Scheduler) -> None:
+    async def test_a_schedule_that_is_removed_is_gone_and_removing_it_again_is_no_mistake(
+        self, scheduler: Scheduler
+    ) -> None:
         name = await scheduler.save(NEW_YEAR)
         await scheduler.client.delete_schedule(name)
         await scheduler.client.delete_schedule(name)
         with pytest.raises(NotFoundException):
             await scheduler.client.get_schedule(name)
 
-    async def test_pauses_with_a_reason_and_resumes(self, scheduler: Scheduler) -> None:
+    async def test_a_schedule_pauses_with_a_reason_and_resumes(self, scheduler: Scheduler) -> None:
         name = await scheduler.save(NEW_YEAR)
         await scheduler.client.pause_schedule(name, "holiday")
         found = await scheduler.client.get_schedule(name)
@@ -119,7 +123,7 @@ class TestASchedule:
             with pytest.raises(NotFoundException):
                 await change(scheduler.session.named("nope"))
 
-    async def test_starts_nothing_while_it_is_paused(self, scheduler: Scheduler) -> None:
+    async def test_a_schedule_starts_nothing_while_it_is_paused(self, scheduler: Scheduler) -> None:
         await scheduler.define()
         name = await scheduler.save(paused=True)
         other = await scheduler.save()
@@ -127,7 +131,7 @@ class TestASchedule:
         found = await scheduler.client.search_schedule_executions(query=f"scheduleName IN ({name})")
         assert found.total_hits == 0
 
-    async def test_starts_nothing_after_its_end(self, scheduler: Scheduler) -> None:
+    async def test_a_schedule_starts_nothing_after_its_end(self, scheduler: Scheduler) -> None:
         await scheduler.define()
         ends_ms = (int(time.time()) + 4) * 1000
         name = await scheduler.save(schedule_end_time=ends_ms)
@@ -141,7 +145,7 @@ class TestASchedule:
 
 
 class TestACronExpression:
-    async def test_is_due_at_these_moments(self, scheduler: Scheduler) -> None:
+    async def test_a_cron_expression_is_due_at_these_moments(self, scheduler: Scheduler) -> None:
         for cron, starts_ms, moments in (
             ("0 15 10 ? * 6#3", 1980181530000, [1981534500000, 1984558500000]),
             ("0 0 0 LW * *", 1831401746000, [1832889600000, 1835395200000]),
@@ -151,7 +155,7 @@ class TestACronExpression:
             found = await scheduler.client.get_next_few_schedule_execution_times(cron, starts_ms, None, 2)
             assert found == moments, cron
 
-    async def test_that_cannot_be_read_is_refused(self, scheduler: Scheduler) -> None:
+    async def test_a_cron_expression_that_cannot_be_read_is_refused(self, scheduler: Scheduler) -> None:
         """There with a 500, here with a 400 that says why."""
         with pytest.raises(ApiException) as refused:
             await scheduler.client.get_next_few_schedule_execution_times("* * * * *")

@@ -88,7 +88,7 @@ def refs(workflow: dict[str, Any]) -> list[str]:
 
 
 class TestHttp:
-    def test_a_success(self, api: Api, far: str) -> None:
+    def test_an_http_task_that_succeeds_has_the_answer_as_output(self, api: Api, far: str) -> None:
         found = api.run(http(f"{far}/echo", "POST", body={"x": 1}, accept="text/plain"))
         (called,) = found["tasks"]
         response = called["outputData"]["response"]
@@ -115,13 +115,15 @@ class TestHttp:
             ({"method": "GET"}, "Missing HTTP URI.  See documentation for HttpTask"),
         ],
     )
-    def test_a_failure(self, api: Api, far: str, request_: dict[str, str], said: str) -> None:
+    def test_an_http_task_that_fails_has_the_reason(
+        self, api: Api, far: str, request_: dict[str, str], said: str
+    ) -> None:
         asked = {name: value.replace("{far}", far) for name, value in request_.items()}
         (called,) = api.run(task("HTTP", inputParameters={"http_request": asked}))["tasks"]
         assert called["status"] == "FAILED"
         assert said.replace("{far}", far) in called["reasonForIncompletion"]
 
-    def test_it_is_ended_by_somebody_else(self, api: Api, far: str) -> None:
+    def test_an_asynchronous_http_task_is_ended_from_outside(self, api: Api, far: str) -> None:
         workflow = api.start({**http(f"{far}/text/"), "asyncComplete": True})
         found = api.until(workflow, lambda found: found["tasks"][0]["outputData"])
         assert (found["tasks"][0]["status"], found["status"]) == ("IN_PROGRESS", "RUNNING")
@@ -129,7 +131,7 @@ class TestHttp:
         found = api.until(workflow, lambda found: found["status"] != "RUNNING")
         assert set(found["tasks"][0]["outputData"]) == {"response", "more"}
 
-    def test_it_needs_a_request(self, api: Api) -> None:
+    def test_an_http_task_needs_a_request(self, api: Api) -> None:
         answer = api.register(task("HTTP", inputParameters={"a": 1}))
         assert answer.status_code == 400
         assert "http_request" in answer.text
@@ -148,12 +150,12 @@ class TestScripts:
             ("typeof print + typeof console + typeof Java", "undefined" * 3),
         ],
     )
-    def test_inline(self, api: Api, expression: str, expected: Any) -> None:
+    def test_an_inline_task_has_the_value_of_its_script(self, api: Api, expression: str, expected: Any) -> None:
         found = api.run(inline(expression, x=5))
         assert (found["status"], found["output"]) == ("COMPLETED", {"result": expected})
 
     @pytest.mark.parametrize("expression", ["throw new Error('bad')", "1 +", "nope", "$.a.b", ""])
-    def test_inline_that_fails(self, api: Api, expression: str) -> None:
+    def test_an_inline_script_that_fails_fails_its_task(self, api: Api, expression: str) -> None:
         (failed,) = api.run(inline(expression))["tasks"]
         assert failed["status"] == "FAILED_WITH_TERMINAL_ERROR"
         assert failed["outputData"] == {"error": failed["reasonForIncompletion"]}
@@ -167,13 +169,13 @@ class TestScripts:
         given = {"evaluatorType": "value-param", "expression": "x", "x": {"a": 1}}
         assert api.run(task("INLINE", inputParameters=given))["output"] == {"result": {"a": 1}}
 
-    def test_lambda(self, api: Api) -> None:
+    def test_a_lambda_task_has_the_value_of_its_script(self, api: Api) -> None:
         given = {"x": 3, "scriptExpression": "if ($.x == 3) { return {a: true} } else { return {a: false} }"}
         assert api.run(task("LAMBDA", inputParameters=given))["output"] == {"result": {"a": True}}
         (failed,) = api.run(task("LAMBDA", inputParameters={"scriptExpression": "throw 'x'"}))["tasks"]
         assert failed["status"] == "FAILED"
 
-    def test_jq(self, api: Api) -> None:
+    def test_a_jq_task_has_the_values_of_its_query(self, api: Api) -> None:
         given = {"queryExpression": ".l[] | . + 1", "l": [1, 2]}
         found = api.run(task("JSON_JQ_TRANSFORM", inputParameters=given))
         assert found["output"] == {"result": 2, "resultList": [2, 3]}
@@ -194,21 +196,21 @@ class TestConditions:
             ("var x = $.x; if (x == 'cat') { 'a' } else { 'b' }", "a"),
         ],
     )
-    def test_switch(self, api: Api, expression: str, chosen: str) -> None:
+    def test_a_switch_evaluates_a_script(self, api: Api, expression: str, chosen: str) -> None:
         assert refs(api.run(switch(expression, x="cat"))) == ["s", f"case_{chosen}"]
 
-    def test_switch_that_fails(self, api: Api) -> None:
+    def test_a_switch_whose_script_fails_ends_the_workflow(self, api: Api) -> None:
         found = api.run(switch("(function () { throw new Error('bad'); })()"))
         (failed,) = found["tasks"]
         assert (found["status"], failed["status"]) == ("FAILED", "FAILED")
         assert failed["reasonForIncompletion"].startswith("Error evaluating the script `Error: bad`")
 
-    def test_loop(self, api: Api) -> None:
+    def test_a_loop_evaluates_a_script(self, api: Api) -> None:
         condition = "(function () { return Math.max(1, $.l['iteration']) < 3; })()"
         found = api.run(task("DO_WHILE", "l", loopCondition=condition, loopOver=[task("NOOP", "n")]))
         assert refs(found) == ["l", "n__1", "n__2", "n__3"]
 
-    def test_loop_that_fails(self, api: Api) -> None:
+    def test_a_loop_whose_script_fails_ends_the_workflow(self, api: Api) -> None:
         loop = task("DO_WHILE", "l", loopCondition="throw 'x'", loopOver=[task("NOOP", "n")])
         failed = api.run(loop)["tasks"][0]
         assert failed["status"] == "FAILED_WITH_TERMINAL_ERROR"
@@ -217,7 +219,7 @@ class TestConditions:
 
 class TestEventsAndStarts:
     @pytest.mark.parametrize(("sink", "name"), [("conductor", "e"), ("conductor:paid", "paid")])
-    def test_event(self, api: Api, sink: str, name: str) -> None:
+    def test_an_event_task_publishes_its_input(self, api: Api, sink: str, name: str) -> None:
         found = api.run(task("EVENT", "e", name="other", sink=sink, inputParameters={"a": 1}))
         output = found["output"]
         assert output["event_produced"] == f"conductor:{found['workflowName']}:{name}"
@@ -225,12 +227,12 @@ class TestEventsAndStarts:
         assert told == (1, sink, found["workflowId"], 1)
         assert (output["workflowType"], output["asyncComplete"]) == (found["workflowName"], False)
 
-    def test_event_to_nowhere(self, api: Api) -> None:
+    def test_an_event_without_a_known_sink_fails(self, api: Api) -> None:
         (failed,) = api.run(task("EVENT", "e", sink="sqs:q"))["tasks"]
         assert failed["status"] == "FAILED"
         assert "Unknown queue type sqs" in failed["reasonForIncompletion"]
 
-    def test_start_workflow(self, api: Api) -> None:
+    def test_a_start_workflow_task_starts_a_workflow(self, api: Api) -> None:
         api.register(task("HUMAN", "h"))
         asked = {"name": api.name, "input": {"a": 5}, "correlationId": "c"}
         found = api.run(task("START_WORKFLOW", "s", inputParameters={"startWorkflow": asked}))
@@ -251,7 +253,7 @@ class TestEventsAndStarts:
         assert said in failed["reasonForIncompletion"]
 
 
-def test_noop_and_human(api: Api) -> None:
+def test_noop_completes_and_human_waits(api: Api) -> None:
     workflow = api.start(task("NOOP", "n", inputParameters={"a": 1}), task("HUMAN", "h"))
     noop, human = api.until(workflow, lambda found: len(found["tasks"]) == 2)["tasks"]
     assert (noop["status"], noop["inputData"], human["status"]) == ("COMPLETED", {}, "IN_PROGRESS")

@@ -18,7 +18,7 @@ def approval(samples: Samples, width: int) -> str:
 
 
 class TestStart:
-    def test_by_a_form_made_of_its_schema(self, page: WatchedPage, samples: Samples) -> None:
+    def test_a_workflow_is_started_by_a_form_made_of_its_schema(self, page: WatchedPage, samples: Samples) -> None:
         page.go("/definitions")
         page.button("Start order_flow").click()
         dialog = page.tab.get_by_role("dialog")
@@ -35,7 +35,7 @@ class TestStart:
         assert started["input"] == {"item": "piano", "amount": 3, "gift": True, "speed": "fast"}
         assert started["correlationId"] == f"from-the-page-{page.width}"
 
-    def test_with_what_it_was_started_with_last(self, page: WatchedPage, samples: Samples) -> None:
+    def test_the_start_form_offers_the_last_input(self, page: WatchedPage, samples: Samples) -> None:
         samples.start("abroad", {"order": {"number": 7}})
         page.go("/?name=abroad")
         page.button("Start a workflow …").click()
@@ -47,7 +47,7 @@ class TestStart:
         expect(page.tab).to_have_url(re.compile("/execution/"))
         assert samples.workflow(page.tab.url.rpartition("/")[2])["input"] == {"order": {"number": 8}}
 
-    def test_says_what_is_wrong_with_the_input(self, page: WatchedPage) -> None:
+    def test_the_start_form_says_what_is_wrong_with_the_input(self, page: WatchedPage) -> None:
         page.go("/?name=abroad")
         page.button("Start a workflow …").click()
         dialog = page.tab.get_by_role("dialog")
@@ -55,7 +55,7 @@ class TestStart:
         page.confirm("Start")
         expect(dialog.get_by_role("alert")).to_contain_text("The input is not JSON")
 
-    def test_any_from_a_list(self, page: WatchedPage) -> None:
+    def test_any_definition_is_started_from_the_list(self, page: WatchedPage) -> None:
         page.go("/")
         page.button("Start a workflow …").click()
         page.tab.get_by_role("dialog").get_by_label("Workflow").select_option("reminder")
@@ -65,7 +65,7 @@ class TestStart:
 
 
 class TestOneWorkflow:
-    def test_is_paused_and_resumed(self, page: WatchedPage, approval: str) -> None:
+    def test_a_workflow_is_paused_and_resumed(self, page: WatchedPage, approval: str) -> None:
         page.go(f"/execution/{approval}")
         page.button("Pause").click()
         page.confirm("Pause")
@@ -75,7 +75,9 @@ class TestOneWorkflow:
         page.confirm("Resume")
         page.status_is("RUNNING")
 
-    def test_is_terminated_with_a_reason_and_retried(self, page: WatchedPage, samples: Samples, approval: str) -> None:
+    def test_a_workflow_is_terminated_with_a_reason_and_retried(
+        self, page: WatchedPage, samples: Samples, approval: str
+    ) -> None:
         page.go(f"/execution/{approval}")
         page.button("Terminate").click()
         page.tab.get_by_role("dialog").get_by_label("Reason").fill("called off")
@@ -86,7 +88,7 @@ class TestOneWorkflow:
         page.confirm("Retry")
         page.status_is("RUNNING")
 
-    def test_that_failed_is_retried_and_goes_on(self, page: WatchedPage, samples: Samples) -> None:
+    def test_a_workflow_that_failed_is_retried_and_goes_on(self, page: WatchedPage, samples: Samples) -> None:
         failed = samples.refused(f"retried-{page.width}")
         page.go(f"/execution/{failed}")
         page.button("Retry").click()
@@ -97,7 +99,7 @@ class TestOneWorkflow:
             samples.work(name)
         page.status_is("COMPLETED")
 
-    def test_is_restarted(self, page: WatchedPage, samples: Samples) -> None:
+    def test_a_workflow_is_restarted(self, page: WatchedPage, samples: Samples) -> None:
         done = samples.charged(f"restarted-{page.width}")
         page.go(f"/execution/{done}")
         page.button("Restart").click()
@@ -105,7 +107,7 @@ class TestOneWorkflow:
         page.status_is("RUNNING")
         assert [task["referenceTaskName"] for task in samples.workflow(done)["tasks"]] == ["validate"]
 
-    def test_runs_again_from_a_task(self, page: WatchedPage, samples: Samples) -> None:
+    def test_a_workflow_runs_again_from_a_task(self, page: WatchedPage, samples: Samples) -> None:
         done = samples.charged(f"rerun-{page.width}")
         page.go(f"/execution/{done}?task=notify")
         page.button("Rerun from here").click()
@@ -115,14 +117,14 @@ class TestOneWorkflow:
         samples.work("notify")
         page.status_is("COMPLETED")
 
-    def test_nothing_happens_if_one_thinks_better_of_it(self, page: WatchedPage, approval: str) -> None:
+    def test_a_cancelled_dialog_changes_nothing(self, page: WatchedPage, approval: str) -> None:
         page.go(f"/execution/{approval}")
         page.button("Terminate").click()
         page.confirm("Cancel")
         expect(page.tab.get_by_role("dialog")).to_have_count(0)
         page.status_is("RUNNING")
 
-    def test_only_what_applies_is_offered(self, page: WatchedPage, samples: Samples) -> None:
+    def test_only_the_actions_that_apply_are_offered(self, page: WatchedPage, samples: Samples) -> None:
         for state, offered in (("completed", ["Restart"]), ("failed", ["Retry", "Restart"])):
             page.go(f"/execution/{samples.ids[state]}")
             page.status_is(state.upper())
@@ -152,7 +154,7 @@ class TestByHand:
 
 
 class TestMany:
-    def test_are_retried(self, page: WatchedPage, samples: Samples) -> None:
+    def test_selected_workflows_are_retried(self, page: WatchedPage, samples: Samples) -> None:
         mark = f"bulk-retry-{page.width}"
         ids = [samples.refused(mark) for _ in range(2)]
         page.go(f"/?text={mark}")
@@ -164,7 +166,7 @@ class TestMany:
         assert {samples.workflow(one)["status"] for one in ids} == {"RUNNING"}
         expect(page.tab.locator("tbody .status.run")).to_have_count(2)
 
-    def test_are_terminated(self, page: WatchedPage, samples: Samples) -> None:
+    def test_selected_workflows_are_terminated(self, page: WatchedPage, samples: Samples) -> None:
         mark = f"bulk-terminate-{page.width}"
         ids = [samples.start("reminder", correlationId=mark) for _ in range(2)]
         page.go(f"/?text={mark}")
@@ -176,7 +178,7 @@ class TestMany:
         page.says("1 workflow terminated")
         assert [samples.workflow(one)["status"] for one in ids] == ["RUNNING", "TERMINATED"]
 
-    def test_what_was_refused_is_said(self, page: WatchedPage, approval: str) -> None:
+    def test_a_refused_action_is_shown(self, page: WatchedPage, approval: str) -> None:
         page.expected_statuses = {500, 404}
         page.go(f"/execution/{approval}")
         page.button("Terminate").click()

@@ -29,7 +29,7 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_everybody_can_use(view: str, page: WatchedPage, samples: Samples) -> None:
+def test_every_view_is_accessible(view: str, page: WatchedPage, samples: Samples) -> None:
     page.expected_statuses = {404} if view == "schedules" else set()
     page.go(VIEWS[view].format(**samples.ids))
     expect(page.tab.locator("h1")).to_have_count(1)
@@ -40,7 +40,7 @@ def test_everybody_can_use(view: str, page: WatchedPage, samples: Samples) -> No
 
 
 class TestWorkflows:
-    def test_show_status_name_times_and_why(self, page: WatchedPage, samples: Samples) -> None:
+    def test_workflows_show_status_name_times_and_why(self, page: WatchedPage, samples: Samples) -> None:
         page.go("/?text=" + samples.ids["unpolled"])
         row = page.tab.locator("tbody tr")
         expect(row).to_have_count(1)
@@ -48,7 +48,7 @@ class TestWorkflows:
         expect(row).to_contain_text("order-8850")
         expect(row).to_contain_text("nobody has polled charge_eu")
 
-    def test_can_be_filtered_and_the_address_says_so(self, page: WatchedPage) -> None:
+    def test_workflows_can_be_filtered_and_the_address_says_so(self, page: WatchedPage) -> None:
         page.go("/")
         page.button("failed").click()
         expect(page.tab).to_have_url(re.compile(r"\?status=FAILED$"))
@@ -57,7 +57,7 @@ class TestWorkflows:
         page.tab.go_back()
         expect(page.tab.locator("tbody .status.ok").first).to_be_visible()
 
-    def test_are_searched_from_every_view(self, page: WatchedPage, samples: Samples) -> None:
+    def test_workflows_are_searched_from_every_view(self, page: WatchedPage, samples: Samples) -> None:
         page.go("/queues")
         page.tab.get_by_role("searchbox").fill("order-8842")
         page.tab.get_by_role("searchbox").press("Enter")
@@ -65,7 +65,7 @@ class TestWorkflows:
         page.link("order_flow").click()
         expect(page.tab).to_have_url(f"{samples.root}/execution/{samples.ids['failed']}")
 
-    def test_are_shown_page_by_page(self, page: WatchedPage, samples: Samples) -> None:
+    def test_workflows_are_shown_page_by_page(self, page: WatchedPage, samples: Samples) -> None:
         for number in range(60):
             samples.start("reminder", correlationId=f"page-{page.width}-{number}")
         page.go(f"/?name=reminder&text=page-{page.width}-")
@@ -76,7 +76,7 @@ class TestWorkflows:
         page.link("« Newest").click()
         expect(page.tab.locator("tbody tr")).to_have_count(50)
 
-    def test_appear_and_change_by_themselves(self, page: WatchedPage, samples: Samples) -> None:
+    def test_workflows_appear_and_change_by_themselves(self, page: WatchedPage, samples: Samples) -> None:
         mark = f"by-itself-{page.width}"
         page.go(f"/?text={mark}")
         expect(page.tab.get_by_text("No workflow matches.")).to_be_visible()
@@ -87,7 +87,9 @@ class TestWorkflows:
 
 
 class TestOneWorkflow:
-    def test_that_failed_says_why_shows_the_task_and_its_attempts(self, page: WatchedPage, samples: Samples) -> None:
+    def test_a_workflow_that_failed_says_why_shows_the_task_and_its_attempts(
+        self, page: WatchedPage, samples: Samples
+    ) -> None:
         page.go(f"/execution/{samples.ids['failed']}")
         expect(page.tab.locator(".title .why")).to_contain_text("charge is out of retries: attempt 3 of 3 failed")
         panel = page.tab.locator("section.task")
@@ -97,14 +99,16 @@ class TestOneWorkflow:
         panel.locator(".attempts").get_by_role("link", name="1", exact=True).click()
         expect(page.tab).to_have_url(re.compile("attempt="))
 
-    def test_shows_the_case_that_was_taken_and_those_that_were_not(self, page: WatchedPage, samples: Samples) -> None:
+    def test_a_workflow_shows_the_case_that_was_taken_and_those_that_were_not(
+        self, page: WatchedPage, samples: Samples
+    ) -> None:
         page.go(f"/execution/{samples.ids['failed']}")
         expect(page.tab.locator(".graph g.taken")).to_contain_text("wrap_as_gift")
         expect(page.tab.locator(".graph g.untaken").first).to_contain_text("approve")
         page.node("large_order").click()
         expect(page.tab.locator("section.task .facts")).to_contain_text("small")
 
-    def test_in_hand_shows_lease_progress_and_logs(self, page: WatchedPage, samples: Samples) -> None:
+    def test_a_running_workflow_shows_lease_progress_and_logs(self, page: WatchedPage, samples: Samples) -> None:
         page.go(f"/execution/{samples.ids['leased']}")
         panel = page.tab.locator("section.task")
         expect(panel.locator(".why")).to_contain_text("is being worked on by host-4-901")
@@ -113,7 +117,7 @@ class TestOneWorkflow:
         expect(panel).to_contain_text('"packed": 3')
         expect(panel).to_contain_text("box 3 of 8")
 
-    def test_leads_into_its_sub_workflow_and_back(self, page: WatchedPage, samples: Samples) -> None:
+    def test_a_workflow_leads_into_its_sub_workflow_and_back(self, page: WatchedPage, samples: Samples) -> None:
         page.go(f"/execution/{samples.ids['completed']}")
         page.node("delivery").click()
         page.link("Step into its sub-workflow →").click()
@@ -121,7 +125,7 @@ class TestOneWorkflow:
         page.link("its parent workflow").click()
         expect(page.tab.locator("h1")).to_contain_text("order_flow")
 
-    def test_with_a_loop_shows_its_rounds(self, page: WatchedPage, samples: Samples) -> None:
+    def test_a_workflow_with_a_loop_shows_its_rounds(self, page: WatchedPage, samples: Samples) -> None:
         page.go(f"/execution/{samples.ids['loops']}")
         expect(page.tab.locator(".graph .loop")).to_contain_text("round 3 of 3")
         page.link("round 2 of pages").click()
@@ -129,7 +133,7 @@ class TestOneWorkflow:
         page.node("fetch_page").click()
         expect(page.tab.locator("section.task h2")).to_have_text("fetch_page__2")
 
-    def test_with_a_wide_fork_stays_readable(self, page: WatchedPage, samples: Samples) -> None:
+    def test_a_workflow_with_a_wide_fork_stays_readable(self, page: WatchedPage, samples: Samples) -> None:
         page.go(f"/execution/{samples.ids['wide']}")
         expect(page.tab.locator(".graph a.node")).to_have_count(6)
         folded = page.tab.locator(".graph .folded")
@@ -140,7 +144,7 @@ class TestOneWorkflow:
         page.tab.locator(".branches").get_by_role("link", name="thumbnail_199").click()
         expect(page.tab.locator("section.task h2")).to_have_text("thumbnail_199")
 
-    def test_can_be_walked_with_the_keyboard(self, page: WatchedPage, samples: Samples) -> None:
+    def test_a_workflow_can_be_walked_with_the_keyboard(self, page: WatchedPage, samples: Samples) -> None:
         page.go(f"/execution/{samples.ids['failed']}")
         page.tab.keyboard.press("Tab")
         expect(page.link("Skip to the content")).to_be_focused()
@@ -150,7 +154,7 @@ class TestOneWorkflow:
         page.tab.keyboard.press("Tab")
         expect(page.node("large_order")).to_be_focused()
 
-    def test_that_is_not_there_is_said_so(self, page: WatchedPage) -> None:
+    def test_an_unknown_workflow_is_said_to_be_unknown(self, page: WatchedPage) -> None:
         page.expected_statuses = {404}
         page.tab.goto(f"{page.root}/execution/nothing")
         expect(page.tab.get_by_role("alert")).to_contain_text("No such workflow found by id: nothing")
@@ -193,21 +197,21 @@ class TestTypesOfOtherServers:
 class TestTwoClicks:
     """The three commonest faults, from the first view."""
 
-    def test_no_worker(self, page: WatchedPage, samples: Samples) -> None:
+    def test_two_clicks_lead_to_a_queue_without_workers(self, page: WatchedPage, samples: Samples) -> None:
         page.go("/")
         page.tab.locator(".numbers").get_by_role("link", name="nobody polls").click()
         expect(page.tab.locator(".alarm", has_text="charge_eu")).to_contain_text(
             "Start a worker that polls charge_eu, without a domain."
         )
 
-    def test_wrong_domain(self, page: WatchedPage, samples: Samples) -> None:
+    def test_two_clicks_lead_to_a_task_of_another_domain(self, page: WatchedPage, samples: Samples) -> None:
         samples.served()
         page.go("/queues")
         alarm = page.tab.locator(".alarm", has_text="convert in domain gpu")
         expect(alarm).to_contain_text("workers of convert poll in no domain")
         expect(alarm).to_contain_text("or start workflows without taskToDomain")
 
-    def test_out_of_retries(self, page: WatchedPage) -> None:
+    def test_two_clicks_lead_to_a_task_out_of_retries(self, page: WatchedPage) -> None:
         page.go("/")
         page.tab.locator(".numbers").get_by_role("link", name="failed (1 h)").click()
         expect(page.tab.locator("tbody tr").first).to_contain_text("charge is out of retries: attempt ")
@@ -319,7 +323,7 @@ class TestTheFrame:
         page.errors.clear()
 
 
-def test_with_key_and_secret_it_asks_for_them(browser: Browser, guarded: Samples, width: int) -> None:
+def test_the_web_ui_asks_for_key_and_secret(browser: Browser, guarded: Samples, width: int) -> None:
     with WatchedPage(browser, guarded.root, width) as page:
         page.expected_statuses = {401}
         page.go("/definitions")

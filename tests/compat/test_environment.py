@@ -47,7 +47,7 @@ def variable(spelling: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("name", PROPERTIES)
-def test_the_default(name: str) -> None:
+def test_an_option_without_a_variable_has_its_default(name: str) -> None:
     value = resolve_worker_config("process_order")[name]
     if name == "worker_id":
         assert value  # made up, one for each process
@@ -197,7 +197,7 @@ def test_the_first_example_in_a_worker_process(start: Any, server: ConductorStub
 class TestServer:
     """Where the server is, and the key to it."""
 
-    def test_url_by_default(self) -> None:
+    def test_the_server_url_has_a_default(self) -> None:
         assert Configuration().host == "http://localhost:8080/api"
 
     def test_url_from_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,7 @@ class TestServer:
     def test_no_key_by_default(self) -> None:
         assert Configuration().authentication_settings is None
 
-    async def test_key_and_secret(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_key_and_secret_come_from_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
         @worker_task(task_definition_name="guarded")
         async def guarded() -> dict[str, str]:
             return {}

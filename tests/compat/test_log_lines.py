@@ -49,7 +49,7 @@ async def run_one(server: ConductorStub, task_type: str, **options: Any) -> str:
 # -- start ------------------------------------------------------------------------------------------------------------
 
 
-async def test_the_start_line(
+async def test_the_start_line_is_as_documented(
     server: ConductorStub, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`lease_extend=false` is the default, as the documents print it."""
@@ -137,7 +137,9 @@ async def test_registering_over_an_old_definition(
     assert ("INFO", "Registered/Updated task definition: registered") in lines(caplog)
 
 
-async def test_registering_without_overwriting(with_schemas: ConductorStub, caplog: pytest.LogCaptureFixture) -> None:
+async def test_registering_without_overwriting_is_logged_as_documented(
+    with_schemas: ConductorStub, caplog: pytest.LogCaptureFixture
+) -> None:
     define(overwrite_task_def=False)
     await known(with_schemas)
     await run_one(with_schemas, "registered")
@@ -171,7 +173,9 @@ async def test_a_registration_that_fails(server: ConductorStub, caplog: pytest.L
 # -- execution and report ---------------------------------------------------------------------------------------------
 
 
-async def test_a_terminal_error(server: ConductorStub, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_terminal_error_is_logged_as_documented(
+    server: ConductorStub, caplog: pytest.LogCaptureFixture
+) -> None:
     @worker_task(task_definition_name="hopeless")
     async def hopeless() -> None:
         raise NonRetryableException("no such order")
@@ -224,7 +228,7 @@ def define_plain() -> None:
 # -- polls, listeners, ends -------------------------------------------------------------------------------------------
 
 
-async def test_a_refused_poll(server: ConductorStub, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refused_poll_is_logged_as_documented(server: ConductorStub, caplog: pytest.LogCaptureFixture) -> None:
     define_plain()
     server.script("poll", Status(401), repeat=True)
     refused = asyncio.Event()

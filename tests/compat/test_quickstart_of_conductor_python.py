@@ -121,7 +121,7 @@ def run(code: str, tmp_path: Path) -> str:
     return program.output
 
 
-def test_the_quickstart(tmp_path: Path) -> None:
+def test_the_quickstart_of_conductor_python_runs(tmp_path: Path) -> None:
     output = run(QUICKSTART, tmp_path)
     assert "execute: COMPLETED Hello Ada" in output
     assert "inline: {'result': 'Hello Grace'}" in output

@@ -30,7 +30,7 @@ def expires_at(answer: httpx.Response) -> int:
 
 
 class TestPolling:
-    def test_grants_a_lease_with_an_id_a_holder_and_an_end(self, server: EitherServer) -> None:
+    def test_a_poll_grants_a_lease_with_an_id_a_holder_and_an_end(self, server: EitherServer) -> None:
         task_id = server.add_task()
         task = server.take("w1")
         assert (task["taskId"], task["workerId"], task["status"], task["pollCount"]) == (
@@ -42,11 +42,11 @@ class TestPolling:
         assert task["leaseId"]
         assert task["leaseExpiresAt"] == server.clock.wall_ms() + LEASE_S * 1000
 
-    def test_gives_a_task_to_one_worker_only(self, server: EitherServer, task: Task) -> None:
+    def test_a_poll_gives_a_task_to_one_worker_only(self, server: EitherServer, task: Task) -> None:
         assert server.poll("w2") == []
         assert server.stored(task["taskId"])["workerId"] == "w1"
 
-    def test_gives_no_more_than_was_asked_for(self, server: EitherServer) -> None:
+    def test_a_poll_gives_no_more_than_was_asked_for(self, server: EitherServer) -> None:
         ids = [server.add_task() for _ in range(5)]
         batches = [server.poll(count=3), server.poll(count=3), server.poll(count=3)]
         assert [[task["taskId"] for task in batch] for batch in batches] == [ids[:3], ids[3:], []]
@@ -70,7 +70,7 @@ class TestPolling:
         assert answer.status_code == (200 if work else empty)
         assert len([answer.json()] if "leaseId" in answer.text else []) == work
 
-    def test_longer_than_five_seconds_is_refused(self, server: EitherServer) -> None:
+    def test_a_poll_longer_than_five_seconds_is_refused(self, server: EitherServer) -> None:
         answer = server.api.get("/tasks/poll/batch/work", params={"timeout": 5001})
         assert answer.status_code == 400
         assert answer.json()["message"] == "Long Poll Timeout value cannot be more than 5 seconds"
@@ -120,26 +120,30 @@ class TestLongPolling:
     def polling(self, server: EitherServer) -> Polling:
         return Polling(server)
 
-    def test_is_answered_when_work_comes(self, server: EitherServer, polling: Polling) -> None:
+    def test_a_long_poll_is_answered_when_work_comes(self, server: EitherServer, polling: Polling) -> None:
         waiting = polling.start()
         task_id = server.add_task()
         assert [task["taskId"] for task in waiting.result(60)] == [task_id]
 
-    def test_is_answered_with_nothing_when_its_time_is_over(self, server: EitherServer, polling: Polling) -> None:
+    def test_a_long_poll_is_answered_with_nothing_when_its_time_is_over(
+        self, server: EitherServer, polling: Polling
+    ) -> None:
         waiting = polling.start(timeout=3000)
         server.clock.advance(2.9)
         assert server.parked_polls() == 1
         server.clock.advance(0.1)
         assert waiting.result(60) == []
 
-    def test_its_lease_begins_when_the_task_is_given(self, server: EitherServer, polling: Polling) -> None:
+    def test_the_lease_of_a_long_poll_begins_when_the_task_is_given(
+        self, server: EitherServer, polling: Polling
+    ) -> None:
         waiting = polling.start()
         server.clock.advance(4)
         server.add_task()
         (task,) = waiting.result(60)
         assert task["leaseExpiresAt"] == server.clock.wall_ms() + LEASE_S * 1000
 
-    def test_one_task_is_given_to_one_of_many(self, server: EitherServer, polling: Polling) -> None:
+    def test_a_task_is_given_to_one_of_many_long_polls(self, server: EitherServer, polling: Polling) -> None:
         waiting = [polling.start(f"w{number}") for number in range(3)]
         task_id = server.add_task()
         until(lambda: any(poll.done() for poll in waiting))
@@ -166,7 +170,7 @@ class TestLongPolling:
         task_id = server.add_task()
         assert [task["taskId"] for task in other.result(60)] == [task_id]
 
-    def test_who_does_not_say_who_it_is_recalls_nobody(self, server: EitherServer, polling: Polling) -> None:
+    def test_a_long_poll_without_a_worker_id_replaces_no_other(self, server: EitherServer, polling: Polling) -> None:
         waiting = polling.start(worker=None)
         assert server.poll(worker=None, count=0) == []
         task_id = server.add_task()
@@ -174,7 +178,7 @@ class TestLongPolling:
 
 
 class TestHeartbeat:
-    def test_begins_the_lease_anew(self, server: EitherServer, task: Task) -> None:
+    def test_a_heartbeat_begins_the_lease_anew(self, server: EitherServer, task: Task) -> None:
         server.clock.advance(LEASE_S - 1)
         answer = server.heartbeat(task)
         assert (answer.status_code, answer.text) == (200, task["taskId"])
@@ -182,25 +186,25 @@ class TestHeartbeat:
         server.clock.advance(LEASE_S - 1)
         assert verdict_of(server.report(task)) == COMMITTED
 
-    def test_says_no_verdict_while_there_is_a_lease(self, server: EitherServer, task: Task) -> None:
+    def test_a_heartbeat_says_no_verdict_while_there_is_a_lease(self, server: EitherServer, task: Task) -> None:
         assert verdict_of(server.heartbeat(task)) == (200, None)
 
-    def test_ends_no_task_whatever_status_it_names(self, server: EitherServer, task: Task) -> None:
+    def test_a_heartbeat_ends_no_task_whatever_status_it_names(self, server: EitherServer, task: Task) -> None:
         server.heartbeat(task, status="COMPLETED", reasonForIncompletion="over")
         stored = server.stored(task["taskId"])
         assert (stored["status"], stored["outputData"]) == ("IN_PROGRESS", {})
         assert not stored.get("reasonForIncompletion")
 
-    def test_may_be_repeated(self, server: EitherServer, task: Task) -> None:
+    def test_a_heartbeat_may_be_repeated(self, server: EitherServer, task: Task) -> None:
         assert expires_at(server.heartbeat(task)) == expires_at(server.heartbeat(task))
 
-    def test_never_revives_a_lease(self, server: EitherServer, task: Task) -> None:
+    def test_a_heartbeat_never_revives_a_lease(self, server: EitherServer, task: Task) -> None:
         server.clock.advance(LEASE_S)
         assert verdict_of(server.heartbeat(task)) == CANCELLED
         assert verdict_of(server.report(task)) == CANCELLED
 
     @pytest.mark.parametrize("status", ["COMPLETED", "FAILED", "IN_PROGRESS"])
-    def test_behind_its_own_report_says_what_became_of_that(
+    def test_a_heartbeat_after_its_own_report_gets_the_verdict_of_the_report(
         self, server: EitherServer, task: Task, status: str
     ) -> None:
         """Its author did not lose the lease: if the answer to the report was lost, this says what it was."""
@@ -211,27 +215,29 @@ class TestHeartbeat:
         server.clock.advance(LEASE_S)
         assert verdict_of(server.heartbeat(task)) == COMMITTED
 
-    def test_after_a_discarded_report_is_cancelled(self, server: EitherServer, task: Task) -> None:
+    def test_a_heartbeat_after_a_discarded_report_is_cancelled(self, server: EitherServer, task: Task) -> None:
         server.clock.advance(LEASE_S)
         server.report(task)
         assert verdict_of(server.heartbeat(task)) == CANCELLED
 
-    def test_of_a_task_that_was_delivered_again_is_cancelled(self, server: EitherServer, task: Task) -> None:
+    def test_a_heartbeat_of_a_task_that_was_delivered_again_is_cancelled(
+        self, server: EitherServer, task: Task
+    ) -> None:
         server.report(task, "IN_PROGRESS", reportId="back")
         again = server.take("w2")
         assert verdict_of(server.heartbeat(task)) == CANCELLED
         assert verdict_of(server.heartbeat(again)) == (200, None)
 
-    def test_with_an_unknown_lease_is_rejected(self, server: EitherServer, task: Task) -> None:
+    def test_a_heartbeat_with_an_unknown_lease_is_rejected(self, server: EitherServer, task: Task) -> None:
         assert verdict_of(server.heartbeat(task, leaseId="ff-00")) == (404, "REJECTED")
 
-    def test_for_an_unknown_task_is_rejected(self, server: EitherServer, task: Task) -> None:
+    def test_a_heartbeat_for_an_unknown_task_is_rejected(self, server: EitherServer, task: Task) -> None:
         assert verdict_of(server.heartbeat(task, taskId="unknown")) == (404, "REJECTED")
 
 
 class TestCommitted:
     @pytest.mark.parametrize("status", ["COMPLETED", "FAILED", "FAILED_WITH_TERMINAL_ERROR"])
-    def test_means_that_the_result_is_stored(self, server: EitherServer, task: Task, status: str) -> None:
+    def test_committed_means_that_the_result_is_stored(self, server: EitherServer, task: Task, status: str) -> None:
         answer = server.report(task, status, outputData={"n": 1}, reasonForIncompletion="no paper")
         assert verdict_of(answer) == COMMITTED
         assert answer.text == task["taskId"]
@@ -240,11 +246,13 @@ class TestCommitted:
         assert (stored["status"], stored["outputData"]) == (status, {"n": 1})
         assert stored["reasonForIncompletion"] == "no paper"
 
-    def test_until_the_last_millisecond_of_the_lease(self, server: EitherServer, task: Task) -> None:
+    def test_a_report_is_committed_until_the_last_millisecond_of_the_lease(
+        self, server: EitherServer, task: Task
+    ) -> None:
         server.clock.advance(LEASE_S - 0.001)
         assert verdict_of(server.report(task)) == COMMITTED
 
-    def test_there_is_one_for_a_lease_at_most(self, server: EitherServer, task: Task) -> None:
+    def test_at_most_one_report_of_a_lease_is_committed(self, server: EitherServer, task: Task) -> None:
         assert verdict_of(server.report(task, reportId="r1")) == COMMITTED
         assert verdict_of(server.report(task, "FAILED", reportId="r2")) == (409, "REJECTED")
         assert server.stored(task["taskId"])["status"] == "COMPLETED"
@@ -260,7 +268,7 @@ def cancel_it(server: EitherServer, task: Task) -> None:
 
 @pytest.mark.parametrize("end", [let_it_expire, cancel_it], ids=["lease expired", "task cancelled"])
 class TestCancelled:
-    def test_is_said_to_the_report_and_to_the_heartbeat(
+    def test_cancelled_is_the_verdict_of_the_report_and_of_the_heartbeat(
         self, server: EitherServer, task: Task, end: Callable[..., None]
     ) -> None:
         end(server, task)
@@ -274,7 +282,9 @@ class TestCancelled:
         assert stored["outputData"] == {}
         assert stored["status"] != "COMPLETED"
 
-    def test_is_final(self, server: EitherServer, task: Task, end: Callable[..., None]) -> None:
+    def test_a_cancelled_lease_stays_cancelled(
+        self, server: EitherServer, task: Task, end: Callable[..., None]
+    ) -> None:
         end(server, task)
         assert {verdict_of(server.report(task, reportId="r1")) for _ in range(3)} == {CANCELLED}
         assert verdict_of(server.report(task, reportId="r2")) == (409, "REJECTED")
@@ -287,7 +297,9 @@ class TestRejected:
         [{"leaseId": "ff-00"}, {"taskId": "unknown"}, {"workflowInstanceId": "unknown"}],
         ids=lambda w: next(iter(w)),
     )
-    def test_what_is_unknown(self, server: EitherServer, task: Task, wrong: dict[str, str]) -> None:
+    def test_an_unknown_task_or_lease_is_rejected(
+        self, server: EitherServer, task: Task, wrong: dict[str, str]
+    ) -> None:
         assert verdict_of(server.report(task, **wrong)) == (404, "REJECTED")
         assert server.stored(task["taskId"])["status"] == "IN_PROGRESS"
         assert verdict_of(server.report(task)) == COMMITTED
@@ -302,40 +314,46 @@ class TestRejected:
         [{"status": "TIMED_OUT"}, {"status": 5}, {"outputData": [1]}, {"callbackAfterSeconds": "soon"}, {"logs": {}}],
         ids=str,
     )
-    def test_what_cannot_be_understood(self, server: EitherServer, task: Task, wrong: dict[str, Any]) -> None:
+    def test_a_report_that_cannot_be_understood_is_rejected(
+        self, server: EitherServer, task: Task, wrong: dict[str, Any]
+    ) -> None:
         answer = server.api.post("/tasks", json={**said(task), **wrong})
         assert verdict_of(answer) == (400, "REJECTED")
         assert verdict_of(server.report(task)) == COMMITTED, "a malformed report consumes nothing"
 
     @pytest.mark.parametrize("missing", ["status", "taskId", "workflowInstanceId"])
-    def test_what_is_not_complete(self, server: EitherServer, task: Task, missing: str) -> None:
+    def test_an_incomplete_report_is_rejected(self, server: EitherServer, task: Task, missing: str) -> None:
         incomplete = {key: value for key, value in said(task).items() if key != missing}
         assert verdict_of(server.api.post("/tasks", json=incomplete)) == (400, "REJECTED")
         assert verdict_of(server.report(task)) == COMMITTED, "a malformed report consumes nothing"
 
     @pytest.mark.parametrize("body", [b"", b"no json", b"[1]", b'"text"', b"null"])
-    def test_what_is_no_report_at_all(self, server: EitherServer, body: bytes) -> None:
+    def test_a_body_that_is_not_a_report_is_rejected(self, server: EitherServer, body: bytes) -> None:
         answer = server.api.post("/tasks", content=body, headers={"content-type": "application/json"})
         assert verdict_of(answer) == (400, "REJECTED")
 
 
 class TestTheSameReportAgain:
     @pytest.mark.parametrize("status", ["COMPLETED", "FAILED", "IN_PROGRESS"])
-    def test_is_told_the_same_and_does_nothing(self, server: EitherServer, task: Task, status: str) -> None:
+    def test_a_repeated_report_gets_the_same_verdict_and_does_nothing(
+        self, server: EitherServer, task: Task, status: str
+    ) -> None:
         assert verdict_of(server.report(task, status, reportId="r1", outputData={"n": 1})) == COMMITTED
         before = server.stored(task["taskId"])
         server.clock.advance(3600)
         assert verdict_of(server.report(task, status, reportId="r1", outputData={"n": 2})) == COMMITTED
         assert server.stored(task["taskId"])["outputData"] == before["outputData"]
 
-    def test_without_an_id_is_known_by_its_content(self, server: EitherServer, task: Task) -> None:
+    def test_a_repeated_report_without_an_id_is_known_by_its_content(self, server: EitherServer, task: Task) -> None:
         assert verdict_of(server.report(task, outputData={"a": 1})) == COMMITTED
         assert verdict_of(server.report(task, outputData={"a": 1})) == COMMITTED
         assert verdict_of(server.report(task, outputData={"a": 2})) == (409, "REJECTED")
 
 
 class TestHandingBack:
-    def test_ends_the_lease_and_queues_the_same_task(self, server: EitherServer, task: Task) -> None:
+    def test_handing_back_a_task_ends_the_lease_and_queues_the_same_task(
+        self, server: EitherServer, task: Task
+    ) -> None:
         assert verdict_of(server.report(task, "IN_PROGRESS", callbackAfterSeconds=30)) == COMMITTED
         assert server.poll() == []
         assert server.stored(task["taskId"])["status"] == "SCHEDULED"
@@ -346,13 +364,15 @@ class TestHandingBack:
         assert again["callbackAfterSeconds"] == 0
         assert again["leaseId"] != task["leaseId"]
 
-    def test_without_a_delay_it_can_be_polled_at_once(self, server: EitherServer, task: Task) -> None:
+    def test_a_task_handed_back_without_a_delay_can_be_polled_at_once(self, server: EitherServer, task: Task) -> None:
         server.report(task, "IN_PROGRESS", outputData={"half": 1})
         again = server.take()
         assert (again["taskId"], again["outputData"]) == (task["taskId"], {"half": 1})
         assert verdict_of(server.report(again)) == COMMITTED
 
-    def test_stays_told_after_the_task_was_delivered_again(self, server: EitherServer, task: Task) -> None:
+    def test_a_task_handed_back_keeps_its_verdict_after_it_was_delivered_again(
+        self, server: EitherServer, task: Task
+    ) -> None:
         server.report(task, "IN_PROGRESS", reportId="back")
         server.take("w2")
         assert verdict_of(server.report(task, "IN_PROGRESS", reportId="back")) == COMMITTED
@@ -361,7 +381,7 @@ class TestHandingBack:
 
 
 class TestManyReportsAtOnce:
-    def test_are_judged_one_by_one_in_order(self, server: EitherServer) -> None:
+    def test_reports_in_one_request_are_judged_one_by_one_in_order(self, server: EitherServer) -> None:
         for _ in range(4):
             server.add_task()
         first, cancelled, unknown, last = server.poll()
@@ -380,15 +400,17 @@ class TestManyReportsAtOnce:
         assert [one["taskId"] for one in verdicts[:4]] == [task["taskId"] for task in (first, cancelled, unknown, last)]
         assert server.stored(last["taskId"])["status"] == "COMPLETED"
 
-    def test_may_repeat_and_contradict_each_other(self, server: EitherServer, task: Task) -> None:
+    def test_reports_in_one_request_may_repeat_and_contradict_each_other(
+        self, server: EitherServer, task: Task
+    ) -> None:
         once, other = said(task, reportId="r1"), said(task, "FAILED", reportId="r2")
         assert [one["verdict"] for one in server.batch(once, once, other)] == ["COMMITTED", "COMMITTED", "REJECTED"]
 
-    def test_none_is_no_mistake(self, server: EitherServer) -> None:
+    def test_an_empty_list_of_reports_is_accepted(self, server: EitherServer) -> None:
         assert server.batch() == []
 
     @pytest.mark.parametrize("body", [b"", b"{}", b"no json"])
-    def test_what_is_no_array_is_refused(self, server: EitherServer, body: bytes) -> None:
+    def test_reports_that_are_not_an_array_are_refused(self, server: EitherServer, body: bytes) -> None:
         answer = server.api.post("/tasks/reports", content=body, headers={"content-type": "application/json"})
         assert answer.status_code == 400
 
@@ -396,7 +418,7 @@ class TestManyReportsAtOnce:
 class TestClientsWithoutLeases:
     """Every other Conductor SDK: answered as Conductor answers, without a verdict."""
 
-    def test_the_holder_completes(self, server: EitherServer, task: Task) -> None:
+    def test_a_client_without_lease_ids_completes_a_task_it_holds(self, server: EitherServer, task: Task) -> None:
         assert verdict_of(server.report(task, leaseId=None)) == (200, None)
         assert server.stored(task["taskId"])["status"] == "COMPLETED"
 

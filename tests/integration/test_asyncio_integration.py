@@ -133,7 +133,7 @@ class TestOneWorkflow:
         [Worker("add", add_one), Worker("add", add_one_async), AddOne("add")],
         ids=["def", "async def", "class"],
     )
-    async def test_from_start_to_end(self, flow: Flow, worker: Any) -> None:
+    async def test_a_workflow_runs_from_start_to_end(self, flow: Flow, worker: Any) -> None:
         flow.define("add")
         listener = Listener()
         async with flow.handler(worker, event_listeners=[listener]):
@@ -144,7 +144,7 @@ class TestOneWorkflow:
         (verdict,) = listener.verdicts
         assert (verdict.verdict, verdict.inferred) == (Verdict.COMMITTED, False), "a coordinator says it itself"
 
-    async def test_several_steps_by_workers_of_several_kinds(self, flow: Flow) -> None:
+    async def test_workers_of_several_kinds_run_the_steps_of_a_workflow(self, flow: Flow) -> None:
         flow.define("add", "add_async", "add_class", "add")
         listener = Listener()
         workers = [Worker("add", add_one), Worker("add_async", add_one_async), AddOne("add_class")]
@@ -190,7 +190,7 @@ class TestOneWorkflow:
         assert workflow.output == {"value": 3}
         assert {event.verdict for event in listener.verdicts} == {Verdict.COMMITTED}
 
-    async def test_logs_arrive(self, flow: Flow) -> None:
+    async def test_logs_of_a_task_arrive(self, flow: Flow) -> None:
         async def talk() -> dict[str, int]:
             for number in range(15):
                 get_task_context().add_log(f"line {number}")
@@ -272,7 +272,7 @@ class TestFailures:
 
 
 class TestManyAtOnce:
-    async def test_a_hundred_workflows(self, flow: Flow) -> None:
+    async def test_a_hundred_workflows_run_at_once(self, flow: Flow) -> None:
         flow.define("add", "add_async")
         listener = Listener()
         workers = [Worker("add", add_one, thread_count=10), Worker("add_async", add_one_async, thread_count=50)]
@@ -372,7 +372,7 @@ class TestEnds:
         assert await runner.run_once() == 1
         assert (await flow.get(workflow_id)).output == {"value": 2}
 
-    async def test_with_the_users_http_client(self, flow: Flow) -> None:
+    async def test_a_worker_runs_with_the_users_http_client(self, flow: Flow) -> None:
         flow.define("add")
         listener = Listener()
         async with httpx.AsyncClient() as client:
@@ -382,7 +382,7 @@ class TestEnds:
             assert not client.is_closed
         assert (await flow.get(workflow_id)).output == {"value": 2}
 
-    async def test_with_a_key_and_a_secret(self) -> None:
+    async def test_a_worker_runs_with_a_key_and_a_secret(self) -> None:
         with Coordinator(auth_key="key", auth_secret="secret") as coordinator:
             flow = Flow(coordinator)
             settings = AuthenticationSettings("key", "secret")

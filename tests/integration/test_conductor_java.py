@@ -85,7 +85,7 @@ def failures(sdk: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_conductor_java(failures: dict[str, str | None], scenario: str) -> None:
+def test_a_scenario_of_the_java_sdk_succeeds(failures: dict[str, str | None], scenario: str) -> None:
     assert scenario in failures, "it was not reached"
     assert failures[scenario] is None, failures[scenario]
 

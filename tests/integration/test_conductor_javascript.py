@@ -61,7 +61,7 @@ def failures(sdk: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, s
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_conductor_javascript(failures: dict[str, str | None], scenario: str) -> None:
+def test_a_scenario_of_the_javascript_sdk_succeeds(failures: dict[str, str | None], scenario: str) -> None:
     assert scenario in failures, "it was not reached"
     assert failures[scenario] is None, failures[scenario]
 

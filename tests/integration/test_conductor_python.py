@@ -85,7 +85,7 @@ def failures(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_conductor_python(failures: dict[str, str | None], scenario: str) -> None:
+def test_a_scenario_of_conductor_python_succeeds(failures: dict[str, str | None], scenario: str) -> None:
     assert scenario in failures, "it was not reached"
     assert failures[scenario] is None, failures[scenario]
 

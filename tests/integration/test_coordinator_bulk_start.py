@@ -52,7 +52,7 @@ def size(api: httpx.Client) -> int:
 
 
 class TestTheRoute:
-    def test_starts_all_and_answers_their_ids_in_order(self, api: httpx.Client) -> None:
+    def test_a_bulk_start_starts_all_and_answers_their_ids_in_order(self, api: httpx.Client) -> None:
         ids = api.post("/workflow/start/bulk", json=[{"name": "flow", "input": {"n": n}} for n in range(50)]).json()
         assert [api.get(f"/workflow/{ids[n]}").json()["input"]["n"] for n in (0, 1, 49)] == [0, 1, 49]
         assert size(api) == 50

@@ -45,7 +45,7 @@ def api() -> Iterator[httpx.Client]:
 
 
 class TestTokensBeforeBodies:
-    def test_who_has_no_token_is_told_before_a_byte_of_the_body(self, closed: Coordinator) -> None:
+    def test_a_request_without_a_token_is_refused_before_its_body_is_read(self, closed: Coordinator) -> None:
         head = b"POST /api/tasks HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10000000\r\n\r\n"
         with ExitStack() as clients:
             waiting = [
@@ -58,7 +58,7 @@ class TestTokensBeforeBodies:
                 assert (status.split()[1], body["error"]) == (b"401", "INVALID_TOKEN")
             assert httpx.get(f"{closed.url}/health").status_code == 200
 
-    def test_where_no_token_is_asked_for_bodies_are_small(self, closed: Coordinator) -> None:
+    def test_bodies_are_small_where_no_token_is_needed(self, closed: Coordinator) -> None:
         answer = httpx.post(f"{closed.url}/token", json={"keyId": "k" * 70_000, "keySecret": "s"})
         assert (answer.status_code, answer.json()["status"]) == (413, 413)
 
@@ -218,7 +218,9 @@ class TestAbsent:
             ("POST", "/agent", "agents (/api/agent)"),
         ],
     )
-    def test_what_is_not_here_is_refused_by_name(self, api: httpx.Client, method: str, path: str, what: str) -> None:
+    def test_an_unsupported_route_is_refused_with_its_name(
+        self, api: httpx.Client, method: str, path: str, what: str
+    ) -> None:
         answer = api.request(method, path)
         assert answer.status_code == 404
         assert answer.json()["message"].startswith(f"this coordinator has no {what}")

@@ -78,13 +78,13 @@ class TestAsConductorAnswers:
 
 
 class TestATrial:
-    def test_leaves_nothing_behind(self, api: httpx.Client) -> None:
+    def test_a_dry_run_leaves_nothing_behind(self, api: httpx.Client) -> None:
         found = tried(api, taskRefToMockOutput={"t": [{"output": {}}]})
         assert api.get("/workflow/search").json()["totalHits"] == 0
         assert api.get(f"/workflow/{found['workflowId']}").status_code == 404
         assert api.get("/tasks/queue/sizes?taskType=t").json() == {"t": 0}
 
-    def test_goes_through_loops_and_long_chains(self, api: httpx.Client) -> None:
+    def test_a_dry_run_goes_through_loops_and_long_chains(self, api: httpx.Client) -> None:
         loop = {
             "name": "l",
             "taskReferenceName": "l",
@@ -110,7 +110,7 @@ class TestATrial:
         ]
 
     @pytest.mark.parametrize("kind", ["loop", "sub-workflows"])
-    def test_that_makes_tasks_without_end_is_refused(self, api: httpx.Client, kind: str) -> None:
+    def test_a_dry_run_that_makes_tasks_without_end_is_refused(self, api: httpx.Client, kind: str) -> None:
         step = {"name": "n", "taskReferenceName": "n", "type": "SET_VARIABLE", "inputParameters": {"a": 1}}
         loop = {"name": "l", "taskReferenceName": "l", "type": "DO_WHILE", "loopCondition": "true", "loopOver": [step]}
         subs = [
@@ -127,7 +127,7 @@ class TestATrial:
         assert answer.status_code == 400
         assert "the test makes more than 1000 tasks" in answer.json()["message"]
 
-    def test_takes_the_time_that_its_mocks_say(self, api: httpx.Client) -> None:
+    def test_a_dry_run_takes_the_time_that_its_mocks_say(self, api: httpx.Client) -> None:
         mock = {"output": {}, "queueWaitTime": 2000, "executionTime": 3000}
         (task,) = tried(api, taskRefToMockOutput={"t": [mock]})["tasks"]
         assert task["endTime"] - task["scheduledTime"] == 5000
@@ -141,12 +141,12 @@ class TestATrial:
             ({"workflowDef": {"tasks": []}}, ""),
         ],
     )
-    def test_that_cannot_run_is_refused(self, api: httpx.Client, asked: dict[str, Any], why: str) -> None:
+    def test_a_dry_run_that_cannot_run_is_refused(self, api: httpx.Client, asked: dict[str, Any], why: str) -> None:
         answer = api.post("/workflow/test", json={"name": "wf", **asked})
         assert answer.status_code == 400
         assert why in answer.text
 
-    def test_is_run_by_the_client(self, api: httpx.Client) -> None:
+    def test_a_dry_run_is_run_by_the_client(self, api: httpx.Client) -> None:
         with WorkflowClient(Configuration(str(api.base_url))) as client:
             mocks = {"t": [TaskMock(status="COMPLETED", output={"r": 1})]}
             found = client.test_workflow(WorkflowTestRequest(name="wf", task_ref_to_mock_output=mocks))

@@ -137,7 +137,7 @@ class TestPolling:
 
 
 class TestReports:
-    def test_committed(self, api: httpx.Client, name: str) -> None:
+    def test_a_report_in_time_is_committed(self, api: httpx.Client, name: str) -> None:
         start(api, name)
         task = poll(api, name)
         answer = api.post("/tasks", json=result(task))
@@ -145,7 +145,7 @@ class TestReports:
         assert answer.headers["content-type"].startswith("text/plain")
         assert answer.headers[VERDICT_HEADER] == "COMMITTED"
 
-    def test_cancelled(self, api: httpx.Client, name: str) -> None:
+    def test_a_report_of_an_ended_task_is_cancelled(self, api: httpx.Client, name: str) -> None:
         workflow = start(api, name)
         task = poll(api, name)
         assert api.delete(f"/workflow/{workflow}", params={"reason": "enough"}).status_code == 200
@@ -154,7 +154,7 @@ class TestReports:
             assert (answer.status_code, answer.headers[VERDICT_HEADER]) == (409, "CANCELLED")
             assert answer.json()["verdict"] == "CANCELLED"
 
-    def test_rejected(self, api: httpx.Client, name: str) -> None:
+    def test_an_unknown_second_or_malformed_report_is_rejected(self, api: httpx.Client, name: str) -> None:
         start(api, name)
         task = poll(api, name)
         api.post("/tasks", json=result(task, reportId="one"))
@@ -167,14 +167,14 @@ class TestReports:
         assert [answer.status_code for answer in answers] == [409, 404, 404, 400]
         assert {answer.headers[VERDICT_HEADER] for answer in answers} == {"REJECTED"}
 
-    def test_heartbeat(self, api: httpx.Client, name: str) -> None:
+    def test_a_heartbeat_extends_the_lease(self, api: httpx.Client, name: str) -> None:
         start(api, name)
         task = poll(api, name)
         answer = api.post("/tasks", json=result(task, extendLease=True))
         assert answer.status_code == 200
         assert int(answer.headers[LEASE_EXPIRES_HEADER]) >= task["leaseExpiresAt"]
 
-    def test_batch(self, api: httpx.Client, name: str) -> None:
+    def test_a_batch_of_reports_has_a_verdict_for_each(self, api: httpx.Client, name: str) -> None:
         tasks = []
         for _ in range(3):
             start(api, name)
@@ -215,14 +215,14 @@ class TestReports:
 
 
 class TestLogs:
-    def test_raw_and_quoted(self, api: httpx.Client, name: str) -> None:
+    def test_log_lines_are_accepted_raw_and_quoted(self, api: httpx.Client, name: str) -> None:
         start(api, name)
         url, json_type = f"/tasks/{poll(api, name)['taskId']}/log", {"content-type": "application/json"}
         assert api.post(url, content="bare text", headers=json_type).status_code == 200
         assert api.post(url, content='"quoted"', headers=json_type).status_code == 200
         assert [entry["log"] for entry in api.get(url).json()] == ["bare text", "quoted"]
 
-    def test_what_is_no_text_is_kept_as_far_as_it_is(self, api: httpx.Client, name: str) -> None:
+    def test_log_lines_that_are_not_text_are_kept_as_far_as_possible(self, api: httpx.Client, name: str) -> None:
         start(api, name)
         url = f"/tasks/{poll(api, name)['taskId']}/log"
         assert api.post(url, content=b'"\xff"').status_code == 200
@@ -237,7 +237,7 @@ class TestLogs:
             assert (answer.status_code, answer.json()["message"]) == (404, f"Task not found for taskId: {task_id}")
             assert api.get(f"/tasks/{task_id}/log").status_code == 204
 
-    def test_none_is_204(self, api: httpx.Client) -> None:
+    def test_a_task_without_logs_is_a_204(self, api: httpx.Client) -> None:
         assert api.get("/tasks/nothing/log").status_code == 204
 
 
@@ -261,7 +261,7 @@ class TestMistakes:
             b'{"outputData":' + b'{"a":' * 20_000 + b"1" + b"}" * 20_000 + b"}",
         ],
     )
-    def test_p39_bad_bodies(self, api: httpx.Client, body: bytes) -> None:
+    def test_p39_a_bad_body_is_a_400(self, api: httpx.Client, body: bytes) -> None:
         for path in ("/tasks", "/tasks/update-v2"):
             answer = api.post(path, content=body, headers={"content-type": "application/json"})
             assert answer.status_code == 400, answer.text
@@ -270,7 +270,7 @@ class TestMistakes:
             assert answer.json()["retryable"] is False
             assert answer.headers[VERDICT_HEADER] == answer.json()["verdict"] == "REJECTED"
 
-    def test_half_a_character_is_named(self, api: httpx.Client) -> None:
+    def test_half_a_surrogate_pair_is_named_in_the_error(self, api: httpx.Client) -> None:
         answer = api.post("/tasks", content=b'{"outputData": {"x": "\\ud800"}}')
         assert answer.status_code == 400
         assert "surrogate" in answer.json()["message"]
@@ -300,7 +300,7 @@ class TestMistakes:
             client.shutdown(socket.SHUT_WR)
             assert b"HTTP/1.1 200" not in read_all(client)
 
-    def test_who_says_no_more_still_gets_an_answer(self, coordinator: Coordinator, name: str) -> None:
+    def test_a_client_that_closes_its_half_still_gets_an_answer(self, coordinator: Coordinator, name: str) -> None:
         body = json.dumps({**FLOW, "name": name}).encode()
         head = b"POST /api/metadata/workflow HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body)
         poll = b"GET /api/tasks/poll/batch/%s?timeout=5000 HTTP/1.1\r\nhost: localhost\r\n\r\n" % name.encode()
@@ -321,7 +321,7 @@ class TestMistakes:
         answer = httpx.get(f"{coordinator.url}/version")
         assert (answer.status_code, answer.json()["status"], answer.json()["retryable"]) == (503, 503, True)
 
-    def test_p39_bad_query(self, api: httpx.Client) -> None:
+    def test_p39_a_bad_query_is_a_400(self, api: httpx.Client) -> None:
         assert api.get("/tasks/poll/batch/x", params={"count": "abc"}).status_code == 400
         assert api.get("/tasks/poll/batch/x", params={"count": "9" * 30}).status_code == 400
         assert api.get("/tasks/queue/size").status_code == 400
@@ -422,7 +422,7 @@ class TestMistakes:
                 while True:
                     client.sendall(b"100000\r\n" + b"x" * 0x100000 + b"\r\n")
 
-    def test_what_comes_behind_a_body_is_no_header(self, coordinator: Coordinator) -> None:
+    def test_trailers_after_a_body_are_ignored(self, coordinator: Coordinator) -> None:
         head = b"POST /api/tasks HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
         with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
             client.sendall(head + b"2\r\n{}\r\n0\r\norigin: http://elsewhere.example\r\n\r\n")
@@ -442,7 +442,7 @@ class TestMistakes:
                 for _ in range(100_000):
                     client.sendall(b"x-header: " + b"x" * 1000 + b"\r\n")
 
-    def test_who_does_not_read_its_answers_is_not_read_from(
+    def test_a_client_that_does_not_read_its_answers_is_not_read_from(
         self, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("conductor.coordinator.http.connection.ANSWER_TIMEOUT_S", 0.1)
@@ -513,7 +513,7 @@ class TestMistakes:
     @pytest.mark.parametrize(
         "raw", [b"\x00\x01\x02\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\r\n" * 5000]
     )
-    def test_what_is_no_http_ends_the_connection(self, coordinator: Coordinator, raw: bytes) -> None:
+    def test_bytes_that_are_not_http_end_the_connection(self, coordinator: Coordinator, raw: bytes) -> None:
         with socket.create_connection(("127.0.0.1", coordinator.port)) as client:
             client.sendall(raw)
             client.shutdown(socket.SHUT_WR)
@@ -533,7 +533,7 @@ class TestMistakes:
         assert answer.status_code == 400
         assert "HTTP" in answer.text
 
-    def test_an_unknown_workflow(self, api: httpx.Client) -> None:
+    def test_an_unknown_workflow_is_a_404(self, api: httpx.Client) -> None:
         assert api.post("/workflow", json={"name": "nobody"}).status_code == 404
         answer = api.get("/workflow/nope")
         assert (answer.status_code, answer.json()["message"]) == (404, "No such workflow found by id: nope")
@@ -610,7 +610,7 @@ def _read_answer(answers: Any) -> bytes:
 
 
 class TestDefinitions:
-    def test_task_definitions(self, api: httpx.Client, name: str) -> None:
+    def test_task_definitions_are_registered_read_and_removed(self, api: httpx.Client, name: str) -> None:
         assert api.put("/metadata/taskdefs", json={"name": name}).status_code == 404
         assert api.post("/metadata/taskdefs", json=[{"name": name, "retryCount": 7}]).status_code == 200
         assert api.get(f"/metadata/taskdefs/{name}").json()["retryCount"] == 7
@@ -624,7 +624,7 @@ class TestDefinitions:
         assert answer.status_code == 400
         assert "responseTimeoutSeconds: 3600" in answer.text
 
-    def test_workflow_definitions(self, api: httpx.Client, name: str) -> None:
+    def test_workflow_definitions_are_registered_read_and_removed(self, api: httpx.Client, name: str) -> None:
         flow = {**FLOW, "name": name}
         assert api.post("/metadata/workflow", json=flow).status_code == 200
         assert api.post("/metadata/workflow", json=flow).status_code == 409
@@ -639,7 +639,7 @@ class TestLife:
         assert api.get("/health").json()["healthy"] is True
         assert httpx.get(coordinator.url.removesuffix("/api") + "/health").status_code == 200
 
-    def test_it_refuses_to_listen_beyond_loopback(self) -> None:
+    def test_the_coordinator_refuses_to_listen_beyond_loopback_without_keys(self) -> None:
         with pytest.raises(ValueError, match="allow_remote"):
             Coordinator(":memory:", host="0.0.0.0")
         Coordinator(":memory:", host="0.0.0.0", allow_remote=True)
@@ -662,7 +662,7 @@ class TestLife:
             assert api.post("/tasks", json=result(task)).headers[VERDICT_HEADER] == "COMMITTED"
             assert api.get(f"/workflow/{workflow}").json()["status"] == "COMPLETED"
 
-    def test_in_memory_it_works_too(self) -> None:
+    def test_the_coordinator_works_in_memory_too(self) -> None:
         with Coordinator() as found, httpx.Client(base_url=found.url) as api:
             workflow = start(api, "work")
             api.post("/tasks", json=result(poll(api, "work")))
@@ -720,22 +720,22 @@ class TestAuth:
             answer = httpx.get(url + path)
             assert (answer.status_code, answer.json()["error"]) == (401, "INVALID_TOKEN")
 
-    def test_a_token_opens(self, url: str) -> None:
+    def test_a_request_with_a_token_is_answered(self, url: str) -> None:
         answer = httpx.post(f"{url}/token", json={"keyId": "key", "keySecret": "secret"})
         headers = {"X-Authorization": answer.json()["token"]}
         assert httpx.get(f"{url}/metadata/taskdefs", headers=headers).status_code == 200
 
     @pytest.mark.parametrize("shown", [{"keyId": "key", "keySecret": "x"}, {"keyId": "x", "keySecret": "secret"}])
-    def test_wrong_credentials(self, url: str, shown: dict[str, str]) -> None:
+    def test_wrong_credentials_are_a_401(self, url: str, shown: dict[str, str]) -> None:
         assert httpx.post(f"{url}/token", json=shown).status_code == 401
 
-    def test_a_forged_token(self, url: str) -> None:
+    def test_a_forged_token_is_a_401(self, url: str) -> None:
         for token in ("9999999999.00", "x", "", "1.2.3"):
             assert httpx.get(f"{url}/version", headers={"X-Authorization": token}).status_code == 401
 
     def test_a_server_without_authentication_knows_no_token(self, api: httpx.Client) -> None:
         assert api.post("/token", content=json.dumps({"keyId": "k", "keySecret": "s"})).status_code == 404
 
-    def test_half_a_pair_is_an_error(self) -> None:
+    def test_a_key_without_a_secret_is_an_error(self) -> None:
         with pytest.raises(ValueError, match="both"):
             Coordinator(auth_key="key")

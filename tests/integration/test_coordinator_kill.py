@@ -22,7 +22,7 @@ def carry_out(directory: Path, kills: int, record_property: Callable[[str, objec
     assert found.problems == []
 
 
-def test_a_few_kills(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+def test_a_few_kills_lose_nothing(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     carry_out(tmp_path, 3, record_property)
 
 

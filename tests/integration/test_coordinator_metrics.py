@@ -168,7 +168,7 @@ def test_a_name_that_is_known_is_counted_beyond_the_limit() -> None:
     assert (counts["m", "n0", "a"], counts["m", OTHER, "a"], counts["m", OTHER, "b"]) == (2, 1, 2)
 
 
-def test_it_asks_for_a_token_where_other_reads_do(tmp_path: Path) -> None:
+def test_metrics_need_a_token_if_other_reads_do(tmp_path: Path) -> None:
     with Coordinator(tmp_path / "c.db", auth_key="key", auth_secret="secret") as coordinator:
         root = coordinator.url.removesuffix("/api")
         assert httpx.get(f"{root}/metrics").status_code == 401

@@ -66,7 +66,7 @@ class TestFiles:
         assert answer.headers["content-type"] == "text/html;charset=utf-8"
         assert "<!doctype html>" in answer.text
 
-    def test_where_view_at_in_the_log_of_a_worker_leads_is_the_page(self, page: httpx.Client) -> None:
+    def test_the_link_in_a_workers_log_leads_to_the_web_ui(self, page: httpx.Client) -> None:
         assert "<!doctype html>" in page.get("/taskDef/process_order").text
         assert "<!doctype html>" in page.get("/execution/some-id").text
 
@@ -84,7 +84,7 @@ class TestFiles:
         assert "frame-ancestors 'none'" in CONTENT_SECURITY_POLICY
         assert "*" not in CONTENT_SECURITY_POLICY
 
-    def test_what_is_the_same_is_not_sent_again(self, page: httpx.Client) -> None:
+    def test_an_unchanged_file_is_not_sent_again(self, page: httpx.Client) -> None:
         first = page.get("/page/page.js")
         again = page.get("/page/page.js", headers={"If-None-Match": first.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
@@ -96,7 +96,7 @@ class TestFiles:
         assert answer.status_code == 404
         assert "the page has no file" in answer.json()["message"]
 
-    def test_it_is_small(self) -> None:
+    def test_the_web_ui_is_small(self) -> None:
         assert sum(len(file.body) for file in FILES.values()) < MAX_PAGE_BYTES
 
     def test_every_file_of_the_folder_is_served(self) -> None:
@@ -104,7 +104,7 @@ class TestFiles:
         assert {path.name for path in folder.iterdir()} == set(FILES)
 
     @pytest.mark.parametrize("name", sorted(FILES))
-    def test_nothing_in_it_is_inline_or_from_another_host(self, name: str) -> None:
+    def test_the_web_ui_has_no_inline_code_and_no_foreign_host(self, name: str) -> None:
         text = FILES[name].body.decode()
         assert not LOCAL.search(text)
         assert "innerHTML" not in text
@@ -117,7 +117,7 @@ class TestFiles:
             for imported in re.findall(rb'from "\./([^"]+)"', file.body):
                 assert imported.decode() in FILES, name
 
-    def test_it_is_not_served_under_a_foreign_name(self, page: httpx.Client) -> None:
+    def test_the_web_ui_is_not_served_under_a_foreign_host_name(self, page: httpx.Client) -> None:
         assert page.get("/", headers={"Host": "evil.example"}).status_code == 403
 
 
@@ -136,7 +136,7 @@ class TestKeyAndSecret:
 
 
 class TestOverview:
-    def test_counts_what_runs_waits_and_failed(self, api: httpx.Client) -> None:
+    def test_the_overview_counts_what_runs_waits_and_failed(self, api: httpx.Client) -> None:
         for _ in range(3):
             start(api)
         start(api, "other", "charge")
@@ -148,13 +148,13 @@ class TestOverview:
         assert [one["ref"] for one in found["unpolled"]] == ["charge"]
         assert found["unpolled"][0]["sentence"].startswith("nobody has polled charge since the server started")
 
-    def test_of_nothing_is_zero(self, api: httpx.Client) -> None:
+    def test_the_overview_of_nothing_is_zero(self, api: httpx.Client) -> None:
         found = see(api, "overview")
         assert (found["running"], found["waiting"], found["oldestMs"], found["unpolled"]) == (0, 0, None, [])
 
 
 class TestListOfWorkflows:
-    def test_is_newest_first_page_by_page(self, api: httpx.Client) -> None:
+    def test_the_list_of_workflows_is_newest_first_page_by_page(self, api: httpx.Client) -> None:
         ids = [start(api) for _ in range(5)]
         first = see(api, "workflows", size=2)
         second = see(api, "workflows", size=2, before=first["next"])
@@ -163,13 +163,13 @@ class TestListOfWorkflows:
         assert seen == ids[::-1]
         assert third["next"] is None
 
-    def test_says_why_each_waits(self, api: httpx.Client) -> None:
+    def test_the_list_of_workflows_says_why_each_waits(self, api: httpx.Client) -> None:
         start(api, task="lonely")
         (one,) = see(api, "workflows")["results"]
         assert one["waiting"]["kind"] == "unpolled"
         assert one["waiting"]["urgent"] is True
 
-    def test_says_which_are_sub_workflows(self, api: httpx.Client) -> None:
+    def test_the_list_of_workflows_says_which_are_sub_workflows(self, api: httpx.Client) -> None:
         inner = {"name": "inner", "tasks": [{"name": "work", "taskReferenceName": "work"}]}
         step = {"name": "step", "taskReferenceName": "step", "type": "SUB_WORKFLOW"}
         outer = {
@@ -180,7 +180,7 @@ class TestListOfWorkflows:
         found = {one["name"]: one.get("isSubWorkflow", False) for one in see(api, "workflows")["results"]}
         assert found == {"inner": True, "outer": False}
 
-    def test_can_be_filtered_by_status_and_name(self, api: httpx.Client) -> None:
+    def test_the_list_of_workflows_can_be_filtered_by_status_and_name(self, api: httpx.Client) -> None:
         done = start(api)
         work(api)
         running, other = start(api), start(api, "other")
@@ -189,7 +189,7 @@ class TestListOfWorkflows:
         assert len(see(api, "workflows", status="COMPLETED,RUNNING")["results"]) == 3
         assert [one["workflowId"] for one in see(api, "workflows", name="other")["results"]] == [other]
 
-    def test_is_searched_by_id_correlation_id_and_word(self, api: httpx.Client) -> None:
+    def test_the_list_of_workflows_is_searched_by_id_correlation_id_and_word(self, api: httpx.Client) -> None:
         first = start(api, "order_flow", correlationId="order-8842")
         start(api, "order_flow", correlationId="order-8843")
         second = start(api, "invoice")
@@ -203,7 +203,7 @@ class TestListOfWorkflows:
         assert len(found("884")) == 2
         assert found("%") == []
 
-    def test_looks_at_so_many_at_once_and_goes_on_from_there(
+    def test_the_list_of_workflows_reads_a_limited_number_at_once_and_continues(
         self, api: httpx.Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(recent_workflows, "MAX_EXAMINED", 2)
@@ -221,14 +221,16 @@ class TestListOfWorkflows:
     @pytest.mark.parametrize(
         ("query", "said"), [({"status": "BAD"}, "is not a status"), ({"size": 0}, "from 1 to 200")]
     )
-    def test_says_what_it_cannot_do(self, api: httpx.Client, query: dict[str, Any], said: str) -> None:
+    def test_the_list_of_workflows_says_what_it_cannot_do(
+        self, api: httpx.Client, query: dict[str, Any], said: str
+    ) -> None:
         answer = api.get("/view/workflows", params=query)
         assert answer.status_code == 400
         assert said in answer.json()["message"]
 
 
 class TestOneWorkflow:
-    def test_has_every_attempt_and_why_it_waits(self, api: httpx.Client) -> None:
+    def test_the_view_of_a_workflow_has_every_attempt_and_why_it_waits(self, api: httpx.Client) -> None:
         started = start(api)
         work(api, status="FAILED", reasonForIncompletion="refused")
         found = see(api, f"workflow/{started}")
@@ -244,11 +246,11 @@ class TestOneWorkflow:
         assert found["waiting"]["sentence"].startswith("work waits for retry 1 of 3 at ")
         assert found["workflow"]["workflowDefinition"]["name"] == "flow"
 
-    def test_without_its_definition_is_shorter(self, api: httpx.Client) -> None:
+    def test_the_view_of_a_workflow_without_its_definition_is_shorter(self, api: httpx.Client) -> None:
         started = start(api)
         assert "workflowDefinition" not in see(api, f"workflow/{started}", definition="false")["workflow"]
 
-    def test_says_what_a_switch_chose_and_who_holds_a_lease(self, api: httpx.Client) -> None:
+    def test_the_view_of_a_workflow_says_what_a_switch_chose_and_who_holds_a_lease(self, api: httpx.Client) -> None:
         flow = {
             "name": "chosen",
             "tasks": [
@@ -282,7 +284,7 @@ class TestOneWorkflow:
 
 
 class TestQueues:
-    def test_say_how_much_waits_who_polls_and_how_fast(self, api: httpx.Client) -> None:
+    def test_queues_say_how_much_waits_who_polls_and_how_fast(self, api: httpx.Client) -> None:
         for _ in range(3):
             start(api)
         work(api)
@@ -294,7 +296,7 @@ class TestQueues:
         assert found["stats"]["runP50Ms"] >= 0
         assert "problem" not in found
 
-    def test_that_nobody_polls_come_first_with_the_reason(self, api: httpx.Client) -> None:
+    def test_queues_that_nobody_polls_come_first_with_the_reason(self, api: httpx.Client) -> None:
         start(api)
         work(api)
         start(api, task="alone", taskToDomain={"alone": "gpu"})
@@ -303,7 +305,7 @@ class TestQueues:
         assert (first["name"], first["domain"], first["problem"]["kind"]) == ("alone", "gpu", "domain")
         assert second["name"] == "work"
 
-    def test_tell_the_verdicts_of_their_reports(self, api: httpx.Client) -> None:
+    def test_queues_tell_the_verdicts_of_their_reports(self, api: httpx.Client) -> None:
         start(api)
         start(api, task="other")
         start(api, task="other", taskToDomain={"other": "gpu"})
@@ -326,7 +328,7 @@ class TestQueues:
 
 
 class TestLeases:
-    def test_that_end_soonest_come_first_and_end_with_their_report(self, api: httpx.Client) -> None:
+    def test_leases_that_end_soonest_come_first_and_end_with_their_report(self, api: httpx.Client) -> None:
         limits = {"retryCount": 0, "timeoutSeconds": 0}
         times = [{"name": "long", "responseTimeoutSeconds": 900}, {"name": "short", "responseTimeoutSeconds": 60}]
         assert api.post("/metadata/taskdefs", json=[{**limits, **one} for one in times]).status_code == 200
@@ -345,7 +347,7 @@ class TestLeases:
         assert api.post("/tasks", json={**said, "workerId": "w1", "status": "COMPLETED"}).status_code == 200
         assert [one["name"] for one in see(api, "leases")["leases"]] == ["long"]
 
-    def test_are_not_listed_without_end(self, api: httpx.Client) -> None:
+    def test_leases_are_not_listed_without_end(self, api: httpx.Client) -> None:
         answer = api.get("/view/leases", params={"size": 201})
         assert answer.status_code == 400
         assert "between 1 and 200" in answer.json()["message"]

@@ -43,7 +43,7 @@ def status(api: httpx.Client, workflow: str) -> str:
 
 
 class TestActions:
-    def test_pause_and_resume(self, api: httpx.Client) -> None:
+    def test_a_workflow_is_paused_and_resumed(self, api: httpx.Client) -> None:
         workflow = start(api)
         assert api.put(f"/workflow/{workflow}/pause").status_code == 200
         finish(api, "a")
@@ -54,7 +54,7 @@ class TestActions:
         assert api.put(f"/workflow/{workflow}/pause").status_code == 409
         assert api.put(f"/workflow/{workflow}/resume").status_code == 400
 
-    def test_terminate(self, api: httpx.Client) -> None:
+    def test_a_workflow_is_terminated(self, api: httpx.Client) -> None:
         workflow = start(api)
         for _ in range(2):
             assert api.delete(f"/workflow/{workflow}", params={"reason": "why"}).status_code == 200
@@ -67,7 +67,7 @@ class TestActions:
         finish(api, "b")
         assert api.delete(f"/workflow/{workflow}").status_code == 409
 
-    def test_retry(self, api: httpx.Client) -> None:
+    def test_a_workflow_is_retried(self, api: httpx.Client) -> None:
         workflow = start(api)
         assert api.post(f"/workflow/{workflow}/retry").status_code == 404
         finish(api, "a", "FAILED")
@@ -77,7 +77,7 @@ class TestActions:
         finish(api, "b")
         assert status(api, workflow) == "COMPLETED"
 
-    def test_restart(self, api: httpx.Client) -> None:
+    def test_a_workflow_is_restarted(self, api: httpx.Client) -> None:
         workflow = start(api)
         assert api.post(f"/workflow/{workflow}/restart").status_code == 409
         finish(api, "a", "FAILED")
@@ -93,7 +93,7 @@ class TestActions:
         finish(api, "b")
         assert status(api, workflow) == "COMPLETED"
 
-    def test_rerun(self, api: httpx.Client) -> None:
+    def test_a_workflow_is_rerun_from_a_task(self, api: httpx.Client) -> None:
         workflow = start(api)
         finish(api, "a")
         second = finish(api, "b", "FAILED")
@@ -103,14 +103,14 @@ class TestActions:
         assert status(api, workflow) == "COMPLETED"
         assert api.post(f"/workflow/{workflow}/rerun", json={"reRunFromTaskId": "nope"}).status_code == 400
 
-    def test_skip(self, api: httpx.Client) -> None:
+    def test_a_task_is_skipped(self, api: httpx.Client) -> None:
         workflow = start(api)
         assert api.put(f"/workflow/{workflow}/skiptask/r0").status_code == 400
         assert api.put(f"/workflow/{workflow}/skiptask/r1").status_code == 200
         finish(api, "a")
         assert status(api, workflow) == "COMPLETED"
 
-    def test_reset_callbacks(self, api: httpx.Client) -> None:
+    def test_callbacks_are_reset(self, api: httpx.Client) -> None:
         workflow = start(api)
         task = api.get("/tasks/poll/a").json()
         back = {"taskId": task["taskId"], "workflowInstanceId": workflow, "status": "IN_PROGRESS"}
@@ -119,26 +119,26 @@ class TestActions:
         assert api.post(f"/workflow/{workflow}/resetcallbacks").status_code == 204
         assert api.get("/tasks/poll/a").json()["taskId"] == task["taskId"]
 
-    def test_remove(self, api: httpx.Client) -> None:
+    def test_a_workflow_is_removed(self, api: httpx.Client) -> None:
         workflow = start(api)
         assert api.delete(f"/workflow/{workflow}/remove").status_code == 400
         assert api.delete(f"/workflow/{workflow}/terminate-remove").status_code == 200
         assert api.get(f"/workflow/{workflow}").status_code == 404
         assert api.get("/tasks/poll/a").status_code == 204
 
-    def test_bulk(self, api: httpx.Client) -> None:
+    def test_many_workflows_are_changed_in_one_request(self, api: httpx.Client) -> None:
         workflow = start(api)
         answer = api.post("/workflow/bulk/terminate", json=[workflow, "nope"]).json()
         assert answer["bulkSuccessfulResults"] == [workflow]
         assert answer["bulkErrorResults"] == {"nope": "No such workflow found by id: nope"}
         assert api.put("/workflow/bulk/pause", json=["x"] * 1001).status_code == 400
 
-    def test_decide(self, api: httpx.Client) -> None:
+    def test_decide_is_accepted(self, api: httpx.Client) -> None:
         assert api.put(f"/workflow/decide/{start(api)}").status_code == 200
 
 
 class TestByReference:
-    def test_update(self, api: httpx.Client) -> None:
+    def test_a_task_is_updated_by_its_reference_name(self, api: httpx.Client) -> None:
         workflow = start(api)
         answer = api.post(f"/tasks/{workflow}/r0/IN_PROGRESS", json={"a": 1})
         task_id = answer.text
@@ -146,13 +146,13 @@ class TestByReference:
         assert api.post(f"/tasks/{workflow}/r0/COMPLETED", json={"b": 2}).text == task_id
         assert api.get(f"/tasks/{task_id}").json()["outputData"] == {"a": 1, "b": 2}
 
-    def test_nothing_matches(self, api: httpx.Client) -> None:
+    def test_an_update_by_reference_that_matches_nothing_is_a_404(self, api: httpx.Client) -> None:
         answer = api.post("/tasks/nope/r0/COMPLETED", json={})
         assert (answer.status_code, answer.content) == (200, b"")
         assert api.post("/tasks/nope/r0/COMPLETED/sync", json={}).status_code == 404
         assert api.post("/tasks/nope/r0/DONE", json={}).status_code == 400
 
-    def test_sync(self, api: httpx.Client) -> None:
+    def test_a_synchronous_update_answers_the_workflow(self, api: httpx.Client) -> None:
         workflow = start(api)
         api.post(f"/tasks/{workflow}/r0/COMPLETED", json={})
         assert api.post(f"/tasks/{workflow}/r1/COMPLETED/sync", json={}).json()["status"] == "COMPLETED"
@@ -269,7 +269,7 @@ class TestSignals:
 
 
 class TestReading:
-    def test_search(self, api: httpx.Client) -> None:
+    def test_workflows_and_tasks_are_searched(self, api: httpx.Client) -> None:
         ids = [start(api, correlationId=f"c{n}") for n in range(3)]
         found = api.get(
             "/workflow/search", params={"query": "workflowType = 'flow' AND status IN (RUNNING,FAILED)"}
@@ -313,13 +313,13 @@ class TestReading:
     @pytest.mark.parametrize(
         "query", ["foo bar baz", "nothing = 1", "startTime > soon", "status = 'x'; DROP TABLE task"]
     )
-    def test_bad_searches(self, api: httpx.Client, query: str) -> None:
+    def test_a_bad_search_is_a_400(self, api: httpx.Client, query: str) -> None:
         answer = api.get("/workflow/search", params={"query": query})
         assert answer.status_code == 400 or answer.json()["totalHits"] == 0
         assert api.get("/workflow/search", params={"size": 5001}).status_code == 400
         assert api.get("/tasks/search").status_code == 200
 
-    def test_running_and_correlated(self, api: httpx.Client) -> None:
+    def test_running_and_correlated_workflows_are_listed(self, api: httpx.Client) -> None:
         workflow = start(api, correlationId="c1")
         assert api.get("/workflow/running/flow").json() == [workflow]
         assert [one["workflowId"] for one in api.get("/workflow/flow/correlated/c1").json()] == [workflow]
@@ -335,7 +335,7 @@ class TestReading:
         scheduled = api.get(f"/workflow/{workflow}/tasks", params={"status": "SCHEDULED"}).json()
         assert [task["referenceTaskName"] for task in scheduled["results"]] == ["r1"]
 
-    def test_queues(self, api: httpx.Client) -> None:
+    def test_the_sizes_of_queues_are_listed(self, api: httpx.Client) -> None:
         start(api)
         start(api, taskToDomain={"a": "blue"})
         assert api.get("/tasks/queue/size", params={"taskType": "a"}).json() == 1
@@ -349,7 +349,7 @@ class TestReading:
 
 
 class TestMetadata:
-    def test_versions(self, api: httpx.Client) -> None:
+    def test_versions_of_a_definition_are_listed(self, api: httpx.Client) -> None:
         second = {"name": "flow", "version": 2, "tasks": [{"name": "a", "taskReferenceName": "r0"}]}
         assert api.put("/metadata/workflow", json=[second]).json()["bulkSuccessfulResults"] == ["flow"]
         assert api.get("/metadata/workflow/flow").json()["version"] == 2
@@ -360,7 +360,7 @@ class TestMetadata:
         assert [one["version"] for one in api.get("/metadata/workflow/latest-versions").json()] == [2]
         assert [one["version"] for one in api.get("/metadata/workflow/flow/versions").json()] == [1, 2]
 
-    def test_schemas(self, api: httpx.Client) -> None:
+    def test_schemas_are_saved_read_and_removed(self, api: httpx.Client) -> None:
         schema = {"name": "a_input", "version": 1, "type": "JSON", "data": {"type": "object"}}
         assert api.post("/schema", json=schema).status_code == 200
         assert api.post("/schema", json=[{**schema, "version": 2}]).status_code == 200
@@ -380,7 +380,7 @@ class TestMetadata:
 
 
 class TestExecute:
-    def test_answers_when_the_workflow_has_ended(self, api: httpx.Client) -> None:
+    def test_executing_a_workflow_answers_when_the_workflow_has_ended(self, api: httpx.Client) -> None:
         flow = {
             "name": "at_once",
             "tasks": [
@@ -401,12 +401,12 @@ class TestExecute:
             False,
         )
 
-    def test_answers_when_the_time_is_over(self, api: httpx.Client) -> None:
+    def test_executing_a_workflow_answers_when_the_time_is_over(self, api: httpx.Client) -> None:
         found = api.post("/workflow/execute/flow/0", json={"name": "flow"}, params={"waitForSeconds": 0}).json()
         assert (found["targetWorkflowStatus"], found["signalTimeout"]) == ("RUNNING", True)
         assert api.post("/workflow/execute/flow/x", json={}).status_code == 400
 
-    def test_answers_when_only_a_signal_helps(self, api: httpx.Client) -> None:
+    def test_executing_a_workflow_answers_when_only_a_signal_helps(self, api: httpx.Client) -> None:
         api.post("/metadata/workflow", json={"name": "signalled", "tasks": [wait("w")]})
         asked: dict[str, Any] = {"waitForSeconds": 30, "returnStrategy": "BLOCKING_TASK"}
         found = api.post("/workflow/execute/signalled/1", json={}, params=asked, timeout=60).json()

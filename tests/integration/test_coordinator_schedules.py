@@ -227,7 +227,7 @@ class TestSchedulesOfOneWorkflow:
         with pytest.raises(ValueError, match="which is not after"):
             Schedule("n", "0 0 2 * * *", start_at=5, end_at=5)
 
-    def test_its_workflow_is_started_now(self, api: httpx.Client, client: SchedulerClient) -> None:
+    def test_the_workflow_of_a_schedule_is_started_now(self, api: httpx.Client, client: SchedulerClient) -> None:
         task = {"name": "wait", "taskReferenceName": "wait", "type": "HUMAN"}
         api.post("/metadata/workflow", json={"name": "wf", "tasks": [task]}).raise_for_status()
         saved(api)

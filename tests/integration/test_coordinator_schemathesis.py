@@ -93,7 +93,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @(few := document(coverage=False)).parametrize()
 @drawn(3)
-def test_each_operation(case: Any, server: Server) -> None:
+def test_each_operation_answers_generated_requests(case: Any, server: Server) -> None:
     server.ask(case)
 
 

@@ -18,5 +18,5 @@ __all__ = ["server"]  # a fixture
 @pytest.mark.timeout(900)
 @(many := document(coverage=True)).parametrize()
 @drawn(100)
-def test_each_operation_thoroughly(case: Any, server: Server) -> None:  # noqa: F811
+def test_each_operation_answers_many_generated_requests(case: Any, server: Server) -> None:  # noqa: F811
     server.ask(case)

@@ -217,7 +217,9 @@ def test_a_program_that_was_killed_as_a_whole_and_is_started_again(
 
 
 @pytest.mark.parametrize("script", [processes(), ON_ONE_LOOP], ids=["processes", "one loop"])
-def test_ctrl_c_twice(server: Server, work: Work, tmp_path: Path, script: str, record_property: Record) -> None:
+def test_a_second_ctrl_c_leaves_tasks_that_are_given_back(
+    server: Server, work: Work, tmp_path: Path, script: str, record_property: Record
+) -> None:
     with Program(tmp_path, script, server=server.url) as program:
         work.wait_in_hand(program)
         program.interrupt()

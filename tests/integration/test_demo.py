@@ -60,7 +60,7 @@ def test_every_order_ends_as_it_must_and_the_table_says_so(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_it_runs_unchanged_on_the_server_that_the_environment_names(tmp_path: Path) -> None:
+def test_the_demo_runs_unchanged_on_the_server_that_the_environment_names(tmp_path: Path) -> None:
     with Coordinator(tmp_path / "given.db") as server:
         status, output = ran(tmp_path, CONDUCTOR_SERVER_URL=server.url)
         assert status == 0, output
@@ -79,7 +79,7 @@ def test_a_server_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_kept_it_runs_on_until_told_to_end(tmp_path: Path) -> None:
+def test_the_demo_with_keep_runs_until_told_to_end(tmp_path: Path) -> None:
     with subprocess.Popen(demo("--keep"), cwd=tmp_path, stdout=subprocess.PIPE, text=True) as program:
         stopper = threading.Timer(DEADLINE_S, program.kill)
         stopper.start()

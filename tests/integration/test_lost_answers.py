@@ -144,7 +144,7 @@ async def test_a_heartbeat_does_not_take_a_committed_result_for_lost(network: Lo
     assert network.told.lost == []
 
 
-async def test_nor_does_the_clock(network: LossyNetwork) -> None:
+async def test_the_clock_does_not_take_a_committed_result_for_lost(network: LossyNetwork) -> None:
     """No answer for longer than the response timeout: the report is repeated until the server says what it did."""
     network.script.cut_beats = True
     async with network.workers(update_retry_delay_seconds=1, update_attempts=100):

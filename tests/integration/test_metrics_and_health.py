@@ -81,7 +81,7 @@ def _run_and_count(server: ConductorStub, directory: Path, tasks: int, kills: in
 
 
 @pytest.mark.parametrize("tasks", [400, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_counts_agree_with_the_servers_ledger(tmp_path: Path, tasks: int) -> None:
+def test_counts_agree_with_the_results_at_the_server(tmp_path: Path, tasks: int) -> None:
     with ConductorStub() as server:
         text, _ = _run_and_count(server, tmp_path, tasks, kills=0)
         results = server.results

@@ -63,7 +63,7 @@ def wait_filled(stub: ConductorStub, count: int) -> None:
 
 class TestSigterm:
     @BOTH
-    def test_all_in_hand_is_reported_and_nothing_more_is_asked_for(
+    def test_after_sigterm_running_tasks_are_reported_and_polling_stops(
         self, conductor_stub: ConductorStub, tmp_path: Path, script: str
     ) -> None:
         """P03 and P04: the first SIGTERM drains."""
@@ -84,7 +84,7 @@ class TestSigterm:
         assert "Traceback" not in program.output
 
     @BOTH
-    def test_what_does_not_end_in_time_is_handed_back(
+    def test_a_task_that_does_not_end_in_time_is_handed_back(
         self, conductor_stub: ConductorStub, tmp_path: Path, script: str
     ) -> None:
         ids = fill(conductor_stub, 5)
@@ -119,7 +119,9 @@ class TestSigterm:
         assert {result["taskId"] for result in conductor_stub.results} == set(ids)
         assert {result["status"] for result in conductor_stub.results} == {"IN_PROGRESS"}
 
-    def test_to_the_whole_group_drains_as_well(self, conductor_stub: ConductorStub, tmp_path: Path) -> None:
+    def test_a_sigterm_to_the_whole_process_group_drains_as_well(
+        self, conductor_stub: ConductorStub, tmp_path: Path
+    ) -> None:
         """As a service manager sends it: to the program, its workers, and the fork server, which must outlive them."""
         ids = fill(conductor_stub, 3)
         with Program(tmp_path, PROCESSES.replace("{grace_s}", "30"), server=conductor_stub.url) as program:
@@ -187,7 +189,7 @@ class TestSigterm:
             program.wait_gone()
         assert conductor_stub.task(task_id).status == "COMPLETED"
 
-    def test_both_handlers_in_one_program(self, conductor_stub: ConductorStub, tmp_path: Path) -> None:
+    def test_sigterm_drains_both_handlers_of_one_program(self, conductor_stub: ConductorStub, tmp_path: Path) -> None:
         """Workers in processes under a process, others on the main loop: one SIGTERM to the program ends all."""
         script = """
             import multiprocessing
@@ -254,7 +256,9 @@ class TestSigterm:
             assert program.wait() == 0
         assert "the other work has ended" in program.output
 
-    def test_without_join_the_children_drain_by_themselves(self, conductor_stub: ConductorStub, tmp_path: Path) -> None:
+    def test_after_sigterm_the_children_drain_by_themselves_without_join(
+        self, conductor_stub: ConductorStub, tmp_path: Path
+    ) -> None:
         """P04: SIGTERM kills a program that does not wait for its workers; no orphan goes on polling."""
         script = PROCESSES.replace("{grace_s}", "30").replace("handler.join_processes()", "time.sleep(600)")
         (task_id,) = fill(conductor_stub, 1)
@@ -269,7 +273,7 @@ class TestSigterm:
 
     @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
     @BOTH
-    def test_is_caught_so_that_process_1_of_a_container_obeys_it(
+    def test_sigterm_is_caught_so_that_process_1_of_a_container_obeys_it(
         self, conductor_stub: ConductorStub, tmp_path: Path, script: str
     ) -> None:
         """P04: process 1 ignores every signal that it does not catch."""
@@ -284,7 +288,7 @@ class TestSigterm:
         caught = Path(f"/proc/{pid}/status").read_text().partition("SigCgt:")[2].split()[0]
         return bool(int(caught, 16) & (1 << (number - 1)))
 
-    def test_to_the_whole_group_is_as_good(self, conductor_stub: ConductorStub, tmp_path: Path) -> None:
+    def test_a_sigterm_to_every_process_drains_as_well(self, conductor_stub: ConductorStub, tmp_path: Path) -> None:
         ids = fill(conductor_stub, 3)
         with Program(tmp_path, PROCESSES.replace("{grace_s}", "30"), server=conductor_stub.url) as program:
             wait_filled(conductor_stub, 3)
@@ -297,7 +301,7 @@ class TestSigterm:
             program.wait_gone()
         assert {conductor_stub.task(task_id).status for task_id in ids} == {"COMPLETED"}
 
-    def test_ends_a_program_whose_worker_dies_again_and_again(
+    def test_sigterm_ends_a_program_whose_worker_dies_again_and_again(
         self, conductor_stub: ConductorStub, tmp_path: Path
     ) -> None:
         script = """
@@ -316,7 +320,7 @@ class TestSigterm:
             assert program.wait() == 0
             program.wait_gone()
 
-    def test_ends_a_program_whose_event_loop_is_blocked_for_good(
+    def test_sigterm_ends_a_program_whose_event_loop_is_blocked_for_good(
         self, conductor_stub: ConductorStub, tmp_path: Path
     ) -> None:
         """A child that cannot hear is killed after the grace, also while the program only waits for its workers."""
@@ -365,7 +369,7 @@ class TestCtrlC:
     SLEEP = JOIN.replace("handler.join_processes()", "while True: time.sleep(1)")
 
     @pytest.mark.parametrize("script", [JOIN, SLEEP], ids=["join", "sleep loop"])
-    def test_reaches_the_program_and_its_stop_drains(
+    def test_ctrl_c_reaches_the_program_and_its_stop_drains(
         self, conductor_stub: ConductorStub, tmp_path: Path, script: str
     ) -> None:
         ids = fill(conductor_stub, 3)
@@ -380,7 +384,7 @@ class TestCtrlC:
         assert {conductor_stub.task(task_id).status for task_id in ids} == {"COMPLETED"}
         assert "main is over" in program.output
 
-    def test_out_of_a_with_block_drains_too(self, conductor_stub: ConductorStub, tmp_path: Path) -> None:
+    def test_ctrl_c_out_of_a_with_block_drains_too(self, conductor_stub: ConductorStub, tmp_path: Path) -> None:
         ids = fill(conductor_stub, 3)
         with Program(tmp_path, PROCESSES.replace("{grace_s}", "30"), server=conductor_stub.url) as program:
             wait_filled(conductor_stub, 3)
@@ -391,7 +395,7 @@ class TestCtrlC:
             program.wait_gone()
         assert {conductor_stub.task(task_id).status for task_id in ids} == {"COMPLETED"}
 
-    def test_on_one_loop_drains(self, conductor_stub: ConductorStub, tmp_path: Path) -> None:
+    def test_ctrl_c_on_one_loop_drains(self, conductor_stub: ConductorStub, tmp_path: Path) -> None:
         ids = fill(conductor_stub, 3)
         with Program(tmp_path, ON_ONE_LOOP.replace("{grace_s}", "30"), server=conductor_stub.url) as program:
             wait_filled(conductor_stub, 3)
@@ -427,7 +431,9 @@ class TestTheUsersOwnHandler:
 
     @pytest.mark.parametrize("wait", ["handler.join_processes()", "while True: time.sleep(1)"], ids=["join", "sleep"])
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-    def test_may_stop_the_workers(self, conductor_stub: ConductorStub, tmp_path: Path, number: int, wait: str) -> None:
+    def test_a_signal_handler_of_the_user_may_stop_the_workers(
+        self, conductor_stub: ConductorStub, tmp_path: Path, number: int, wait: str
+    ) -> None:
         """`join_processes` borrows SIGTERM, so with it the program just ends; every other way the handler is called."""
         ids = fill(conductor_stub, 3)
         with Program(tmp_path, self.SCRIPT.replace("{wait}", wait), server=conductor_stub.url) as program:
@@ -461,7 +467,7 @@ class TestKillingAChild:
 
     @pytest.mark.parametrize("start_method", ["forkserver", *OTHER_METHODS])
     @pytest.mark.parametrize("workers", ["job", "job, other"], ids=["the only one", "one of two"])
-    def test_it_is_started_again_and_the_others_do_not_notice(
+    def test_a_killed_child_is_started_again_and_the_others_do_not_notice(
         self, conductor_stub: ConductorStub, tmp_path: Path, workers: str, start_method: str
     ) -> None:
         """P16: also when it is the only one."""
@@ -546,7 +552,7 @@ class TestScripts:
         "start_method",
         ["None", *[pytest.param(f"'{one}'", marks=pytest.mark.slow) for one in ("forkserver", "spawn", "fork")]],
     )
-    def test_without_a_main_guard_work_and_never_fork_without_end(
+    def test_scripts_without_a_main_guard_work_and_never_fork_without_end(
         self, conductor_stub: ConductorStub, tmp_path: Path, start_method: str
     ) -> None:
         """P27: while a child loads the script, the script's handlers do nothing."""
@@ -571,7 +577,9 @@ class TestScripts:
             program.wait_gone()
         assert f"script is over in {program.pid}" in program.output
 
-    def test_without_a_main_guard_on_one_loop(self, conductor_stub: ConductorStub, tmp_path: Path) -> None:
+    def test_a_script_without_a_main_guard_works_on_one_loop(
+        self, conductor_stub: ConductorStub, tmp_path: Path
+    ) -> None:
         script = """
         @worker_task(task_definition_name="job", idle_poll_timeout=0)
         async def job():
@@ -677,7 +685,9 @@ class TestScripts:
 
 
 class TestTheCommandLine:
-    def test_runs_for_a_time_and_says_what_was_done(self, conductor_stub: ConductorStub, tmp_path: Path) -> None:
+    def test_the_load_test_command_runs_for_a_time_and_says_what_was_done(
+        self, conductor_stub: ConductorStub, tmp_path: Path
+    ) -> None:
         (tmp_path / "my_workers.py").write_text(
             "from conductor.client.worker.worker_task import worker_task\n"
             "@worker_task(task_definition_name='job', idle_poll_timeout=0)\n"

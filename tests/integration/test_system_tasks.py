@@ -90,7 +90,7 @@ def one(api: httpx.Client, *tasks: dict[str, Any], **fields: Any) -> dict[str, A
 
 
 class TestHttp:
-    def test_says_what_was_answered(self, api: httpx.Client, far: FarServer) -> None:
+    def test_an_http_task_says_what_was_answered(self, api: httpx.Client, far: FarServer) -> None:
         asked = http(
             f"{far.url}/echo?a=b c", "POST", body={"x": "${workflow.input.x}"}, headers={"X-Y": 5}, accept="text/plain"
         )
@@ -105,7 +105,9 @@ class TestHttp:
         assert (sent["X-Y"], sent["Accept"], sent["Content-Type"]) == ("5", "text/plain", "application/json")
 
     @pytest.mark.parametrize(("path", "body"), [("text/", "hello"), ("status/204", None)])
-    def test_takes_what_is_no_json_as_text(self, api: httpx.Client, far: FarServer, path: str, body: Any) -> None:
+    def test_an_http_task_takes_what_is_no_json_as_text(
+        self, api: httpx.Client, far: FarServer, path: str, body: Any
+    ) -> None:
         assert one(api, http(f"{far.url}/{path}"))["outputData"]["response"]["body"] == body
 
     @pytest.mark.parametrize(
@@ -131,7 +133,7 @@ class TestHttp:
             ("http://127.0.0.1:99999/", "is not a valid address"),
         ],
     )
-    def test_fails_with_the_reason(self, api: httpx.Client, far: FarServer, uri: str, said: str) -> None:
+    def test_an_http_task_fails_with_the_reason(self, api: httpx.Client, far: FarServer, uri: str, said: str) -> None:
         def filled(text: str) -> str:
             return text.replace("{far}", far.url).replace("{port}", str(far.port))
 
@@ -139,7 +141,7 @@ class TestHttp:
         assert found["status"] == "FAILED"
         assert filled(said) in found["tasks"][0]["reasonForIncompletion"]
 
-    def test_follows_redirects_and_another_origin_gets_three_headers_only(
+    def test_an_http_task_follows_redirects_and_another_origin_gets_three_headers_only(
         self, api: httpx.Client, far: FarServer
     ) -> None:
         private = dict.fromkeys(
@@ -156,7 +158,9 @@ class TestHttp:
         assert body["headers"]["Host"] == f"127.0.0.1:{other.port}"
         assert far.call()["headers"].items() >= private.items()
 
-    def test_follows_redirects_and_the_same_origin_gets_all_headers(self, api: httpx.Client, far: FarServer) -> None:
+    def test_an_http_task_follows_redirects_and_the_same_origin_gets_all_headers(
+        self, api: httpx.Client, far: FarServer
+    ) -> None:
         asked = http(f"{far.url}/to//echo", headers={"Authorization": "s", "X-Api-Key": "k"})
         headers = one(api, asked)["outputData"]["response"]["body"]["headers"]
         assert (headers["Authorization"], headers["X-Api-Key"]) == ("s", "k")
@@ -174,26 +178,26 @@ class TestHttp:
             ("UTF-16", "utf-16", "a-\u00e9"),
         ],
     )
-    def test_knows_a_few_charsets_and_reads_others_as_utf_8(
+    def test_an_http_task_knows_a_few_charsets_and_reads_others_as_utf_8(
         self, api: httpx.Client, far: FarServer, charset: str, encoding: str, text: str
     ) -> None:
         found = one(api, http(f"{far.url}/charset/{charset}/{encoding}"))["outputData"]["response"]
         assert found["body"] == text
 
-    def test_counts_the_headers_of_an_answer(self, api: httpx.Client, far: FarServer) -> None:
+    def test_an_http_task_counts_the_headers_of_an_answer(self, api: httpx.Client, far: FarServer) -> None:
         assert one(api, http(f"{far.url}/headers/5"))["status"] == "COMPLETED"
         found = one(api, http(f"{far.url}/headers/90"))
         assert (found["status"], found["outputData"].keys()) == ("FAILED_WITH_TERMINAL_ERROR", {"response"})
         assert "bytes with its headers, the limit of an HTTP task" in found["reasonForIncompletion"]
 
-    def test_is_tried_again_as_its_definition_says(self, api: httpx.Client, far: FarServer) -> None:
+    def test_an_http_task_is_tried_again_as_its_definition_says(self, api: httpx.Client, far: FarServer) -> None:
         api.post("/metadata/taskdefs", json=[{"name": "call", "retryCount": 2, "retryDelaySeconds": 0}])
         far.answers = [500, 503, 200]
         found = run(api, {**http(f"{far.url}/next/"), "name": "call"})
         assert found["status"] == "COMPLETED"
         assert [task["status"] for task in found["tasks"]] == ["FAILED", "FAILED", "COMPLETED"]
 
-    def test_ends_by_somebody_else_if_it_says_so(self, api: httpx.Client, far: FarServer) -> None:
+    def test_an_asynchronous_http_task_is_ended_from_outside(self, api: httpx.Client, far: FarServer) -> None:
         workflow = start(api, {**http(f"{far.url}/echo"), "asyncComplete": True})
         far.call()
         wait_until(lambda: api.get(f"/workflow/{workflow}").json()["tasks"][0]["outputData"])
@@ -202,7 +206,7 @@ class TestHttp:
         assert api.post(f"/tasks/{workflow}/t/COMPLETED", json={"more": 1}).status_code == 200
         assert set(ended(api, workflow)["tasks"][0]["outputData"]) == {"response", "more"}
 
-    def test_of_an_ended_workflow_changes_nothing(self, api: httpx.Client, far: FarServer) -> None:
+    def test_an_http_task_of_an_ended_workflow_changes_nothing(self, api: httpx.Client, far: FarServer) -> None:
         workflow = start(api, http(f"{far.url}/held", readTimeOut=60_000))
         far.call()
         assert api.delete(f"/workflow/{workflow}").status_code == 200
@@ -212,7 +216,7 @@ class TestHttp:
         (left,) = api.get(f"/workflow/{workflow}").json()["tasks"]
         assert (left["status"], left["outputData"]) == ("CANCELED", {})
 
-    def test_is_limited_as_its_definition_says(self, api: httpx.Client, far: FarServer) -> None:
+    def test_an_http_task_is_limited_as_its_definition_says(self, api: httpx.Client, far: FarServer) -> None:
         api.post("/metadata/taskdefs", json=[{"name": "call", "concurrentExecLimit": 1}])
         asked = {**http(f"{far.url}/held", readTimeOut=60_000), "name": "call"}
         workflows = [start(api, asked) for _ in range(2)]
@@ -222,7 +226,7 @@ class TestHttp:
         far.released.set()
         assert [ended(api, one)["status"] for one in workflows] == ["COMPLETED", "COMPLETED"]
 
-    def test_ends_although_its_answer_never_does(
+    def test_an_http_task_ends_although_its_answer_never_does(
         self, api: httpx.Client, far: FarServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(system_workers, "MAX_HTTP_CALL_S", 1)
@@ -230,14 +234,14 @@ class TestHttp:
         assert (found["status"], "no complete answer" in found["reasonForIncompletion"]) == ("FAILED", True)
         assert far.released.wait(PATIENCE_S), "the connection is still there"
 
-    def test_takes_a_packed_answer(self, api: httpx.Client, far: FarServer) -> None:
+    def test_an_http_task_takes_a_packed_answer(self, api: httpx.Client, far: FarServer) -> None:
         assert one(api, http(f"{far.url}/packed/5"))["outputData"]["response"]["body"] == "xxxxx"
 
-    def test_asks_for_a_certificate_that_can_be_trusted(self, api: httpx.Client, far: FarServer) -> None:
+    def test_an_http_task_asks_for_a_certificate_that_can_be_trusted(self, api: httpx.Client, far: FarServer) -> None:
         found = one(api, http(far.url.replace("http:", "https:")))
         assert (found["status"], "SSL" in found["reasonForIncompletion"].upper()) == ("FAILED", True)
 
-    def test_loses_its_lease_as_any_worker_does(self, far: FarServer) -> None:
+    def test_an_http_task_loses_its_lease_as_any_worker_does(self, far: FarServer) -> None:
         clock = FakeClock()
         with Coordinator(clock=clock) as found, httpx.Client(base_url=found.url) as api:
             definition = {"name": "call", "retryCount": 1, "retryDelaySeconds": 0, "responseTimeoutSeconds": 30}
@@ -250,7 +254,7 @@ class TestHttp:
             tasks = ended(api, workflow)["tasks"]
         assert [task["status"] for task in tasks] == ["TIMED_OUT", "COMPLETED"]
 
-    def test_is_for_no_other_worker(self, api: httpx.Client, far: FarServer) -> None:
+    def test_an_http_task_is_for_no_other_worker(self, api: httpx.Client, far: FarServer) -> None:
         workflow = start(api, http(f"{far.url}/held", readTimeOut=60_000))
         far.call()
         api.post("/metadata/taskdefs", json=[{"name": "t", "concurrentExecLimit": 1}])
@@ -267,7 +271,7 @@ class TestHttp:
 
 
 class TestHostsOfHttpTasks:
-    def test_only_those_on_the_list_are_called(self, far: FarServer) -> None:
+    def test_http_tasks_call_only_the_listed_hosts(self, far: FarServer) -> None:
         with (
             Coordinator(http_task_hosts=[f"127.0.0.1:{far.port}"]) as found,
             httpx.Client(base_url=found.url) as api,
@@ -301,7 +305,7 @@ class TestHostsOfHttpTasks:
 
 
 class TestScripts:
-    def test_inline(self, api: httpx.Client) -> None:
+    def test_an_inline_task_has_the_value_of_its_script(self, api: httpx.Client) -> None:
         found = one(
             api,
             inline("(() => ({sum: $.l.reduce((a, b) => a + b, 0)}))()", l="${workflow.input.l}"),
@@ -321,13 +325,15 @@ class TestScripts:
             ({"expression": "1", "evaluatorType": "${workflow.input.e}"}, "FAILED_WITH_TERMINAL_ERROR", "'groovy'"),
         ],
     )
-    def test_inline_that_fails(self, api: httpx.Client, given: dict[str, Any], status: str, said: str) -> None:
+    def test_an_inline_script_that_fails_fails_its_task(
+        self, api: httpx.Client, given: dict[str, Any], status: str, said: str
+    ) -> None:
         found = one(api, task("INLINE", inputParameters=given), given={"e": "groovy"})
         assert found["status"] == status
         assert said in found["reasonForIncompletion"]
         assert found["outputData"] == {"error": found["reasonForIncompletion"]}
 
-    def test_lambda(self, api: httpx.Client) -> None:
+    def test_a_lambda_task_has_the_value_of_its_script(self, api: httpx.Client) -> None:
         given = {"x": 3, "scriptExpression": "if ($.x == 3) { return {a: true} } // else\n"}
         assert one(api, task("LAMBDA", inputParameters=given))["outputData"] == {"result": {"a": True}}
 
@@ -336,11 +342,11 @@ class TestScripts:
         found = run(api, task("LAMBDA", "l", inputParameters={"scriptExpression": "throw 'x'"}))
         assert [task["status"] for task in found["tasks"]] == ["FAILED", "FAILED"]
 
-    def test_jq(self, api: httpx.Client) -> None:
+    def test_a_jq_task_has_the_values_of_its_query(self, api: httpx.Client) -> None:
         found = one(api, task("JSON_JQ_TRANSFORM", inputParameters={"queryExpression": ".l[] | . + 1", "l": [1, 2]}))
         assert found["outputData"] == {"result": 2, "resultList": [2, 3]}
 
-    def test_jq_that_fails(self, api: httpx.Client) -> None:
+    def test_a_jq_query_that_fails_fails_its_task(self, api: httpx.Client) -> None:
         found = one(api, task("JSON_JQ_TRANSFORM", inputParameters={"queryExpression": ".l + 1", "l": "x"}))
         assert found["status"] == "FAILED"
         assert found["outputData"] == {"error": found["reasonForIncompletion"]}
@@ -397,7 +403,7 @@ def refs(workflow: dict[str, Any]) -> list[str]:
 class TestConditions:
     """A SWITCH or a loop that needs more of JavaScript than a condition waits for its script."""
 
-    def test_switch(self, api: httpx.Client) -> None:
+    def test_a_switch_evaluates_a_script(self, api: httpx.Client) -> None:
         found = run(
             api, switch("['a', 'b'].includes($.x) ? 'yes' : 'no'", inputParameters={"x": "b"}), task("NOOP", "end")
         )
@@ -406,12 +412,12 @@ class TestConditions:
         assert first["inputData"] == {"x": "b", "case": "yes", "hasChildren": "true"}
         assert first["outputData"] == {"evaluationResult": ["yes"], "selectedCase": "yes"}
 
-    def test_decision(self, api: httpx.Client) -> None:
+    def test_a_decision_evaluates_a_script(self, api: httpx.Client) -> None:
         cases = {"a": [task("NOOP", "a")]}
         found = run(api, task("DECISION", "d", caseExpression="'cab'.charAt(1)", decisionCases=cases))
         assert refs(found) == ["d", "a"]
 
-    def test_switch_that_fails(self, api: httpx.Client) -> None:
+    def test_a_switch_whose_script_fails_ends_the_workflow(self, api: httpx.Client) -> None:
         found = run(api, switch("(() => { throw new Error('bad'); })()"))
         assert found["status"] == "FAILED"
         assert "Error evaluating the script `Error: bad`" in found["reasonForIncompletion"]
@@ -445,11 +451,11 @@ class TestConditions:
         assert found["status"] == "FAILED"
         assert "has more than 10485760 bytes" in found["reasonForIncompletion"]
 
-    def test_optional_switch_that_fails(self, api: httpx.Client) -> None:
+    def test_an_optional_switch_whose_script_fails_is_skipped(self, api: httpx.Client) -> None:
         found = run(api, switch("nope()", optional=True), task("NOOP", "end"))
         assert (found["status"], refs(found)[-1]) == ("COMPLETED", "end")
 
-    def test_loop(self, api: httpx.Client) -> None:
+    def test_a_loop_evaluates_a_script(self, api: httpx.Client) -> None:
         body = [
             inline("$.n * 2", "double", n="${l.output.iteration}"),
             switch("[1, 3].indexOf($.n) < 0 ? 'no' : 'yes'", inputParameters={"n": "${l.output.iteration}"}),
@@ -472,11 +478,11 @@ class TestConditions:
         assert found["tasks"][0]["status"] == "FAILED_WITH_TERMINAL_ERROR"
         assert "Unable to evaluate condition nope(), exception" in found["tasks"][0]["reasonForIncompletion"]
 
-    def test_one_that_never_ends_ends_the_workflow(self, api: httpx.Client) -> None:
+    def test_a_condition_that_never_ends_ends_the_workflow(self, api: httpx.Client) -> None:
         found = run(api, switch("(() => { while (true) {} })()"))
         assert "not evaluated within 4 seconds" in found["reasonForIncompletion"]
 
-    def test_what_is_decided_while_the_workflow_is_paused_is_asked_again(self, api: httpx.Client) -> None:
+    def test_a_condition_decided_during_a_pause_is_evaluated_again(self, api: httpx.Client) -> None:
         by_hand = task("SIMPLE", name="by_hand")
         workflow = start(api, by_hand, switch("String.fromCharCode(121) + 'es'"))
         taken = api.get("/tasks/poll/by_hand").json()
@@ -490,7 +496,7 @@ class TestConditions:
 class TestTogetherWithControl:
     """Where such tasks stand does not matter."""
 
-    def test_as_branches_of_a_dynamic_fork(self, api: httpx.Client, far: FarServer) -> None:
+    def test_system_tasks_run_as_branches_of_a_dynamic_fork(self, api: httpx.Client, far: FarServer) -> None:
         made = [http(f"{far.url}/text/", ref="a"), inline("1 + 1", "b"), task("COFFEE_MACHINE", "c", name="x")]
         fork = task(
             "FORK_JOIN_DYNAMIC",
@@ -565,7 +571,7 @@ def is_at_work(api: httpx.Client, workflow: str) -> bool:
 
 class TestEventsAndStarts:
     @pytest.mark.parametrize(("sink", "name"), [("conductor", "e"), ("conductor:paid", "paid")])
-    def test_event(self, sink: str, name: str) -> None:
+    def test_an_event_task_publishes_its_input(self, sink: str, name: str) -> None:
         with Coordinator() as found, httpx.Client(base_url=found.url) as api:
             published: list[tuple[str, dict[str, Any]]] = []
             assert found.core is not None
@@ -607,13 +613,13 @@ class TestEventsAndStarts:
         api.post(f"/tasks/{workflow}/e/COMPLETED", json={})
         assert ended(api, workflow)["status"] == "COMPLETED"
 
-    def test_event_to_nowhere(self, api: httpx.Client) -> None:
+    def test_an_event_without_a_known_sink_fails(self, api: httpx.Client) -> None:
         for sink in ("sqs:q", "${workflow.input.sink}"):
             found = one(api, task("EVENT", "e", sink=sink), given={"sink": "sqs:q"})
             assert found["status"] == "FAILED"
             assert "Unknown queue type sqs: the sink of this EVENT is 'sqs:q'" in found["reasonForIncompletion"]
 
-    def test_start_workflow(self, api: httpx.Client) -> None:
+    def test_a_start_workflow_task_starts_a_workflow(self, api: httpx.Client) -> None:
         api.post("/metadata/workflow", json={"name": "other", "tasks": [task("HUMAN", "h")]})
         asked = {"name": "other", "input": {"a": "${workflow.input.a}"}, "correlationId": "c"}
         found = one(api, task("START_WORKFLOW", "s", inputParameters={"startWorkflow": asked}), given={"a": 5})
@@ -637,7 +643,7 @@ class TestEventsAndStarts:
         assert found["status"] == "FAILED"
         assert said in found["reasonForIncompletion"]
 
-    def test_many_at_once(self, api: httpx.Client) -> None:
+    def test_many_workflows_are_started_at_once(self, api: httpx.Client) -> None:
         branches = [[task("EVENT", f"e{n}", sink="conductor")] for n in range(50)]
         found = run(
             api, task("FORK_JOIN", "f", forkTasks=branches), task("JOIN", "j", joinOn=[f"e{n}" for n in range(50)])
@@ -645,7 +651,7 @@ class TestEventsAndStarts:
         assert found["status"] == "COMPLETED"
 
 
-def test_noop_and_human(api: httpx.Client) -> None:
+def test_noop_completes_and_human_waits(api: httpx.Client) -> None:
     workflow = start(api, task("NOOP", "n", inputParameters={"a": 1}), task("HUMAN", "h"))
     noop, human = api.get(f"/workflow/{workflow}").json()["tasks"]
     assert (noop["status"], noop["inputData"], human["status"]) == ("COMPLETED", {}, "IN_PROGRESS")
@@ -667,7 +673,7 @@ def test_a_type_that_somebody_made_up_is_polled_by_its_name(api: httpx.Client) -
 class TestRestarts:
     """What one process had in hand, the next one does."""
 
-    def test_after_kill_9(self, tmp_path: Path, far: FarServer) -> None:
+    def test_system_tasks_go_on_after_kill_9(self, tmp_path: Path, far: FarServer) -> None:
         database = tmp_path / "coordinator.db"
         with Server(database) as server, httpx.Client(base_url=f"{server.url}/api") as api:
             workflow = start(api, http(f"{far.url}/held", readTimeOut=60_000), switch("'y'.concat('es')"))
@@ -678,7 +684,7 @@ class TestRestarts:
         assert refs(found) == ["t", "s", "s_yes"]
         assert (found["status"], found["tasks"][0]["pollCount"]) == ("COMPLETED", 2)
 
-    def test_after_a_stop(self, tmp_path: Path, far: FarServer) -> None:
+    def test_system_tasks_go_on_after_a_stop(self, tmp_path: Path, far: FarServer) -> None:
         database = tmp_path / "coordinator.db"
         with Coordinator(database) as found, httpx.Client(base_url=found.url) as api:
             workflow = start(api, http(f"{far.url}/held", readTimeOut=60_000))

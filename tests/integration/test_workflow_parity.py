@@ -104,7 +104,7 @@ def theirs(python: Path) -> dict[str, Any]:
 
 
 class TestNames:
-    def test_there_are_many(self, theirs: dict[str, Any]) -> None:
+    def test_many_public_names_are_compared(self, theirs: dict[str, Any]) -> None:
         assert len(theirs) > 150
 
     def test_every_public_name_of_theirs_is_here_with_the_same_parameters(self, theirs: dict[str, Any]) -> None:

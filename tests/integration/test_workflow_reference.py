@@ -57,12 +57,12 @@ def output(api: httpx.Client, ref: str) -> Any:
         ("nothing", {}),
     ],
 )
-def test_what_is_computed(api: httpx.Client, ref: str, expected: Any) -> None:
+def test_the_computed_examples_have_the_output_that_the_page_shows(api: httpx.Client, ref: str, expected: Any) -> None:
     registered(api, ref)
     assert output(api, ref) == expected
 
 
-def test_http(api: httpx.Client) -> None:
+def test_the_http_example_calls_its_server(api: httpx.Client) -> None:
     with FarServer() as far:
         registered(api, "fetch_order", {"http://127.0.0.1:8081": far.url})
         response = output(api, "fetch_order")["response"]
@@ -71,19 +71,19 @@ def test_http(api: httpx.Client) -> None:
     assert (response["body"]["headers"]["X-Shop"], response["body"]["body"]) == ("north", '{"note":"soon"}')
 
 
-def test_event(api: httpx.Client) -> None:
+def test_the_event_example_publishes(api: httpx.Client) -> None:
     registered(api, "announce")
     found = output(api, "announce")
     assert (found["order"], found["event_produced"]) == (7, "conductor:flow_announce:paid")
 
 
-def test_start_workflow(api: httpx.Client) -> None:
+def test_the_start_workflow_example_starts_its_workflow(api: httpx.Client) -> None:
     registered(api, "start_report")
     started = api.get(f"/workflow/{output(api, 'start_report')['workflowId']}").json()
     assert (started["workflowName"], started["input"]) == ("report", {"order": 7})
 
 
-def test_human(api: httpx.Client) -> None:
+def test_the_human_example_is_completed_from_outside(api: httpx.Client) -> None:
     registered(api, "approve")
     workflow = api.post("/workflow/flow_approve", json=GIVEN).text
     assert api.post(f"/tasks/{workflow}/approve/COMPLETED", json={"by": "Ada"}).status_code == 200

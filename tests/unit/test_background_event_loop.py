@@ -31,11 +31,11 @@ async def where() -> tuple[int, int]:
 
 
 class TestOneForAll:
-    def test_there_is_one(self) -> None:
+    def test_there_is_one_background_loop(self) -> None:
         assert BackgroundEventLoop() is BackgroundEventLoop()
         assert FromWorkerModule is BackgroundEventLoop
 
-    def test_made_at_once_by_many_threads_it_is_still_one(self) -> None:
+    def test_many_threads_at_once_make_one_background_loop(self) -> None:
         BackgroundEventLoop._instance = None
         with ThreadPoolExecutor(8) as pool:
             made = set(pool.map(lambda _: id(BackgroundEventLoop()), range(64)))
@@ -49,7 +49,7 @@ class TestOneForAll:
 
 
 class TestLife:
-    def test_starts_with_the_first_coroutine(self) -> None:
+    def test_the_background_loop_starts_with_the_first_coroutine(self) -> None:
         loop = BackgroundEventLoop()
         assert not loop.is_running
         loop.run_coroutine(where())
@@ -121,21 +121,21 @@ class TestLife:
 
 
 class TestCalls:
-    def test_give_back_the_value(self) -> None:
+    def test_calls_give_back_the_value(self) -> None:
         async def add(a: int, b: int) -> int:
             await asyncio.sleep(0)
             return a + b
 
         assert BackgroundEventLoop().run_coroutine(add(1, 2)) == 3
 
-    def test_raise_what_was_raised(self) -> None:
+    def test_calls_raise_the_exception_of_the_coroutine(self) -> None:
         async def fail() -> None:
             raise LookupError("nothing here")
 
         with pytest.raises(LookupError, match="nothing here"):
             BackgroundEventLoop().run_coroutine(fail())
 
-    def test_from_many_threads_run_side_by_side(self) -> None:
+    def test_calls_from_many_threads_run_side_by_side(self) -> None:
         """Each waits for all the others: one after the other would never end."""
         everyone_in: list[asyncio.Event] = []
         arrived = 0
@@ -154,7 +154,7 @@ class TestCalls:
             results = list(pool.map(lambda _: BackgroundEventLoop().run_coroutine(meet()), range(8)))
         assert results == [8] * 8
 
-    def test_from_the_loop_itself_would_wait_for_ever_and_are_refused(self) -> None:
+    def test_calls_from_the_loop_itself_would_wait_for_ever_and_are_refused(self) -> None:
         async def outer() -> None:
             BackgroundEventLoop().run_coroutine(where())
 

@@ -71,20 +71,20 @@ class TestTheDecorator:
     """P28: importing it is cheap and changes nothing."""
 
     @pytest.mark.parametrize("statement", [DECORATOR, "from conductor import worker_task", "import conductor"])
-    def test_loads_few_modules(self, statement: str) -> None:
+    def test_the_decorator_loads_few_modules(self, statement: str) -> None:
         loaded = modules_loaded_by(statement)
         assert len(loaded) <= 42, sorted(loaded)
 
-    def test_loads_no_http_library_and_nothing_heavy(self) -> None:
+    def test_the_decorator_loads_no_http_library_and_nothing_heavy(self) -> None:
         names = {name.partition(".")[0] for name in modules_loaded_by(DECORATOR)}
         assert names <= LIGHT
 
-    def test_using_it_loads_nothing_heavy_either(self) -> None:
+    def test_using_the_decorator_loads_nothing_heavy_either(self) -> None:
         use = f"{DECORATOR}\n@worker_task(task_definition_name='x')\ndef f(a: int) -> dict: return {{}}"
         assert {name.partition(".")[0] for name in modules_loaded_by(use)} <= LIGHT
 
     @pytest.mark.parametrize("state", STATES)
-    def test_changes_no_global_state(self, state: str) -> None:
+    def test_the_decorator_changes_no_global_state(self, state: str) -> None:
         before, after = states_around_imports()
         assert before[state] == after[state]
 
@@ -333,7 +333,7 @@ class TestDirection:
 class TestLoggers:
     """P25: whoever configures logging finds our loggers by the names of our modules."""
 
-    def test_are_named_after_their_modules(self) -> None:
+    def test_loggers_are_named_after_their_modules(self) -> None:
         found = 0
         for name, tree in sources():
             if _within(name, "conductor.cli"):  # a program, which may turn the loggers of others
@@ -344,7 +344,7 @@ class TestLoggers:
                     assert ast.unparse(node.args[0]) == "__name__", f"{name}: {ast.unparse(node)}"
         assert found > 10
 
-    def test_are_in_place_when_a_handler_is_made(self) -> None:
+    def test_loggers_are_in_place_when_a_handler_is_made(self) -> None:
         names = run(
             "import json, logging\n"
             "from conductor.client.automator.task_handler import TaskHandler\n"

@@ -30,7 +30,9 @@ def test_there_are_enough_cases() -> None:
         for case in CASES
     ],
 )
-def test_nobody_else_notices(case: Case, tmp_path: Path, record_property: Callable[[str, Any], None]) -> None:
+def test_no_hostile_case_affects_other_clients(
+    case: Case, tmp_path: Path, record_property: Callable[[str, Any], None]
+) -> None:
     database = tmp_path / "hostile.db"
     with Server(database) as server:
         with Neighbour(server.url) as beside:

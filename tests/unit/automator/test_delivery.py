@@ -40,7 +40,9 @@ class TestATaskOfAPlainServer:
             pytest.param(task("COMPLETED", poll_count=2), "COMPLETED", True, id="completed after another delivery"),
         ],
     )
-    def test_is_ours_or_lost(self, found: Task, reported_as: str | None, lost: bool) -> None:
+    def test_a_task_of_a_conductor_server_is_ours_or_lost(
+        self, found: Task, reported_as: str | None, lost: bool
+    ) -> None:
         assert (loss_of(found, worker_id="we", poll_count=1, reported_as=reported_as) is not None) == lost
 
     @pytest.mark.parametrize(
@@ -54,7 +56,9 @@ class TestATaskOfAPlainServer:
             pytest.param(task("COMPLETED", worker_id="they"), "COMPLETED", CANCELLED, id="somebody else's result"),
         ],
     )
-    def test_tells_what_became_of_a_report(self, found: Task, reported_as: str, verdict: Verdict | None) -> None:
+    def test_a_task_of_a_conductor_server_tells_what_became_of_a_report(
+        self, found: Task, reported_as: str, verdict: Verdict | None
+    ) -> None:
         assert verdict_on(entry(reported_as), found) is verdict
 
 
@@ -75,14 +79,14 @@ class TestAnAnswer:
             (500, None, None),
         ],
     )
-    def test_is_a_verdict_or_a_reason_to_send_again(
+    def test_an_answer_is_a_verdict_or_a_reason_to_send_again(
         self, status: int, verdict: Verdict | None, judgement: Verdict | None
     ) -> None:
         assert ReportAnswer(status, verdict, "").judgement is judgement
 
-    def test_may_carry_its_verdict_in_the_body(self) -> None:
+    def test_an_answer_may_carry_its_verdict_in_the_body(self) -> None:
         answer = read_answer(Response(409, {}, b'{"status": 409, "verdict": "CANCELLED", "message": "too late"}'))
         assert (answer.verdict, answer.message) == (CANCELLED, "too late")
 
-    def test_with_a_verdict_of_a_later_version_has_none(self) -> None:
+    def test_an_answer_with_a_verdict_of_a_later_version_has_none(self) -> None:
         assert read_answer(Response(200, {"conductor-verdict": "POSTPONED"}, b"")).verdict is None

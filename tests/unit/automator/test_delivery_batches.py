@@ -121,14 +121,14 @@ class TestReports:
         await turn_loop()
         return going
 
-    async def test_one_alone_is_sent_at_once(self) -> None:
+    async def test_a_single_report_is_sent_at_once(self) -> None:
         server, sending, _ = self.started()
         [going] = await self.send(sending, "one")
         assert server.requests == [["one"]]
         server.answer(0)
         assert (await going).verdict is Verdict.COMMITTED
 
-    async def test_what_ends_while_others_are_under_way_travels_together(self) -> None:
+    async def test_reports_that_end_while_others_are_in_flight_travel_together(self) -> None:
         server, sending, written = self.started()
         first = [name for n in range(MOST_UNDER_WAY) for name in await self.send(sending, f"first {n}")]
         assert len(server.requests) == MOST_UNDER_WAY
@@ -163,7 +163,7 @@ class TestReports:
         server.answer(2)
         await asyncio.gather(*going)
 
-    async def test_what_was_lost_while_it_waited_is_not_sent(self) -> None:
+    async def test_a_report_whose_lease_was_lost_while_it_waited_is_not_sent(self) -> None:
         server, sending, _ = self.started()
         for n in range(MOST_UNDER_WAY):
             await self.send(sending, f"first {n}")
@@ -178,7 +178,7 @@ class TestReports:
             server.answer(request)
         assert (await other).verdict is Verdict.COMMITTED
 
-    async def test_it_does_not_wait_for_ever(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_report_does_not_wait_for_ever(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(delivery, "LONGEST_WAIT_S", 0.0)
         server, sending, _ = self.started()
         for n in range(MOST_UNDER_WAY):

@@ -124,7 +124,7 @@ async def done() -> dict[str, bool]:
 class TestTheCorpus:
     """Every answer of the corpus, one after the other, to the same worker with one slot."""
 
-    async def test_as_answers_to_polls(self, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_hostile_answers_to_polls_do_not_stop_a_worker(self, caplog: pytest.LogCaptureFixture) -> None:
         async with bench(done) as here:
             engines = here.handler.task_runners
             for name, answer in ANSWERS.items():
@@ -134,7 +134,7 @@ class TestTheCorpus:
             assert here.handler.task_runners == engines
         calm(caplog)
 
-    async def test_as_answers_to_reports(self, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_hostile_answers_to_reports_lose_no_result(self, caplog: pytest.LogCaptureFixture) -> None:
         """Each ends in a verdict or in the journal, and the slot is free for the next."""
         async with bench(done) as here:
             for name, answer in ANSWERS.items():
@@ -148,7 +148,7 @@ class TestTheCorpus:
         calm(caplog)
 
     @pytest.mark.slow
-    async def test_as_answers_to_heartbeats(self, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_hostile_answers_to_heartbeats_do_not_stop_a_task(self, caplog: pytest.LogCaptureFixture) -> None:
         """A heartbeat that brings nonsense is repeated; the task goes on and is reported."""
         beats = 0
 
@@ -172,7 +172,7 @@ class TestTheCorpus:
             assert here.handler.is_healthy()
         calm(caplog)
 
-    async def test_as_answers_to_batches_of_reports(self, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_hostile_answers_to_batches_of_reports_lose_no_result(self, caplog: pytest.LogCaptureFixture) -> None:
         """Two slots, two reports in one request, and an answer that says nothing about them."""
         together = asyncio.Barrier(2)
 
@@ -193,7 +193,7 @@ class TestTheCorpus:
             assert len(here.stub.requests_of("reports")) > len(ANSWERS)
         calm(caplog)
 
-    def test_to_a_worker_in_a_process_of_its_own(self) -> None:
+    def test_hostile_answers_do_not_end_a_worker_in_its_own_process(self) -> None:
         """The same process does all of it: nothing restarts it."""
         names = ["deep lists", "a header that is not ASCII", "gzip that becomes 100 MB", "a log-in page", "no HTTP"]
         with ConductorStub() as stub:
@@ -274,7 +274,7 @@ class TestTasks:
             ({"taskId": "a\x1b[2J\nERROR fake"}, r"\x1b[2J\nERROR fake"),
         ],
     )
-    async def test_one_that_is_not_ours_is_refused_by_name(
+    async def test_a_task_of_another_type_is_refused_with_its_name(
         self, fields: dict[str, Any], said: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         ran: list[str] = []
@@ -290,7 +290,7 @@ class TestTasks:
         assert len([line for line in lines(caplog) if said in line]) == 1
         calm(caplog)
 
-    async def test_more_than_was_asked_for_goes_back(self) -> None:
+    async def test_tasks_beyond_the_requested_count_are_given_back(self) -> None:
         def back() -> list[str]:
             reports = [request.json for request in here.stub.requests_of("update")]
             return [report["taskId"] for report in reports if report["status"] == "IN_PROGRESS"]
@@ -413,7 +413,7 @@ class TestSizes:
         assert [report["status"] for report in large] == ["FAILED_WITH_TERMINAL_ERROR"]
         assert [report["status"] for report in small] == ["COMPLETED"]
 
-    async def test_one_that_waited_in_the_journal_is_replaced_too(self) -> None:
+    async def test_a_large_report_that_waited_in_the_journal_is_replaced_too(self) -> None:
         """The server was away for all attempts, and says 413 when it is back."""
 
         async def large() -> str:
@@ -427,7 +427,7 @@ class TestSizes:
             (report,) = here.stub.results_for(task_id)
         assert report["status"] == "FAILED_WITH_TERMINAL_ERROR"
 
-    async def test_one_that_is_too_large_for_good_is_rejected(self) -> None:
+    async def test_a_report_that_stays_too_large_is_rejected(self) -> None:
         """Not even the replacement is taken: nothing more is sent."""
         async with bench(done) as here:
             here.stub.script("update", Status(413), Status(413))
@@ -437,7 +437,7 @@ class TestSizes:
             assert completed.verdict is Verdict.REJECTED
             assert len(here.stub.requests_of("update")) == 2
 
-    async def test_on_a_coordinator_the_workflow_fails_at_once_and_says_why(self, tmp_path: Path) -> None:
+    async def test_a_large_report_to_a_coordinator_fails_the_workflow_at_once(self, tmp_path: Path) -> None:
         """10 MB is what it takes; the response timeout of an hour is not waited for."""
 
         async def large() -> str:

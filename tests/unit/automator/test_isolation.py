@@ -180,7 +180,7 @@ async def test_a_suspect_that_outlives_its_last_run_makes_room_for_others(proces
         (3, 0.0, 1, True, 480),
     ],
 )
-async def test_how_long_a_probation_is(
+async def test_a_probation_has_a_length(
     process: Process, suspicions: int, ran_s: float, executing: int, by_itself: bool, probation_s: float
 ) -> None:
     process.suspect("long", ran_s=ran_s, suspicions=suspicions, by_itself=by_itself, executing=executing)

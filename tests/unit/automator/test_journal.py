@@ -297,7 +297,7 @@ class TestTasksInHand:
         journal.put_down("t1", 0)
         assert journal.path.stat().st_size == before, "its verdict costs no second word"
 
-    def test_one_that_ended_without_a_result_is_put_down(self, journal: Journal) -> None:
+    def test_a_task_that_ended_without_a_result_is_removed(self, journal: Journal) -> None:
         journal.take([taken(1)])
         journal.put_down("t1", 1)
         assert in_hand(journal) == []
@@ -316,7 +316,9 @@ class TestTasksInHand:
         journal.extend("another", 5_000)
         assert [task.until_ms for task in in_hand(journal)] == [5_000]
 
-    def test_they_outlive_a_long_life(self, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_running_tasks_stay_in_a_journal_that_is_rewritten(
+        self, journal: Journal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(module, "_TIDY_BYTES", 20_000)
         journal.take([taken(0)])
         for number in range(1, 1000):
@@ -336,7 +338,7 @@ class TestTasksInHand:
         assert again.in_hand == []
         again.let_go()
 
-    def test_whoever_gives_one_back_says_the_same(self) -> None:
+    def test_every_process_gives_a_task_back_with_the_same_body(self) -> None:
         assert taken(1).hand_back(1).body == taken(1).hand_back(2).body
 
     def test_a_forked_child_does_not_keep_the_file_of_its_dead_parent(self, journal: Journal) -> None:
@@ -380,7 +382,7 @@ def test_on_a_full_disk_the_old_file_stays_until_the_new_one_is_whole(tmp_path: 
 class TestRemoved:
     """Somebody clears the directory while workers run."""
 
-    def test_what_was_kept_is_written_anew(self, journal: Journal, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_removed_journal_is_written_again(self, journal: Journal, caplog: pytest.LogCaptureFixture) -> None:
         journal.put(entry(1))
         journal.take([taken(2)])
         shutil.rmtree(journal.directory.parent)
@@ -389,7 +391,7 @@ class TestRemoved:
         assert in_hand(journal) == [taken(2)]
         assert "was removed" in caplog.text
 
-    def test_where_that_is_impossible_it_is_said_loudly(
+    def test_a_removed_journal_that_cannot_be_rewritten_is_logged_as_critical(
         self, journal: Journal, caplog: pytest.LogCaptureFixture
     ) -> None:
         journal.put(entry(1))
@@ -460,7 +462,9 @@ class TestStrangers:
         with pytest.raises(PermissionError, match="XDG_STATE_HOME"):
             state_directory()
 
-    def test_without_a_home_it_is_made_for_us_alone(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_without_a_home_the_journal_directory_is_private(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
         self._without_home(monkeypatch, tmp_path)
         assert state_directory().parent.stat().st_mode & 0o777 == 0o700
 

@@ -70,7 +70,9 @@ class TestGivingBack:
         until_ms = SYSTEM_CLOCK.wall_ms() + int(left_s * 1000)
         return Taken(task_id, workflow_id, "job", worker_id, poll_count, until_ms)
 
-    async def test_finished_results_first_then_the_tasks(self, conductor_stub: ConductorStub, directory: Path) -> None:
+    async def test_finished_results_are_sent_before_tasks_are_given_back(
+        self, conductor_stub: ConductorStub, directory: Path
+    ) -> None:
         held, done = self._held(conductor_stub), self._held(conductor_stub)
         about = {"taskId": done.task_id, "workflowInstanceId": done.workflow_instance_id, "workerId": "dead"}
         body = json.dumps({**about, "status": "COMPLETED", "reportId": "r1"}).encode()
@@ -89,7 +91,7 @@ class TestGivingBack:
     @pytest.mark.parametrize(
         "not_ours", [{"worker_id": "another"}, {"poll_count": 2}, {"left_s": -1}], ids=["worker", "delivery", "time"]
     )
-    async def test_what_was_not_its_own_any_more_is_not_touched(
+    async def test_a_task_that_the_dead_process_no_longer_held_is_not_touched(
         self, conductor_stub: ConductorStub, directory: Path, not_ours: dict[str, object]
     ) -> None:
         held = self._held(conductor_stub, **not_ours)  # type: ignore[arg-type]

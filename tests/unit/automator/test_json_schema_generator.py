@@ -58,7 +58,7 @@ def property_of(annotation, *, strict=False):
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_the_documented_example(strict):
+def test_the_documented_example_has_the_documented_schema(strict):
     assert schemas(process_order, strict=strict) == {
         "input": {
             "$schema": DRAFT,
@@ -83,7 +83,7 @@ def test_the_documented_example(strict):
     }
 
 
-def test_both_names_give_the_same():
+def test_both_names_of_the_generator_give_the_same_schema():
     assert generate_json_schema_from_function(process_order, "process_order_input") == generate_json_schemas(
         process_order, "process_order"
     )
@@ -191,7 +191,7 @@ def test_p31_beside_the_task_the_other_parameters_are_described():
     assert schema["additionalProperties"] is True  # the task shows the worker all of its input
 
 
-def test_what_is_required():
+def test_parameters_without_a_default_are_required():
     def f(a: int, b: int | None, c: int = 1, d: int | None = 2, *, e: str, g: Any): ...
 
     assert input_of(f)["required"] == ["a", "e"]
@@ -403,7 +403,7 @@ def test_a_named_tuple_is_returned_by_its_names():
 @pytest.mark.parametrize(
     "annotation", [None, type(None), TaskInProgress, TaskResult, Any, complex, Union[dict, TaskResult], "Nowhere"]
 )
-def test_no_output_schema(annotation):
+def test_some_return_types_have_no_output_schema(annotation):
     assert output_of(annotation) is None
 
 

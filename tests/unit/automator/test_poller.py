@@ -64,7 +64,7 @@ def reports_held(server: ConductorStub) -> int:
 class TestBatchSize:
     @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize(("in_hand", "asked"), [(0, 10), (3, 7), (8, 2)])
-    async def test_asks_for_the_free_slots(
+    async def test_a_worker_asks_for_the_free_slots(
         self, conductor_stub: ConductorStub, kind: str, in_hand: int, asked: int
     ) -> None:
         gate = Gate()
@@ -78,7 +78,7 @@ class TestBatchSize:
             gate.let_go()
 
     @pytest.mark.parametrize("kind", KINDS)
-    async def test_asks_for_nothing_at_capacity_until_a_task_ends(
+    async def test_a_worker_asks_for_nothing_at_capacity_until_a_task_ends(
         self, conductor_stub: ConductorStub, kind: str
     ) -> None:
         gate = Gate()
@@ -103,7 +103,7 @@ class TestBatchSize:
             assert counts(conductor_stub.polls())[-1] == 7
             conductor_stub.release()
 
-    async def test_on_a_coordinator_a_task_being_reported_takes_a_slot(self) -> None:
+    async def test_a_task_being_reported_to_a_coordinator_takes_a_slot(self) -> None:
         with ConductorStub(leases=True) as server:
             hold_reports(server)
             for _ in range(3):
@@ -115,7 +115,7 @@ class TestBatchSize:
                 assert counts(server.polls())[-1] == 7
                 server.release()
 
-    async def test_on_a_coordinator_a_report_that_failed_takes_a_slot(self) -> None:
+    async def test_a_failed_report_to_a_coordinator_takes_a_slot(self) -> None:
         events = Events()
         with ConductorStub(leases=True) as server:
             server.script("update", Status(503))
@@ -141,12 +141,14 @@ class TestBatchSize:
                 server.release()
                 await server.until_results(10)
 
-    async def test_never_asks_for_more_than_a_hundred(self, conductor_stub: ConductorStub) -> None:
+    async def test_a_worker_never_asks_for_more_than_a_hundred(self, conductor_stub: ConductorStub) -> None:
         async with working(conductor_stub, Worker("job", nothing, thread_count=500)):
             await conductor_stub.until(conductor_stub.polls)
         assert counts(conductor_stub.polls())[0] == 100
 
-    async def test_fills_more_than_a_hundred_slots_with_several_polls(self, conductor_stub: ConductorStub) -> None:
+    async def test_a_worker_fills_more_than_a_hundred_slots_with_several_polls(
+        self, conductor_stub: ConductorStub
+    ) -> None:
         gate = Gate()
         for _ in range(130):
             conductor_stub.add_task("job")
@@ -161,11 +163,15 @@ class TestBatchSizeOfProcesses:
 
     @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize(("in_hand", "asked"), [(3, 7), (8, 2)])
-    def test_asks_for_the_free_slots(self, conductor_stub: ConductorStub, kind: str, in_hand: int, asked: int) -> None:
+    def test_a_worker_process_asks_for_the_free_slots(
+        self, conductor_stub: ConductorStub, kind: str, in_hand: int, asked: int
+    ) -> None:
         self._start_with(conductor_stub, kind, in_hand, lambda polls: counts(polls)[:2] == [10, asked])
 
     @pytest.mark.parametrize("kind", KINDS)
-    def test_asks_for_nothing_at_capacity_until_a_task_ends(self, conductor_stub: ConductorStub, kind: str) -> None:
+    def test_a_worker_process_asks_for_nothing_at_capacity_until_a_task_ends(
+        self, conductor_stub: ConductorStub, kind: str
+    ) -> None:
         self._start_with(conductor_stub, kind, 10, lambda polls: counts(polls) == [10])
         assert counts(conductor_stub.polls())[1] in range(1, 11), "the slots that came free, and no poll before"
 
@@ -190,7 +196,7 @@ class TestBatchSizeOfProcesses:
 
 class TestAtCapacity:
     @pytest.mark.parametrize("kind", KINDS)
-    async def test_nothing_wakes_up_until_a_task_ends(self, kind: str) -> None:
+    async def test_at_capacity_nothing_wakes_up_until_a_task_ends(self, kind: str) -> None:
         """P20: at capacity there is no timer at all."""
         clock, gate = FakeClock(), Gate()
         with ConductorStub(clock=clock) as stub:
@@ -212,7 +218,7 @@ class TestAtCapacity:
 
 
 class TestEmptyPolls:
-    async def test_waits_double_from_a_millisecond_to_the_interval(self) -> None:
+    async def test_after_empty_polls_waits_double_from_a_millisecond_to_the_interval(self) -> None:
         clock = FakeClock()
         with ConductorStub(clock=clock) as stub:
             async with working(stub, Worker("job", nothing, **IMPATIENT), clock=clock):
@@ -261,7 +267,7 @@ class TestEmptyPolls:
 
 class TestRefusedPolls:
     @pytest.mark.parametrize("status", [401, 403])
-    async def test_waits_double_up_to_a_minute(self, status: int) -> None:
+    async def test_after_refused_polls_waits_double_up_to_a_minute(self, status: int) -> None:
         """P01: a refusal is seen as one by sync and async workers alike."""
         clock, events = FakeClock(), Events()
         with ConductorStub(clock=clock) as stub:
@@ -295,7 +301,7 @@ class TestFailedPolls:
     ]
 
     @pytest.mark.parametrize("behaviour", BAD)
-    async def test_waits_double_up_to_fifteen_seconds(self, behaviour: object) -> None:
+    async def test_after_failed_polls_waits_double_up_to_fifteen_seconds(self, behaviour: object) -> None:
         clock, events = FakeClock(), Events()
         with ConductorStub(clock=clock) as stub:
             stub.script("poll", behaviour, repeat=True)  # type: ignore[arg-type]
@@ -383,19 +389,19 @@ class TestBackoff:
     """The one class behind the three waits."""
 
     @pytest.mark.parametrize("chance", [0.0, 0.5, 0.999])
-    def test_jitter_only_shortens(self, chance: float) -> None:
+    def test_jitter_only_shortens_a_wait(self, chance: float) -> None:
         backoff = Backoff(2.0, 60.0, jitter=poller.JITTER, rng=lambda: chance)
         waits = [backoff.next() for _ in range(10)]
         for wait, longest in zip(waits, [2, 4, 8, 16, 32, 60, 60, 60, 60, 60], strict=True):
             assert wait == pytest.approx(longest * (1 - 0.2 * chance))
 
-    def test_waits_never_shrink_and_never_pass_the_cap(self) -> None:
+    def test_the_backoff_waits_of_the_backoff_never_shrink_and_never_pass_the_cap(self) -> None:
         backoff = Backoff(0.001, 3600.0)
         waits = [backoff.next() for _ in range(200)]
         assert all(earlier <= later for earlier, later in pairwise(waits))
         assert max(waits) == 3600.0
 
-    def test_knows_when_it_is_at_its_cap(self) -> None:
+    def test_the_backoff_knows_when_it_is_at_its_cap(self) -> None:
         backoff = Backoff(1.0, 3.0)
         at_cap = []
         for _ in range(4):
@@ -445,7 +451,7 @@ class TestIdle:
         assert set(counts(idle)) == {1}
         assert set(timeouts(idle)) == {5000}
 
-    async def test_one_long_poll_per_worker_not_one_per_slot(self) -> None:
+    async def test_an_idle_worker_parks_one_long_poll_and_not_one_per_slot(self) -> None:
         """P36: a long poll holds a thread of the server."""
         clock = FakeClock()
         with ConductorStub(clock=clock) as stub:
@@ -453,7 +459,7 @@ class TestIdle:
                 await clock.run_for(20)
                 assert stub.parked_polls == 1
 
-    async def test_when_it_rings_the_rest_is_taken_at_once(self) -> None:
+    async def test_after_a_long_poll_brings_a_task_the_rest_is_polled_at_once(self) -> None:
         clock, gate = FakeClock(), Gate()
         with ConductorStub(clock=clock) as stub:
             async with working(stub, gate.worker("async def", thread_count=5), clock=clock):
@@ -479,7 +485,7 @@ class TestIdle:
                 assert len(stub.polls()) == seen
                 gate.let_go()
 
-    async def test_it_is_exact_on_a_server_that_holds_partial_batches(self) -> None:
+    async def test_a_long_poll_asks_for_one_task_on_a_server_that_holds_partial_batches(self) -> None:
         """SQL stores hold a batch until it is full: one task must not wait for the others."""
         clock, gate = FakeClock(), Gate()
         with ConductorStub(clock=clock, hold_partial_batches=True) as stub:
@@ -523,7 +529,7 @@ class TestIdle:
         assert not parked & others
 
     @pytest.mark.parametrize(("leases", "parked"), [(False, 32), (True, 40)])
-    async def test_at_most_32_are_parked_on_a_plain_server(self, leases: bool, parked: int) -> None:
+    async def test_at_most_32_long_polls_are_parked_on_a_conductor_server(self, leases: bool, parked: int) -> None:
         """P36: each holds a thread of a plain server; a coordinator parks them for free."""
         clock = FakeClock()
         workers = [Worker(f"job{n}", nothing, poll_interval_millis=1000, poll_timeout=0) for n in range(40)]
@@ -604,7 +610,7 @@ class TestParameters:
         first = conductor_stub.polls()[0]
         assert (first.query["count"], first.query["domain"]) == ("7", "green")
 
-    async def test_it_is_a_batch_poll_by_get(self, conductor_stub: ConductorStub) -> None:
+    async def test_a_poll_is_a_batch_poll_by_get(self, conductor_stub: ConductorStub) -> None:
         async with working(conductor_stub, Worker("a job/é", nothing)):
             await conductor_stub.until(lambda: conductor_stub.requests)
         first = conductor_stub.requests[0]

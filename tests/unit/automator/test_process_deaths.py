@@ -144,7 +144,7 @@ def test_old_records_are_forgotten(dead: Dead) -> None:
     assert read_records(dead._directory) == []
 
 
-def test_causes() -> None:
+def test_the_cause_of_a_death_is_named() -> None:
     assert describe_exit(0) == "the worker process exited with status 0"
     assert describe_exit(SEGFAULT) == "the worker process was killed by SIGSEGV"
     assert describe_exit(KILLED) == "the worker process was killed by SIGKILL (out of memory?)"
@@ -164,7 +164,7 @@ class TestMarks:
         assert found is not None
         return sorted(mark.task_id.decode() for mark in found.executing)
 
-    def test_more_than_a_page_of_them(self, marks: ExecutionMarks) -> None:
+    def test_marks_may_take_more_than_a_page(self, marks: ExecutionMarks) -> None:
         slots = [marks.begin(f"task-{number:03}", 3) for number in range(200)]
         assert self._executing(marks) == [f"task-{number:03}" for number in range(200)]
         for slot in slots[1:]:
@@ -186,7 +186,7 @@ class TestMarks:
         assert read_marks(marks.path) is None
 
     @pytest.mark.parametrize("is_removed", [False, True])
-    def test_they_follow_the_journal(self, marks: ExecutionMarks, tmp_path: Path, is_removed: bool) -> None:
+    def test_marks_follow_the_journal(self, marks: ExecutionMarks, tmp_path: Path, is_removed: bool) -> None:
         old = marks.begin("old", 3)
         if is_removed:
             marks.path.unlink()

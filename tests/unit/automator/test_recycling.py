@@ -59,7 +59,7 @@ def statuses(stub: ConductorStub, ids: list[str]) -> set[str]:
 
 
 class TestAfterSoManyTasks:
-    def test_nothing_is_lost_and_nothing_runs_twice(self, conductor_stub: ConductorStub, log: Path) -> None:
+    def test_recycling_loses_nothing_and_runs_nothing_twice(self, conductor_stub: ConductorStub, log: Path) -> None:
         worker = worker_of(recycled_workers.count, thread_count=4)
         ids: list[str] = []
         with handler_of(conductor_stub, worker, max_tasks_per_process=20) as handler:
@@ -74,9 +74,7 @@ class TestAfterSoManyTasks:
         assert status["restart_count"] == 0
         assert handler.is_healthy() is False
 
-    def test_what_is_in_hand_is_finished_by_the_old_process_however_long_it_takes(
-        self, conductor_stub: ConductorStub, log: Path
-    ) -> None:
+    def test_running_tasks_are_finished_by_the_old_process(self, conductor_stub: ConductorStub, log: Path) -> None:
         url = gate(conductor_stub)
         held = [conductor_stub.add_task("job", {"number": n, "url": url}) for n in range(2)]
         worker = worker_of(recycled_workers.count_and_ask, thread_count=2)
@@ -137,7 +135,7 @@ class TestMemory:
             wait_until(lambda: not psutil.pid_exists(old))
             assert output_of(conductor_stub, conductor_stub.add_task("job", {"megabytes": 1}))["pid"] != old
 
-    def test_what_is_more_than_the_limit_fails_the_task_and_nothing_else(self, conductor_stub: ConductorStub) -> None:
+    def test_a_task_that_exceeds_the_memory_limit_fails_alone(self, conductor_stub: ConductorStub) -> None:
         worker = worker_of(recycled_workers.keep)
         with handler_of(conductor_stub, worker, memory_limit_mb=600, nice=5) as handler:
             handler.start_processes()
@@ -200,7 +198,7 @@ class TestOneProcessForSeveral:
             }
             wait_until(lambda: handler._hub.health.report().ready)
 
-    def test_one_of_them_can_be_paused(self, conductor_stub: ConductorStub) -> None:
+    def test_one_of_several_workers_of_a_process_can_be_paused(self, conductor_stub: ConductorStub) -> None:
         about = portable_workers.about_process
         workers = [worker_of(about, name, process_name="small") for name in ("a", "b")]
         with handler_of(conductor_stub, *workers) as handler:

@@ -239,7 +239,9 @@ class TestRetryAfter:
         [("7", 7, 7), ("3600", 60, 60), ("0", 0, 11), ("soon", 10, 11), ("-5", 10, 11), ("", 10, 11)],
     )
     @pytest.mark.parametrize("status", [429, 503])
-    async def test_is_honoured_within_bounds(self, status: int, header: str, shortest: float, longest: float) -> None:
+    async def test_retry_after_is_honoured_within_bounds(
+        self, status: int, header: str, shortest: float, longest: float
+    ) -> None:
         clock = FakeClock()
         with ConductorStub(clock=clock) as stub:
             stub.script("update", Status(status, headers={"Retry-After": header}))
@@ -252,7 +254,9 @@ class TestRetryAfter:
 
 class TestFinalAnswers:
     @pytest.mark.parametrize("status", SENT_ONCE)
-    async def test_any_other_status_is_sent_once(self, status: int, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_a_report_with_any_other_status_is_sent_once(
+        self, status: int, caplog: pytest.LogCaptureFixture
+    ) -> None:
         """P08: a report that is wrong stays wrong; the slot is free at once."""
         clock, events = FakeClock(), Events()
         with ConductorStub(clock=clock) as stub:
@@ -269,7 +273,7 @@ class TestFinalAnswers:
         assert any(first in line and "REJECTED" in line for line in lines(caplog, logging.ERROR))
 
     @pytest.mark.parametrize("status", [200, 201, 204])
-    async def test_success_is_committed(self, conductor_stub: ConductorStub, status: int) -> None:
+    async def test_a_success_answer_means_committed(self, conductor_stub: ConductorStub, status: int) -> None:
         events = Events()
         conductor_stub.script("update", Status(status))
         conductor_stub.add_task("job")
@@ -349,7 +353,7 @@ class TestRefusals:
         assert not waits_of(clock)
 
     @pytest.mark.parametrize("status", [401, 403])
-    async def test_without_a_key_there_is_one_try(self, status: int) -> None:
+    async def test_without_a_key_a_refused_report_is_tried_once(self, status: int) -> None:
         clock, events = FakeClock(), Events()
         with ConductorStub(clock=clock) as stub:
             stub.script("update", Status(status), repeat=True)
@@ -402,7 +406,7 @@ class TestAPlainServer:
             (completed,) = await events.until(TaskUpdateCompleted)
         assert completed.verdict is Verdict.CANCELLED
 
-    async def test_without_it_nothing_is_read_back(self, conductor_stub: ConductorStub) -> None:
+    async def test_without_the_option_no_task_is_read_back(self, conductor_stub: ConductorStub) -> None:
         conductor_stub.add_task("job")
         events = Events()
         async with working(conductor_stub, Worker("job", answer), events=events):
@@ -623,7 +627,7 @@ class TestBatches:
 
 class TestLogs:
     @pytest.mark.parametrize("count", [0, 1, 10, 11, 25])
-    async def test_p38_all_logs_arrive(self, conductor_stub: ConductorStub, count: int) -> None:
+    async def test_p38_all_logs_of_a_report_arrive(self, conductor_stub: ConductorStub, count: int) -> None:
         """A plain server keeps ten logs of a report; the rest goes before it."""
 
         def talk() -> None:

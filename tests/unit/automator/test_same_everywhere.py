@@ -71,7 +71,7 @@ def outcome(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", CASES)
-def test_the_same_everywhere(outcome: Outcome, name: str, form: str) -> None:
+def test_a_function_has_the_same_result_in_every_form(outcome: Outcome, name: str, form: str) -> None:
     check_report(CASES[name], outcome.report(form, name))
     check_events(CASES[name], outcome.events(form, name), form)
 

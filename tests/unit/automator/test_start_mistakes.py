@@ -33,14 +33,14 @@ def double(n: int) -> int:
 
 
 class TestWaitingWithoutAStart:
-    def test_says_what_to_call(self) -> None:
+    def test_waiting_without_a_start_says_what_to_call(self) -> None:
         with (
             TaskHandler([Worker("job", double)]) as handler,
             pytest.raises(RuntimeError, match=r"call start_processes\(\)"),
         ):
             handler.join_processes()
 
-    async def test_says_so_in_one_process_too(self) -> None:
+    async def test_waiting_without_a_start_says_so_in_one_process_too(self) -> None:
         handler = TaskHandlerAsyncIO([Worker("job", double)])
         with pytest.raises(RuntimeError, match=r"call start\(\)"):
             await handler.wait()
@@ -73,7 +73,9 @@ HIDDEN = {"decorated": (DECORATED, "None"), "plain": (PLAIN, "[Worker('job', job
 class TestAWorkerUnderTheMainGuard:
     @pytest.mark.parametrize("kind", HIDDEN)
     @pytest.mark.parametrize("method", ["forkserver", "spawn"])
-    def test_is_one_error_at_the_start(self, tmp_path: Path, kind: str, method: str) -> None:
+    def test_a_worker_under_the_main_guard_is_one_error_at_the_start(
+        self, tmp_path: Path, kind: str, method: str
+    ) -> None:
         definition, workers = HIDDEN[kind]
         script = tmp_path / "program.py"
         script.write_text(
@@ -85,7 +87,7 @@ class TestAWorkerUnderTheMainGuard:
         assert 'is defined under `if __name__ == "__main__":`' in done.stderr
         assert done.stderr.count("Traceback") == 1
 
-    def test_is_fine_where_only_the_worker_object_is_made_there(
+    def test_a_worker_under_the_main_guard_is_fine_where_only_the_worker_object_is_made_there(
         self, tmp_path: Path, conductor_stub: ConductorStub
     ) -> None:
         conductor_stub.add_task("job", {"n": 7})
@@ -102,7 +104,7 @@ class TestAWorkerUnderTheMainGuard:
 
 
 class TestTheLoadTestWithoutWorkers:
-    def test_says_what_to_do(self, tmp_path: Path) -> None:
+    def test_the_load_test_says_what_to_do(self, tmp_path: Path) -> None:
         (tmp_path / "notes.py").write_text("raise SystemExit('imported unasked')")
         done = ran([*LOAD_TEST, "--duration=3600"], tmp_path)
         assert done.returncode == 2
@@ -110,7 +112,7 @@ class TestTheLoadTestWithoutWorkers:
             f"there are no workers in the Python files of {tmp_path}: decorate functions with @worker_task"
         )
 
-    def test_runs_the_modules_that_are_named(self, tmp_path: Path, conductor_stub: ConductorStub) -> None:
+    def test_the_load_test_runs_the_modules_that_are_named(self, tmp_path: Path, conductor_stub: ConductorStub) -> None:
         (tmp_path / "orders.py").write_text(WORKERS)
         done = ran([*LOAD_TEST, "--duration=0.1", "orders"], tmp_path, env={"CONDUCTOR_SERVER_URL": conductor_stub.url})
         assert done.returncode == 0

@@ -50,24 +50,24 @@ def output_of(stub: ConductorStub, name: str = "job") -> dict[str, Any]:
 
 
 class TestConstruction:
-    def test_keeps_what_it_was_given(self) -> None:
+    def test_a_handler_keeps_what_it_was_given(self) -> None:
         worker, configuration = worker_of(), Configuration()
         handler = TaskHandler([worker], configuration)
         assert (handler.workers, handler.configuration, handler.processes) == ([worker], configuration, [])
 
     @pytest.mark.parametrize("asyncio", [True, False])
-    def test_accepts_the_older_flag(self, asyncio: bool) -> None:
+    def test_a_handler_accepts_the_older_flag(self, asyncio: bool) -> None:
         assert TaskHandler([worker_of()], asyncio=asyncio).workers
 
-    def test_needs_no_argument(self) -> None:
+    def test_a_handler_needs_no_argument(self) -> None:
         assert TaskHandler().workers == []
 
-    def test_finds_decorated_workers(self) -> None:
+    def test_a_handler_finds_decorated_workers(self) -> None:
         worker_task("decorated")(portable_workers.about_process)
         for handler in (TaskHandler(), TaskHandler(scan_for_annotated_workers=True)):
             assert [worker.get_task_definition_name() for worker in handler.workers] == ["decorated"]
 
-    def test_takes_decorated_functions_as_workers(self) -> None:
+    def test_a_handler_takes_decorated_functions_as_workers(self) -> None:
         worker_task("decorated")(portable_workers.about_process)
         worker_task("other")(portable_workers.about_process_async)
         (worker,) = TaskHandler(workers=[portable_workers.about_process]).workers
@@ -83,17 +83,17 @@ class TestConstruction:
         with pytest.raises(DuplicateWorkerError, match="'job'"):
             TaskHandler(two, strict_registry=True)
 
-    def test_is_its_own_context(self) -> None:
+    def test_a_handler_is_its_own_context(self) -> None:
         with TaskHandler([worker_of()]) as handler:
             assert isinstance(handler, TaskHandler)
 
-    def test_before_the_start_nothing_is_there(self) -> None:
+    def test_before_the_start_a_handler_has_no_processes(self) -> None:
         handler = TaskHandler([worker_of()])
         assert not handler.is_healthy()
         assert handler.get_worker_process_status() == {}
         handler.stop_processes()
 
-    def test_changes_no_start_method(self) -> None:
+    def test_a_handler_changes_no_start_method(self) -> None:
         """P28: the way children start is this handler's own affair."""
         before = multiprocessing.get_start_method(allow_none=True)
         TaskHandler([worker_of()], start_method="spawn")
@@ -101,7 +101,7 @@ class TestConstruction:
 
 
 class TestProcesses:
-    def test_share_what_the_fork_server_has_loaded(self, conductor_stub: ConductorStub) -> None:
+    def test_worker_processes_share_what_the_fork_server_has_loaded(self, conductor_stub: ConductorStub) -> None:
         """Ours, beside what the program itself asked for."""
         program = f"""
 import multiprocessing
@@ -122,7 +122,9 @@ if __name__ == "__main__":
         assert output["frozen"] > 1000
         assert output["wanted"]
 
-    def test_one_for_each_worker(self, conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture) -> None:
+    def test_each_worker_has_its_own_process(
+        self, conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture
+    ) -> None:
         caplog.set_level(logging.INFO)
         workers = [worker_of("a"), worker_of("b", portable_workers.about_process_async)]
         with handler_of(conductor_stub, *workers) as handler:
@@ -140,7 +142,7 @@ if __name__ == "__main__":
         assert "Created TaskRunner for sync worker: a" in said
         assert "Created AsyncTaskRunner for async worker: b" in said
 
-    def test_their_worker_ids_tell_them_apart(self, conductor_stub: ConductorStub) -> None:
+    def test_worker_ids_tell_processes_apart(self, conductor_stub: ConductorStub) -> None:
         """P32: processes do not share one worker id."""
         with handler_of(conductor_stub, worker_of("a"), worker_of("b")) as handler:
             handler.start_processes()
@@ -150,7 +152,9 @@ if __name__ == "__main__":
         assert len(ids["a"]) == len(ids["b"]) == 1
         assert ids["a"] != ids["b"]
 
-    def test_see_the_environment_of_now(self, conductor_stub: ConductorStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_worker_processes_see_the_environment_of_now(
+        self, conductor_stub: ConductorStub, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A fork server knows only the environment of the moment when it was started."""
         for value in ("first", "second"):
             monkeypatch.setenv("MY_VARIABLE", value)
@@ -176,7 +180,9 @@ if __name__ == "__main__":
         assert not any(psutil.pid_exists(pid) and psutil.Process(pid).is_running() for pid in pids)
         assert [process.exitcode for process in handler.processes] == [0, 0]
 
-    def test_their_events_reach_copies_of_the_listeners(self, conductor_stub: ConductorStub, tmp_path: Path) -> None:
+    def test_events_of_processes_reach_copies_of_the_listeners(
+        self, conductor_stub: ConductorStub, tmp_path: Path
+    ) -> None:
         listener = EventFile(tmp_path / "events")
         with handler_of(conductor_stub, worker_of(), event_listeners=[listener]) as handler:
             handler.start_processes()
@@ -207,7 +213,7 @@ if __name__ == "__main__":
 
 
 class TestPause:
-    def test_by_name_across_processes(self, conductor_stub: ConductorStub) -> None:
+    def test_a_worker_is_paused_by_name_across_processes(self, conductor_stub: ConductorStub) -> None:
         with handler_of(conductor_stub, worker_of("a", poll_timeout=0), worker_of("b", poll_timeout=0)) as handler:
             handler.start_processes()
             output_of(conductor_stub, "a")
@@ -229,7 +235,7 @@ class TestPause:
             if len(stub.polls("a")) == seen:
                 return seen
 
-    def test_of_an_unknown_worker_is_an_error(self, conductor_stub: ConductorStub) -> None:
+    def test_pausing_an_unknown_worker_is_an_error(self, conductor_stub: ConductorStub) -> None:
         with handler_of(conductor_stub, worker_of()) as handler:
             handler.start_processes()
             with pytest.raises(KeyError, match="'jbo'; there are: job"):
@@ -265,7 +271,7 @@ class TestRestarts:
         ],
         ids=["never", "not watched", "twice"],
     )
-    def test_one_that_is_not_started_again_ends_the_wait_for_it(
+    def test_a_process_that_is_not_restarted_ends_the_wait_for_it(
         self, conductor_stub: ConductorStub, rule: dict[str, Any], lives: int
     ) -> None:
         for _ in range(lives):
@@ -290,7 +296,7 @@ class TestRestarts:
         with pytest.raises(ConfigurationError, match=complaint):
             TaskHandler([worker_of()], **rule)
 
-    def test_without_workers_there_is_nothing_to_wait_for(self, conductor_stub: ConductorStub) -> None:
+    def test_without_workers_join_returns_at_once(self, conductor_stub: ConductorStub) -> None:
         with handler_of(conductor_stub) as handler:
             handler.start_processes()
             handler.join_processes()
@@ -319,7 +325,7 @@ class TestRestarts:
             handler.resume("a")
             conductor_stub.wait_for(lambda: conductor_stub.results_for(task_id), timeout=PATIENCE_S)
 
-    def test_waits_grow_and_decay_after_a_healthy_life(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_restart_waits_grow_and_decay_after_a_healthy_life(self, monkeypatch: pytest.MonkeyPatch) -> None:
         now = [1000.0]
         monkeypatch.setattr(supervisor_module.time, "monotonic", lambda: now[0])  # type: ignore[attr-defined]
         child = self._child()

@@ -51,7 +51,7 @@ def prompt(name: str = "job", function: Any = nothing, **options: Any) -> Worker
 
 
 class TestConstruction:
-    def test_keeps_what_it_was_given(self) -> None:
+    def test_a_new_handler_keeps_what_it_was_given(self) -> None:
         worker, configuration = prompt(), Configuration()
         handler = TaskHandlerAsyncIO([worker], configuration)
         assert handler.workers == [worker]
@@ -59,18 +59,18 @@ class TestConstruction:
         assert handler.http_client is None
         assert handler.task_runners == []
 
-    def test_without_workers_the_decorated_ones(self) -> None:
+    def test_without_workers_a_handler_runs_the_decorated_ones(self) -> None:
         worker_task("decorated")(nothing)
         assert [w.get_task_definition_name() for w in TaskHandlerAsyncIO().workers] == ["decorated"]
 
-    def test_without_any_worker_it_still_constructs(self) -> None:
+    def test_a_handler_can_be_made_without_any_worker(self) -> None:
         assert TaskHandlerAsyncIO().workers == []
 
     def test_two_workers_for_one_type_are_refused_when_the_registry_is_strict(self) -> None:
         with pytest.raises(DuplicateWorkerError, match="'job'"):
             TaskHandlerAsyncIO([Worker("job", nothing), Worker("job", lambda: 1)], strict_registry=True)
 
-    def test_does_nothing_yet(self, conductor_stub: ConductorStub) -> None:
+    def test_a_new_handler_does_nothing_yet(self, conductor_stub: ConductorStub) -> None:
         before = threading.active_count()
         handler = handler_of(conductor_stub, prompt())
         assert not handler.is_healthy()
@@ -99,7 +99,7 @@ class TestStarting:
             with pytest.raises(RuntimeError, match="already"):
                 await handler.start()
 
-    async def test_can_be_started_again(self, conductor_stub: ConductorStub) -> None:
+    async def test_a_handler_can_be_started_again(self, conductor_stub: ConductorStub) -> None:
         handler = handler_of(conductor_stub, prompt())
         for run in (1, 2):
             conductor_stub.add_task("job")
@@ -116,7 +116,7 @@ class TestStarting:
         with pytest.raises(ValueError, match="worker 'empty' has nothing to run"):
             await handler_of(conductor_stub, prompt(), Worker("empty")).start()
 
-    async def test_without_workers_it_says_so(
+    async def test_starting_without_workers_says_so(
         self, conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture
     ) -> None:
         async with handler_of(conductor_stub, scan_for_annotated_workers=False):
@@ -146,7 +146,7 @@ class TestStarting:
                 handler.resume("job")
                 await stub.until_results(1)
 
-    async def test_installs_no_signal_handler(self, conductor_stub: ConductorStub) -> None:
+    async def test_a_handler_installs_no_signal_handler(self, conductor_stub: ConductorStub) -> None:
         import signal
 
         kept = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1]
@@ -172,7 +172,7 @@ class TestWorkersTogether:
         assert outputs["b"]["thread"] != threading.get_ident()
         assert outputs["b"]["pid"] == os.getpid(), "one process for all"
 
-    async def test_a_hundred_workers(self, conductor_stub: ConductorStub) -> None:
+    async def test_a_hundred_workers_run_together(self, conductor_stub: ConductorStub) -> None:
         async def own_type() -> str:
             return get_task_context().task_def_name
 
@@ -252,7 +252,9 @@ class TestWorkersTogether:
 
 
 class TestMetrics:
-    async def test_are_served_while_it_runs(self, conductor_stub: ConductorStub, unused_tcp_port: int) -> None:
+    async def test_metrics_are_served_while_the_handler_runs(
+        self, conductor_stub: ConductorStub, unused_tcp_port: int
+    ) -> None:
         conductor_stub.add_task("job")
         settings = MetricsSettings(http_port=unused_tcp_port, host="127.0.0.1")
         async with handler_of(conductor_stub, prompt(), metrics_settings=settings):
@@ -264,7 +266,7 @@ class TestMetrics:
 
 class TestStopping:
     @pytest.mark.parametrize("kind", KINDS)
-    async def test_finishes_what_is_in_hand(self, conductor_stub: ConductorStub, kind: str) -> None:
+    async def test_stopping_finishes_running_tasks(self, conductor_stub: ConductorStub, kind: str) -> None:
         """P03: nothing in flight is lost."""
         gate = Gate()
         for _ in range(20):
@@ -283,7 +285,9 @@ class TestStopping:
         assert len(conductor_stub.polls()) == polls
 
     @pytest.mark.parametrize("kind", KINDS)
-    async def test_hands_back_what_does_not_end_in_time(self, conductor_stub: ConductorStub, kind: str) -> None:
+    async def test_stopping_hands_back_what_does_not_end_in_time(
+        self, conductor_stub: ConductorStub, kind: str
+    ) -> None:
         gate, events = Gate(), Events()
         ids = [conductor_stub.add_task("job") for _ in range(3)]
         worker = gate.worker(kind, thread_count=3, idle_poll_timeout=0)
@@ -336,7 +340,7 @@ class TestStopping:
         assert events.of(TaskUpdateFailure)[0].journaled
         assert {request.json["status"] for request in stub.requests_of("update")} == {"COMPLETED"}
 
-    async def test_is_bounded(
+    async def test_stopping_is_bounded(
         self, conductor_stub: ConductorStub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         monkeypatch.setattr(task_handler_asyncio, "STOP_LIMIT_S", 0.05)
@@ -350,14 +354,14 @@ class TestStopping:
         assert "Shutdown timeout" in lines(caplog)
         assert not handler.is_healthy()
 
-    async def test_twice_is_no_error(self, conductor_stub: ConductorStub) -> None:
+    async def test_stopping_twice_is_no_error(self, conductor_stub: ConductorStub) -> None:
         handler = handler_of(conductor_stub, prompt())
         await handler.stop()
         async with handler:
             await handler.stop()
             await handler.stop()
 
-    async def test_tells_the_whole_story(self, conductor_stub: ConductorStub) -> None:
+    async def test_stopping_tells_the_whole_story(self, conductor_stub: ConductorStub) -> None:
         events, gate = Events(), Gate()
         conductor_stub.add_task("job")
         worker = gate.worker("async def", idle_poll_timeout=0, worker_id="me")
@@ -375,7 +379,7 @@ class TestStopping:
         assert stopped.handed_back == 0
         assert events.names[-1] == "WorkerStopped"
 
-    async def test_leaves_no_task_and_no_thread(self, conductor_stub: ConductorStub) -> None:
+    async def test_stopping_leaves_no_task_and_no_thread(self, conductor_stub: ConductorStub) -> None:
         conductor_stub.add_task("job")
         async with handler_of(conductor_stub, prompt()):  # what the libraries start once, they keep
             await conductor_stub.until_results(1)

@@ -69,21 +69,21 @@ def running(runner: TaskRunner, events: Events) -> Iterator[None]:
 
 
 class TestConstruction:
-    def test_takes_worker_and_configuration_by_position(self) -> None:
+    def test_a_runner_takes_worker_and_configuration_by_position(self) -> None:
         worker, configuration = Worker("job", greet), Configuration("http://127.0.0.1:1/api")
         runner = TaskRunner(worker, configuration)
         assert (runner.worker, runner.configuration) == (worker, configuration)
 
-    def test_without_a_configuration_the_environment_decides(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_without_a_configuration_the_environment_decides_the_server(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("CONDUCTOR_SERVER_URL", "http://conductor.test:8080/api")
         assert TaskRunner(Worker("job", greet)).configuration.host == "http://conductor.test:8080/api"
 
-    def test_can_travel_before_it_runs(self) -> None:
+    def test_a_runner_can_be_pickled_before_it_runs(self) -> None:
         runner = TaskRunner(Worker("job", portable_workers.ask_server, thread_count=3), Configuration())
         travelled = pickle.loads(pickle.dumps(runner))
         assert travelled.worker.thread_count == 3
 
-    def test_opens_nothing(self, conductor_stub: ConductorStub) -> None:
+    def test_a_runner_opens_nothing(self, conductor_stub: ConductorStub) -> None:
         before = threading.active_count()
         runner_of(conductor_stub, Worker("job", greet))
         assert threading.active_count() == before
@@ -99,7 +99,7 @@ class TestConstruction:
         with pytest.raises(ValueError, match="worker 'job' has nothing to run"):
             runner_of(conductor_stub, Worker("job")).run_once()
 
-    def test_its_task_client_speaks_to_the_same_server(self, conductor_stub: ConductorStub) -> None:
+    def test_the_task_client_of_a_runner_uses_the_same_server(self, conductor_stub: ConductorStub) -> None:
         task_id = conductor_stub.add_task("job")
         client = runner_of(conductor_stub, Worker("job", greet)).task_client
         assert client.get_task(task_id).task_id == task_id
@@ -107,7 +107,7 @@ class TestConstruction:
 
 
 class TestOneTask:
-    def test_poll_execute_report(self, conductor_stub: ConductorStub) -> None:
+    def test_one_task_is_polled_executed_and_reported(self, conductor_stub: ConductorStub) -> None:
         task_id = conductor_stub.add_task("job", {"name": "Ada"})
         assert runner_of(conductor_stub, Worker("job", greet, worker_id="me")).run_once() == 1
         assert [request.route for request in conductor_stub.requests] == ["poll", "update"]
@@ -116,7 +116,7 @@ class TestOneTask:
         assert (result["status"], result["workerId"]) == ("COMPLETED", "me")
         assert result["workflowInstanceId"] == conductor_stub.task(task_id).workflow_instance_id
 
-    def test_nothing_to_do(self, conductor_stub: ConductorStub) -> None:
+    def test_run_once_without_a_task_returns(self, conductor_stub: ConductorStub) -> None:
         assert runner_of(conductor_stub, Worker("job", greet, poll_timeout=0)).run_once() == 0
         assert len(conductor_stub.polls()) == 1
 
@@ -138,7 +138,9 @@ class TestOneTask:
             (TaskInProgress(30, {"done": "50%"}), "IN_PROGRESS", {"done": "50%"}),
         ],
     )
-    def test_return_values(self, conductor_stub: ConductorStub, returned: Any, status: str, output: Any) -> None:
+    def test_every_kind_of_return_value_is_reported(
+        self, conductor_stub: ConductorStub, returned: Any, status: str, output: Any
+    ) -> None:
         result = run_one(conductor_stub, lambda: returned)
         assert (result["status"], result["outputData"]) == (status, output)
 
@@ -198,7 +200,9 @@ class TestThreads:
         assert result["outputData"]["result"].startswith("worker-job")
 
     @pytest.mark.parametrize("thread_count", [1, 4])
-    def test_as_many_threads_as_slots_and_no_more(self, conductor_stub: ConductorStub, thread_count: int) -> None:
+    def test_there_are_as_many_threads_as_slots_and_no_more(
+        self, conductor_stub: ConductorStub, thread_count: int
+    ) -> None:
         names: set[str] = set()
         gate, events = Gate(), Events()
 
@@ -264,7 +268,7 @@ class TestFailures:
             (KeyboardInterrupt(), "FAILED", "KeyboardInterrupt"),
         ],
     )
-    def test_become_reports(
+    def test_failures_become_reports(
         self, conductor_stub: ConductorStub, error: BaseException, status: str, reason: str
     ) -> None:
         """P02 and P13: what a function raises fails its task, and only that."""
@@ -357,7 +361,9 @@ class TestRouting:
 
 
 class TestStarting:
-    def test_says_how_it_is_configured(self, conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_runner_says_how_it_is_configured(
+        self, conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture
+    ) -> None:
         caplog.set_level(logging.INFO)
         events = Events()
         worker = Worker("job", greet, thread_count=5, domain="production", poll_interval_millis=1000)
@@ -368,7 +374,7 @@ class TestStarting:
         assert "status=active, poll_interval=1000ms, domain=production, thread_count=5" in line
         assert line.endswith("poll_timeout=100ms, lease_extend=false]")
 
-    def test_registers_its_definition_first(self, conductor_stub: ConductorStub) -> None:
+    def test_a_runner_registers_its_definition_first(self, conductor_stub: ConductorStub) -> None:
         events = Events()
         definition = TaskDef(name="ignored", retry_count=7)
         worker = Worker("job", greet, register_task_def=True, task_def=definition, idle_poll_timeout=0)
@@ -388,7 +394,7 @@ class TestStarting:
 
 
 class TestStopping:
-    def test_from_another_thread(self, conductor_stub: ConductorStub) -> None:
+    def test_a_runner_is_stopped_from_another_thread(self, conductor_stub: ConductorStub) -> None:
         events, gate = Events(), Gate()
         conductor_stub.add_task("job")
         runner = runner_of(conductor_stub, gate.worker("def", idle_poll_timeout=0), events)
@@ -399,7 +405,7 @@ class TestStopping:
         assert len(conductor_stub.results) == 1, "what was in hand is finished"
         assert events.names[-1] == "WorkerStopped"
 
-    def test_twice_or_after_the_end_is_no_error(self, conductor_stub: ConductorStub) -> None:
+    def test_stopping_twice_or_after_the_end_is_no_error(self, conductor_stub: ConductorStub) -> None:
         events = Events()
         runner = runner_of(conductor_stub, Worker("job", greet, idle_poll_timeout=0), events)
         runner.stop()
@@ -409,7 +415,7 @@ class TestStopping:
         runner.stop()
         assert len(events.of(WorkerStopped)) == 1
 
-    def test_can_run_again(self, conductor_stub: ConductorStub) -> None:
+    def test_a_stopped_runner_can_run_again(self, conductor_stub: ConductorStub) -> None:
         runner = runner_of(conductor_stub, Worker("job", greet, idle_poll_timeout=0), events := Events())
         for run in (1, 2):
             conductor_stub.add_task("job", {"name": "Ada"})
@@ -418,7 +424,7 @@ class TestStopping:
 
 
 class TestTheInterval:
-    def test_is_waited_between_empty_polls(self) -> None:
+    def test_the_poll_interval_is_waited_between_empty_polls(self) -> None:
         clock, events = FakeClock(), Events()
         with ConductorStub(clock=clock) as stub:
             worker = Worker("job", greet, poll_interval_millis=3000, poll_timeout=0, idle_poll_timeout=0)

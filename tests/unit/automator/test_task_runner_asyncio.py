@@ -58,7 +58,7 @@ async def running(runner: AsyncTaskRunner) -> AsyncIterator[asyncio.Task[None]]:
 
 
 class TestConstruction:
-    def test_takes_a_worker_a_class_or_a_decorated_function(self) -> None:
+    def test_a_runner_takes_a_worker_a_class_or_a_decorated_function(self) -> None:
         class Echo(WorkerInterface):
             def execute(self, task: Task) -> dict[str, Any]:
                 return echo(task)
@@ -67,7 +67,7 @@ class TestConstruction:
         for given, name in ((Worker("a", echo), "a"), (Echo("b"), "b"), (echo, "decorated")):
             assert TaskRunnerAsyncIO(given).worker.get_task_definition_name() == name
 
-    def test_refuses_a_function_that_is_no_worker(self) -> None:
+    def test_a_runner_refuses_a_function_that_is_no_worker(self) -> None:
         with pytest.raises(TypeError, match="decorated with @worker_task"):
             TaskRunnerAsyncIO(echo)
 
@@ -80,13 +80,13 @@ class TestConstruction:
         await runner_of(conductor_stub, worker, max_concurrent_tasks=5).run_once()
         assert conductor_stub.polls()[0].query["count"] == "5"
 
-    async def test_and_leaves_the_worker_as_it_was(self, conductor_stub: ConductorStub) -> None:
+    async def test_a_runner_leaves_the_worker_as_it_was(self, conductor_stub: ConductorStub) -> None:
         """The same worker may be run elsewhere, too."""
         worker = Worker("job", echo, thread_count=2)
         runner_of(conductor_stub, worker, max_concurrent_tasks=5)
         assert worker.thread_count == 2
 
-    def test_opens_nothing_before_it_runs(self, conductor_stub: ConductorStub) -> None:
+    def test_a_runner_opens_nothing_before_it_runs(self, conductor_stub: ConductorStub) -> None:
         before = threading.active_count()
         runner_of(conductor_stub, Worker("job", echo))
         assert threading.active_count() == before
@@ -94,7 +94,7 @@ class TestConstruction:
 
 class TestOneTask:
     @pytest.mark.parametrize("function", [echo, echo_async], ids=KINDS)
-    async def test_poll_execute_report(self, conductor_stub: ConductorStub, function: Any) -> None:
+    async def test_one_task_is_polled_executed_and_reported(self, conductor_stub: ConductorStub, function: Any) -> None:
         task_id = conductor_stub.add_task("job", {"x": 1})
         assert await runner_of(conductor_stub, Worker("job", function)).run_once() == 1
         assert conductor_stub.task(task_id).output_data == {"x": 1}
@@ -166,7 +166,7 @@ class TestOneTask:
 
 
 class TestRunOnce:
-    async def test_never_raises(self, conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_run_once_never_raises(self, conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture) -> None:
         assert await runner_of(conductor_stub, Worker("job")).run_once() == 0  # a worker with nothing to run
         (line,) = [line for line in lines(caplog) if line.startswith("Error in run_once: ")]
         assert "nothing to run" in line
@@ -178,7 +178,7 @@ class TestRunOnce:
         assert await runner_of(conductor_stub, Worker("job", echo), events).run_once() == 0
         assert len(events.of(PollFailure)) == 1
 
-    async def test_returns_when_all_its_tasks_have_their_verdict(self, conductor_stub: ConductorStub) -> None:
+    async def test_run_once_returns_when_all_its_tasks_have_their_verdict(self, conductor_stub: ConductorStub) -> None:
         events = Events()
         for _ in range(4):
             conductor_stub.add_task("job")
@@ -190,7 +190,9 @@ class TestRunOnce:
 class TestConcurrency:
     @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize("slots", [1, 5])
-    async def test_is_used_and_never_exceeded(self, conductor_stub: ConductorStub, kind: str, slots: int) -> None:
+    async def test_concurrency_is_used_and_never_exceeded(
+        self, conductor_stub: ConductorStub, kind: str, slots: int
+    ) -> None:
         gate = Gate()
         for _ in range(12):
             conductor_stub.add_task("job")
@@ -348,7 +350,7 @@ class TestHttpClient:
             assert not client.is_closed
         assert all(request.headers["x-mine"] == "yes" for request in conductor_stub.requests)
 
-    async def test_without_one_the_runner_closes_its_own(self, conductor_stub: ConductorStub) -> None:
+    async def test_without_an_http_client_the_runner_closes_its_own(self, conductor_stub: ConductorStub) -> None:
         conductor_stub.add_task("job")
         runner = runner_of(conductor_stub, Worker("job", echo))
         await runner.run_once()
@@ -367,7 +369,7 @@ class TestHttpClient:
 
 class TestStopping:
     @pytest.mark.parametrize("kind", KINDS)
-    async def test_finishes_what_is_in_hand(self, conductor_stub: ConductorStub, kind: str) -> None:
+    async def test_stopping_finishes_running_tasks(self, conductor_stub: ConductorStub, kind: str) -> None:
         gate, events = Gate(), Events()
         conductor_stub.add_task("job")
         conductor_stub.add_task("job")
@@ -383,7 +385,9 @@ class TestStopping:
         assert order == [WorkerStarted, WorkerStopping, TaskUpdateCompleted, WorkerStopped]
 
     @pytest.mark.parametrize("kind", KINDS)
-    async def test_carries_what_the_poll_under_way_brings(self, conductor_stub: ConductorStub, kind: str) -> None:
+    async def test_stopping_carries_what_the_poll_under_way_brings(
+        self, conductor_stub: ConductorStub, kind: str
+    ) -> None:
         """P03: the server has given these tasks to us; nobody else will do them."""
         gate, events = Gate(), Events()
         gate.let_go()
@@ -414,13 +418,13 @@ class TestStopping:
             assert len(stub.results) == 1
             assert len(stub.polls()) == polls
 
-    async def test_before_the_start_is_no_error(self, conductor_stub: ConductorStub) -> None:
+    async def test_stopping_before_the_start_is_no_error(self, conductor_stub: ConductorStub) -> None:
         runner = runner_of(conductor_stub, Worker("job", echo))
         runner.stop()
         conductor_stub.add_task("job")
         assert await runner.run_once() == 1
 
-    async def test_leaves_nothing_on_the_loop(self, conductor_stub: ConductorStub) -> None:
+    async def test_stopping_leaves_nothing_on_the_loop(self, conductor_stub: ConductorStub) -> None:
         conductor_stub.add_task("job")
         before = asyncio.all_tasks()
         runner = runner_of(conductor_stub, Worker("job", echo_async, idle_poll_timeout=0))

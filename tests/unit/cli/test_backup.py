@@ -219,7 +219,7 @@ class TestGoodCopiesStay:
         assert "copy.db-wal holds 4096 bytes of commits" in ran.err
         assert (place / "copy.db-wal").stat().st_size == 4096
 
-    def test_keep_leaves_as_many_copies_newest_first(self, cli: Any, place: Path) -> None:
+    def test_backup_with_keep_leaves_the_newest_copies(self, cli: Any, place: Path) -> None:
         started: list[str] = []
         with Coordinator(place / "live.db") as live:
             define(live.url)

@@ -41,20 +41,20 @@ def server() -> Iterator[str]:
         yield coordinator.url
 
 
-def test_exports_to_the_standard_output(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_exports_to_the_standard_output(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["workflow", "export", module.stem]) == 0
     definition = json.loads(capsys.readouterr().out)
     assert (definition["name"], definition["version"], len(definition["tasks"])) == (module.stem, 2, 2)
 
 
-def test_exports_a_file_for_each(module: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_exports_a_file_for_each(module: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["workflow", "export", module.name, "--output", "out/definitions"]) == 0
     file = tmp_path / "out" / "definitions" / f"{module.stem}.json"
     assert json.loads(file.read_text())["description"] == "Sends a parcel"
     assert capsys.readouterr().out.strip() == f"out/definitions/{module.stem}.json"
 
 
-def test_says_what_is_new_registers_it_and_says_that_nothing_changes(
+def test_the_command_says_what_is_new_registers_it_and_says_that_nothing_changes(
     module: Path, server: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = module.stem
@@ -66,7 +66,7 @@ def test_says_what_is_new_registers_it_and_says_that_nothing_changes(
     assert capsys.readouterr().out == f"{name} version 2: unchanged\n"
 
 
-def test_says_what_would_change(module: Path, server: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_would_change(module: Path, server: str, capsys: pytest.CaptureFixture[str]) -> None:
     run_command(["workflow", "register", module.stem, "--url", server])
     with MetadataClient(Configuration(server)) as metadata:
         there = metadata.get_workflow_def(module.stem, 2)
@@ -82,7 +82,9 @@ def test_says_what_would_change(module: Path, server: str, capsys: pytest.Captur
     ]
 
 
-def test_keeps_what_is_there_when_told_so(module: Path, server: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_keeps_what_is_there_when_told_so(
+    module: Path, server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_command(["workflow", "register", module.stem, "--url", server, "--no-overwrite"]) == 0
     assert run_command(["workflow", "register", module.stem, "--url", server, "--no-overwrite"]) == 2
     assert f"{module.stem} version 2: " in capsys.readouterr().err

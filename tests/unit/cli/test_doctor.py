@@ -14,13 +14,13 @@ import pytest
 from conductor.testing import ConductorStub, Status
 
 
-def test_a_plain_server(cli: Any, conductor_stub: ConductorStub) -> None:
+def test_doctor_recognises_a_conductor_server(cli: Any, conductor_stub: ConductorStub) -> None:
     ran = cli("doctor", "--url", conductor_stub.url)
     assert ran.status == 0
     assert f"ok  {conductor_stub.url} answers polls and asks for no key: a plain Conductor server" in ran.out
 
 
-def test_a_coordinator(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_recognises_a_coordinator(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with ConductorStub(leases=True) as server:
         monkeypatch.setenv("CONDUCTOR_SERVER_URL", server.url)
         ran = cli("doctor")
@@ -58,7 +58,7 @@ def test_a_password_in_the_url_is_not_printed(cli: Any, conductor_stub: Conducto
     ("key", "status", "said"),
     [("right", 0, "accepts the key 'right'"), ("wrong", 1, "refuses the key 'wrong'"), (None, 1, "asks for a key")],
 )
-def test_credentials(cli: Any, monkeypatch: pytest.MonkeyPatch, key: Any, status: Any, said: Any) -> None:
+def test_doctor_checks_credentials(cli: Any, monkeypatch: pytest.MonkeyPatch, key: Any, status: Any, said: Any) -> None:
     if key:
         monkeypatch.setenv("CONDUCTOR_AUTH_KEY", key)
         monkeypatch.setenv("CONDUCTOR_AUTH_SECRET", "hush-hush")

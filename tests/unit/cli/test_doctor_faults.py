@@ -53,14 +53,16 @@ def faults(cli: Any) -> Callable[..., dict[str, dict[str, Any]]]:
     return run
 
 
-def test_nothing_is_wrong(faults: Any, conductor_stub: ConductorStub) -> None:
+def test_doctor_says_when_nothing_is_wrong(faults: Any, conductor_stub: ConductorStub) -> None:
     assert faults("--url", conductor_stub.url) == {}
 
 
 # -- here ---------------------------------------------------------------------------------------------------------
 
 
-def test_another_package(faults: Any, conductor_stub: ConductorStub, place: Path, monkeypatch: Any) -> None:
+def test_doctor_names_another_package_that_overwrites_ours(
+    faults: Any, conductor_stub: ConductorStub, place: Path, monkeypatch: Any
+) -> None:
     (place / "conductor_python-2.0.0.dist-info").mkdir()
     (place / "conductor_python-2.0.0.dist-info" / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: conductor-python\nVersion: 2.0.0\n"
@@ -69,7 +71,9 @@ def test_another_package(faults: Any, conductor_stub: ConductorStub, place: Path
     assert "pip uninstall" in faults("--url", conductor_stub.url)["other-package"]["remedy"]
 
 
-def test_settings_and_home(faults: Any, conductor_stub: ConductorStub, monkeypatch: Any) -> None:
+def test_doctor_names_wrong_settings_and_a_missing_home(
+    faults: Any, conductor_stub: ConductorStub, monkeypatch: Any
+) -> None:
     monkeypatch.setenv("CONDUCTOR_SERVER_ULR", "x")
     for name in ("CONDUCTOR_WORKER_JOURNAL_DIR", "XDG_STATE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -165,18 +169,18 @@ os.kill(os.getpid(), signal.SIGKILL)
 # -- the server ---------------------------------------------------------------------------------------------------
 
 
-def test_nobody_is_there(faults: Any) -> None:
+def test_doctor_names_an_address_without_a_server(faults: Any) -> None:
     with ConductorStub() as server:
         url = server.url
     assert "conductor-worker serve" in faults("--url", url)["unreachable"]["remedy"]
 
 
-def test_a_wrong_path(faults: Any, coordinator: Coordinator) -> None:
+def test_doctor_names_a_wrong_path(faults: Any, coordinator: Coordinator) -> None:
     assert "/api" in faults("--url", coordinator.url + "/elsewhere")["wrong-path"]["remedy"]
 
 
 @pytest.mark.parametrize(("key", "fault"), [("wrong", "key-refused"), (None, "key-missing")])
-def test_keys(faults: Any, monkeypatch: Any, key: str | None, fault: str) -> None:
+def test_doctor_names_missing_and_wrong_keys(faults: Any, monkeypatch: Any, key: str | None, fault: str) -> None:
     if key:
         monkeypatch.setenv("CONDUCTOR_AUTH_KEY", key)
         monkeypatch.setenv("CONDUCTOR_AUTH_SECRET", "hush-hush")
@@ -189,12 +193,12 @@ def test_a_certificate_that_nobody_knows(faults: Any, tmp_path: Path) -> None:
         assert "CONDUCTOR_TLS_CA_FILE" in faults("--url", server.url)["tls"]["remedy"]
 
 
-def test_clocks_that_differ(faults: Any, coordinator: Coordinator) -> None:
+def test_doctor_names_clocks_that_differ(faults: Any, coordinator: Coordinator) -> None:
     """The coordinator of the fixture has a clock of its own."""
     assert "NTP" in faults("--url", coordinator.url)["clock-skew"]["remedy"]
 
 
-def test_an_old_coordinator(faults: Any, coordinator: Coordinator, monkeypatch: Any) -> None:
+def test_doctor_names_an_old_coordinator(faults: Any, coordinator: Coordinator, monkeypatch: Any) -> None:
     monkeypatch.setattr("conductor.cli.checks_server.__version__", "99.0.0")
     assert "99.0.0" in faults("--url", coordinator.url)["server-too-old"]["what"]
 

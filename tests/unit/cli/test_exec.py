@@ -37,7 +37,7 @@ def test_the_result_the_logs_and_the_report_are_shown(cli: Any, sums: Path) -> N
     assert "\x1b" not in ran.out
 
 
-def test_for_programs(cli: Any, sums: Path) -> None:
+def test_exec_writes_json_for_programs(cli: Any, sums: Path) -> None:
     (sums / "input.json").write_text('{"left": 2, "right": 3}')
     ran = cli("exec", "exec_sum", "sums", "--input", "@input.json", "--json")
     report = json.loads(ran.out)

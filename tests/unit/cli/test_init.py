@@ -16,7 +16,7 @@ from tests.unit.cli.program import CLI, CONSOLE_SCRIPT, DEADLINE_S, Program
 from tests.unit.cli.terminal import Terminal
 
 
-def test_its_own_tests_pass_without_a_server(cli: Any, place: Path) -> None:
+def test_the_tests_of_a_new_project_pass_without_a_server(cli: Any, place: Path) -> None:
     ran = cli("init", "my-shop")
     assert ran.status == 0
     assert "conductor-worker dev my_shop" in ran.out
@@ -36,7 +36,7 @@ def test_its_own_tests_pass_without_a_server(cli: Any, place: Path) -> None:
     assert "3 passed" in tested.stdout, tested.stdout + tested.stderr
 
 
-def test_nothing_is_overwritten(cli: Any, place: Path) -> None:
+def test_init_overwrites_nothing(cli: Any, place: Path) -> None:
     (place / "shop").mkdir()
     assert cli("init", "shop").status == 0, "an empty directory is no loss"
     before = {file: file.read_bytes() for file in (place / "shop").rglob("*") if file.is_file()}
@@ -57,7 +57,7 @@ def test_a_name_that_cannot_be_imported_is_refused(cli: Any, place: Path, name: 
 
 
 @pytest.mark.slow
-def test_it_runs_under_dev_and_under_run(cli: Any, place: Path) -> None:
+def test_a_new_project_runs_under_dev_and_under_run(cli: Any, place: Path) -> None:
     assert cli("init", "shop").status == 0
     with Terminal([*CONSOLE_SCRIPT, "dev", "shop", "--port", "0"], place / "shop") as terminal:
         terminal.wait_for("Workflows that can be started: shop_order")

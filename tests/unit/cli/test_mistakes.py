@@ -137,7 +137,7 @@ def test_help_without_a_command(cli: Any) -> None:
     assert all(f"\n  {command} " in ran.out for command in ("serve", "run", "workers", "demo", "doctor", "version"))
 
 
-def test_version(cli: Any) -> None:
+def test_the_version_is_printed(cli: Any) -> None:
     assert cli("version").out.startswith(f"conductor-worker {__version__} ")
 
 

@@ -54,7 +54,7 @@ def test_a_dry_run_only_says_what_would_go(client: Client, purge: Purge) -> None
     assert (said["removed"], said["kept"], left(client)) == ([], {}, before)
 
 
-def test_what_is_finished_goes_and_what_runs_stays(client: Client, purge: Purge) -> None:
+def test_purge_removes_finished_workflows_and_keeps_running_ones(client: Client, purge: Purge) -> None:
     assert purge("--older-than", "1h", "--yes").out == "No finished workflows to remove.\n"
     ran = purge("--older-than", LATER, "--yes")
     assert ran.status == 0
@@ -62,14 +62,14 @@ def test_what_is_finished_goes_and_what_runs_stays(client: Client, purge: Purge)
     assert list(left(client).values()) == ["RUNNING"]
 
 
-def test_only_those_of_a_name_or_status(client: Client, purge: Purge) -> None:
+def test_purge_removes_only_workflows_of_a_name_or_status(client: Client, purge: Purge) -> None:
     said = json.loads(purge("--older-than", LATER, "--yes", "--json", "--name", "errand", "--status", "completed").out)
     assert len(said["removed"]) == 1
     assert sorted(left(client).values()) == ["COMPLETED", "RUNNING", "TERMINATED"]
 
 
 @pytest.mark.parametrize(("typed", "status", "stay"), [("n\n", 1, 4), ("\n", 1, 4), ("", 2, 4), ("yes\n", 0, 1)])
-def test_it_asks_first(
+def test_purge_asks_first(
     client: Client, purge: Purge, monkeypatch: pytest.MonkeyPatch, typed: str, status: int, stay: int
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
@@ -79,7 +79,7 @@ def test_it_asks_first(
     assert not ran.out or json.loads(ran.out), "nothing else on the standard output"
 
 
-def test_more_than_fits_into_one_answer(client: Client, purge: Purge) -> None:
+def test_purge_removes_more_than_one_page_of_workflows(client: Client, purge: Purge) -> None:
     for _ in range(PAGE + 5):
         client.start("other")
     while client.work("other", count=100):
@@ -95,7 +95,7 @@ def test_more_than_fits_into_one_answer(client: Client, purge: Purge) -> None:
         (["--older-than", "1d", "--status", "RUNNING"], "--status: 'RUNNING' is not one of COMPLETED, FAILED"),
     ],
 )
-def test_mistakes(purge: Purge, arguments: list[str], said: str) -> None:
+def test_mistakes_of_purge_are_one_line(purge: Purge, arguments: list[str], said: str) -> None:
     ran = purge(*arguments)
     assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
     assert said in ran.err

@@ -79,7 +79,7 @@ def test_queues_lists_all_and_flags_those_that_nobody_polls(cli: Any, coordinato
     assert "ada" in rows["busy"]
 
 
-def test_queues_for_programs(cli: Any, coordinator: Coordinator) -> None:
+def test_queues_writes_json_for_programs(cli: Any, coordinator: Coordinator) -> None:
     busy, lonely = json.loads(cli("queues", "--json", "--url", coordinator.url).out)
     assert (busy["queue"], busy["waiting"], busy["lastWorkerId"], busy["unattended"]) == ("busy", 1, "ada", False)
     assert lonely.pop("oldestSeconds") >= 0
@@ -101,7 +101,7 @@ def test_no_queues_and_no_server(cli: Any, conductor_stub: ConductorStub) -> Non
     assert "http://127.0.0.1:1/api cannot be asked for its queues" in gone.err
 
 
-def test_who_polled_an_hour_ago_does_not_count() -> None:
+def test_a_worker_that_polled_an_hour_ago_does_not_count() -> None:
     queue = Queue("greet", "blue", 3, oldest_s=2 * HOUR_S, polled_s=HOUR_S)
     assert queue.unattended
     assert queue.trouble == (

@@ -24,7 +24,9 @@ def run(place: Any, server: Any, *options: str, command: Any = CLI, **env: str) 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_does_tasks_until_told_to_stop(place: Any, conductor_stub: ConductorStub, mode: Any, number: Any) -> None:
+def test_the_command_does_tasks_until_told_to_stop(
+    place: Any, conductor_stub: ConductorStub, mode: Any, number: Any
+) -> None:
     conductor_stub.add_task("cli_greet", {"name": "Ada"})
     conductor_stub.add_task("cli_wave", {"name": "Grace"})
     with run(place, conductor_stub, *MODES[mode]) as program:
@@ -200,7 +202,7 @@ def test_a_password_in_the_url_is_not_in_the_first_line(place: Any, conductor_st
     assert "hush-hush" not in program.output
 
 
-def test_when_all_workers_are_paused_it_is_ready_at_once(place: Any, conductor_stub: Any) -> None:
+def test_a_program_whose_workers_are_all_paused_is_ready_at_once(place: Any, conductor_stub: Any) -> None:
     with run(place, conductor_stub, "--paused") as program:
         program.line_with("Ready")
         program.send(signal.SIGTERM)

@@ -27,7 +27,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.mark.usefixtures("server")
 class TestSchedule:
-    def test_is_added_listed_shown_and_removed(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_schedule_is_added_listed_shown_and_removed(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert run_command(["schedule", "list"]) == 0
         assert run_command(["schedule", "add", "party", "fireworks", NEW_YEAR, "--zone", "Europe/Berlin"]) == 0
         assert run_command(["schedule", "list"]) == 0
@@ -44,7 +44,7 @@ class TestSchedule:
         assert shown == listed
         assert removed == "party: removed"
 
-    def test_is_paused_with_a_reason_and_resumed(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_schedule_is_paused_with_a_reason_and_resumed(self, capsys: pytest.CaptureFixture[str]) -> None:
         run_command(["schedule", "add", "party", "fireworks", NEW_YEAR])
         assert run_command(["schedule", "pause", "party", "--reason", "rain"]) == 0
         assert run_command(["schedule", "list"]) == 0
@@ -54,7 +54,9 @@ class TestSchedule:
         assert listed.rstrip().endswith("PAUSED rain")
         assert resumed.startswith("party: resumed, due at ")
 
-    def test_of_several_expressions_has_a_line_for_each(self, server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_schedule_of_several_expressions_has_a_line_for_each(
+        self, server: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         crons = [CronSchedule(cron_expression=NEW_YEAR), CronSchedule(cron_expression="@daily", zone_id="Asia/Tokyo")]
         asked = SaveScheduleRequest(
             name="party", cron_schedules=crons, start_workflow_request=StartWorkflowRequest(name="fireworks")
@@ -66,7 +68,7 @@ class TestSchedule:
         assert NEW_YEAR in first
         assert second.split() == ["@daily", "Asia/Tokyo"]
 
-    def test_is_json_for_programs(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_schedule_commands_write_json_for_programs(self, capsys: pytest.CaptureFixture[str]) -> None:
         asked = [
             "add",
             "party",
@@ -102,7 +104,7 @@ class TestSchedule:
             (["remove", "nope"], "Schedule 'nope' not found"),
         ],
     )
-    def test_says_what_was_refused_in_one_line(
+    def test_schedule_commands_say_what_was_refused_in_one_line(
         self, capsys: pytest.CaptureFixture[str], words: list[str], why: str
     ) -> None:
         assert run_command(["schedule", *words]) == 2

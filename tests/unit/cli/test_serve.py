@@ -42,7 +42,7 @@ def serve(place: Any, *options: str, command: Any = CLI, **env: str | None) -> P
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_says_where_it_is_and_ends_with_0(place: Any, number: Any) -> None:
+def test_serve_prints_its_address_and_ends_with_status_0(place: Any, number: Any) -> None:
     with serve(place, "--database", "shop.db") as server:
         line = server.line_with(READY)
         assert "without authentication, database shop.db" in line

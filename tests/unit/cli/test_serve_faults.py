@@ -82,21 +82,21 @@ class TestFilesThatCannotBeServed:
         assert log.read_bytes() == before
         assert database.exists() == there
 
-    def test_a_damaged_page(self, good: Path, tmp_path: Path) -> None:
+    def test_a_database_with_a_damaged_page_is_not_served(self, good: Path, tmp_path: Path) -> None:
         database = Path(shutil.copy(good, tmp_path / "a.db"))
         damage(database, root_page(database, "task"))
         before = database.read_bytes()
         assert "restore it from a copy" in refused(database)
         assert database.read_bytes() == before
 
-    def test_a_truncated_file(self, good: Path, tmp_path: Path) -> None:
+    def test_a_truncated_database_is_not_served(self, good: Path, tmp_path: Path) -> None:
         database = Path(shutil.copy(good, tmp_path / "a.db"))
         os.truncate(database, 5 * PAGE_BYTES)
         before = database.read_bytes()
         assert "restore it from a copy" in refused(database)
         assert database.read_bytes() == before
 
-    def test_a_missing_table(self, good: Path, tmp_path: Path) -> None:
+    def test_a_database_without_a_table_is_not_served(self, good: Path, tmp_path: Path) -> None:
         database = Path(shutil.copy(good, tmp_path / "a.db"))
         with contextlib.closing(sqlite3.connect(database)) as db:
             db.executescript("DROP TABLE schedule_run")
@@ -122,7 +122,7 @@ class TestFilesThatCannotBeServed:
         assert "not a usable database" in refused(database)
         assert database.read_bytes() == before
 
-    def test_a_directory(self, tmp_path: Path) -> None:
+    def test_a_directory_is_not_served(self, tmp_path: Path) -> None:
         assert "is a directory" in refused_by_serve(tmp_path)
 
     def test_a_directory_that_does_not_exist(self, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def shown_by(cli: Any, client: Client, workflow_id: str) -> str:
     return str(ran.out)
 
 
-def test_says_who_polls_what_is_joined_and_when_a_retry_is_due(cli: Any, client: Client) -> None:
+def test_workflow_show_says_who_polls_what_is_joined_and_when_a_retry_is_due(cli: Any, client: Client) -> None:
     workflow_id = client.start("order", {"how": "post"})
     out = shown_by(cli, client, workflow_id)
     assert "○ stamp  pack  scheduled  waits for a worker: nobody has ever polled pack" in out
@@ -78,7 +78,7 @@ def test_a_join_that_failed_is_not_taken_for_what_went_wrong(cli: Any, client: C
     assert "both failed" not in out
 
 
-def test_says_who_has_a_task_and_which_round_a_loop_is_in(cli: Any, client: Client) -> None:
+def test_workflow_show_says_who_has_a_task_and_which_round_a_loop_is_in(cli: Any, client: Client) -> None:
     again = {"loopCondition": "if ($.rounds['iteration'] < 3) { true; } else { false; }"}
     client.register("loop", step("DO_WHILE", "rounds", **again, loopOver=[simple("turn"), simple("never")]))
     workflow_id = client.start("loop")

@@ -35,7 +35,7 @@ def task(cli: Any, client: Client) -> Ask:
     return lambda *arguments: cli("task", *arguments, "--url", client.url)
 
 
-def test_shows_one_by_id_and_by_reference_name(client: Client, task: Ask) -> None:
+def test_task_show_finds_a_task_by_id_and_by_reference_name(client: Client, task: Ask) -> None:
     workflow_id = client.start("approval")
     (found,) = client.ask(f"/workflow/{workflow_id}")["tasks"]
     by_ref, by_id = task("show", f"{workflow_id}:approve"), task("show", found["taskId"])
@@ -49,7 +49,7 @@ def test_shows_one_by_id_and_by_reference_name(client: Client, task: Ask) -> Non
     assert (said["status"], said["waiting"]["kind"]) == ("IN_PROGRESS", "signal")
 
 
-def test_is_completed_with_an_output_once(client: Client, task: Ask) -> None:
+def test_a_task_is_completed_with_an_output_once(client: Client, task: Ask) -> None:
     workflow_id = client.start("approval")
     ran = task("complete", f"{workflow_id}:approve", "--output", json.dumps({"by": EVIL}))
     assert ran.status == 0
@@ -63,7 +63,7 @@ def test_is_completed_with_an_output_once(client: Client, task: Ask) -> None:
     assert (ran.status, said["done"], said["error"]) == (1, False, "has ended already: COMPLETED")
 
 
-def test_is_failed_with_a_reason(client: Client, task: Ask) -> None:
+def test_a_task_is_failed_with_a_reason(client: Client, task: Ask) -> None:
     workflow_id = client.start("work")
     assert task("fail", f"{workflow_id}:again", "--reason", "not now").status == 0
     first, second = client.ask(f"/workflow/{workflow_id}")["tasks"]
@@ -73,14 +73,14 @@ def test_is_failed_with_a_reason(client: Client, task: Ask) -> None:
     assert client.ask(f"/workflow/{workflow_id}")["status"] == "FAILED"
 
 
-def test_one_that_a_worker_has_can_be_ended_too(client: Client, task: Ask) -> None:
+def test_a_task_that_a_worker_holds_can_be_ended_too(client: Client, task: Ask) -> None:
     workflow_id = client.start("work")
     (held,) = client.ask("/tasks/poll/batch/again?count=1&timeout=100&workerid=ada")
     ran = task("complete", held["taskId"], "--output", '{"by": "hand"}')
     assert (ran.status, client.ask(f"/workflow/{workflow_id}")["status"]) == (0, "COMPLETED")
 
 
-def test_its_log(client: Client, task: Ask) -> None:
+def test_task_log_shows_the_log_of_a_task(client: Client, task: Ask) -> None:
     workflow_id = client.start("work")
     logs = [{"log": "first\nand more", "createdTime": 1_000}, {"log": EVIL, "createdTime": 2_000}]
     client.work("again", logs=logs)
@@ -97,7 +97,7 @@ def test_its_log(client: Client, task: Ask) -> None:
     ]
 
 
-def test_its_log_is_followed_to_the_end_of_the_task(
+def test_task_log_follows_to_the_end_of_the_task(
     client: Client, cli: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     workflow_id = client.start("work")
@@ -126,7 +126,7 @@ def test_its_log_is_followed_to_the_end_of_the_task(
     capsys.readouterr()
 
 
-def test_one_without_a_log_says_so_beside_the_output(client: Client, task: Ask) -> None:
+def test_a_task_without_a_log_says_so_beside_the_output(client: Client, task: Ask) -> None:
     workflow_id = client.start("approval")
     assert task("logs", f"{workflow_id}:approve") == (0, "", "The task has no log.\n")
 
@@ -142,7 +142,7 @@ def test_one_without_a_log_says_so_beside_the_output(client: Client, task: Ask) 
         (["fail", "{workflow}:approve"], "--reason"),
     ],
 )
-def test_mistakes(client: Client, task: Ask, arguments: list[str], said: str) -> None:
+def test_mistakes_of_task_commands_are_one_line(client: Client, task: Ask, arguments: list[str], said: str) -> None:
     workflow_id = client.start("approval")
     ran = task(*(one.format(workflow=workflow_id) for one in arguments))
     assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)

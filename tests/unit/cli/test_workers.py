@@ -40,7 +40,7 @@ def test_each_value_says_where_it_came_from(cli: Any, monkeypatch: pytest.Monkey
     assert wave["poll_interval_millis"] == ["100", "default"]
 
 
-def test_only_what_differs_from_the_default_is_listed(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_options_that_differ_from_the_default_are_listed(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONDUCTOR_WORKER_CLI_WAVE_THREAD_COUNT", "7")
     monkeypatch.setenv("CONDUCTOR_WORKER_CLI_WAVE_DOMAIN", "[red]blue")
     monkeypatch.delenv("CONDUCTOR_WORKER_JOURNAL_DIR", raising=False)  # the suite's own
@@ -51,7 +51,7 @@ def test_only_what_differs_from_the_default_is_listed(cli: Any, monkeypatch: pyt
     assert domain.split() == ["domain", "[red]blue", "env", "CONDUCTOR_WORKER_CLI_WAVE_DOMAIN"]
 
 
-def test_workers_for_programs(cli: Any) -> None:
+def test_workers_writes_json_for_programs(cli: Any) -> None:
     greet, wave = json.loads(cli("workers", "greetings", "--json").out)
     assert (greet["taskType"], greet["function"], greet["async"]) == ("cli_greet", "greetings.greet", False)
     assert greet["options"]["thread_count"] == {"value": 3, "from": "code"}
@@ -67,7 +67,7 @@ def test_a_variable_that_is_nearly_right_is_warned_about(cli: Any, monkeypatch: 
     assert "did you mean CONDUCTOR_WORKER_CLI_GREET_THREAD_COUNT?" in ran.err
 
 
-def test_packages_are_searched(cli: Any, place: Any) -> None:
+def test_packages_are_searched_for_workers(cli: Any, place: Any) -> None:
     (place / "shop" / "back").mkdir(parents=True)
     for package in ("shop", "shop/back"):
         (place / package / "__init__.py").write_text("")

@@ -59,7 +59,7 @@ def lines_of(out: str) -> list[str]:
 
 
 class TestShow:
-    def test_draws_the_graph_with_each_tasks_state(self, cli: Any, client: Client, waiting: str) -> None:
+    def test_workflow_show_draws_the_graph_with_each_tasks_state(self, cli: Any, client: Client, waiting: str) -> None:
         ran = cli("workflow", "show", waiting, "--url", client.url)
         assert (ran.status, ran.err) == (0, "")
         title, ids, why, empty, *graph = lines_of(ran.out)
@@ -84,20 +84,20 @@ class TestShow:
             "· ship  not reached",
         ]
 
-    def test_says_how_it_failed_and_what_to_do(self, cli: Any, client: Client, failed: str) -> None:
+    def test_workflow_show_says_how_it_failed_and_what_to_do(self, cli: Any, client: Client, failed: str) -> None:
         out = cli("workflow", "show", failed, "--url", client.url).out
         assert f"charge is out of retries: attempt 2 of 2 failed: {FAILED_BECAUSE}. Correct what made it fail" in out
         (line,) = [line for line in lines_of(out) if "─ ✕ charge" in line]
         assert "failed  2 attempts" in line
         assert line.endswith(FAILED_BECAUSE)
 
-    def test_says_why_each_open_task_waits(self, cli: Any, client: Client, forgotten: str) -> None:
+    def test_workflow_show_says_why_each_open_task_waits(self, cli: Any, client: Client, forgotten: str) -> None:
         out = cli("workflow", "show", forgotten, "--url", client.url).out
         assert "nobody has polled party_charge since the server started" in out
         assert "Start a worker that polls party_charge" in out
         assert "◐ both  JOIN  in progress  joins on receipt, wrap" in out
 
-    def test_for_programs(self, cli: Any, client: Client, failed: str) -> None:
+    def test_workflow_show_writes_json_for_programs(self, cli: Any, client: Client, failed: str) -> None:
         found = json.loads(cli("workflow", "show", failed, "--json", "--url", client.url).out)
         assert found["workflow"]["status"] == "FAILED"
         assert found["workflow"]["workflowDefinition"]["name"] == "order"
@@ -105,7 +105,7 @@ class TestShow:
         assert [task["status"] for task in found["tasks"] if task["ref"] == "charge"] == ["FAILED", "FAILED"]
         assert found["cannotTell"] == []
 
-    def test_folds_wide_forks_with_the_interesting_branches_first(self, cli: Any, client: Client) -> None:
+    def test_workflow_show_folds_wide_forks_with_the_interesting_branches_first(self, cli: Any, client: Client) -> None:
         names = [simple("wide", f"image_{number}") for number in range(40)]
         fork = {"dynamicForkTasksParam": "tasks", "dynamicForkTasksInputParamName": "inputs"}
         given = {"inputParameters": {"tasks": names, "inputs": {}}}
@@ -143,7 +143,9 @@ class TestList:
         found: list[dict[str, Any]] = json.loads(ran.out)
         return found
 
-    def test_has_a_line_for_each_with_why(self, cli: Any, client: Client, waiting: str, failed: str) -> None:
+    def test_workflow_list_has_a_line_for_each_with_why(
+        self, cli: Any, client: Client, waiting: str, failed: str
+    ) -> None:
         head, *lines = lines_of(cli("workflow", "list", "--name", "order", "--url", client.url).out)
         assert head.split() == ["status", "workflow", "id", "started", "took", "correlation", "id", "why"]
         assert lines[0].startswith(f"✕ FAILED   order v1  {failed}  ")
@@ -151,7 +153,7 @@ class TestList:
         assert lines[1].startswith(f"◐ RUNNING  order v1  {waiting}  ")
         assert lines[1].endswith("okay waits for somebody to complete it")
 
-    def test_filters(self, cli: Any, client: Client, waiting: str, failed: str, forgotten: str) -> None:
+    def test_workflow_list_filters(self, cli: Any, client: Client, waiting: str, failed: str, forgotten: str) -> None:
         def ids(*arguments: str) -> list[str]:
             return [row["workflowId"] for row in self.rows(cli, client, *arguments)]
 
@@ -167,7 +169,7 @@ class TestList:
         assert ids("--since", "2100-01-01") == []
         assert ids("--size", "1", "--name", "order") == [failed]
 
-    def test_says_that_there_are_more_or_none(self, cli: Any, client: Client) -> None:
+    def test_workflow_list_says_that_there_are_more_or_none(self, cli: Any, client: Client) -> None:
         out = cli("workflow", "list", "--size", "1", "--url", client.url).out
         assert lines_of(out)[-1] == "The newest 1: --size shows more."
         assert cli("workflow", "list", "--name", "x", "--url", client.url).out == "There are no such workflows.\n"
@@ -180,7 +182,9 @@ class TestList:
             (["--size", "0"], "--size"),
         ],
     )
-    def test_what_cannot_be_asked(self, cli: Any, client: Client, arguments: list[str], said: str) -> None:
+    def test_workflow_list_refuses_bad_questions(
+        self, cli: Any, client: Client, arguments: list[str], said: str
+    ) -> None:
         ran = cli("workflow", "list", *arguments, "--url", client.url)
         assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
         assert said in ran.err
@@ -226,13 +230,13 @@ class TestStartAndWait:
         assert sorted(ran.out.splitlines()) == sorted([f"{good}: COMPLETED", *_failed(ran.out, bad)])
         assert cli("workflow", "wait", good, "--url", client.url).status == 0
 
-    def test_waiting_has_an_end(self, cli: Any, client: Client) -> None:
+    def test_waiting_for_a_workflow_has_a_time_limit(self, cli: Any, client: Client) -> None:
         workflow_id = client.start("short")
         ran = cli("workflow", "wait", workflow_id, "--timeout", "0.1", "--url", client.url)
         assert (ran.status, ran.out) == (1, f"{workflow_id}: RUNNING after 0.1 s\n")
         assert client.work("short") == 1
 
-    def test_mistakes(self, cli: Any, client: Client) -> None:
+    def test_mistakes_of_workflow_start_are_one_line(self, cli: Any, client: Client) -> None:
         for arguments, said in (
             (["start", "short", "--input", "{"], "--input is not JSON"),
             (["start", "short", "--input", "[1]"], "--input is a JSON object, not [1]"),
@@ -254,7 +258,9 @@ class TestStartWithAFile:
     def start(self, cli: Any, client: Client, *arguments: str) -> Any:
         return cli("workflow", "start", "many", "--input-file", "many.jsonl", *arguments, "--url", client.url)
 
-    def test_starts_a_workflow_for_each_line_and_shows_progress(self, cli: Any, client: Client, place: Any) -> None:
+    def test_workflow_start_with_a_file_starts_a_workflow_for_each_line_and_shows_progress(
+        self, cli: Any, client: Client, place: Any
+    ) -> None:
         (place / "many.jsonl").write_text("".join(f'{{"n": {n}}}\n\n' for n in range(1200)))
         ran = self.start(cli, client, "--correlation-id", "mine")
         ids = ran.out.split()
@@ -272,7 +278,9 @@ class TestStartWithAFile:
         assert "line 4: not a JSON object" in ran.err
         assert client.ask("/tasks/queue/sizes?taskType=many") == before
 
-    def test_can_be_repeated_with_a_key_in_each_line(self, cli: Any, client: Client, place: Any) -> None:
+    def test_workflow_start_with_a_file_can_be_repeated_with_a_key_in_each_line(
+        self, cli: Any, client: Client, place: Any
+    ) -> None:
         (place / "many.jsonl").write_text('{"order": "a1"}\n{"order": 7}\n')
         first = self.start(cli, client, "--idempotency-field", "order")
         again = self.start(cli, client, "--idempotency-field", "order")
@@ -292,7 +300,7 @@ class TestStartWithAFile:
         ]
         assert "line 3: not started: No such workflow" in ran.err
 
-    def test_mistakes(self, cli: Any, client: Client, place: Any) -> None:
+    def test_mistakes_of_starting_from_a_file_are_one_line(self, cli: Any, client: Client, place: Any) -> None:
         (place / "many.jsonl").write_text("\n")
         for arguments, said in (
             ([], "many.jsonl has no lines"),

@@ -45,7 +45,7 @@ def failed(client: Client, name: str = "two") -> str:
     return workflow_id
 
 
-def test_several_are_paused_resumed_and_terminated(client: Client, act: Act) -> None:
+def test_several_workflows_are_paused_resumed_and_terminated(client: Client, act: Act) -> None:
     one, other = client.start("two"), client.start("two")
     assert act("pause", one, other).out == f"{one}: paused\n{other}: paused\n"
     assert status_of(client, one) == status_of(client, other) == "PAUSED"
@@ -73,7 +73,7 @@ def test_a_failed_one_goes_on_inside_of_its_sub_workflow(client: Client, act: Ac
 
 
 @pytest.mark.parametrize("by", ["ref", "id"])
-def test_it_runs_again_from_a_task(client: Client, act: Act, by: str) -> None:
+def test_a_workflow_runs_again_from_a_task(client: Client, act: Act, by: str) -> None:
     workflow_id = failed(client)
     (first, _) = client.ask(f"/workflow/{workflow_id}")["tasks"]
     task = first["referenceTaskName"] if by == "ref" else first["taskId"]
@@ -82,7 +82,7 @@ def test_it_runs_again_from_a_task(client: Client, act: Act, by: str) -> None:
     assert status_of(client, workflow_id) == "COMPLETED"
 
 
-def test_it_begins_again_on_the_newest_definition(client: Client, act: Act) -> None:
+def test_a_workflow_begins_again_on_the_newest_definition(client: Client, act: Act) -> None:
     client.register("changing", simple("first"))
     workflow_id = client.start("changing")
     act("terminate", workflow_id)
@@ -94,7 +94,7 @@ def test_it_begins_again_on_the_newest_definition(client: Client, act: Act) -> N
     assert status_of(client, workflow_id) == "COMPLETED"
 
 
-def test_what_is_refused_is_status_1_and_what_is_unknown_2(client: Client, act: Act) -> None:
+def test_a_refusal_is_status_1_and_an_unknown_workflow_2(client: Client, act: Act) -> None:
     ended, running = failed(client), client.start("two")
     ran = act("retry", running, ended)
     assert ran.status == 1

@@ -58,7 +58,7 @@ def test_blocks_may_be_nested() -> None:
     assert heard == ["inner", "outer"]
 
 
-def test_what_came_too_early_is_kept_for_who_borrows_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_that_came_too_early_is_kept_for_the_next_block(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[bool] = []
     monkeypatch.setattr("conductor.common.signals.SAME_SIGNAL_S", 0.0)
     with defer_signal(signal.SIGUSR2):
@@ -69,7 +69,7 @@ def test_what_came_too_early_is_kept_for_who_borrows_next(monkeypatch: pytest.Mo
     assert heard == [False, True, True]
 
 
-def test_what_nobody_borrowed_comes_after_the_block() -> None:
+def test_a_signal_without_a_handler_is_delivered_after_the_block() -> None:
     heard: list[int] = []
     with handle_signals(heard.append, signal.SIGUSR2):
         with defer_signal(signal.SIGUSR2):
@@ -78,7 +78,7 @@ def test_what_nobody_borrowed_comes_after_the_block() -> None:
         assert heard == [signal.SIGUSR2]
 
 
-def test_off_the_main_thread_nothing_is_borrowed() -> None:
+def test_outside_the_main_thread_no_handler_is_set() -> None:
     before = signal.getsignal(signal.SIGTERM)
     during: list[object] = []
 

@@ -44,7 +44,7 @@ def test_a_path_before_api_is_kept() -> None:
     assert Configuration("https://host/conductor/api").ui_host == "https://host/conductor"
 
 
-def test_all_spellings_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_spellings_of_the_server_url_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Configuration().host == "http://localhost:8080/api"
     assert Configuration(base_url="http://a").host == "http://a/api"
     assert Configuration(server_api_url="http://b/api").host == "http://b/api"
@@ -111,7 +111,7 @@ def test_the_environment_counts_and_code_counts_more(
     assert getattr(Configuration(), attribute) == default
 
 
-def test_the_documented_pool() -> None:
+def test_the_connection_pool_has_the_documented_options() -> None:
     configuration = Configuration()
     assert (configuration.pool_size, configuration.keepalive_connections) == (100, 50)
     assert configuration.http2 is configuration.verify_ssl is True
@@ -185,7 +185,7 @@ def test_every_option_tells_a_user_what_it_is() -> None:
         assert option.variable.startswith("CONDUCTOR_")
 
 
-def test_it_pickles_with_its_token() -> None:
+def test_a_configuration_pickles_with_its_token() -> None:
     configuration = Configuration("http://host", authentication_settings=AuthenticationSettings("k", "s"))
     configuration.update_token("t")
     again = pickle.loads(pickle.dumps(configuration))
@@ -193,7 +193,7 @@ def test_it_pickles_with_its_token() -> None:
     assert (again.AUTH_TOKEN, again.authentication_settings.key_secret) == ("t", "s")
 
 
-def test_tokens_are_stamped() -> None:
+def test_a_token_carries_the_time_of_its_fetch() -> None:
     configuration = Configuration()
     assert (configuration.AUTH_TOKEN, configuration.token_update_time) == (None, 0)
     configuration.update_token("t")
@@ -245,7 +245,7 @@ logging.getLogger("x").warning("seen")
     assert run_python(code).strip() == "mine seen"
 
 
-def test_log_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_levels_are_set_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Configuration().log_level == logging.INFO
     assert Configuration(debug=True).log_level == logging.DEBUG
     assert Configuration(debug=True, log_level="ERROR").log_level == logging.ERROR

@@ -33,7 +33,7 @@ def a_task(task_id: str = "t-1", **fields: Any) -> Task:
 
 
 class TestIdentity:
-    def test_as_attributes_and_by_getters(self) -> None:
+    def test_the_ids_of_a_task_are_attributes_and_getters(self) -> None:
         context = TaskContext(a_task(), "me")
         assert context.task_id == context.get_task_id() == "t-1"
         assert context.workflow_instance_id == context.get_workflow_instance_id() == "w-1"
@@ -50,18 +50,18 @@ class TestIdentity:
 
 
 class TestTheCurrentOne:
-    def test_outside_of_a_task_there_is_none(self) -> None:
+    def test_outside_a_task_there_is_no_context(self) -> None:
         assert current_context() is None
         with pytest.raises(RuntimeError, match="outside of a task"):
             get_task_context()
 
-    def test_inside_it_is_found_and_afterwards_gone(self) -> None:
+    def test_the_context_exists_only_while_the_task_runs(self) -> None:
         context = TaskContext(a_task())
         with task_context(context) as given:
             assert get_task_context() is context is given
         assert current_context() is None
 
-    def test_it_is_gone_after_an_error_too(self) -> None:
+    def test_the_context_is_gone_after_an_error_too(self) -> None:
         with pytest.raises(ZeroDivisionError), task_context(TaskContext(a_task())):
             raise ZeroDivisionError
         assert current_context() is None
@@ -83,7 +83,7 @@ class TestTheCurrentOne:
 
         assert all(await asyncio.gather(*(work(f"t-{n}") for n in range(20))))
 
-    async def test_what_a_task_starts_belongs_to_it(self) -> None:
+    async def test_threads_and_coroutines_of_a_task_have_its_context(self) -> None:
         with task_context(TaskContext(a_task())):
             child = asyncio.create_task(self._own_id())
             in_thread = asyncio.to_thread(lambda: get_task_context().task_id)
@@ -119,7 +119,7 @@ class TestLogs:
         context.add_log(42)  # type: ignore[arg-type]
         assert context.logs[0].log == "42"
 
-    def test_none_is_lost_between_threads(self) -> None:
+    def test_no_log_line_is_lost_between_threads(self) -> None:
         context = TaskContext(a_task())
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda n: context.add_log(str(n)), range(500)))
@@ -127,7 +127,7 @@ class TestLogs:
 
 
 class TestSayings:
-    def test_output_grows(self) -> None:
+    def test_output_grows_with_each_update(self) -> None:
         context = TaskContext(a_task())
         context.set_output({"a": 1, "b": 1})
         context.set_output({"b": 2})
@@ -143,13 +143,13 @@ class TestSayings:
 
 
 class TestCancellation:
-    def test_is_not_there_at_first(self) -> None:
+    def test_a_new_task_is_not_cancelled(self) -> None:
         context = TaskContext(a_task())
         assert (context.cancelled, context.cancel_reason) == (False, None)
         context.raise_if_cancelled()
         assert not context.wait_cancelled(0)
 
-    def test_stays_with_its_first_reason(self) -> None:
+    def test_a_cancellation_stays_with_its_first_reason(self) -> None:
         context = TaskContext(a_task())
         context.cancel("lease lost")
         context.cancel("worker shutting down")
@@ -157,7 +157,7 @@ class TestCancellation:
         with pytest.raises(TaskCancelled, match="lease lost"):
             context.raise_if_cancelled()
 
-    def test_wakes_who_waits_for_it(self) -> None:
+    def test_a_cancellation_wakes_its_waiters(self) -> None:
         context = TaskContext(a_task())
         woken: list[bool] = []
         waiting = threading.Thread(target=lambda: woken.append(context.wait_cancelled(10)))
@@ -169,22 +169,22 @@ class TestCancellation:
 
 
 class TestTaskInProgress:
-    def test_says_when_to_come_back_and_how_far_it_is(self) -> None:
+    def test_task_in_progress_says_when_to_come_back_and_how_far_it_is(self) -> None:
         again = TaskInProgress(callback_after_seconds=30, output={"done": 5})
         assert (again.callback_after_seconds, again.output) == (30, {"done": 5})
 
-    def test_needs_nothing(self) -> None:
+    def test_task_in_progress_needs_nothing(self) -> None:
         assert (TaskInProgress().callback_after_seconds, TaskInProgress().output) == (60, {})
 
-    def test_keeps_no_hold_of_the_given_output(self) -> None:
+    def test_task_in_progress_keeps_no_hold_of_the_given_output(self) -> None:
         given = {"done": 5}
         again = TaskInProgress(output=given)
         given["done"] = 6
         assert again.output == {"done": 5}
 
-    def test_refuses_the_past(self) -> None:
+    def test_task_in_progress_refuses_the_past(self) -> None:
         with pytest.raises(ValueError, match="-5"):
             TaskInProgress(-5)
 
-    def test_reads_well(self) -> None:
+    def test_task_in_progress_reads_well(self) -> None:
         assert repr(TaskInProgress(1, {"a": 2})) == "TaskInProgress(callback_after_seconds=1, output={'a': 2})"

@@ -65,7 +65,7 @@ class Recorder:
 
 
 class TestPublish:
-    def test_reaches_who_registered_for_the_type(self) -> None:
+    def test_publish_reaches_the_listeners_of_the_type(self) -> None:
         dispatcher, started, completed = SyncEventDispatcher(), Recorder(), Recorder()
         dispatcher.register(PollStarted, started)
         dispatcher.register(PollCompleted, completed)
@@ -73,7 +73,7 @@ class TestPublish:
         assert started.heard == [STARTED]
         assert not completed.heard
 
-    def test_is_synchronous_and_in_order(self) -> None:
+    def test_publish_is_synchronous_and_in_order(self) -> None:
         dispatcher = SyncEventDispatcher()
         order: list[str] = []
         for name in "abc":
@@ -82,7 +82,7 @@ class TestPublish:
         order.append("after")
         assert order == ["a", "b", "c", "after"]
 
-    def test_without_listeners_is_nothing(self) -> None:
+    def test_publish_without_listeners_does_nothing(self) -> None:
         SyncEventDispatcher().publish(STARTED)
 
     def test_the_same_function_twice_hears_twice(self) -> None:
@@ -112,7 +112,7 @@ class TestPublish:
         dispatcher.emit(PollStarted, "job", "me", 3)
         assert recorder.heard[0].poll_count == 3
 
-    def test_it_has_the_name_of_the_guide_too(self) -> None:
+    def test_publish_has_the_name_of_the_guide_too(self) -> None:
         assert EventDispatcher is SyncEventDispatcher
 
 
@@ -120,7 +120,9 @@ class TestBrokenListeners:
     @pytest.mark.parametrize(
         "error", [RuntimeError("broken"), SystemExit("broken"), asyncio.CancelledError("broken")], ids=repr
     )
-    def test_are_logged_and_not_felt(self, error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+    def test_broken_listeners_are_logged_and_not_felt(
+        self, error: BaseException, caplog: pytest.LogCaptureFixture
+    ) -> None:
         dispatcher, recorder = SyncEventDispatcher(), Recorder()
 
         def broken(_: object) -> None:
@@ -204,7 +206,7 @@ class TestListenerObjects:
 
 class TestEvents:
     @pytest.mark.parametrize("event_type", EVENT_TYPES, ids=lambda t: t.__name__)
-    def test_are_frozen_dataclasses_with_a_timestamp(self, event_type: Any) -> None:
+    def test_events_are_frozen_dataclasses_with_a_timestamp(self, event_type: Any) -> None:
         assert dataclasses.is_dataclass(event_type)
         fields = {field.name: field for field in dataclasses.fields(event_type)}
         assert "timestamp" in fields
@@ -220,20 +222,20 @@ class TestEvents:
         assert event.timestamp.tzinfo is not None
 
     @pytest.mark.parametrize(("event_type", "names"), GUIDE.items(), ids=lambda value: getattr(value, "__name__", ""))
-    def test_have_the_fields_of_the_guide_in_their_order(self, event_type: Any, names: list[str]) -> None:
+    def test_events_have_the_fields_of_the_guide_in_their_order(self, event_type: Any, names: list[str]) -> None:
         assert [field.name for field in dataclasses.fields(event_type)][: len(names)] == names
 
     @pytest.mark.parametrize("event_type", [PollStarted, PollCompleted, PollFailure], ids=lambda t: t.__name__)
-    def test_have_type_hints(self, event_type: Any) -> None:
+    def test_events_have_type_hints(self, event_type: Any) -> None:
         hints = get_type_hints(event_type)
         assert hints["task_type"] is str
 
-    def test_can_travel(self) -> None:
+    def test_events_can_be_pickled(self) -> None:
         assert pickle.loads(pickle.dumps(STARTED)) == STARTED
         failure = TaskUpdateFailure("job", "t", "me", "w", ValueError("x"), 4, TaskResult(task_id="t"))
         assert pickle.loads(pickle.dumps(failure)).task_result.task_id == "t"
 
-    def test_can_be_stored_field_by_field(self) -> None:
+    def test_events_can_be_stored_field_by_field(self) -> None:
         assert fields_of(STARTED) == {
             "task_type": "job",
             "worker_id": "me",

@@ -54,7 +54,7 @@ async def test_every_status_is_an_answer(serve: Any, rest: Any) -> None:
     assert response.body == b"said"
 
 
-async def test_what_the_server_sees(serve: Any, rest: Any) -> None:
+async def test_the_server_sees_method_path_headers_and_body(serve: Any, rest: Any) -> None:
     server = await serve(lambda seen: answer())
     await rest(server).send(Call("POST", server.url + "/x?a=1", headers={"X-Authorization": "t"}, body=b"{}"))
     (seen,) = server.requests
@@ -143,7 +143,7 @@ async def test_a_request_is_sent_again_only_once(serve: Any, rest: Any) -> None:
     assert len(server.requests) == 3
 
 
-async def test_what_must_not_arrive_twice_is_never_sent_again(serve: Any, rest: Any) -> None:
+async def test_a_request_that_must_not_arrive_twice_is_never_sent_again(serve: Any, rest: Any) -> None:
     server = await serve(lambda seen: RESET if seen.nth == 2 else answer())
     client = rest(server)
     await client.send(Call("GET", server.url))
@@ -153,7 +153,7 @@ async def test_what_must_not_arrive_twice_is_never_sent_again(serve: Any, rest: 
 
 
 @pytest.mark.parametrize("junk", [b"nonsense\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n"])
-async def test_what_is_not_http_is_a_transport_error(serve: Any, rest: Any, junk: Any) -> None:
+async def test_an_answer_that_is_not_http_is_a_transport_error(serve: Any, rest: Any, junk: Any) -> None:
     server = await serve(lambda seen: junk)
     with pytest.raises(TransportError):
         await rest(server).send(Call("GET", server.url, timeout_s=60))

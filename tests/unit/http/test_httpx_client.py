@@ -30,7 +30,7 @@ async def http_client() -> Any:
         yield client
 
 
-async def test_it_is_used_as_it_is(serve: Any, http_client: Any) -> None:
+async def test_a_client_of_the_user_is_used_unchanged(serve: Any, http_client: Any) -> None:
     server = await serve(lambda seen: answer(200, {"taskId": "t"}, X_Thing="v"))
     client = AsyncApiClient(Configuration(server.url), http_client=http_client)
     assert (await client.call_for(Task, "GET", "/tasks/t")).task_id == "t"
@@ -41,14 +41,14 @@ async def test_it_is_used_as_it_is(serve: Any, http_client: Any) -> None:
     assert server.connections == 1
 
 
-async def test_it_is_not_ours_to_close(serve: Any, http_client: Any) -> None:
+async def test_a_client_of_the_user_is_not_closed(serve: Any, http_client: Any) -> None:
     server = await serve(lambda seen: answer())
     client = AsyncRESTClientObject(Configuration(server.url), http_client=http_client)
     await client.close()
     assert not http_client.is_closed
 
 
-async def test_its_errors_become_ours(serve: Any, http_client: Any) -> None:
+async def test_errors_of_httpx_become_errors_of_the_sdk(serve: Any, http_client: Any) -> None:
     server = await serve(lambda seen: SILENCE if seen.target == "/silence" else RESET)
     client = AsyncRESTClientObject(Configuration(server.url), http_client=http_client)
     with pytest.raises(RequestTimeout, match="no answer within 1 s"):
@@ -65,7 +65,7 @@ async def test_its_errors_become_ours(serve: Any, http_client: Any) -> None:
 
 
 @pytest.mark.parametrize("ending", [CLOSE, RESET])
-async def test_p35_holds_for_it_too(serve: Any, http_client: Any, ending: Any) -> None:
+async def test_p35_holds_for_a_client_of_the_user_too(serve: Any, http_client: Any, ending: Any) -> None:
     server = await serve(lambda seen: ending if seen.nth == 2 else answer(body="ok"))
     client = AsyncRESTClientObject(Configuration(server.url), http_client=http_client)
     for _ in range(4):
@@ -80,7 +80,9 @@ async def test_timeouts_are_ours_not_its_default(serve: Any) -> None:
             await client.send(Call("GET", server.url))
 
 
-async def test_its_answers_have_the_same_limit_and_need_not_be_what_they_say(serve: Any, http_client: Any) -> None:
+async def test_a_client_of_the_user_answers_to_a_client_of_the_user_have_the_same_size_limit(
+    serve: Any, http_client: Any
+) -> None:
     """After decompression."""
     bodies = {"/bomb": gzip.compress(bytes(10_000_000)), "/broken": b"this is no gzip"}
     server = await serve(lambda seen: answer(200, bodies[seen.target], Content_Encoding="gzip"))
@@ -92,7 +94,7 @@ async def test_its_answers_have_the_same_limit_and_need_not_be_what_they_say(ser
 
 
 @pytest.mark.parametrize("library", ["pyreqwest", "httpx"])
-async def test_of_a_large_error_only_the_beginning_is_read(serve: Any, http_client: Any, library: str) -> None:
+async def test_only_the_beginning_of_a_large_error_is_read(serve: Any, http_client: Any, library: str) -> None:
     """An error of 50 MB keeps its status and its first words; the next request gets its answer."""
     answers = {"/error": answer(503, b"overloaded" + bytes(50_000_000)), "/": answer(200, "ok")}
     server = await serve(lambda seen: answers[seen.target])

@@ -773,7 +773,7 @@ async def test_a_rate_limit_is_a_tag_and_replaces_the_one_before(serve: Any) -> 
     assert changes == [("DELETE", limit), ("POST", {**limit, "value": 5})]
 
 
-async def test_without_a_limit_there_is_none(serve: Any) -> None:
+async def test_without_a_limit_a_request_has_no_limit_parameter(serve: Any) -> None:
     server = await serve(lambda seen: answer(200, []))
     async with AsyncMetadataClient(Configuration(server.url)) as metadata:
         assert await metadata.getWorkflowRateLimit("orders") is None
@@ -809,13 +809,13 @@ async def test_a_thing_that_is_not_there_stays_a_thing_that_is_not_there(serve: 
 
 
 class TestAllClients:
-    def test_have_one_name_for_each_of_conductor_pythons_names(self) -> None:
+    def test_all_clients_have_one_name_for_each_of_conductor_pythons_names(self) -> None:
         assert ConductorClients is OrkesClients
 
     @pytest.mark.parametrize(
         "name", ["authorization", "event", "integration", "metadata", "prompt", "scheduler", "schema", "secret", "task"]
     )
-    def test_share_one_connection_to_the_server(self, name: str) -> None:
+    def test_all_clients_share_one_connection_to_the_server(self, name: str) -> None:
         clients = OrkesClients(Configuration("http://localhost:1/api"))
         made = getattr(clients, f"get_{name}_client")()
         assert made.asynchronous.api_client is clients.get_workflow_client().asynchronous.api_client

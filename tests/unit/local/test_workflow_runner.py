@@ -45,11 +45,11 @@ def order() -> ConductorWorkflow:
     return made
 
 
-def test_gives_the_output_as_its_type() -> None:
+def test_workflow_run_gives_the_output_as_its_type() -> None:
     assert order().run({"id": "A", "sku": "x", "address": "here"}) == Result("R-A", "to here")
 
 
-async def test_runs_where_an_event_loop_runs_already() -> None:
+async def test_workflow_run_runs_where_an_event_loop_runs_already() -> None:
     """As in a notebook."""
     await asyncio.sleep(0)
     with workflow("w") as w:
@@ -57,7 +57,7 @@ async def test_runs_where_an_event_loop_runs_already() -> None:
     assert w.run({"to": "Ada"}) == {"to": "Ada"}
 
 
-def test_takes_workers_of_its_own() -> None:
+def test_workflow_run_takes_workers_of_its_own() -> None:
     w = ConductorWorkflow(None, "w") >> SimpleTask("double", "d").input_parameter("n", "${workflow.input.n}")
 
     def double(n: int) -> dict[str, int]:
@@ -108,7 +108,7 @@ assert not [c for c in me.net_connections() if c.status == "LISTEN"], me.net_con
 """
 
 
-def test_leaves_no_process_port_or_file_behind(tmp_path: Path) -> None:
+def test_workflow_run_leaves_no_process_port_or_file_behind(tmp_path: Path) -> None:
     env: dict[str, Any] = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(tmp_path)}
     code = PROGRAM.format(tests=str(Path(__file__).parents[3]))
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, cwd=tmp_path)

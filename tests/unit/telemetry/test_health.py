@@ -232,7 +232,7 @@ def test_a_worker_at_capacity_for_hours_is_well(world: World) -> None:
     world.assert_well()
 
 
-def test_stopping_is_well(world: World) -> None:
+def test_a_stopping_worker_is_healthy(world: World) -> None:
     world.start()
     world.publish(WorkerStopping("t", "worker-1", 1))
     assert world.worker().state is WorkerState.STOPPING

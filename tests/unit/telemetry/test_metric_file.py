@@ -23,7 +23,7 @@ def records(file: MetricFile) -> dict[tuple[str, ...], Record]:
     return {record.key: record for record in read_records(file.path.read_bytes())}
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_a_metric_file_reads_back_its_values(tmp_path: Path) -> None:
     file = MetricFile(tmp_path / "a.db")
     file.counter("polls", 'täsk "quoted"\n').add(2.5)
     file.gauge("slots").set(-3)

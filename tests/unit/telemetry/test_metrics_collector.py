@@ -101,7 +101,9 @@ def test_every_name_of_the_design(collector: MetricsCollector, dispatcher: SyncE
             assert value(text, name, taskType="greet", quantile=quantile) > 0
 
 
-def test_what_there_is_beyond(collector: MetricsCollector, dispatcher: SyncEventDispatcher) -> None:
+def test_the_collector_has_these_metrics_beyond_the_documented_ones(
+    collector: MetricsCollector, dispatcher: SyncEventDispatcher
+) -> None:
     publish_one_of_each(dispatcher)
     collector.set_gauge(worker_metrics.SLOTS_IN_USE, "greet", 3)
     text = collector.render()

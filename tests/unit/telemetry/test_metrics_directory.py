@@ -139,5 +139,5 @@ def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         MetricsDirectory(tmp_path / "file" / "metrics")
 
 
-def test_a_place_travels(directory: MetricsDirectory) -> None:
+def test_a_metrics_directory_can_be_pickled(directory: MetricsDirectory) -> None:
     assert pickle.loads(pickle.dumps(directory.place)) == directory.place

@@ -101,7 +101,7 @@ def test_a_scrape_under_load_always_parses_and_never_goes_back(hub: MetricsHub, 
     assert seen[-1] > 0
 
 
-def test_http_mode(hub: MetricsHub, tmp_path: Path) -> None:
+def test_the_hub_serves_metrics_over_http(hub: MetricsHub, tmp_path: Path) -> None:
     hub.start()
     status, content_type, body = get(hub, "/metrics?name=x")
     assert (status, content_type) == (200, "text/plain; version=0.0.4; charset=utf-8")
@@ -117,7 +117,7 @@ def test_http_mode(hub: MetricsHub, tmp_path: Path) -> None:
     assert list((tmp_path / "metrics").iterdir()) == []
 
 
-def test_health_pages(hub: MetricsHub, child: Callable[..., Child]) -> None:
+def test_the_hub_serves_health_pages(hub: MetricsHub, child: Callable[..., Child]) -> None:
     hub.start()
     hub.process_started("t")
     assert get(hub, "/health")[0] == 200
@@ -171,7 +171,7 @@ def test_an_optional_port_in_use_is_one_line_and_the_work_goes_on(
     hub.stop()
 
 
-def test_file_mode(tmp_path: Path) -> None:
+def test_the_hub_writes_metrics_to_a_file(tmp_path: Path) -> None:
     hub = MetricsHub(MetricsSettings(directory=str(tmp_path), file_name="metrics.prom", update_interval=0.01))
     collector = MetricsCollector.for_process(hub.child_settings())
     collector.on_poll_completed(PollCompleted("t", 1.0, 2))

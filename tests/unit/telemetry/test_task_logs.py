@@ -34,19 +34,19 @@ def stream() -> Iterator[io.StringIO]:
     root.setLevel(level)
 
 
-def test_records_of_a_task_say_which(stream: io.StringIO) -> None:
+def test_the_handler_records_of_a_task_carry_its_ids(stream: io.StringIO) -> None:
     with TaskLogs(), task_context(a_context()):
         logging.getLogger("shop").info("hello")
     assert stream.getvalue() == "greet id-1 wf-1 3: hello\n"
 
 
-def test_records_outside_of_a_task_still_format(stream: io.StringIO) -> None:
+def test_the_handler_records_outside_a_task_still_format(stream: io.StringIO) -> None:
     with TaskLogs():
         logging.getLogger("shop").info("hello")
     assert stream.getvalue() == "- - - -: hello\n"
 
 
-def test_records_of_a_thread_of_the_task(stream: io.StringIO) -> None:
+def test_the_handler_records_of_a_thread_of_the_task_carry_its_ids(stream: io.StringIO) -> None:
     with TaskLogs(), task_context(a_context()):
         context = copy_context()
         thread = threading.Thread(target=lambda: context.run(logging.getLogger("shop").info, "hello"))
@@ -76,7 +76,7 @@ def test_handlers_of_other_loggers_too() -> None:
     assert stream.getvalue() == "greet id-1 wf-1 3: hello\n"
 
 
-def test_it_leaves_no_trace(stream: io.StringIO) -> None:
+def test_the_log_handler_leaves_no_trace(stream: io.StringIO) -> None:
     root = logging.getLogger()
     before = list(root.handlers), [list(handler.filters) for handler in root.handlers], logging.getLogRecordFactory()
     logs = TaskLogs("INFO")
@@ -87,7 +87,7 @@ def test_it_leaves_no_trace(stream: io.StringIO) -> None:
     assert after == before
 
 
-def test_a_filter_alone(stream: io.StringIO) -> None:
+def test_the_filter_works_without_the_handler(stream: io.StringIO) -> None:
     for handler in logging.getLogger().handlers:
         if getattr(handler, "stream", None) is stream:
             handler.addFilter(TaskLogFilter())
@@ -96,7 +96,7 @@ def test_a_filter_alone(stream: io.StringIO) -> None:
     assert stream.getvalue() == "greet id-1 wf-1 3: hello\n"
 
 
-def test_records_from_a_level_up_become_the_tasks_logs(stream: io.StringIO) -> None:
+def test_the_handler_records_from_a_level_up_become_logs_of_the_task(stream: io.StringIO) -> None:
     context = a_context()
     with TaskLogs("WARNING"), task_context(context):
         logging.getLogger("shop").info("small talk")

@@ -115,7 +115,7 @@ async def test_run_for_shows_each_sleeper_the_time_it_asked_for(fake_clock: Fake
     ticking.cancel()
 
 
-async def test_sleepers_on_several_loops() -> None:
+async def test_sleepers_on_several_loops_wake() -> None:
     clock = FakeClock()
     seen: list[float] = []
 

@@ -79,7 +79,7 @@ def test_a_task_from_poll_to_result(conductor_stub: ConductorStub, client: httpx
     assert conductor_stub.logs(task_id) == [str(n) for n in range(10)], "ten lines a report are kept"
 
 
-def test_a_single_poll(conductor_stub: ConductorStub, client: httpx.Client) -> None:
+def test_a_single_poll_gets_one_task(conductor_stub: ConductorStub, client: httpx.Client) -> None:
     assert client.get("/tasks/poll/greet").status_code == 204
     task_id = conductor_stub.add_task("greet")
     assert client.get("/tasks/poll/greet").json()["taskId"] == task_id
@@ -222,14 +222,14 @@ def test_reading_a_task_and_its_logs(conductor_stub: ConductorStub, client: http
     assert conductor_stub.logs(task_id) == ["a line"]
 
 
-def test_sizes_of_queues(conductor_stub: ConductorStub, client: httpx.Client) -> None:
+def test_the_stub_knows_the_sizes_of_queues(conductor_stub: ConductorStub, client: httpx.Client) -> None:
     conductor_stub.add_task("greet")
     conductor_stub.add_task("greet", domain="blue")
     assert client.get("/tasks/queue/size", params={"taskType": "greet"}).json() == 1
     assert client.get("/tasks/queue/all").json() == {"greet": 1, "blue:greet": 1}
 
 
-def test_task_definitions(conductor_stub: ConductorStub, client: httpx.Client) -> None:
+def test_the_stub_stores_task_definitions(conductor_stub: ConductorStub, client: httpx.Client) -> None:
     url = "/metadata/taskdefs"
     assert client.put(url, json={"name": "greet"}).json()["message"] == "No such task by name greet"
     assert client.post(url, json=[{"name": "greet"}, {"name": "other"}]).status_code == 200
@@ -244,7 +244,7 @@ def test_task_definitions(conductor_stub: ConductorStub, client: httpx.Client) -
     assert client.put(f"{url}/greet", json={}).status_code == 405
 
 
-def test_workflow_definitions(conductor_stub: ConductorStub, client: httpx.Client) -> None:
+def test_the_stub_stores_workflow_definitions(conductor_stub: ConductorStub, client: httpx.Client) -> None:
     url = "/metadata/workflow"
     assert client.post(url, json={"name": "shop", "version": 1}).status_code == 200
     assert client.post(url, json={"name": "shop", "version": 1}).status_code == 409
@@ -287,7 +287,7 @@ def test_workflows_are_remembered(conductor_stub: ConductorStub, client: httpx.C
     assert client.post("/workflow", json={}).status_code == 400
 
 
-def test_what_does_not_exist(conductor_stub: ConductorStub, client: httpx.Client) -> None:
+def test_an_unknown_route_of_the_stub_is_a_404(conductor_stub: ConductorStub, client: httpx.Client) -> None:
     assert client.get("/nonsense").json()["status"] == 404
     assert client.post("/token", json={}).status_code == 404, "no authentication: no such endpoint"
     assert client.post("/tasks/reports", json=[]).status_code == 405, "no coordinator: no batches"
@@ -298,7 +298,7 @@ def test_what_does_not_exist(conductor_stub: ConductorStub, client: httpx.Client
 # -- access tokens --------------------------------------------------------------------------------------------------
 
 
-def test_tokens(fake_clock: FakeClock) -> None:
+def test_the_stub_checks_tokens(fake_clock: FakeClock) -> None:
     server = ConductorStub(auth=("key", "secret"), token_ttl_s=60, clock=fake_clock)
     with server, httpx.Client(base_url=server.url, trust_env=False) as client:
 
@@ -461,7 +461,7 @@ def test_a_connection_closed_after_its_answer(conductor_stub: ConductorStub) -> 
     assert b"Connection: close" not in received
 
 
-async def test_a_delayed_answer(fake_clock: FakeClock) -> None:
+async def test_a_scripted_delay_delays_the_answer(fake_clock: FakeClock) -> None:
     with ConductorStub(clock=fake_clock) as server:
         server.script("task", Delay(30), Delay(5, then=Status(503)))
         async with httpx.AsyncClient(base_url=server.url, trust_env=False) as client:
@@ -503,7 +503,7 @@ def test_requests_are_recorded(conductor_stub: ConductorStub, client: httpx.Clie
     assert conductor_stub.polls("other") == []
 
 
-def test_waiting_for_results_from_a_thread(conductor_stub: ConductorStub, client: httpx.Client) -> None:
+def test_a_thread_can_wait_for_results(conductor_stub: ConductorStub, client: httpx.Client) -> None:
     conductor_stub.add_task("greet")
     (task,) = poll(client)
     reporting = threading.Thread(target=report, args=(client, task))
@@ -512,7 +512,7 @@ def test_waiting_for_results_from_a_thread(conductor_stub: ConductorStub, client
     reporting.join()
 
 
-async def test_waiting_for_results_on_a_loop(conductor_stub: ConductorStub, async_client: httpx.AsyncClient) -> None:
+async def test_a_coroutine_can_wait_for_results(conductor_stub: ConductorStub, async_client: httpx.AsyncClient) -> None:
     conductor_stub.add_task("greet", task_id="t", workflow_instance_id="w")
     waiting = asyncio.create_task(conductor_stub.until_results(1))
     await async_client.post("/tasks", json={"taskId": "t", "workflowInstanceId": "w", "status": "COMPLETED"})
@@ -574,7 +574,7 @@ def test_a_port_that_is_taken_is_an_error_at_once(conductor_stub: ConductorStub)
     second.stop()
 
 
-def test_tls(tmp_path: Path) -> None:
+def test_the_stub_serves_tls(tmp_path: Path) -> None:
     certificate, key = self_signed(tmp_path)
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_side.load_cert_chain(certificate, key)

@@ -102,9 +102,7 @@ class TestScopes:
         assert happened == ["db up", *one, "session up", "work 2", "session down", "db down"]
 
     @BOTH
-    async def test_what_fails_fails_also_for_the_provider_which_cannot_hide_it(
-        self, function: Callable[..., Any]
-    ) -> None:
+    async def test_a_task_failure_reaches_the_provider_and_cannot_be_hidden(self, function: Callable[..., Any]) -> None:
         with pytest.raises(ValueError, match="negative"):
             await called(function, task_of(number=-1))
         assert happened == ["db up", "session up", "work -1", "rolled back", "session down", "db down"]
@@ -153,12 +151,12 @@ class TestScopes:
 
 
 class TestAnInjectedParameterIsNoInput:
-    def test_it_is_not_in_the_schema(self) -> None:
+    def test_an_injected_parameter_is_not_in_the_schema(self) -> None:
         schema = generate_json_schemas(sync_work, "work", strict_schema=True)["input"]
         assert schema is not None
         assert list(schema["properties"]) == schema["required"] == ["number"]
 
-    def test_it_is_not_taken_from_the_input(self) -> None:
+    def test_an_injected_parameter_is_not_taken_from_the_input(self) -> None:
         def work(name: Annotated[str, Depends(lambda: "given")], **rest: Any) -> dict[str, Any]:
             return {"name": name, "rest": rest}
 
@@ -172,7 +170,7 @@ class TestAnInjectedParameterIsNoInput:
         result = Worker("work", work, strict_schema=True).execute(task_of(name="forged"))
         assert result.status == "FAILED_WITH_TERMINAL_ERROR"
 
-    def test_nobody_is_warned_that_it_is_missing(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_an_injected_parameter_is_not_reported_as_missing_input(self, caplog: pytest.LogCaptureFixture) -> None:
         assert Worker("work", sync_work).execute(task_of(number=1)).status == "COMPLETED"
         assert "came without" not in caplog.text
 
@@ -182,7 +180,7 @@ class TestAnInjectedParameterIsNoInput:
 
         assert Worker("work", work).execute(task_of()).output_data == {"id": "t", "name": "given"}
 
-    def test_it_is_no_parameter_of_a_step(self) -> None:
+    def test_an_injected_parameter_is_no_parameter_of_a_step(self) -> None:
         step: Any = worker_task("work")(sync_work)
         with workflow("flow") as flow:
             step(7)
@@ -192,11 +190,11 @@ class TestAnInjectedParameterIsNoInput:
 
 
 class TestRefused:
-    def test_an_unknown_scope(self) -> None:
+    def test_an_unknown_scope_is_refused(self) -> None:
         with pytest.raises(DependencyError, match=r"Depends\(get_user, scope='request'\): the scope is 'process' or"):
             Depends(get_user, scope="request")  # type: ignore[arg-type]
 
-    def test_what_provides_nothing(self) -> None:
+    def test_a_provider_that_provides_nothing_is_refused(self) -> None:
         with pytest.raises(DependencyError, match="needs a function"):
             Depends("get_user")  # type: ignore[arg-type]
 
@@ -230,7 +228,7 @@ class TestRefused:
             ("Annotated[str, Depends(gone)]", "cannot be resolved"),
         ],
     )
-    def test_what_is_written_wrongly(self, annotation: str, words: str) -> None:
+    def test_a_malformed_dependency_is_refused(self, annotation: str, words: str) -> None:
         def work(it: str) -> None: ...
 
         work.__annotations__["it"] = annotation
@@ -257,7 +255,7 @@ def in_a_ring(a: Annotated[str, Depends(ring_a)]) -> str:
 
 
 class TestOverride:
-    def test_holds_inside_of_the_block_and_also_deeper_down(self) -> None:
+    def test_an_override_holds_inside_of_the_block_and_also_deeper_down(self) -> None:
         worker = Worker("work", sync_work)
         with override_dependency(get_db, lambda: Db("fake")), override_dependency(get_user, lambda: "bob"):
             output = worker.execute(task_of(number=1)).output_data
@@ -269,7 +267,7 @@ class TestOverride:
 
 
 class TestSetUp:
-    async def test_what_fails_is_a_start_error_and_what_was_there_is_cleaned_up(self) -> None:
+    async def test_a_failed_set_up_is_a_start_error_and_earlier_resources_are_closed(self) -> None:
         def broken() -> str:
             raise OSError("no such host")
 
@@ -280,7 +278,7 @@ class TestSetUp:
                 pytest.fail("it was not set up")
         assert happened == ["db up", "db down"]
 
-    async def test_what_cannot_be_cleaned_up_does_not_reach_the_others(self, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_a_failed_clean_up_does_not_affect_other_resources(self, caplog: pytest.LogCaptureFixture) -> None:
         def bad() -> Iterator[str]:
             yield "bad"
             raise OSError("cannot close")

@@ -136,7 +136,7 @@ class TestInProcesses:
             assert first["pid"] == second["pid"] == third["pid"]
             assert handler.is_healthy()
 
-    def test_one_that_cannot_travel_is_an_error_of_the_start(self, conductor_stub: ConductorStub) -> None:
+    def test_a_lifespan_that_cannot_be_pickled_is_a_start_error(self, conductor_stub: ConductorStub) -> None:
         @worker_lifespan
         def local() -> Iterator[None]:
             yield
@@ -153,7 +153,7 @@ class TestInProcesses:
 
 
 class TestDecorating:
-    def test_what_has_no_yield_is_refused(self) -> None:
+    def test_a_lifespan_without_yield_is_refused(self) -> None:
         with pytest.raises(TypeError, match="with one `yield`"):
 
             @worker_lifespan

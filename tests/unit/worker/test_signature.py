@@ -561,7 +561,7 @@ def test_a_single_parameter_with_a_default_or_an_annotation_is_read_by_name():
     assert bind("def f(x: Any): return x", {"x": 6})[1] == 6
 
 
-def test_no_parameters():
+def test_a_function_without_parameters_gets_nothing():
     assert bind("def f(): return 'ok'", {"a": 1})[1] == "ok"
     with pytest.raises(InputError, match="^a: is not a parameter of f"):
         bind("def f(): return 'ok'", {"a": 1}, strict=True)
@@ -724,7 +724,7 @@ def test_long_values_are_cut_in_messages():
     assert len(str(caught.value)) < 120
 
 
-def test_the_documented_message():
+def test_a_conversion_error_has_the_documented_message():
     declaration = "def f(order: Order): return order"
     items = [ITEM, ITEM, {**ITEM, "price": "abc"}]
     with pytest.raises(InputError) as caught:

@@ -50,7 +50,9 @@ async def test_an_annotation_that_cannot_be_resolved_is_named_with_its_parameter
     assert "Undefined" in warning
 
 
-async def test_so_is_one_of_what_is_returned(conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_annotation_of_the_result_that_cannot_be_resolved_is_named(
+    conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture
+) -> None:
     (warning,) = await warnings_at_start(conductor_stub, caplog, prompt("charge", unknown_return))
     assert "what unknown_return returns" in warning
 
@@ -65,7 +67,7 @@ async def test_a_task_definition_that_is_not_registered_is_warned_of(
     assert "register_task_def=True" in warning
 
 
-async def test_one_that_is_registered_is_not(
+async def test_a_registered_task_definition_is_not_warned_about(
     conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONDUCTOR_WORKER_CHARGE_REGISTER_TASK_DEF", "on")

@@ -44,7 +44,7 @@ class TestConstruction:
         assert worker.execute_function is None
 
     @pytest.mark.parametrize("name", ["", None, 5])
-    def test_without_a_name_it_says_what_is_missing(self, name: Any) -> None:
+    def test_a_worker_without_a_name_says_what_is_missing(self, name: Any) -> None:
         with pytest.raises(TypeError, match="name of its task type"):
             Worker(name)
 
@@ -65,7 +65,7 @@ class TestConstruction:
     def test_options_read_as_their_defaults(self, option: str, default: Any) -> None:
         assert getattr(Worker("job"), option) == default
 
-    def test_options_are_keywords(self) -> None:
+    def test_options_of_a_worker_are_keywords(self) -> None:
         worker = Worker("job", add, thread_count=7, domain="vip", task_def=TaskDef(name="job", retry_count=9))
         assert (worker.thread_count, worker.domain, worker.get_domain()) == (7, "vip", "vip")
         assert worker.task_def is not None
@@ -132,7 +132,7 @@ class TestConstruction:
         with pytest.raises(ValueError, match="without control characters"):
             worker_task(name)
 
-    def test_what_cannot_be_called_is_refused(self) -> None:
+    def test_a_worker_of_an_object_that_cannot_be_called_is_refused(self) -> None:
         with pytest.raises(TypeError, match="worker 'job' needs a function to call, got 5"):
             Worker("job", 5)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match=r"worker_task\('job'\) decorates a function, got 5"):
@@ -142,11 +142,11 @@ class TestConstruction:
         with pytest.raises(ConfigurationError, match=r"worker 'job', domain: \['a'\] is not allowed"):
             worker_task("job", domain=["a"])(add)  # type: ignore[arg-type]
 
-    def test_it_can_travel(self) -> None:
+    def test_a_worker_can_be_pickled(self) -> None:
         travelled = pickle.loads(pickle.dumps(Worker("job", add, thread_count=3)))
         assert (travelled.task_definition_name, travelled.execute_function, travelled.thread_count) == ("job", add, 3)
 
-    def test_it_reads_well(self) -> None:
+    def test_the_repr_of_a_worker_names_its_task_type(self) -> None:
         assert repr(Worker("job", add)) == "Worker('job', add)"
 
     def test_the_identity_is_of_the_process_unless_it_is_given(self) -> None:
@@ -164,7 +164,7 @@ class TestDirectCalls:
     """`Worker.execute(task)` from a program: whatever the function does, a result comes back."""
 
     @pytest.mark.parametrize("function", [add, add_async, functools.partial(add, y=1)], ids=["def", "async", "partial"])
-    def test_give_a_result(self, function: Any) -> None:
+    def test_direct_calls_give_a_result(self, function: Any) -> None:
         result = Worker("job", function, worker_id="me").execute(TASK)
         assert (result.status, result.output_data) == (TaskResultStatus.COMPLETED, {"sum": 21})
         assert (result.task_id, result.workflow_instance_id, result.worker_id) == ("t-1", "w-1", "me")
@@ -176,7 +176,7 @@ class TestDirectCalls:
             (NonRetryableException("bad"), TaskResultStatus.FAILED_WITH_TERMINAL_ERROR),
         ],
     )
-    def test_give_a_result_for_an_exception(self, error: Exception, status: TaskResultStatus) -> None:
+    def test_direct_calls_give_a_result_for_an_exception(self, error: Exception, status: TaskResultStatus) -> None:
         def fail() -> None:
             raise error
 
@@ -185,7 +185,7 @@ class TestDirectCalls:
         assert "bad" in (result.reason_for_incompletion or "")
         assert "raise error" in result.logs[0].log
 
-    def test_have_a_context(self) -> None:
+    def test_direct_calls_have_a_context(self) -> None:
         def talk() -> str:
             get_task_context().add_log("hello")
             return get_task_context().task_id
@@ -194,7 +194,7 @@ class TestDirectCalls:
         assert result.output_data == {"result": "t-1"}
         assert [entry.log for entry in result.logs] == ["hello"]
 
-    def test_know_the_task_in_progress(self) -> None:
+    def test_direct_calls_know_the_task_in_progress(self) -> None:
         result = Worker("job", lambda: TaskInProgress(5, {"half": True})).execute(TASK)
         assert (result.status, result.callback_after_seconds) == (TaskResultStatus.IN_PROGRESS, 5)
 
@@ -223,7 +223,7 @@ class TestClasses:
         assert (result.task_id, result.workflow_instance_id) == ("t-1", "w-1")
         assert result.status is TaskResultStatus.COMPLETED
 
-    def test_execute_must_be_written(self) -> None:
+    def test_a_worker_class_must_define_execute(self) -> None:
         with pytest.raises(TypeError, match="execute"):
             WorkerInterface("job")  # type: ignore[abstract]
 
@@ -256,7 +256,7 @@ class TestClasses:
         assert get_code_options(own) == {"thread_count": 5, "poll_interval_millis": 250, "worker_id": "me"}
         assert (own.get_identity(), own.poll_interval, own.paused) == ("me", 250, False)
 
-    def test_with_several_task_types_there_is_a_worker_for_each(self) -> None:
+    def test_a_class_with_several_task_types_is_a_worker_for_each(self) -> None:
         adder = self.Adder(["one", "two"])
         assert adder.task_definition_names == ["one", "two"]
         workers = choose_workers([adder], None, None)
@@ -283,7 +283,7 @@ class TestClasses:
 
 
 class TestKindOfFunction:
-    def test_what_is_a_coroutine_function(self) -> None:
+    def test_these_are_coroutine_functions(self) -> None:
         class AsyncCall:
             async def __call__(self, x: int) -> int:
                 return x
@@ -300,18 +300,18 @@ class TestKindOfFunction:
         ):
             assert runs_coroutine(worker), worker
 
-    def test_what_is_none(self) -> None:
+    def test_these_are_not_coroutine_functions(self) -> None:
         for worker in (Worker("a", add), Worker("b", functools.partial(add, y=1)), TestClasses.Adder("c"), Worker("d")):
             assert not runs_coroutine(worker), worker
 
 
 class TestDecorator:
-    def test_leaves_calls_of_the_function_as_they_were(self) -> None:
+    def test_the_decorator_leaves_calls_of_the_function_as_they_were(self) -> None:
         decorated = worker_task(task_definition_name="job")(add)
         assert decorated(2, 3) == add(2, 3)
         assert inspect.signature(decorated) == inspect.signature(add)
 
-    def test_registers_the_worker_with_its_options(self) -> None:
+    def test_the_decorator_registers_the_worker_with_its_options(self) -> None:
         job = worker_task("job", thread_count=4, domain="vip", poll_interval=250, poll_timeout=50)(add)
         (worker,) = registry.list_workers()
         assert worker.execute_function is job
@@ -323,7 +323,7 @@ class TestDecorator:
         assert get_code_options(registry.list_workers()[0]) == {}
 
     @pytest.mark.parametrize("name", ["", None, add])
-    def test_needs_a_name(self, name: Any) -> None:
+    def test_the_decorator_needs_a_name(self, name: Any) -> None:
         with pytest.raises(TypeError, match="task_definition_name="):
             worker_task(name)
 
@@ -349,7 +349,7 @@ class TestDecorator:
         assert worker.task_def is not None
 
     @pytest.mark.parametrize(("seconds", "millis"), [(0, 250), (2, 2000)])
-    def test_has_an_older_name(self, seconds: int, millis: int) -> None:
+    def test_the_decorator_has_an_older_name(self, seconds: int, millis: int) -> None:
         WorkerTask("job", 250, "vip", "me", seconds, 4)(add)
         (worker,) = registry.list_workers()
         assert (worker.poll_interval_millis, worker.thread_count, worker.domain) == (millis, 4, "vip")
@@ -383,7 +383,7 @@ class TestRegistry:
         (worker,) = registry.list_workers()
         assert worker.execute_function is newer
 
-    def test_of_two_functions_for_one_type_the_last_one_runs_and_a_warning_names_both(
+    def test_the_last_of_two_functions_for_one_type_runs_and_a_warning_names_both(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         worker_task("job")(add)
@@ -394,14 +394,16 @@ class TestRegistry:
         both = f"{add.__module__}.add and {add.__module__}.add_async"
         assert warning.startswith(f"task type 'job' has 2 workers: {both}; the last one runs")
 
-    def test_with_strict_registry_they_are_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_registry_with_strict_registry_two_functions_for_one_type_are_an_error(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         worker_task("job")(add)
         worker_task("job")(add_async)
         monkeypatch.setenv("CONDUCTOR_WORKER_STRICT_REGISTRY", "true")
         with pytest.raises(DuplicateWorkerError, match="'job'.*add.*add_async"):
             choose_workers(None, None, None)
 
-    def test_one_that_is_given_is_run_rather_than_a_decorated_one(self) -> None:
+    def test_a_given_worker_is_run_rather_than_a_decorated_one(self) -> None:
         worker_task("job")(add)
         mine = Worker("job", add_async)
         assert choose_workers([mine], True, None) == [mine]
@@ -416,7 +418,7 @@ class TestRegistry:
         worker_task("job", domain="vip")(add_async)
         assert len(registry.list_workers()) == 2
 
-    def test_finds_the_worker_of_a_function(self) -> None:
+    def test_the_registry_finds_the_worker_of_a_function(self) -> None:
         worker_task("job")(add)
         assert registry.find_worker(add) is registry.list_workers()[0]
         assert registry.find_worker(add_async) is None
@@ -425,26 +427,26 @@ class TestRegistry:
 class TestChoosingWorkers:
     """What a handler runs: `workers=`, the decorated ones, or both."""
 
-    def test_without_workers_the_decorated_ones(self) -> None:
+    def test_without_workers_the_decorated_ones_run(self) -> None:
         worker_task("job")(add)
         assert [w.get_task_definition_name() for w in choose_workers(None, None, None)] == ["job"]
 
-    def test_with_workers_only_those(self) -> None:
+    def test_given_workers_run_alone(self) -> None:
         worker_task("job")(add)
         mine = Worker("mine", add)
         assert choose_workers([mine], None, None) == [mine]
 
-    def test_both_when_both_are_asked_for_and_nothing_twice(self) -> None:
+    def test_given_and_decorated_workers_run_once_each(self) -> None:
         worker_task("job")(add)
         mine = Worker("mine", add)
         chosen = choose_workers([mine, add], True, None)
         assert [w.get_task_definition_name() for w in chosen] == ["mine", "job"]
 
-    def test_none_when_scanning_is_off(self) -> None:
+    def test_no_decorated_worker_runs_when_scanning_is_off(self) -> None:
         worker_task("job")(add)
         assert choose_workers(None, False, None) == []
 
-    def test_one_alone_needs_no_list(self) -> None:
+    def test_a_single_worker_needs_no_list(self) -> None:
         worker_task("job")(add)
         for one in (Worker("job", add), add, TestClasses.Adder("job")):
             assert len(choose_workers(one, None, None)) == 1
@@ -455,7 +457,7 @@ class TestChoosingWorkers:
         choose_workers(given, True, None)
         assert len(given) == 1
 
-    def test_anything_else_is_refused_by_name(self) -> None:
+    def test_an_object_that_is_not_a_worker_is_refused_with_its_name(self) -> None:
         with pytest.raises(TypeError, match="decorated with @worker_task.*lambda"):
             choose_workers([lambda: 1], None, None)
         with pytest.raises(TypeError, match="42"):

@@ -45,7 +45,7 @@ def test_p30_discovery_then_a_handler_runs_each_worker_once(package: Any) -> Non
     assert names(choose_workers(loader.get_workers(), True, [package])) == ["found"]
 
 
-def test_p30_one_worker_beside_modules_to_import(package: Any) -> None:
+def test_p30_one_worker_may_stand_beside_modules_to_import(package: Any) -> None:
     alone = Worker("alone", lambda task: None)
     assert names(choose_workers(alone, None, [package])) == ["alone", "found"]
     assert names(choose_workers(alone, None, package)) == ["alone", "found"]

@@ -49,7 +49,7 @@ def opposite(name, value):
     return next(text for n in itertools.count() for text, other in [sample(name, n)] if other != value)
 
 
-def test_the_documented_defaults():
+def test_options_have_the_documented_defaults():
     config = resolve_worker_config("x", env={})
     documented = {
         "poll_interval_millis": 100,

@@ -69,14 +69,14 @@ def test_packages_are_scanned_to_the_bottom(app):
     assert "my_app.elsewhere" not in sys.modules
 
 
-def test_not_recursive(app):
+def test_a_scan_is_not_recursive_unless_asked(app):
     loader = WorkerLoader()
     loader.scan_packages(["my_app.workers"], recursive=False)
     # Its modules and packages are imported, what is inside the packages is not.
     assert names(loader) == ["in_init", "take_order"]
 
 
-def test_one_module(app):
+def test_one_module_is_loaded(app):
     loader = WorkerLoader()
     loader.scan_module("my_app.workers.order_tasks")
     assert names(loader) == ["take_order"]
@@ -194,7 +194,7 @@ def test_a_package_name_as_a_plain_text(app):
     assert names(loader) == EVERYTHING
 
 
-def test_the_summary(app, write, capsys):
+def test_the_summary_lists_the_loaded_modules(app, write, capsys):
     write("my_app/workers/payment/refund.py", worker("refund", domain="eu"))
     write("my_app/workers/payment/broken.py", "1 / 0")
     auto_discover_workers(packages=["my_app.workers.payment"], print_summary=True)

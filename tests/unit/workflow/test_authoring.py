@@ -37,7 +37,7 @@ def tasks_of(made: ConductorWorkflow) -> list[dict[str, Any]]:
 
 
 class TestSteps:
-    def test_are_calls(self) -> None:
+    def test_steps_are_calls_of_workers(self) -> None:
         with workflow("w", inputs={"sku": str}) as w:
             price = quote(sku=w.input("sku"))
             pay = charge(order_id="A", amount=price.output("total"))
@@ -62,7 +62,7 @@ class TestSteps:
         }
         assert w.to_workflow_def().input_parameters == ["sku"]
 
-    def test_stand_for_what_they_return(self) -> None:
+    def test_steps_stand_for_what_they_return(self) -> None:
         """A field by its name, what is no object as a whole."""
         with workflow("w") as w:
             price = quote("x")
@@ -73,7 +73,7 @@ class TestSteps:
             "text": "${quote.output.name} is ${quote.output.total}",
         }
 
-    def test_get_names_of_their_own(self) -> None:
+    def test_steps_get_names_of_their_own(self) -> None:
         with workflow("w") as w:
             notify(to="a")
             notify(to="b")
@@ -81,30 +81,30 @@ class TestSteps:
             notify(to="d", task_ref_name="very_last")
         assert [task["taskReferenceName"] for task in tasks_of(w)] == ["notify", "notify_2", "last", "very_last"]
 
-    def test_can_be_made_without_a_block_from_references(self) -> None:
+    def test_steps_can_be_made_without_a_block_from_references(self) -> None:
         w = ConductorWorkflow(None, "w")
         price = quote(sku=w.input("sku"))
         w >> price >> charge(order_id="A", amount=price.total)
         assert tasks_of(w)[1]["inputParameters"] == {"order_id": "A", "amount": "${quote.output.total}"}
 
-    def test_are_plain_calls_outside_of_workflows(self) -> None:
+    def test_steps_are_plain_calls_outside_of_workflows(self) -> None:
         assert quote("x").total == 10.0
         assert inspect.iscoroutine(pending := charge("A", 1.0))
         pending.close()
 
-    def test_are_plain_calls_inside_of_a_running_task(self) -> None:
+    def test_steps_are_plain_calls_inside_of_a_running_task(self) -> None:
         with workflow("w") as w, task_context(TaskContext(Task(task_id="t"))):
             assert quote("x").total == 10.0
             w.add(SimpleTask("a", "a"))
 
-    def test_of_the_classes_are_added_by_hand(self) -> None:
+    def test_steps_of_the_classes_are_added_by_hand(self) -> None:
         with workflow("w") as w:
             page = add(HttpTask("page", {"uri": "http://x"}))
             notify(to=page.body("owner"))
             w >> SimpleTask("a", "a")
         assert [task["type"] for task in tasks_of(w)] == ["HTTP", "SIMPLE", "SIMPLE"]
 
-    def test_can_be_changed_after_they_were_made(self) -> None:
+    def test_steps_can_be_changed_after_they_were_made(self) -> None:
         with workflow("w") as w, fork() as branch:
             with branch():
                 note = notify(to="a")
@@ -115,7 +115,7 @@ class TestSteps:
 
 
 class TestBlocks:
-    def test_switch(self) -> None:
+    def test_a_switch_block_makes_a_switch_task(self) -> None:
         with workflow("w") as w:
             pay = charge("A", 5.0)
             with switch(pay.status) as case:
@@ -153,7 +153,7 @@ class TestBlocks:
         }
         assert join["joinOn"] == ["inner_join", "notify_4"]
 
-    def test_loop(self) -> None:
+    def test_a_loop_block_makes_a_do_while_task(self) -> None:
         with workflow("w") as w:
             with loop(times=3) as again:
                 notify(to=again.iteration)
@@ -170,7 +170,7 @@ class TestBlocks:
         )
         assert third["loopCondition"] == "$.check['go'] == true"
 
-    def test_waiting_variables_and_sub_workflows(self) -> None:
+    def test_waits_variables_and_sub_workflows_are_steps(self) -> None:
         with workflow("child", inputs={"address": str}) as child:
             child.returns(label=label(address=child.input("address")))
         with workflow("w") as w:
@@ -378,7 +378,7 @@ class TestValidation:
         assert "'pay' (charge) has no parameter 'order_idd'; did you mean 'order_id'?" in str(refused.value)
         assert "needs 'order_id' and 'amount'" in str(refused.value)
 
-    def test_says_nothing_when_all_is_well(self) -> None:
+    def test_validation_says_nothing_when_all_is_well(self) -> None:
         w = ConductorWorkflow(None, "w") >> notify(task_ref_name="n", to="a")
         assert w.validate() is w
         assert w.problems() == []

@@ -126,7 +126,7 @@ class TestMeaning:
         assert problem(data, {"a": {"$ref": "#/nowhere", "nullable": True}}) is None
         assert problem(data, {"a": None}) is not None
 
-    def test_recursive_schemas(self) -> None:
+    def test_recursive_schemas_are_checked(self) -> None:
         data = {"type": "object", "properties": {"next": {"$ref": "#"}}, "additionalProperties": False}
         assert problem(data, {"next": {"next": {}}}) is None
         assert "next.next" in str(problem(data, {"next": {"next": {"other": 1}}}))
@@ -168,7 +168,7 @@ class TestWhatCannotBeUsed:
             ({"properties": 5}, "is not a JSON schema"),
         ],
     )
-    def test_says_why(self, schema: Any, said: str) -> None:
+    def test_an_unusable_schema_says_why(self, schema: Any, said: str) -> None:
         assert said in str(refused(under(schema)))
         assert "the input schema of t cannot be used: " in str(problem(under(schema), {"a": 1}))
 
@@ -263,7 +263,7 @@ class TestEndlessWork:
         assert "too large to say where" in str(problem(data, {"a": [1] * 200_000}))
         assert "a: " in str(problem(data, {"a": [1] * 20}))
 
-    def test_messages_are_cut(self) -> None:
+    def test_messages_of_schemas_are_cut(self) -> None:
         assert len(str(problem(under({"type": "integer"}), {"a": "x" * 100_000}))) < 1000
 
     def test_deep_nesting_is_an_error_and_never_the_end_of_the_process(self) -> None:

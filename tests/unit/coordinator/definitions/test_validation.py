@@ -55,7 +55,7 @@ def test_an_unsupported_type_is_refused_by_name_with_a_way_out() -> None:
 
 
 @pytest.mark.parametrize("kind", ["HTTP_POLL", "JDBC", "LLM_CHAT_COMPLETE", "GENERATE_IMAGE", "AGENT", "CALL_MCP_TOOL"])
-def test_so_is_what_only_relatives_of_conductor_have(kind: str) -> None:
+def test_task_types_that_only_relatives_of_conductor_have_are_refused(kind: str) -> None:
     assert f"task type {kind} of 'it' is not supported" in only(task("it", kind))[1]
 
 
@@ -122,7 +122,7 @@ def test_a_type_that_somebody_made_up_is_for_workers_of_that_name() -> None:
         ({"name": "x", "tasks": ["a"]}, "tasks[0]", "not a string"),
     ],
 )
-def test_the_workflow_itself(definition: Any, path: str, said: str) -> None:
+def test_mistakes_of_the_workflow_itself_are_named(definition: Any, path: str, said: str) -> None:
     (problem,) = validate_definition(definition)
     assert problem.path == path
     assert said in problem.message
@@ -240,7 +240,7 @@ def test_the_workflow_itself(definition: Any, path: str, said: str) -> None:
         ),
     ],
 )
-def test_one_task(bad: Any, path: str, said: str) -> None:
+def test_mistakes_of_one_task_are_named(bad: Any, path: str, said: str) -> None:
     found_path, message = only(bad)
     assert found_path == path
     assert said in message
@@ -333,7 +333,7 @@ class TestWhatOtherTypesHave:
 
     @pytest.mark.parametrize("field", ["forkTasks", "decisionCases", "defaultCase", "loopOver"])
     @pytest.mark.parametrize("value", ["text", 1.5, ["text"], {"a": "b"}, [{"name": "x", "taskReferenceName": "one"}]])
-    def test_they_are_not_looked_at(self, harness: Harness, field: str, value: Any) -> None:
+    def test_fields_of_other_task_types_are_ignored(self, harness: Harness, field: str, value: Any) -> None:
         harness.workflow_def("flow", {**simple("work", "one"), field: value})
         workflow = harness.start("flow")
         harness.report(harness.poll_one())

@@ -62,16 +62,16 @@ class TestEnds:
         tick(harness)
         return [one["input"] for one in started(harness)]
 
-    def test_a_good_end(self, harness: Harness) -> None:
+    def test_a_completed_workflow_publishes_an_event(self, harness: Harness) -> None:
         (told,) = self.ended(harness, "COMPLETED")
         assert (told["id"], told["status"], told["why"]) == (self.workflow, "COMPLETED", None)
 
-    def test_a_bad_end(self, harness: Harness) -> None:
+    def test_a_failed_workflow_publishes_an_event(self, harness: Harness) -> None:
         (told,) = self.ended(harness, "FAILED")
         assert (told["id"], told["status"]) == (self.workflow, "FAILED")
         assert "bad" in told["why"]
 
-    def test_nothing_is_said_of_others(self, harness: Harness) -> None:
+    def test_workflows_without_the_option_publish_no_event(self, harness: Harness) -> None:
         assert self.ended(harness, "COMPLETED", listened=False) == []
 
 
@@ -99,7 +99,7 @@ class TestActions:
         assert "KAFKA_PUBLISH" in caplog.text
 
     @pytest.mark.parametrize(("action", "status"), [("complete_task", "COMPLETED"), ("fail_task", "FAILED")])
-    def test_end_a_task_by_workflow_and_name(self, harness: Harness, action: str, status: str) -> None:
+    def test_actions_end_a_task_by_workflow_and_name(self, harness: Harness, action: str, status: str) -> None:
         workflow_id = harness.start("waiting")
         add(
             harness, {"action": action, action: {"workflowId": "${id}", "taskRefName": "w", "output": {"by": "${who}"}}}
@@ -111,7 +111,7 @@ class TestActions:
         assert found["outputData"]["conductor.event.name"] == EVENT
         assert harness.workflow(workflow_id)["status"] == status
 
-    def test_end_a_task_by_its_id(self, harness: Harness) -> None:
+    def test_actions_end_a_task_by_its_id(self, harness: Harness) -> None:
         workflow_id = harness.start("waiting")
         (found,) = harness.workflow(workflow_id)["tasks"]
         add(harness, {"action": "complete_task", "complete_task": {"taskId": "${task}"}})
@@ -119,7 +119,7 @@ class TestActions:
         tick(harness)
         assert harness.workflow(workflow_id)["status"] == "COMPLETED"
 
-    def test_terminate_a_workflow(self, harness: Harness) -> None:
+    def test_actions_terminate_a_workflow(self, harness: Harness) -> None:
         workflow_id = harness.start("waiting")
         asked = {"workflowId": "${id}", "terminationReason": "because ${why}"}
         add(harness, {"action": "terminate_workflow", "terminate_workflow": asked})
@@ -129,7 +129,7 @@ class TestActions:
         assert (found["status"], found["reasonForIncompletion"]) == ("TERMINATED", "because rain")
 
     @pytest.mark.parametrize(("append", "expected"), [(True, [1, 2]), (False, [2])])
-    def test_set_variables(self, harness: Harness, *, append: bool, expected: list[int]) -> None:
+    def test_actions_set_variables(self, harness: Harness, *, append: bool, expected: list[int]) -> None:
         workflow_id = harness.start("waiting")
         asked = {"workflowId": "${id}", "variables": {"list": [2], "new": "${x}"}, "appendArray": append}
         add(harness, {"action": "update_workflow_variables", "update_workflow_variables": asked})
@@ -137,13 +137,13 @@ class TestActions:
         tick(harness)
         assert harness.workflow(workflow_id)["variables"] == {"list": expected, "old": 1, "new": 7}
 
-    def test_read_json_in_texts_if_asked_to(self, harness: Harness) -> None:
+    def test_actions_read_json_in_texts_if_asked_to(self, harness: Harness) -> None:
         add(harness, {**starts(input={"id": "${body.id}"}), "expandInlineJSON": True})
         publish(harness, body='{"id": 5}', broken="{")
         tick(harness)
         assert started(harness)[0]["input"]["id"] == 5
 
-    def test_one_that_cannot_be_done_keeps_no_other_from_being_done(
+    def test_an_action_that_fails_stops_no_other_action(
         self, harness: Harness, caplog: pytest.LogCaptureFixture
     ) -> None:
         gone = {"action": "complete_task", "complete_task": {"workflowId": "nope", "taskRefName": "w"}}
@@ -161,7 +161,7 @@ class TestConditions:
         ("condition", "applies"),
         [("$.go == 'yes'", True), ("$.go == 'no'", False), ("$.n > 3", True), ("", True), ("$.a.b.c == 1", False)],
     )
-    def test_say_whether_a_handler_applies(self, harness: Harness, condition: str, *, applies: bool) -> None:
+    def test_conditions_say_whether_a_handler_applies(self, harness: Harness, condition: str, *, applies: bool) -> None:
         add(harness, starts(), condition=condition)
         publish(harness, go="yes", n=5)
         tick(harness)
@@ -177,7 +177,7 @@ class TestOnce:
         tick(harness)
         assert len(started(harness)) == 1
 
-    def test_what_goes_wrong_in_the_middle_leaves_the_event_for_the_next_time(
+    def test_an_error_in_the_middle_leaves_the_event_for_the_next_run(
         self, harness: Harness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         add(harness, starts())
@@ -238,13 +238,13 @@ class TestOnce:
 
 
 class TestHandlers:
-    def test_that_are_not_active_do_nothing(self, harness: Harness) -> None:
+    def test_event_handlers_that_are_not_active_do_nothing(self, harness: Harness) -> None:
         add(harness, starts(), active=False)
         publish(harness)
         tick(harness)
         assert started(harness) == []
 
-    def test_of_other_events_do_nothing(self, harness: Harness) -> None:
+    def test_event_handlers_of_other_events_do_nothing(self, harness: Harness) -> None:
         add(harness, starts())
         publish(harness, "conductor:orders:cancelled")
         tick(harness)
@@ -265,7 +265,9 @@ class TestHandlers:
             ({"actions": [starts()] * 101}, "at most 100 actions"),
         ],
     )
-    def test_that_could_never_act_are_refused_by_name(self, harness: Harness, fields: dict[str, Any], why: str) -> None:
+    def test_event_handlers_that_could_never_act_are_refused_by_name(
+        self, harness: Harness, fields: dict[str, Any], why: str
+    ) -> None:
         given = {"actions": [starts()], **fields}
         with pytest.raises(ApiError) as refused:
             add(harness, *given.pop("actions"), **given)

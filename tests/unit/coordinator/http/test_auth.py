@@ -76,7 +76,7 @@ async def test_after_five_wrong_secrets_the_next_ones_wait_and_the_right_one_no_
     assert (await right).status == 200
 
 
-async def test_so_many_wait_and_no_more_and_a_minute_later_nobody_does(door: Auth, clock: FakeClock) -> None:
+async def test_a_limited_number_of_logins_wait_and_none_after_a_minute(door: Auth, clock: FakeClock) -> None:
     for _ in range(auth.FREE_FAILURES):
         await refused(door)
     waiting = [asyncio.create_task(refused(door)) for _ in range(auth.MAX_WAITING)]

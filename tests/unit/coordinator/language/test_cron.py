@@ -80,7 +80,7 @@ class TestClocksThatAreSet:
 
 class TestDates:
     @pytest.mark.parametrize("expression", ["0 0 0 30 2 *", "0 0 0 31 4,6,9,11 *", "0 0 0 L-30 2 *", "0 0 0 1 * MON#2"])
-    def test_one_that_never_comes_is_refused(self, expression: str) -> None:
+    def test_a_date_that_never_comes_is_refused(self, expression: str) -> None:
         with pytest.raises(CronError, match="is never due"):
             Cron(expression)
 
@@ -143,7 +143,7 @@ class TestEveryMomentOfAnHour:
         zone=st.sampled_from(["UTC", "Europe/Berlin", "Australia/Lord_Howe", "America/Havana", "Asia/Kolkata"]),
         starts=st.sampled_from(["2027-03-28T00:30", "2027-10-31T00:30", "2027-04-03T14:30", "2027-10-02T15:00"]),
     )
-    def test_is_due_when_the_wall_clock_matches_and_only_then(
+    def test_a_cron_expression_is_due_when_the_wall_clock_matches_and_only_then(
         self, second: str, minute: str, hour: str, weekday: str, zone: str, starts: str
     ) -> None:
         """Every second of an hour and a half is looked at, most often where some clock is set."""

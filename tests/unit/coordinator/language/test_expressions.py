@@ -48,7 +48,7 @@ def value(template: Any) -> Any:
         ("${}", ""),
     ],
 )
-def test_whole_value_keeps_its_type(text: str, expected: Any) -> None:
+def test_an_expression_alone_keeps_the_type_of_its_value(text: str, expected: Any) -> None:
     assert value(text) == expected
 
 
@@ -67,7 +67,7 @@ def test_whole_value_keeps_its_type(text: str, expected: Any) -> None:
         ("costs $5 {really}", "costs $5 {really}"),
     ],
 )
-def test_inside_a_string_it_is_written_out(text: str, expected: str) -> None:
+def test_an_expression_inside_a_string_is_written_out(text: str, expected: str) -> None:
     assert value(text) == expected
 
 
@@ -155,7 +155,7 @@ CONDITION_DATA: dict[str, Any] = {
         ("", False),
     ],
 )
-def test_condition(text: str, expected: bool) -> None:
+def test_a_condition_has_the_expected_value(text: str, expected: bool) -> None:
     assert is_true(evaluate(text, CONDITION_DATA)) is expected
 
 
@@ -194,7 +194,7 @@ def test_value_of_a_script(text: str, expected: Any) -> None:
         ("'open", "not understood"),
     ],
 )
-def test_anything_else_is_refused(text: str, said: str) -> None:
+def test_a_condition_outside_the_subset_is_refused(text: str, said: str) -> None:
     with pytest.raises(ConditionError, match=said):
         evaluate(text, {})
 
@@ -259,12 +259,12 @@ def test_a_condition_is_understood_or_refused(text: str, data: dict[str, Any]) -
         ("0s", 0),
     ],
 )
-def test_duration(text: str, seconds: int) -> None:
+def test_a_duration_is_parsed(text: str, seconds: int) -> None:
     assert parse_duration_ms(text) == seconds * 1000
 
 
 @pytest.mark.parametrize("text", ["", "soon", "30", "5m 1h", "-5s", "1.5h", "PT5M"])
-def test_not_a_duration(text: str) -> None:
+def test_a_text_that_is_not_a_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a duration"):
         parse_duration_ms(text)
 
@@ -281,12 +281,12 @@ def test_not_a_duration(text: str) -> None:
         ("1970-01-01 01:00 Europe/Berlin", 0),
     ],
 )
-def test_until(text: str, ms: int) -> None:
+def test_a_time_is_parsed(text: str, ms: int) -> None:
     assert parse_until_ms(text) == ms
 
 
 @pytest.mark.parametrize("text", ["", "tomorrow", "1970-13-01", "1970-01-01 25:00", "1970-01-01 10:00 Nowhere/Atall"])
-def test_not_a_time(text: str) -> None:
+def test_a_text_that_is_not_a_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"\S"):
         parse_until_ms(text)
 

@@ -147,13 +147,13 @@ def test_an_expression_that_is_not_closed_is_refused_at_registration(text: str) 
     assert f"the ${{ in '{text}' is never closed" in problem.message
 
 
-def test_in_the_output_of_a_workflow_as_well() -> None:
+def test_an_unclosed_expression_in_the_output_of_a_workflow_is_refused() -> None:
     (problem,) = validate_definition({**flow(), "outputParameters": {"x": "${workflow.input.name"}})
     assert problem.path == "outputParameters.x"
 
 
 @pytest.mark.parametrize("text", ["$${workflow.input.name", "${workflow.input.name} }", "{", "}", "$", "$$${x", "${}"])
-def test_what_opens_nothing_is_text(text: str) -> None:
+def test_a_text_that_opens_no_expression_is_text(text: str) -> None:
     assert validate_definition(flow(x=text)) == []
 
 
@@ -163,7 +163,7 @@ def test_hostile_expressions_are_read_in_one_go(text: str) -> None:
     assert validate_definition(flow(x=text)) or "$${" in text
 
 
-def test_more_expressions_than_anybody_writes_are_refused() -> None:
+def test_a_template_with_too_many_expressions_is_refused() -> None:
     text = "${workflow.input.a}" * (MAX_EXPRESSIONS + 1)
     (problem,) = validate_definition(flow(x=text))
     assert problem.message == "there are 20001 expressions; one definition can have 20000"
@@ -211,7 +211,7 @@ def values_of(query: str) -> list[tuple[str, list[Any]]]:
         ("", []),
     ],
 )
-def test_queries(query: str, expected: Any) -> None:
+def test_valid_queries_are_parsed(query: str, expected: Any) -> None:
     assert values_of(query) == expected
 
 

@@ -97,7 +97,7 @@ def path_in(start: str, path: str) -> str:
         ("missing[0].x", None),
     ],
 )
-def test_paths_of_jayway(path: str, expected: Any) -> None:
+def test_a_path_gives_what_jayway_gives(path: str, expected: Any) -> None:
     found = value(path)
     assert found == (pytest.approx(expected) if isinstance(expected, float) else expected)
     task = {"name": "a", "taskReferenceName": "a", "inputParameters": {"x": f"${{{path_in('workflow.input', path)}}}"}}

@@ -109,7 +109,7 @@ class TestARun:
         assert board.moments() == [1, 2, 3]
         assert [task["workflowType"] for task in board.harness.poll(count=10)] == ["report"] * 3
 
-    def test_tells_the_workflow_what_started_it(self, board: Board) -> None:
+    def test_a_run_tells_the_workflow_what_started_it(self, board: Board) -> None:
         board.save(startWorkflowRequest={"name": "report", "input": {"a": 1}, "correlationId": "c", "priority": 7})
         board.turn(1)
         (run,) = board.runs()
@@ -124,7 +124,7 @@ class TestARun:
         }
         assert (workflow["correlationId"], workflow["priority"]) == ("c", 7)
 
-    def test_is_remembered_and_can_be_searched(self, board: Board) -> None:
+    def test_a_run_is_remembered_and_can_be_searched(self, board: Board) -> None:
         board.save("one")
         board.save("two", startWorkflowRequest={"name": "gone"})
         board.turn(2)
@@ -135,7 +135,7 @@ class TestARun:
         assert board.runs(query=f"workflowId = {first['workflowId']}") == [first]
         assert board.runs(query=f"scheduledTime > {NOON_MS + MINUTE_MS}", sort="scheduledTime:ASC")[0]["state"]
 
-    def test_of_a_workflow_that_is_gone_fails_and_the_next_moment_is_tried_again(self, board: Board) -> None:
+    def test_a_run_of_a_workflow_that_is_gone_fails_and_the_next_moment_is_tried_again(self, board: Board) -> None:
         board.save(startWorkflowRequest={"name": "later"})
         board.turn(1)
         board.harness.workflow_def("later", simple("work"))
@@ -148,7 +148,7 @@ class TestARun:
         assert "workflowId" not in failed
         assert done["state"] == "EXECUTED"
 
-    def test_of_a_schedule_that_was_removed_does_not_happen(self, board: Board) -> None:
+    def test_a_run_of_a_schedule_that_was_removed_does_not_happen(self, board: Board) -> None:
         board.save()
         board.turn(1)
         board.harness.store.call(lambda tx: schedule_store.remove(tx, "s"))
@@ -156,7 +156,7 @@ class TestARun:
         board.turn(5)
         assert board.moments() == [1]
 
-    def test_only_so_many_are_remembered(self, board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_limited_number_of_runs_is_remembered(self, board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("conductor.coordinator.schedules.schedule_runner.RUNS_KEPT_PER_SCHEDULE", 5)
         board.save()
         board.turn(8)
@@ -170,20 +170,20 @@ class TestARun:
 
 
 class TestTheAlarm:
-    def test_is_set_to_the_next_moment_and_to_nothing_without_schedules(self, board: Board) -> None:
+    def test_the_timer_is_set_to_the_next_moment_and_to_nothing_without_schedules(self, board: Board) -> None:
         assert board.tick() is None
         board.save(cron="0 30 14 * * *")
         assert board.tick() == NOON_MS + 150 * MINUTE_MS
         assert board.get()["nextRunTime"] == NOON_MS + 150 * MINUTE_MS
 
-    def test_is_told_of_a_schedule_by_the_commit_that_saves_it(self, board: Board) -> None:
+    def test_the_timer_is_told_of_a_schedule_by_the_commit_that_saves_it(self, board: Board) -> None:
         board.harness.notes.clear()
         board.save()
         assert [notes.wake_at_ms for notes in board.harness.notes] == [NOON_MS + MINUTE_MS]
 
 
 class TestTimeWithoutTheCoordinator:
-    def test_with_catch_up_every_missed_moment_is_made_up_for(self, board: Board) -> None:
+    def test_with_catch_up_every_missed_moment_runs_later(self, board: Board) -> None:
         board.save(runCatchupScheduleInstances=True)
         board.harness.close()
         board.harness.clock.advance(5.5 * 60)
@@ -192,7 +192,7 @@ class TestTimeWithoutTheCoordinator:
         assert board.moments() == [1, 2, 3, 4, 5]
         assert board.get()["nextRunTime"] == NOON_MS + 6 * MINUTE_MS
 
-    def test_without_it_the_first_missed_one_runs_late_and_the_others_never(self, board: Board) -> None:
+    def test_without_catch_up_only_the_first_missed_moment_runs_late(self, board: Board) -> None:
         """As Conductor does: what was due lies in its queue, and the next moment is counted from now."""
         board.save()
         board.harness.close()
@@ -228,13 +228,17 @@ class TestABusyCoordinator:
         board.harness.clock.advance(seconds)
         board.turn_to(board.now_ms)
 
-    def test_makes_up_for_times_that_are_a_little_late(self, board: Board, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_busy_coordinator_makes_up_for_times_that_are_a_little_late(
+        self, board: Board, caplog: pytest.LogCaptureFixture
+    ) -> None:
         board.save(cron="* * * * * *")
         self.late(board, 10)
         assert board.moments() == [pytest.approx(n / 60) for n in range(1, 11)]
         assert (self.missed(board), caplog.messages) == (0, [])
 
-    def test_counts_and_logs_times_that_are_later(self, board: Board, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_busy_coordinator_counts_and_logs_times_that_are_later(
+        self, board: Board, caplog: pytest.LogCaptureFixture
+    ) -> None:
         board.save(cron="* * * * * *")
         self.late(board, 31)
         # The first one, and those of the last ten seconds; 20 are missed.
@@ -245,7 +249,7 @@ class TestABusyCoordinator:
             "Scheduled times missed: count=20 schedules=1 first='s'"
         ]
 
-    def test_starts_take_turns_with_other_callers_and_none_is_missed(
+    def test_scheduled_starts_take_turns_with_other_callers_and_none_is_missed(
         self, board: Board, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("conductor.coordinator.schedules.schedule_runner.TURN_S", -1)  # one start per transaction
@@ -262,12 +266,12 @@ class TestABusyCoordinator:
         assert len(caplog.messages) == 2
         assert "count=40" in caplog.messages[1]  # 20 each of the second and the third time
 
-    def test_counts_up_to_a_bound_after_a_long_time(self, board: Board) -> None:
+    def test_a_busy_coordinator_counts_up_to_a_bound_after_a_long_time(self, board: Board) -> None:
         board.save(cron="* * * * * *")
         self.late(board, 365 * 86400)
         assert self.missed(board) == MAX_MISSED_COUNTED
 
-    def test_misses_nothing_with_catch_up_or_after_a_pause(self, board: Board) -> None:
+    def test_a_busy_coordinator_misses_nothing_with_catch_up_or_after_a_pause(self, board: Board) -> None:
         board.save(cron="* * * * * *", runCatchupScheduleInstances=True)
         self.late(board, 31)
         assert len(board.runs()) == 31
@@ -279,7 +283,7 @@ class TestABusyCoordinator:
 
 
 class TestAClockThatIsSet:
-    def test_back_starts_nothing_twice(self, board: Board) -> None:
+    def test_a_clock_that_is_set_back_starts_nothing_twice(self, board: Board) -> None:
         board.save()
         board.turn(3)
         board.jump(-2.5)
@@ -307,11 +311,11 @@ class TestPauses:
         board.turn(1)
         assert board.moments() == [1, 7]
 
-    def test_one_that_is_saved_paused_is_not_due(self, board: Board) -> None:
+    def test_a_schedule_that_is_saved_paused_is_not_due(self, board: Board) -> None:
         board.save(paused=True)
         assert board.tick() is None
 
-    def test_all_of_them_stay_paused_over_a_restart(self, board: Board) -> None:
+    def test_all_paused_schedules_stay_paused_over_a_restart(self, board: Board) -> None:
         board.save(runCatchupScheduleInstances=True)
         board.harness.store.call(schedule_store.pause_all)
         board.harness.restart()
@@ -324,7 +328,7 @@ class TestPauses:
         board.turn_to(board.now_ms)
         assert board.moments() == [1, 2]
 
-    def test_what_is_not_paused_cannot_be_resumed(self, board: Board) -> None:
+    def test_a_schedule_that_is_not_paused_cannot_be_resumed(self, board: Board) -> None:
         board.save()
         with pytest.raises(ApiError, match="is not paused"):
             board.harness.store.call(lambda tx: schedule_store.resume(tx, "s"))
@@ -398,7 +402,7 @@ class TestRefusals:
 
 
 class TestNextFew:
-    def test_tells_the_next_moments_within_bounds(self) -> None:
+    def test_next_few_tells_the_next_moments_within_bounds(self) -> None:
         found = next_due_times("0 0 0 * * *", NOON_MS, None, None, 3)
         assert [datetime.fromtimestamp(at_ms / 1000, UTC).isoformat() for at_ms in found] == [
             "2027-06-02T00:00:00+00:00",
@@ -409,7 +413,7 @@ class TestNextFew:
 
 
 class TestASchedule:
-    def test_that_is_saved_again_keeps_when_and_by_whom_it_was_made(self, board: Board) -> None:
+    def test_a_schedule_that_is_saved_again_keeps_when_and_by_whom_it_was_made(self, board: Board) -> None:
         board.save(createdBy="ann")
         board.turn(1.5)
         shown = board.save(createdBy="bob", cron="0 0 * * * *")

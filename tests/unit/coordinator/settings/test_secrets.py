@@ -48,7 +48,7 @@ def put(harness: Harness, name: str, value: str) -> None:
 
 
 class TestASecret:
-    def test_is_given_to_the_worker_that_polls_the_task(self, harness: Harness) -> None:
+    def test_a_secret_is_given_to_the_worker_that_polls_the_task(self, harness: Harness) -> None:
         start(harness, {"host": "db", "data": 1})
         assert harness.poll_one()["inputData"] == {
             "whole": SECRET,
@@ -60,7 +60,7 @@ class TestASecret:
             "data": 1,
         }
 
-    def test_is_a_placeholder_everywhere_else(self, harness: Harness, tmp_path: Path) -> None:
+    def test_a_secret_is_a_placeholder_everywhere_else(self, harness: Harness, tmp_path: Path) -> None:
         """As on Conductor 3.32.3, which keeps the placeholder in the task's input and in the workflow's output."""
         workflow_id = start(harness, outputParameters={"leak": "${workflow.secrets.DBPASS}"})
         task = harness.poll_one()
@@ -73,13 +73,13 @@ class TestASecret:
         assert not [path for path in tmp_path.iterdir() if SECRET.encode() in path.read_bytes()]
         harness.open()
 
-    def test_is_given_again_with_the_next_attempt(self, harness: Harness) -> None:
+    def test_a_secret_is_given_again_with_the_next_attempt(self, harness: Harness) -> None:
         harness.task_def("work", retryDelaySeconds=0)
         start(harness)
         harness.report(harness.poll_one(), "FAILED")
         assert harness.poll_one()["inputData"]["whole"] == SECRET
 
-    def test_is_not_given_to_data_that_names_it(self, harness: Harness) -> None:
+    def test_a_secret_is_not_given_to_data_that_names_it(self, harness: Harness) -> None:
         """Whoever starts a workflow may send any text; it stays a text."""
         placeholder = "${workflow.secrets.DBPASS}"
         start(harness, {"host": placeholder, "data": {"a": placeholder, "b": [placeholder]}})
@@ -87,13 +87,13 @@ class TestASecret:
         assert given["inside"] == f"user:{SECRET}@{placeholder}"
         assert given["data"] == {"a": placeholder, "b": [placeholder]}
 
-    def test_may_be_named_by_the_template_of_the_task_definition(self, harness: Harness) -> None:
+    def test_a_secret_may_be_named_by_the_template_of_the_task_definition(self, harness: Harness) -> None:
         harness.task_def("work", inputTemplate={"token": "${workflow.secrets.DBPASS}"})
         harness.workflow_def("flow", simple("work"))
         harness.start("flow")
         assert harness.poll_one()["inputData"] == {"token": SECRET}
 
-    def test_comes_with_the_task_if_its_definition_asks_for_it(self, harness: Harness) -> None:
+    def test_a_secret_comes_with_the_task_if_its_definition_asks_for_it(self, harness: Harness) -> None:
         harness.task_def("work", runtimeMetadata=["DBPASS", "NOPE"])
         workflow_id = harness.start_one("work")
         task = harness.poll_one()
@@ -109,7 +109,7 @@ class TestASecret:
 
 
 class TestSecretsOfTheApi:
-    def test_win_over_the_environment_until_they_are_removed(self, harness: Harness) -> None:
+    def test_secrets_of_the_api_win_over_the_environment_until_they_are_removed(self, harness: Harness) -> None:
         put(harness, "DBPASS", "other")
         put(harness, "MORE", "x")
         assert harness.core.secrets.names() == ["DBPASS", "MORE"]
@@ -119,7 +119,7 @@ class TestSecretsOfTheApi:
         start(harness)
         assert harness.poll_one()["inputData"]["whole"] == SECRET
 
-    def test_are_gone_after_a_restart_without_a_key_and_that_is_said(
+    def test_secrets_of_the_api_are_gone_after_a_restart_without_a_key_and_that_is_said(
         self, harness: Harness, caplog: pytest.LogCaptureFixture, tmp_path: Path
     ) -> None:
         with caplog.at_level(logging.INFO):
@@ -132,7 +132,7 @@ class TestSecretsOfTheApi:
         assert harness.core.secrets.names() == ["DBPASS"]
         assert not [path for path in tmp_path.iterdir() if b"kept-in-memory" in path.read_bytes()]
 
-    def test_are_kept_encrypted_with_a_key(
+    def test_secrets_of_the_api_are_kept_encrypted_with_a_key(
         self, harness: Harness, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         monkeypatch.setenv("CONDUCTOR_SECRETS_KEY", KEY)

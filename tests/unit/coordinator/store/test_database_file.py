@@ -25,7 +25,7 @@ WAIT = task("w", "WAIT", inputParameters={"duration": "1 seconds"})
 
 
 class TestWhoMayReadIt:
-    def test_only_its_owner(self, tmp_path: Path) -> None:
+    def test_only_the_owner_may_read_the_database(self, tmp_path: Path) -> None:
         before = os.umask(0o022)
         try:
             with Harness(tmp_path / "a.db") as harness:
@@ -35,7 +35,7 @@ class TestWhoMayReadIt:
             os.umask(before)
         assert modes == dict.fromkeys(("a.db", "a.db-shm", "a.db-step", "a.db-wal"), 0o600)
 
-    def test_one_that_others_can_read_is_mentioned(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_database_that_others_can_read_is_logged(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         Store(tmp_path / "a.db").close()
         (tmp_path / "a.db").chmod(0o644)
         with caplog.at_level(logging.WARNING):
@@ -45,7 +45,7 @@ class TestWhoMayReadIt:
 
 class TestOneCoordinatorAtATime:
     @pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
-    def test_by_whatever_name(self, tmp_path: Path, link: str) -> None:
+    def test_a_second_coordinator_is_refused_under_every_name_of_the_file(self, tmp_path: Path, link: str) -> None:
         store = Store(tmp_path / "a.db")
         getattr(tmp_path / "b.db", link)(tmp_path / "a.db")
         with pytest.raises(StoreRefused, match="in use by another coordinator"):
@@ -53,7 +53,7 @@ class TestOneCoordinatorAtATime:
         store.close()
         Store(tmp_path / "b.db").close()
 
-    def test_nothing_beside_it_is_the_lock(self, tmp_path: Path) -> None:
+    def test_the_lock_is_on_the_database_and_on_no_other_file(self, tmp_path: Path) -> None:
         store = Store(tmp_path / "a.db")
         for path in tmp_path.glob("*.lock"):
             path.unlink()
@@ -140,7 +140,7 @@ class TestAStepThatKills:
             assert [one["workflowInstanceId"] for one in harness.poll()] == [good]
             assert harness.store.call(lambda tx: tx.rows(SUSPECTS)) == []
 
-    def test_one_death_is_bad_luck(self, tmp_path: Path) -> None:
+    def test_a_workflow_is_not_set_aside_after_one_death(self, tmp_path: Path) -> None:
         database = tmp_path / "a.db"
         with Harness(database) as harness:
             workflow = harness.start_one()
@@ -152,7 +152,7 @@ class TestAStepThatKills:
             assert harness.workflow(workflow)["status"] == "COMPLETED"
             assert harness.store.call(lambda tx: tx.rows(SUSPECTS)) == [], "a step went well: it is no suspect any more"
 
-    def test_nothing_is_marked_between_steps(self, tmp_path: Path) -> None:
+    def test_no_workflow_is_marked_between_steps(self, tmp_path: Path) -> None:
         with Harness(tmp_path / "a.db") as harness:
             harness.start_one()
             harness.report(harness.poll_one())
@@ -212,7 +212,7 @@ def test_an_older_file_is_brought_to_the_new_schema(tmp_path: Path) -> None:
 class TestWhatAWorkflowGives:
     """It is what its last task gave, as a rule: that is stored once."""
 
-    def test_it_is_read_from_its_last_task(self, tmp_path: Path) -> None:
+    def test_the_output_of_a_workflow_is_read_from_its_last_task(self, tmp_path: Path) -> None:
         with Harness(tmp_path / "a.db") as harness:
             workflow = harness.start_one()
             harness.report(harness.poll_one(), outputData={"total": 7})
@@ -221,7 +221,7 @@ class TestWhatAWorkflowGives:
             assert later.workflow(workflow)["output"] == {"total": 7}
         assert _stored_outputs(tmp_path / "a.db") == [None]
 
-    def test_what_its_definition_makes_of_it_is_its_own(self, tmp_path: Path) -> None:
+    def test_an_output_made_by_the_definition_is_stored(self, tmp_path: Path) -> None:
         with Harness(tmp_path / "a.db") as harness:
             harness.workflow_def("flow", simple("work"), outputParameters={"sum": "${work.output.total}"})
             workflow = harness.start("flow")
@@ -229,7 +229,7 @@ class TestWhatAWorkflowGives:
             assert harness.workflow(workflow)["output"] == {"sum": 7}
         assert _stored_outputs(tmp_path / "a.db") == [b'{"sum":7}']
 
-    def test_one_that_runs_again_gives_what_it_gives_then(self, tmp_path: Path) -> None:
+    def test_a_workflow_that_runs_again_has_its_new_output(self, tmp_path: Path) -> None:
         with Harness(tmp_path / "a.db") as harness:
             workflow = harness.start_one()
             harness.report(harness.poll_one(), outputData={"total": 7})
@@ -238,7 +238,7 @@ class TestWhatAWorkflowGives:
             harness.report(harness.poll_one(), outputData={"total": 8})
             assert harness.workflow(workflow)["output"] == {"total": 8}
 
-    def test_one_that_runs_again_and_ends_at_once_gives_what_it_gives_then(self, tmp_path: Path) -> None:
+    def test_a_workflow_that_runs_again_and_ends_at_once_has_its_new_output(self, tmp_path: Path) -> None:
         ends = task("end", "TERMINATE", inputParameters={"terminationStatus": "FAILED", "workflowOutput": {"total": 7}})
         route = task("route", "SWITCH", evaluatorType="value-param", expression="way", defaultCase=[ends])
         route |= {"decisionCases": {"work": [simple("work")]}, "inputParameters": {"way": "${workflow.input.way}"}}
@@ -251,14 +251,14 @@ class TestWhatAWorkflowGives:
             found = later.workflow(workflow)
             assert (found["status"], found["output"]) == ("FAILED", {"total": 7})
 
-    def test_one_that_failed_keeps_what_it_had(self, tmp_path: Path) -> None:
+    def test_a_workflow_that_failed_keeps_its_output(self, tmp_path: Path) -> None:
         with Harness(tmp_path / "a.db") as harness:
             workflow = harness.start_one()
             harness.report(harness.poll_one(), "FAILED_WITH_TERMINAL_ERROR", outputData={"total": 7})
             assert harness.workflow(workflow)["output"] == {"total": 7}
         assert _stored_outputs(tmp_path / "a.db") == [b'{"total":7}']
 
-    def test_one_of_an_older_file_has_its_own(self, tmp_path: Path) -> None:
+    def test_a_workflow_of_an_older_file_has_its_stored_output(self, tmp_path: Path) -> None:
         with Harness(tmp_path / "a.db") as harness:
             harness.store.ids = Ids(harness.store.salt)  # ids as they were before epochs
             workflow = harness.start_one()

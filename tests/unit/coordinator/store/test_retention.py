@@ -21,7 +21,7 @@ def finish(harness: Harness) -> str:
     return workflow
 
 
-async def test_by_age(harness: Harness) -> None:
+async def test_finished_workflows_are_removed_by_age(harness: Harness) -> None:
     finish(harness)
     running = harness.start_one("other")
     harness.clock.advance(60)
@@ -36,7 +36,7 @@ async def test_by_age(harness: Harness) -> None:
     assert counts(harness)["workflow"] == 2
 
 
-async def test_by_number_the_oldest_go_first(harness: Harness) -> None:
+async def test_finished_workflows_are_removed_by_number_oldest_first(harness: Harness) -> None:
     ids = []
     for _ in range(120):
         harness.clock.advance(1)

@@ -55,7 +55,7 @@ def together(store: Store, *jobs: Callable[[Tx], Any]) -> list[Any]:
 
 
 class TestCommit:
-    def test_what_was_answered_is_in_the_file(self, tmp_path: Path) -> None:
+    def test_an_answered_write_is_in_the_file(self, tmp_path: Path) -> None:
         store = Store(tmp_path / "a.db")
         store.call(add_log("one"))
         with sqlite3.connect(tmp_path / "a.db") as other:
@@ -134,7 +134,7 @@ class TestCommit:
         assert done == order
         store.close()
 
-    def test_who_fails_alone_leaves_nothing_behind(self, tmp_path: Path) -> None:
+    def test_a_job_that_fails_leaves_nothing_behind(self, tmp_path: Path) -> None:
         store = Store(tmp_path / "a.db")
         statements: list[str] = []
         store._db.set_trace_callback(statements.append)
@@ -172,7 +172,7 @@ class TestCommit:
         assert runs == ["one", "two", "one", "two", "three"]
         store.close()
 
-    def test_who_is_refused_before_it_has_changed_anything_does_not_make_others_run_again(self, tmp_path: Path) -> None:
+    def test_a_job_refused_before_it_changed_anything_reruns_no_other(self, tmp_path: Path) -> None:
         store = Store(tmp_path / "a.db")
         runs: list[str] = []
 
@@ -236,7 +236,7 @@ class TestCommit:
         assert (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
         store.close()
 
-    def test_after_close_callers_are_told(self, tmp_path: Path) -> None:
+    def test_after_close_callers_get_an_error(self, tmp_path: Path) -> None:
         store = Store(tmp_path / "a.db")
         store.close()
         store.close()
@@ -278,7 +278,7 @@ class TestRefusals:
         with pytest.raises(StoreRefused, match="not a usable database"):
             Store(tmp_path / "a.db")
 
-    def test_a_newer_file(self, tmp_path: Path) -> None:
+    def test_a_file_of_a_newer_version_is_refused(self, tmp_path: Path) -> None:
         Store(tmp_path / "a.db").close()
         with sqlite3.connect(tmp_path / "a.db") as other:
             other.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
@@ -286,7 +286,7 @@ class TestRefusals:
         with pytest.raises(StoreRefused, match=f"newer release .schema {SCHEMA_VERSION + 1}"):
             Store(tmp_path / "a.db")
 
-    def test_a_damaged_file(self, tmp_path: Path) -> None:
+    def test_a_damaged_file_is_refused(self, tmp_path: Path) -> None:
         store = Store(tmp_path / "a.db")
         for n in range(300):
             store.call(add_log("x" * 1000 + str(n)))
@@ -337,15 +337,15 @@ def test_kill_9_loses_nothing_that_was_answered(tmp_path: Path) -> None:
 class TestIds:
     ids = Ids(b"secret")
 
-    def test_there_and_back(self) -> None:
+    def test_an_id_is_encoded_and_decoded(self) -> None:
         for pk in (1, 255, 2**40):
             assert self.ids.task_pk(self.ids.task(pk)) == pk
             assert self.ids.workflow_pk(self.ids.workflow(pk)) == pk
 
-    def test_one_kind_is_not_another(self) -> None:
+    def test_an_id_of_one_kind_is_not_an_id_of_another(self) -> None:
         assert self.ids.task_pk(self.ids.workflow(7)) is None
 
-    def test_another_files_ids_are_unknown(self) -> None:
+    def test_ids_of_another_file_are_unknown(self) -> None:
         assert self.ids.task_pk(Ids(b"other").task(7)) is None
 
     @pytest.mark.parametrize("text", ["", None, "nope", "00000000-0001-8000-8000-000000000000", "é" * 36])
@@ -375,7 +375,7 @@ def test_what_a_decision_reads_does_not_grow_with_what_is_done(statement: str) -
     assert "USING INDEX task_pending (workflow=?)" in first[3]
 
 
-def test_who_holds_what_is_read_from_what_is_held_alone() -> None:
+def test_the_holders_of_leases_are_read_from_held_tasks_alone() -> None:
     with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(SCHEMA)
         plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {STATEMENTS['open leases']}", (1,))]

@@ -64,7 +64,7 @@ def test_link_local_metadata_and_multicast_addresses_are_refused_however_they_ar
         "fd12:3456::1",
     ],
 )
-def test_all_others_are_allowed_without_a_list(address: str) -> None:
+def test_all_other_addresses_are_allowed_without_a_list(address: str) -> None:
     check([], "any.example", address)
 
 
@@ -84,7 +84,7 @@ def test_all_others_are_allowed_without_a_list(address: str) -> None:
         ("64:ff9b:1::/48", "inside.example", "64:ff9b:1::a01:203", 80),
     ],
 )
-def test_what_is_on_the_list_may_be_called(allowed: str, host: str, address: str, port: int) -> None:
+def test_an_address_on_the_list_may_be_called(allowed: str, host: str, address: str, port: int) -> None:
     check([allowed], host, address, port)
 
 
@@ -99,7 +99,7 @@ def test_what_is_on_the_list_may_be_called(allowed: str, host: str, address: str
         ("127.0.0.1:8081", "localhost", "127.0.0.1", 8082),
     ],
 )
-def test_what_is_not_on_it_may_not(allowed: str, host: str, address: str, port: int) -> None:
+def test_an_address_that_is_not_on_the_list_may_not_be_called(allowed: str, host: str, address: str, port: int) -> None:
     with pytest.raises(AddressRejected, match="--http-task-host"):
         check([allowed], host, address, port)
 

@@ -26,7 +26,7 @@ def test_a_request_has_conductors_defaults() -> None:
     assert (request.body, request.connect_timeout_s, request.read_timeout_s) == (None, 3.0, 3.0)
 
 
-def test_it_may_stand_in_the_input_itself() -> None:
+def test_the_request_may_stand_in_the_input_itself() -> None:
     assert read_request({"uri": "http://127.0.0.1/x", "method": "PUT"}).method == "PUT"
 
 

@@ -213,7 +213,7 @@ def test_a_script_sees_nothing_of_the_one_before_it(runner: ScriptRunner, script
 @pytest.mark.parametrize(
     "name", ["std", "os", "require", "process", "fetch", "console", "print", "Java", "setTimeout", "XMLHttpRequest"]
 )
-def test_there_is_nothing_but_the_language(runner: ScriptRunner, name: str) -> None:
+def test_a_script_reaches_nothing_but_the_language(runner: ScriptRunner, name: str) -> None:
     assert value(runner, f"typeof {name}") == "undefined"
 
 
@@ -301,7 +301,7 @@ def test_a_hostile_script_ends_and_the_next_one_runs(runner: ScriptRunner, scrip
 
 @pytest.mark.usefixtures("_little_patience")
 @pytest.mark.parametrize("script", HOSTILE_QUERIES.values(), ids=HOSTILE_QUERIES)
-def test_so_does_a_hostile_query(runner: ScriptRunner, script: str) -> None:
+def test_a_hostile_jq_query_ends_at_its_limit(runner: ScriptRunner, script: str) -> None:
     with pytest.raises(ScriptError):
         query(runner, script)
     assert query(runner, ".", 5) == [5]

@@ -86,7 +86,7 @@ async def test_a_cancelled_polls_ring_goes_to_the_next() -> None:
     assert await second == [1]
 
 
-async def test_more_work_than_the_first_can_take_goes_on_to_the_next() -> None:
+async def test_more_work_than_the_first_poll_can_take_goes_to_the_next() -> None:
     waiters, shelf = Waiters(FakeClock()), Shelf()
     _, first = await park(waiters, shelf)
     _, second = await park(waiters, shelf)
@@ -105,14 +105,14 @@ async def test_the_time_is_over() -> None:
     assert len(waiters) == 0
 
 
-async def test_closing_answers_everyone_at_once() -> None:
+async def test_closing_answers_all_parked_polls_at_once() -> None:
     waiters, shelf = Waiters(FakeClock()), Shelf()
     tasks = [(await park(waiters, shelf))[1] for _ in range(3)]
     waiters.close()
     assert await asyncio.gather(*tasks) == [[], [], []]
 
 
-async def test_nothing_is_granted_to_one_that_tries_for_itself() -> None:
+async def test_nothing_is_granted_to_a_poll_that_tries_for_itself() -> None:
     waiters, tries, found = Waiters(FakeClock()), asyncio.Event(), asyncio.Event()
 
     async def attempt() -> list[int]:
@@ -127,7 +127,7 @@ async def test_nothing_is_granted_to_one_that_tries_for_itself() -> None:
     assert await task == [1]
 
 
-async def test_one_that_is_rung_while_something_is_granted_to_it_takes_that_and_passes_the_ring_on() -> None:
+async def test_a_poll_woken_during_a_grant_takes_it_and_passes_the_wake_on() -> None:
     waiters, shelf = Waiters(FakeClock()), Shelf()
     first, task = await park(waiters, shelf, count=2)
     _, other = await park(waiters, shelf)
@@ -142,7 +142,7 @@ async def test_one_that_is_rung_while_something_is_granted_to_it_takes_that_and_
     assert await other == [7]
 
 
-async def test_one_that_has_found_something_or_whose_time_is_over_is_granted_nothing_more() -> None:
+async def test_a_poll_that_found_work_or_timed_out_is_granted_nothing_more() -> None:
     clock = FakeClock()
     waiters, shelf = Waiters(clock), Shelf()
     waiter, task = await park(waiters, shelf)
@@ -183,7 +183,7 @@ class TestWithTheStore:
         await harness.clock.until_sleeping(before + 1)
         return task
 
-    async def test_woken_by_the_commit_that_brings_the_work(self, harness: Harness) -> None:
+    async def test_a_parked_poll_is_woken_by_the_commit_that_brings_the_work(self, harness: Harness) -> None:
         poll = await self.parked(harness, "w1")
         workflow = await asyncio.to_thread(harness.start_one)
         (task,) = await poll
@@ -244,7 +244,7 @@ class TestWithTheStore:
         assert task["workerId"] == "w1"
         assert "Parked polls could not be served" in caplog.text
 
-    async def test_as_many_as_there_is_work(self, harness: Harness) -> None:
+    async def test_as_many_parked_polls_are_woken_as_there_is_work(self, harness: Harness) -> None:
         polls = [await self.parked(harness, f"w{n}") for n in range(3)]
         await asyncio.to_thread(harness.start_one)
         assert [task["workerId"] for task in await polls[0]] == ["w0"]
@@ -253,7 +253,7 @@ class TestWithTheStore:
         harness.core.drain()
         assert await asyncio.gather(*polls[1:]) == [[], []]
 
-    async def test_woken_when_a_delay_is_over(self, harness: Harness) -> None:
+    async def test_a_parked_poll_is_woken_when_a_delay_is_over(self, harness: Harness) -> None:
         await asyncio.to_thread(harness.start_one, task_def={"retryDelaySeconds": 2})
         task = (await harness.core.poll(Poll("work", "", "w", 1, 0)))[0]
         await asyncio.to_thread(harness.report, {**task}, "FAILED")

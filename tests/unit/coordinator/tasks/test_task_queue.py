@@ -33,7 +33,7 @@ class TestAuthority:
 
 
 class TestCommitted:
-    def test_is_on_disk_when_it_is_answered(self, harness: Harness, task: Task) -> None:
+    def test_a_committed_result_is_on_disk_when_it_is_answered(self, harness: Harness, task: Task) -> None:
         harness.report(task, reportId="r1")
         harness.restart()
         assert harness.task(task["taskId"])["status"] == "COMPLETED"
@@ -48,7 +48,7 @@ class TestCancelled:
         assert harness.report(task).verdict is Verdict.CANCELLED
         assert harness.report(second).verdict is Verdict.COMMITTED
 
-    def test_recovered_without_it(self, harness: Harness, task: Task) -> None:
+    def test_a_task_recovered_by_its_timeout_cancels_the_old_lease(self, harness: Harness, task: Task) -> None:
         harness.close()
         harness.clock.advance(LEASE_S)
         harness.open()
@@ -61,7 +61,7 @@ class TestCancelled:
         harness.tick()
         assert harness.report(task).verdict is Verdict.COMMITTED
 
-    def test_workflow_ended(self, harness: Harness, task: Task) -> None:
+    def test_the_end_of_a_workflow_cancels_its_leases(self, harness: Harness, task: Task) -> None:
         from conductor.coordinator.workflows import workflow_actions as workflow_actions
 
         harness.act(task["workflowInstanceId"], workflow_actions.terminate, reason="enough")
@@ -76,7 +76,7 @@ class TestCancelled:
         assert harness.task(task["taskId"])["outputData"] == {}
         assert harness.store.call(lambda tx: tx.rows(LOGS, task["taskId"])) == []
 
-    def test_it_is_not_a_failure_and_implies_no_retry(self, harness: Harness, task: Task) -> None:
+    def test_a_cancelled_report_is_no_failure_and_implies_no_retry(self, harness: Harness, task: Task) -> None:
         harness.advance(LEASE_S)
         before = harness.workflow(task["workflowInstanceId"])
         harness.report(task, "FAILED")
@@ -84,7 +84,7 @@ class TestCancelled:
 
 
 class TestHeartbeat:
-    def test_missing_ones_lose_the_lease(self, harness: Harness, task: Task) -> None:
+    def test_missing_heartbeats_lose_the_lease(self, harness: Harness, task: Task) -> None:
         harness.clock.advance(LEASE_S - 1)
         harness.heartbeat(task)
         harness.advance(LEASE_S)
@@ -153,7 +153,7 @@ class TestIdempotency:
 
 
 class TestHandBack:
-    def test_waiting_for_its_callback_it_does_not_time_out(self, harness: Harness, task: Task) -> None:
+    def test_a_task_that_waits_for_its_callback_does_not_time_out(self, harness: Harness, task: Task) -> None:
         harness.report(task, "IN_PROGRESS", callbackAfterSeconds=LEASE_S * 5)
         harness.advance(LEASE_S * 4)
         assert harness.task(task["taskId"])["status"] == "SCHEDULED"
@@ -169,11 +169,13 @@ class TestClientsWithoutLeases:
         outcome = harness.report(plain, status, **fields)
         return outcome.verdict, outcome.status
 
-    def test_the_holder_completes(self, harness: Harness, task: Task) -> None:
+    def test_a_holder_without_a_lease_id_completes_its_task(self, harness: Harness, task: Task) -> None:
         assert self.send(harness, task) == (None, 200)
         assert harness.task(task["taskId"])["status"] == "COMPLETED"
 
-    def test_said_again_it_is_the_same_answer(self, harness: Harness, task: Task) -> None:
+    def test_a_report_without_a_lease_id_that_is_repeated_gets_the_same_answer(
+        self, harness: Harness, task: Task
+    ) -> None:
         self.send(harness, task)
         assert self.send(harness, task) == (None, 200)
         assert self.send(harness, task, "FAILED") == (Verdict.CANCELLED, 409)
@@ -189,7 +191,7 @@ class TestClientsWithoutLeases:
         assert harness.task(task["taskId"])["status"] == "TIMED_OUT"
 
     @pytest.mark.parametrize("somebody", ["operator", None])
-    def test_somebody_else_decides_and_the_holder_hears_it(
+    def test_a_task_ended_by_another_client_cancels_the_holders_lease(
         self, harness: Harness, task: Task, somebody: str | None
     ) -> None:
         plain = {key: value for key, value in task.items() if key not in ("leaseId", "workerId")}
@@ -202,7 +204,7 @@ class TestClientsWithoutLeases:
         assert self.send(harness, task) == (Verdict.CANCELLED, 409)
         assert harness.task(task["taskId"])["outputData"] == {"by": "hand"}
 
-    def test_who_held_it_before_has_no_say_any_more(self, harness: Harness, task: Task) -> None:
+    def test_a_former_holder_has_no_effect_on_the_task(self, harness: Harness, task: Task) -> None:
         harness.store.call(lambda tx: harness.core.queue.requeue_batch(tx, "work"))
         assert self.send(harness, task) == (Verdict.CANCELLED, 409)
         second = harness.poll_one(worker="w2")
@@ -210,7 +212,7 @@ class TestClientsWithoutLeases:
         assert harness.task(task["taskId"])["status"] == "IN_PROGRESS"
         assert self.send(harness, second) == (None, 200)
 
-    def test_who_handed_it_back_may_still_end_it(self, harness: Harness, task: Task) -> None:
+    def test_a_worker_that_handed_a_task_back_may_still_end_it(self, harness: Harness, task: Task) -> None:
         """As with Conductor: a worker waits for another system, and reports when that is done."""
         assert self.send(harness, task, "IN_PROGRESS", callbackAfterSeconds=3600) == (None, 200)
         assert self.send(harness, task) == (None, 200)
@@ -223,7 +225,7 @@ class TestClientsWithoutLeases:
         assert harness.workflow(workflow)["status"] == "COMPLETED"
         assert harness.poll() == []
 
-    def test_extend_lease_extends(self, harness: Harness, task: Task) -> None:
+    def test_extend_lease_extends_the_lease(self, harness: Harness, task: Task) -> None:
         harness.clock.advance(LEASE_S - 1)
         self.send(harness, task, None, extendLease=True)
         harness.advance(LEASE_S - 1)

@@ -37,7 +37,7 @@ class TestRetryDelay:
             assert len(task) == 1
             harness.report(task[0], "IN_PROGRESS")
 
-    def test_jitter_only_adds(self, harness: Harness) -> None:
+    def test_jitter_only_adds_to_a_retry_delay(self, harness: Harness) -> None:
         harness.start_one(task_def={"retryDelaySeconds": 5, "backoffJitterMs": 1000})
         harness.report(harness.poll_one(), "FAILED")
         harness.advance(4.999)
@@ -75,7 +75,7 @@ class TestTimeouts:
         found = harness.workflow(workflow)
         assert (found["status"], attempts(harness, workflow)) == ("TIMED_OUT", ["TIMED_OUT"])
 
-    def test_task_timeout_with_retry(self, harness: Harness) -> None:
+    def test_a_task_timeout_with_retry_schedules_the_next_attempt(self, harness: Harness) -> None:
         workflow = harness.start_one(
             task_def={"timeoutSeconds": 20, "responseTimeoutSeconds": 20, "timeoutPolicy": "RETRY"}
         )
@@ -96,7 +96,7 @@ class TestTimeouts:
         assert [record.message.count("ALERT_ONLY") for record in caplog.records] == [1]
         assert harness.task(task["taskId"])["status"] == "IN_PROGRESS"
 
-    def test_poll_timeout(self, harness: Harness) -> None:
+    def test_a_task_that_is_not_polled_in_time_times_out(self, harness: Harness) -> None:
         workflow = harness.start_one(task_def={"pollTimeoutSeconds": 30, "timeoutPolicy": "RETRY"})
         harness.advance(29.999)
         assert attempts(harness, workflow) == ["SCHEDULED"]
@@ -117,7 +117,7 @@ class TestTimeouts:
         harness.advance(1)
         assert harness.workflow(workflow)["status"] == "TIMED_OUT"
 
-    def test_workflow_timeout(self, harness: Harness) -> None:
+    def test_a_workflow_that_takes_too_long_times_out(self, harness: Harness) -> None:
         harness.workflow_def("flow", simple("work"), timeoutSeconds=100, timeoutPolicy="TIME_OUT_WF")
         workflow = harness.start()
         task = harness.poll_one()
@@ -193,7 +193,7 @@ class TestDeadlines:
 
 
 class TestLimits:
-    def test_concurrency_is_exact(self, harness: Harness) -> None:
+    def test_the_concurrency_limit_is_exact(self, harness: Harness) -> None:
         harness.task_def("work", concurrentExecLimit=2)
         for _ in range(5):
             harness.start_one()
@@ -267,7 +267,7 @@ class TestQueueOrder:
         ids = [harness.start_one() for _ in range(3)]
         assert [task["workflowInstanceId"] for task in harness.poll(count=3)] == ids
 
-    def test_priority_comes_first(self, harness: Harness) -> None:
+    def test_a_higher_priority_is_polled_first(self, harness: Harness) -> None:
         ids = {priority: harness.start_one(priority=priority) for priority in (0, 5, 99, 50)}
         assert [task["workflowInstanceId"] for task in harness.poll(count=4)] == [ids[99], ids[50], ids[5], ids[0]]
 
@@ -280,7 +280,7 @@ class TestQueueOrder:
         harness.report(harness.poll_one(), "IN_PROGRESS")
         assert harness.poll_one()["workflowInstanceId"] == other
 
-    def test_start_delay(self, harness: Harness) -> None:
+    def test_a_task_with_a_start_delay_is_not_polled_before(self, harness: Harness) -> None:
         harness.workflow_def("flow", simple("work", startDelay=20))
         harness.start()
         harness.advance(19.999)

@@ -35,7 +35,7 @@ def a_task(harness: Harness, workflow_id: str, ref: str = "work") -> dict[str, A
 
 
 class TestNobodyPolls:
-    def test_since_the_server_started(self, harness: Harness) -> None:
+    def test_no_worker_has_polled_since_the_server_started(self, harness: Harness) -> None:
         started = harness.start_one()
         harness.clock.advance(40)
         found = why(harness, started)
@@ -44,7 +44,7 @@ class TestNobodyPolls:
         assert found.urgent
         assert found.remedy == "Start a worker that polls work, without a domain."
 
-    def test_any_more(self, harness: Harness) -> None:
+    def test_no_worker_polls_any_more(self, harness: Harness) -> None:
         started = harness.start_one()
         polled(harness, worker="host-1")
         harness.clock.advance(720)
@@ -52,7 +52,7 @@ class TestNobodyPolls:
             "work waits for a worker: nobody has polled work for 12 min (last: host-1)"
         )
 
-    def test_in_this_domain(self, harness: Harness) -> None:
+    def test_no_worker_polls_in_this_domain(self, harness: Harness) -> None:
         started = harness.start_one(task_to_domain={"work": "gpu"})
         polled(harness)
         polled(harness, domain="cpu")
@@ -64,7 +64,7 @@ class TestNobodyPolls:
         )
         assert found.remedy == "Start a worker of work with domain gpu, or start workflows without taskToDomain."
 
-    def test_because_all_workers_are_busy(self, harness: Harness) -> None:
+    def test_no_worker_polls_because_all_are_busy(self, harness: Harness) -> None:
         harness.start_one()
         started = harness.start_one()
         polled(harness)
@@ -79,7 +79,7 @@ class TestNobodyPolls:
 
 
 class TestLimits:
-    def test_so_many_at_once(self, harness: Harness) -> None:
+    def test_a_task_waits_for_the_concurrency_limit(self, harness: Harness) -> None:
         harness.start_one(task_def={"concurrentExecLimit": 1})
         started = harness.start_one()
         polled(harness)
@@ -88,7 +88,7 @@ class TestLimits:
         assert found.kind == "concurrency"
         assert found.sentence == "work is held back by the limit of 1 at once: 1 are being worked on"
 
-    def test_so_many_in_a_time(self, harness: Harness) -> None:
+    def test_a_task_waits_for_the_rate_limit(self, harness: Harness) -> None:
         harness.start_one(task_def={"rateLimitPerFrequency": 1, "rateLimitFrequencyInSeconds": 60})
         started = harness.start_one()
         polled(harness)
@@ -108,7 +108,7 @@ class TestLimits:
 
 
 class TestTime:
-    def test_the_next_attempt(self, harness: Harness) -> None:
+    def test_a_task_waits_for_its_next_attempt(self, harness: Harness) -> None:
         started = harness.start_one(task_def={"retryCount": 3, "retryDelaySeconds": 14})
         harness.report(harness.poll_one(), "FAILED", reasonForIncompletion="ConnectionError: refused")
         found = why(harness, started)
@@ -116,7 +116,7 @@ class TestTime:
         assert found.sentence.startswith("work waits for retry 1 of 3 at ")
         assert found.sentence.endswith("UTC (in 14 s): ConnectionError: refused")
 
-    def test_handed_back_by_its_worker(self, harness: Harness) -> None:
+    def test_a_task_waits_after_its_worker_handed_it_back(self, harness: Harness) -> None:
         started = harness.start_one()
         harness.report(harness.poll_one(), "IN_PROGRESS", callbackAfterSeconds=30)
         found = why(harness, started)
@@ -187,7 +187,7 @@ class TestWorkers:
 
 
 class TestOthers:
-    def test_what_a_join_waits_for(self, harness: Harness) -> None:
+    def test_a_join_names_the_tasks_it_waits_for(self, harness: Harness) -> None:
         branches = [[simple(name)] for name in "abcde"]
         harness.workflow_def(
             "flow",
@@ -201,7 +201,7 @@ class TestOthers:
         assert why(harness, started).sentence.startswith("b waits for a worker: nobody has polled b ")
         assert why(harness, started).sentence.endswith("(and 3 more like it)")
 
-    def test_a_sub_workflow(self, harness: Harness) -> None:
+    def test_a_task_waits_for_its_sub_workflow(self, harness: Harness) -> None:
         harness.workflow_def("inner", simple("work"))
         harness.workflow_def(
             "flow",
@@ -242,7 +242,7 @@ class TestWhatTheServerDoesItself:
             ({"due_at_ms": 60_000, "retry_count": 1}, "waits for retry 1 at 00:01:00 UTC (in 60 s)"),
         ],
     )
-    def test_waits_for_the_server(self, known: dict[str, Any], said: str) -> None:
+    def test_a_system_task_waits_for_the_server(self, known: dict[str, Any], said: str) -> None:
         queue = QueueFacts(name="HTTP", domain=" system/http", of_server=True, ready=1)
         task = TaskFacts(ref="call", type="HTTP", status="SCHEDULED", queue=queue, **known)
         assert why_waiting.why_task(task, 0).sentence == said
@@ -250,7 +250,7 @@ class TestWhatTheServerDoesItself:
 
 
 class TestEnds:
-    def test_a_paused_workflow(self, harness: Harness) -> None:
+    def test_a_paused_workflow_says_so(self, harness: Harness) -> None:
         harness.workflow_def("flow", simple("work"), simple("next"))
         started = harness.start()
         harness.poll_one()
@@ -273,7 +273,7 @@ class TestEnds:
             why_task(harness, a_task(harness, started, "both")["taskId"]).sentence == "is held: its workflow is paused"
         )
 
-    def test_out_of_retries(self, harness: Harness) -> None:
+    def test_a_task_out_of_retries_says_so(self, harness: Harness) -> None:
         started = harness.start_one(task_def={"retryCount": 1, "retryDelaySeconds": 0})
         for _ in range(2):
             harness.report(harness.poll_one(), "FAILED", reasonForIncompletion="the bank\nrefused")
@@ -284,7 +284,7 @@ class TestEnds:
         assert found.sentence == "work is out of retries: attempt 2 of 2 failed: the bank refused"
         assert found.task_id == a_task(harness, started)["taskId"]
 
-    def test_out_of_retries_again_after_somebody_asked_for_one_more(self, harness: Harness) -> None:
+    def test_a_task_out_of_retries_again_after_a_manual_retry_says_so(self, harness: Harness) -> None:
         started = harness.start_one(task_def={"retryCount": 1, "retryDelaySeconds": 0})
         for _ in range(2):
             harness.report(harness.poll_one(), "FAILED", reasonForIncompletion="refused")
@@ -312,17 +312,17 @@ class TestEnds:
         assert a_task(harness, started, "both")["status"] == "FAILED"
         assert why(harness, started).sentence == "work failed for good, without retries: no such order"
 
-    def test_terminated(self, harness: Harness) -> None:
+    def test_a_terminated_workflow_says_why(self, harness: Harness) -> None:
         started = harness.start_one()
         harness.act(started, workflow_actions.terminate, reason="called off")
         assert why(harness, started).sentence == "was terminated: called off"
 
-    def test_completed(self, harness: Harness) -> None:
+    def test_a_completed_workflow_says_so(self, harness: Harness) -> None:
         started = harness.start_one()
         harness.report(harness.poll_one())
         assert why(harness, started).sentence == "completed"
 
-    def test_what_is_not_there_is_said_so(self, harness: Harness) -> None:
+    def test_an_unknown_task_or_workflow_is_a_404(self, harness: Harness) -> None:
         with pytest.raises(ApiError, match="Task not found"):
             why_task(harness, "nothing")
         with pytest.raises(ApiError, match="No such workflow"):

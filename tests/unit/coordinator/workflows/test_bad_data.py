@@ -110,7 +110,7 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("poisoned")
 class TestWhateverGoesWrong:
     @pytest.mark.parametrize("poison", ["poison", "unreadable"])
-    def test_ends_the_one_workflow_and_serves_the_others(
+    def test_an_error_ends_its_workflow_and_no_other(
         self, harness: Harness, poison: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         harness.workflow_def("p", WAIT, simple("never"))
@@ -163,7 +163,9 @@ class TestWhateverGoesWrong:
         assert harness.workflow(child)["status"] == "TERMINATED"
         assert harness.poll() == []
 
-    def test_it_can_be_retried_when_its_cause_is_gone(self, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_workflow_ended_by_an_error_can_be_retried_when_the_cause_is_gone(
+        self, harness: Harness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         harness.workflow_def("p", simple("work"), simple("after"))
         bad = harness.start("p", input={"unreadable": "x"})
         harness.report(harness.poll_one())
@@ -172,7 +174,7 @@ class TestWhateverGoesWrong:
         harness.report(harness.poll_one("after"))
         assert harness.workflow(bad)["status"] == "COMPLETED"
 
-    def test_what_was_asked_of_an_ended_one_is_an_error_and_changes_nothing(self, harness: Harness) -> None:
+    def test_an_action_on_a_workflow_ended_by_an_error_changes_nothing(self, harness: Harness) -> None:
         workflow = harness.start_one(input={"poison": "x"})
         harness.report(harness.poll_one())
         before = harness.workflow(workflow)
@@ -186,7 +188,9 @@ class TestWhateverGoesWrong:
 
 
 class TestTheTimer:
-    def test_survives_whatever_happens_and_start_too(self, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_timer_survives_whatever_happens_and_start_too(
+        self, harness: Harness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         harness.task_def("work", responseTimeoutSeconds=1, retryCount=0)
         workflow = harness.start_one()
         harness.poll()
@@ -228,7 +232,7 @@ class TestChains:
         assert harness.poll() == []
         assert "No failure workflow is started for a failure workflow" in caplog.text
 
-    def test_nor_does_what_a_failure_workflow_starts(self, harness: Harness) -> None:
+    def test_a_chain_through_failure_workflows_comes_to_an_end(self, harness: Harness) -> None:
         harness.task_def("work", retryCount=0)
         harness.workflow_def("child", simple("work"), failureWorkflow="handler")
         harness.workflow_def("handler", sub(name="child"))
@@ -300,14 +304,14 @@ class TestSizes:
         assert "would be larger than 10485760 bytes" in found["reasonForIncompletion"]
         return found
 
-    def test_variables_that_double(self, harness: Harness) -> None:
+    def test_variables_that_double_fail_the_workflow(self, harness: Harness) -> None:
         first = set_variable("s0", a="x" * 1000)
         more = [set_variable(f"s{n}", a=["${workflow.variables.a}"] * 4) for n in range(1, 20)]
         harness.workflow_def("grow", first, *more)
         found = self.failed(harness, harness.start("grow"))
         assert [task["status"] for task in found["tasks"]] == ["COMPLETED"] * 7 + ["FAILED_WITH_TERMINAL_ERROR"]
 
-    def test_many_variables(self, harness: Harness) -> None:
+    def test_variables_that_are_too_large_together_fail_the_workflow(self, harness: Harness) -> None:
         harness.workflow_def("grow", *[set_variable(f"s{n}", **{f"a{n}": GIVEN}) for n in range(4)])
         self.failed(harness, harness.start("grow", input={"v": "x" * (4 * MB)}))
 
@@ -316,7 +320,7 @@ class TestSizes:
         [{f"a{n}": GIVEN for n in range(100)}, {"a": GIVEN * 100}, {f"a{n}": f"-{GIVEN}" for n in range(100)}],
         ids=["values", "one text", "texts"],
     )
-    def test_an_input(self, harness: Harness, given: dict[str, str]) -> None:
+    def test_a_task_input_that_is_too_large_fails_the_workflow(self, harness: Harness, given: dict[str, str]) -> None:
         harness.workflow_def("grow", simple("work", inputParameters=given))
         (task,) = self.failed(harness, harness.start("grow", input={"v": "x" * (5 * MB)}))["tasks"]
         assert (task["status"], task["inputData"]) == ("FAILED_WITH_TERMINAL_ERROR", {})
@@ -328,20 +332,20 @@ class TestSizes:
         harness.start("grow", input={"v": "x" * (5 * MB)})
         assert len(harness.poll("after")) == 1
 
-    def test_the_output(self, harness: Harness) -> None:
+    def test_a_workflow_output_that_is_too_large_fails_the_workflow(self, harness: Harness) -> None:
         harness.workflow_def("grow", simple("work"), outputParameters={"a": [GIVEN] * 3})
         workflow = harness.start("grow", input={"v": "x" * (5 * MB)})
         harness.report(harness.poll_one())
         assert self.failed(harness, workflow)["output"] == {}
 
-    def test_what_a_join_puts_together(self, harness: Harness) -> None:
+    def test_a_join_output_that_is_too_large_fails_the_workflow(self, harness: Harness) -> None:
         harness.workflow_def("grow", *fork("f", *[[simple("work", f"b{n}")] for n in range(3)]))
         workflow = harness.start("grow")
         for task in harness.poll(count=3):
             harness.report(task, outputData={"x": "x" * (4 * MB)})
         assert self.failed(harness, workflow)["tasks"][-1]["outputData"] == {}
 
-    def test_what_a_loop_keeps(self, harness: Harness) -> None:
+    def test_a_loop_output_that_is_too_large_fails_the_workflow(self, harness: Harness) -> None:
         harness.workflow_def("grow", loop("l", "$.l.iteration < 9", simple("work")))
         workflow = harness.start("grow")
         for _ in range(3):
@@ -349,7 +353,7 @@ class TestSizes:
         assert "keepLastN" in self.failed(harness, workflow)["reasonForIncompletion"]
 
     @pytest.mark.parametrize(("size", "tasks"), [(1, 2), (6, 0)])
-    def test_what_a_failure_workflow_is_told(self, harness: Harness, size: int, tasks: int) -> None:
+    def test_the_input_of_a_failure_workflow_has_a_bounded_size(self, harness: Harness, size: int, tasks: int) -> None:
         harness.task_def("work", retryCount=0)
         harness.workflow_def(
             "handler", simple("handle", inputParameters={"n": "${workflow.input.failedWorkflow.tasks.length()}"})

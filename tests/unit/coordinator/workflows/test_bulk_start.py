@@ -39,7 +39,7 @@ def test_the_starts_of_one_turn_share_a_commit(harness: Harness) -> None:
 
 
 class TestIdempotencyKeys:
-    def test_count_between_elements_and_between_bulks(self, harness: Harness) -> None:
+    def test_idempotency_keys_count_between_elements_and_between_bulks(self, harness: Harness) -> None:
         first = start(harness, *(Start(name="flow", idempotency_key=key) for key in ("a", "b", "a")))
         assert first[0] == first[2] != first[1]
         second = start(harness, *(Start(name="flow", idempotency_key=key) for key in ("b", "c")))
@@ -57,13 +57,13 @@ class TestIdempotencyKeys:
         )
         assert results[1:] == [409, 409]
 
-    def test_of_a_sub_workflow_that_an_earlier_element_started_counts_too(self, harness: Harness) -> None:
+    def test_the_key_of_a_sub_workflow_of_an_earlier_element_counts_too(self, harness: Harness) -> None:
         params = {"name": "flow", "idempotencyKey": "shared"}
         harness.workflow_def("parent", {**CHILD, "subWorkflowParam": params})
         parent, other = start(harness, Start(name="parent"), Start(name="flow", idempotency_key="shared"))
         assert harness.workflow(parent)["tasks"][0]["subWorkflowId"] == other
 
-    def test_are_looked_up_together(self, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_idempotency_keys_are_looked_up_together(self, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
         looked_up: list[str] = []
         monkeypatch.setattr(
             "conductor.coordinator.store.transaction.Tx.first",

@@ -43,7 +43,7 @@ def test_input_is_resolved_when_the_task_is_reached() -> None:
     assert run["b"].input == {"y": 5, "s": "was COMPLETED", "in": [1, 2]}
 
 
-def test_output_parameters() -> None:
+def test_output_parameters_make_the_output_of_a_workflow() -> None:
     run = Run(task("a"), outputParameters={"all": "${a.output}", "who": "${workflow.input.who}"}, given={"who": "me"})
     run.end("a", output={"k": 1})
     assert run.state.output == {"all": {"k": 1}, "who": "me"}
@@ -216,7 +216,7 @@ def test_without_output_parameters_a_failed_workflow_has_the_output_of_its_last_
         ({"retryLogic": "FIXED", "retryDelaySeconds": 5, "maxRetryDelaySeconds": 2}, [2, 2, 2]),
     ],
 )
-def test_retry_delay(task_def: dict[str, Any], delays_s: list[int]) -> None:
+def test_the_retry_delay_follows_the_retry_logic(task_def: dict[str, Any], delays_s: list[int]) -> None:
     assert [retry_delay_ms(task_def, n) for n in range(3)] == [delay * 1000 for delay in delays_s]
 
 
@@ -390,7 +390,7 @@ def test_join_reports_optional_and_permissive_failures() -> None:
     assert "after" not in permissive
 
 
-def test_forks_in_forks() -> None:
+def test_forks_in_forks_join_their_own_branches() -> None:
     run = Run(*fork("f", [*fork("g", [task("a")], [task("b")])], [task("c")]))
     run.complete("c", "a")
     assert run.status == "RUNNING"
@@ -577,7 +577,7 @@ def test_wait_until_a_time_and_not_at_all_if_it_is_past() -> None:
     assert Run(task("w", "WAIT", inputParameters={"until": "2001-01-01"})).status == "COMPLETED"
 
 
-def test_wait_for_somebody() -> None:
+def test_a_wait_task_waits_to_be_completed_from_outside() -> None:
     run = Run(task("w", "WAIT"), task("a", inputParameters={"said": "${w.output.said}"}))
     assert run.decisions[-1].wait_until_ms is None
     run.end("w", output={"said": "go"})

@@ -71,7 +71,7 @@ class TestDynamicFork:
         harness.report(last)
         assert harness.workflow(workflow)["status"] == "COMPLETED"
 
-    def test_one_task_with_many_inputs(self, harness: Harness) -> None:
+    def test_a_dynamic_fork_runs_one_task_with_many_inputs(self, harness: Harness) -> None:
         harness.workflow_def("flow", alike(forkTaskName="work", forkTaskInputs=[{"a": 1}, 5, "s"]), JOIN)
         workflow = harness.start("flow")
         found = by_ref(harness, workflow)
@@ -115,7 +115,9 @@ class TestDynamicFork:
         ("forking", "given"),
         [(LISTED, {"tasks": [], "ins": {}}), (alike(forkTaskName="work", forkTaskInputs=[]), {})],
     )
-    def test_nothing_to_fork_goes_on_at_once(self, harness: Harness, forking: Any, given: Any) -> None:
+    def test_a_dynamic_fork_without_branches_continues_at_once(
+        self, harness: Harness, forking: Any, given: Any
+    ) -> None:
         harness.workflow_def("flow", forking, JOIN, simple("last"))
         workflow = harness.start("flow", input=given)
         assert shape(harness, workflow)[:2] == [("df", "FORK", "COMPLETED"), ("j", "JOIN", "COMPLETED")]
@@ -213,7 +215,7 @@ class TestDynamicFork:
         do_all(harness)
         assert harness.workflow(workflow)["status"] == "COMPLETED"
 
-    def test_in_a_loop_each_round_has_branches_of_its_own(self, harness: Harness) -> None:
+    def test_a_dynamic_fork_in_a_loop_has_its_own_branches_in_each_iteration(self, harness: Harness) -> None:
         forking = {
             **LISTED,
             "inputParameters": {"tasks": "${workflow.input.tasks}", "ins": {"x": {"n": "${l.output.iteration}"}}},
@@ -231,7 +233,7 @@ class TestDynamicFork:
         assert harness.workflow(workflow)["status"] == "COMPLETED"
 
     @pytest.mark.parametrize("width", [1, 100, 2 * TASKS_PER_DECISION + 1])
-    def test_however_wide_each_branch_is_run_once(self, harness: Harness, width: int) -> None:
+    def test_each_branch_of_a_wide_dynamic_fork_runs_once(self, harness: Harness, width: int) -> None:
         harness.workflow_def("flow", LISTED, JOIN)
         tasks = [{"name": "work", "taskReferenceName": f"x{n}"} for n in range(width)]
         workflow = harness.start("flow", input={"tasks": tasks, "ins": {}})
@@ -288,7 +290,7 @@ class TestDynamic:
         assert do_all(harness, "5") == 1
         assert harness.workflow(workflow)["status"] == "COMPLETED"
 
-    def test_without_a_name_the_workflow_fails(self, harness: Harness) -> None:
+    def test_a_dynamic_task_without_a_name_fails_the_workflow(self, harness: Harness) -> None:
         harness.workflow_def("flow", self.CHOSEN)
         found = harness.workflow(harness.start("flow"))
         assert (found["status"], found["tasks"]) == ("FAILED", [])
@@ -383,7 +385,7 @@ class TestLoops:
             harness.report(harness.poll_one())
         assert by_ref(harness, workflow)["l"]["status"] == "COMPLETED"
 
-    def test_without_a_condition_it_goes_through_its_list_or_has_one_round(self, harness: Harness) -> None:
+    def test_a_loop_without_a_condition_iterates_its_list_or_once(self, harness: Harness) -> None:
         once = task("l", "DO_WHILE", loopOver=[simple("work", "a")])
         harness.workflow_def("flow", once)
         harness.start("flow")
@@ -407,7 +409,7 @@ class TestLoops:
         )
         return loop("out", "$.out['iteration'] < 2", inner, simple("between"))
 
-    def test_loops_in_loops(self, harness: Harness) -> None:
+    def test_loops_in_loops_count_their_own_iterations(self, harness: Harness) -> None:
         harness.workflow_def("flow", self.nested(), simple("last", inputParameters={"x": "${a.output.n}"}))
         workflow = harness.start("flow")
         seen = []
@@ -458,7 +460,7 @@ class TestLoops:
                 break
         assert done == 1000
 
-    def test_everything_inside_a_loop(self, harness: Harness) -> None:
+    def test_forks_switches_and_sub_workflows_run_inside_a_loop(self, harness: Harness) -> None:
         harness.workflow_def("kid", simple("kid_work"))
         sub = task("s", "SUB_WORKFLOW", subWorkflowParam={"name": "kid"})
         chosen = switch("w", "${l.output.iteration}", {"1": [simple("work", "one")]}, [simple("work", "other")])

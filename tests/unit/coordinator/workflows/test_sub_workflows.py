@@ -238,7 +238,7 @@ class TestFields:
         assert harness.workflow(late)["status"] == "COMPLETED", "its result is there already"
         assert harness.poll() == []
 
-    def test_who_shares_a_sub_workflow_does_not_end_it(self, harness: Harness) -> None:
+    def test_a_parent_that_shares_a_sub_workflow_does_not_end_it(self, harness: Harness) -> None:
         self.keyed(harness)
         owner, guest = harness.start("top", input={"n": 1}), harness.start("top", input={"n": 1})
         harness.act(guest, workflow_actions.terminate, reason="enough")

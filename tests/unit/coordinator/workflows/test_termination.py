@@ -62,7 +62,9 @@ def test_a_small_tree_ends_with_its_root(harness: Harness, root: str) -> None:
 
 @pytest.mark.usefixtures("short_steps")
 class TestALargeTree:
-    def test_ends_in_several_transactions_and_others_are_served_between(self, harness: Harness, root: str) -> None:
+    def test_a_large_tree_ends_in_several_transactions_and_others_are_served_between(
+        self, harness: Harness, root: str
+    ) -> None:
         harness.act(root, workflow_actions.terminate, reason="enough")
         assert harness.workflow(root)["status"] == "TERMINATED"
         running = [by_status(harness)["RUNNING"]]
@@ -76,20 +78,20 @@ class TestALargeTree:
         assert marks(harness) == 0
         assert harness.poll(count=100) == []
 
-    def test_goes_on_ending_after_a_restart(self, harness: Harness, root: str) -> None:
+    def test_a_large_tree_goes_on_ending_after_a_restart(self, harness: Harness, root: str) -> None:
         harness.act(root, workflow_actions.terminate, reason="enough")
         assert by_status(harness)["RUNNING"] > 0
         harness.restart()
         harness.settle()
         assert (by_status(harness), marks(harness)) == ({"TERMINATED": ALL}, 0)
 
-    def test_goes_on_ending_when_its_root_is_removed(self, harness: Harness, root: str) -> None:
+    def test_a_large_tree_goes_on_ending_when_its_root_is_removed(self, harness: Harness, root: str) -> None:
         harness.act(root, workflow_actions.terminate, reason="enough")
         harness.store.call(lambda tx: harness.core.executions.remove(tx, find_workflow(tx, root)))
         harness.settle()
         assert by_status(harness) == {"TERMINATED": ALL - 1}
 
-    def test_ends_like_this_for_whatever_reason(self, harness: Harness, root: str) -> None:
+    def test_a_large_tree_ends_like_this_for_whatever_reason(self, harness: Harness, root: str) -> None:
         """One leaf fails for good: its parents fail, and the other branches are terminated."""
         harness.task_def("work", retryCount=0)
         harness.report(harness.poll_one(), "FAILED_WITH_TERMINAL_ERROR", reasonForIncompletion="no")
@@ -99,14 +101,16 @@ class TestALargeTree:
         # The leaf, its parent and the root; and the failure workflow that runs.
         assert by_status(harness) == {"FAILED": 3, "TERMINATED": ALL - 3, "RUNNING": 1}
 
-    def test_of_a_root_that_runs_again_does_not_touch_the_new_sub_workflows(self, harness: Harness, root: str) -> None:
+    def test_ending_a_root_that_runs_again_does_not_touch_new_sub_workflows(self, harness: Harness, root: str) -> None:
         harness.act(root, workflow_actions.terminate, reason="enough")
         harness.act(root, workflow_actions.retry)
         harness.settle()
         assert harness.workflow(root)["status"] == "RUNNING"
         assert by_status(harness) == {"TERMINATED": ALL - 1, "RUNNING": ALL}
 
-    def test_that_is_restarted_is_not_told_of_the_old_sub_workflows(self, harness: Harness, root: str) -> None:
+    def test_a_large_tree_that_is_restarted_is_not_told_of_the_old_sub_workflows(
+        self, harness: Harness, root: str
+    ) -> None:
         harness.act(root, workflow_actions.terminate, reason="enough")
         harness.act(root, workflow_actions.restart)
         harness.settle()

@@ -42,7 +42,7 @@ def end_next(harness: Harness, status: str = "COMPLETED") -> str:
 
 
 class TestTurns:
-    def test_one_too_many_waits_without_tasks_and_begins_when_another_ends(self, harness: Harness) -> None:
+    def test_a_workflow_over_the_limit_waits_without_tasks_until_another_ends(self, harness: Harness) -> None:
         limit(harness, 1)
         first, second = start(harness), start(harness)
         held = harness.workflow(second)
@@ -54,7 +54,7 @@ class TestTurns:
         assert harness.workflow(second)["status"] == "COMPLETED"
         assert "rateLimited" not in harness.workflow(second)
 
-    def test_they_begin_in_the_order_they_came(self, harness: Harness) -> None:
+    def test_waiting_workflows_begin_in_the_order_of_their_starts(self, harness: Harness) -> None:
         limit(harness, 2)
         started = [start(harness) for _ in range(6)]
         assert [end_next(harness) for _ in started] == started
@@ -73,7 +73,7 @@ class TestTurns:
         limit(harness, 0, name="free")
         assert "rateLimited" not in harness.workflow(harness.start("free"))
 
-    def test_why_it_waits(self, harness: Harness) -> None:
+    def test_a_waiting_workflow_says_why(self, harness: Harness) -> None:
         limit(harness, 2)
         for _ in range(3):
             start(harness)
@@ -81,7 +81,7 @@ class TestTurns:
         assert found.kind == "turn"
         assert found.sentence == "waits for its turn: 2 of flow with key a run, 2 may at once, and 1 other come first"
 
-    def test_one_that_is_rejected_is_not_there_at_all(self, harness: Harness) -> None:
+    def test_a_rejected_workflow_is_not_stored(self, harness: Harness) -> None:
         limit(harness, 1, policy="REJECT")
         start(harness)
         with pytest.raises(
@@ -108,7 +108,7 @@ class TestTurns:
         harness.act(first, workflow_actions.pause)
         assert harness.workflow(second)["rateLimited"] is True
 
-    def test_one_that_waits_can_be_terminated_and_run_again_from_the_end_of_the_line(self, harness: Harness) -> None:
+    def test_a_waiting_workflow_can_be_terminated_and_queued_again(self, harness: Harness) -> None:
         limit(harness, 1)
         first, second, third = (start(harness) for _ in range(3))
         harness.act(second, workflow_actions.terminate)
@@ -147,7 +147,7 @@ class TestTurns:
         with pytest.raises(ApiError, match="waits for its turn"):
             harness.act(start(harness), workflow_actions.skip_task, ref="work")
 
-    def test_its_timeout_goes_on_while_it_waits(self, harness: Harness) -> None:
+    def test_the_timeout_of_a_waiting_workflow_goes_on(self, harness: Harness) -> None:
         harness.task_def("work", retryCount=0)
         config = {"rateLimitKey": KEY, "concurrentExecLimit": 1}
         timeout = {"timeoutSeconds": 60, "timeoutPolicy": "TIME_OUT_WF"}
