@@ -52,7 +52,7 @@ async def ask_server(configuration: Configuration) -> ServerKind:
     from conductor.client.http.async_api_client import AsyncApiClient
 
     async with AsyncTaskResourceApi(AsyncApiClient(configuration)) as api:
-        polled = await api.poll_batch(PROBE, worker_id=PROBE, domain=None, count=1, timeout_ms=0)
+        polled = await api.poll_for_worker(PROBE, worker_id=PROBE, domain=None, count=1, timeout_ms=0)
         kind = COORDINATOR if FEATURE_LEASES in polled.features else "a plain Conductor server"
         try:
             version = await api.api_client.call_for(str, "GET", "/version")

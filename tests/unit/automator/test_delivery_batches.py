@@ -15,7 +15,7 @@ import pytest
 from conductor.client.automator import delivery
 from conductor.client.automator.delivery import MOST_UNDER_WAY, NOT_SENT, Delivery, ReportAnswer, read_answers
 from conductor.client.automator.thread_pool import ThreadPool
-from conductor.client.http.api.async_task_resource_api import Misread
+from conductor.client.http.api.async_task_resource_api import UnreadableTask
 from conductor.client.http.errors import AnswerTooLarge
 from conductor.client.http.models.task import Task
 from conductor.client.http.response import Response
@@ -248,5 +248,5 @@ class TestNextTasks:
         body = b'[{"verdict":"COMMITTED","nextTask":{"taskId":"a"}},{"verdict":"COMMITTED","nextTask":{"taskId":7}}]'
         good, bad = read_answers(Response(200, {}, body), 2)
         assert isinstance(good.next_task, Task)
-        assert isinstance(bad.next_task, Misread)
+        assert isinstance(bad.next_task, UnreadableTask)
         assert good.verdict is bad.verdict is Verdict.COMMITTED

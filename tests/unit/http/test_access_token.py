@@ -106,7 +106,7 @@ async def test_a_server_that_wants_keys_is_named_once_with_the_variables_to_set(
         await client.call("GET", "/tasks/x")
     await client.close()
     (line,) = caplog.messages
-    assert line.startswith(f"{server.url}/api refuses calls without an access key: set CONDUCTOR_AUTH_KEY and")
+    assert line.startswith(f"{server.url}/api rejects calls without an access key: set CONDUCTOR_AUTH_KEY and")
 
 
 async def test_a_token_of_the_user_is_sent_without_keys(serve: Any) -> None:
@@ -210,7 +210,7 @@ async def test_p17_a_failed_renewal_keeps_the_old_token_and_backs_off(
     tried = world.fetches
     assert tried <= 3  # one, or one and its resend; not one a call
     (line,) = caplog.messages
-    assert "the old one stays in use" in line
+    assert "the old token stays in use" in line
     world.script.token_script = None
     assert await world.used() == "t1"
     world.clock.advance(2.0)

@@ -88,7 +88,7 @@ async def test_answers_become_types(client_for: Any) -> None:
 @pytest.mark.parametrize("body", ["", "nonsense", "[1]", '{"taskId": 5}', '{"taskId"', b"\xff\xfe"])
 async def test_a_body_that_is_not_what_was_promised_is_named(client_for: Any, body: Any) -> None:
     client = await client_for(lambda seen: answer(200, body))
-    with pytest.raises(MalformedAnswer, match="GET /tasks/x answered 200 with what is no Task: "):
+    with pytest.raises(MalformedAnswer, match="GET /tasks/x answered 200 with a body that is not a Task: "):
         await client.call_for(Task, "GET", "/tasks/x")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from conductor.client.configuration.configuration import Configuration
-from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi, Polled
+from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi, PollAnswer
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import ApiException, MalformedAnswer, NotFoundException, RequestTimeout
 from conductor.client.http.models.rerun_workflow_request import RerunWorkflowRequest
@@ -402,20 +402,22 @@ async def tasks_of(serve: Any) -> Any:
 async def test_a_poll_tells_what_the_server_can_do(tasks_of: Any) -> None:
     headers = {"Conductor_Features": "leases, batch-reports"}
     tasks, _ = await tasks_of(lambda seen: answer(200, [{"taskId": "t", "leaseId": "l"}], **headers))
-    polled = await tasks.poll_batch("a", worker_id=None, domain=None, count=1, timeout_ms=0)
+    polled = await tasks.poll_for_worker("a", worker_id=None, domain=None, count=1, timeout_ms=0)
     assert polled.tasks[0].lease_id == "l"
     assert polled.features == {"leases", "batch-reports"}
 
 
 async def test_a_plain_server_announces_nothing(tasks_of: Any) -> None:
     tasks, _ = await tasks_of(lambda seen: answer(200, []))
-    assert await tasks.poll_batch("a", worker_id=None, domain=None, count=1, timeout_ms=0) == Polled([], frozenset())
+    assert await tasks.poll_for_worker("a", worker_id=None, domain=None, count=1, timeout_ms=0) == PollAnswer(
+        [], frozenset()
+    )
 
 
 @pytest.mark.parametrize("body", ["nonsense", '{"a":1}', '[{"taskId":5}]'])
 async def test_a_malformed_poll_is_said_so(tasks_of: Any, body: Any) -> None:
     tasks, _ = await tasks_of(lambda seen: answer(200, body))
-    with pytest.raises(MalformedAnswer, match="GET /tasks/poll/batch/a answered 200 with what is no list"):
+    with pytest.raises(MalformedAnswer, match="GET /tasks/poll/batch/a answered 200 with a body that is not a list"):
         await tasks.batch_poll("a")
 
 

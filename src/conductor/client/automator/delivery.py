@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from conductor.client.http.api.async_task_resource_api import Misread, max_body_of, read_each
+from conductor.client.http.api.async_task_resource_api import UnreadableTask, decode_tasks, read_max_body
 from conductor.client.http.async_rest import AnswerTooLarge, ConductorError, ConnectionLost, MalformedAnswer, Response
-from conductor.client.http.errors import UNREADABLE, not_conductor
+from conductor.client.http.errors import UNREADABLE, describe_web_page
 from conductor.client.http.models.task import Task
 from conductor.common.text import escape
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
@@ -57,7 +57,7 @@ class ReportAnswer(NamedTuple):
     #: The largest body the server takes, where it says so.
     max_body: int | None = None
     #: The task that came with the answer, and when the request was sent: its lease counts from then.
-    next_task: Task | Misread | None = None
+    next_task: Task | UnreadableTask | None = None
     sent_at: float = 0.0
 
     @property
@@ -279,7 +279,7 @@ def read_answer(response: Response) -> ReportAnswer:
     if word and verdict is None:
         return ReportAnswer(status, None, f"{VERDICT_HEADER}: {_quoted(word)}", nonsense=True)
     if status < 300:
-        page = not_conductor(response) if verdict is None and response.body else None
+        page = describe_web_page(response) if verdict is None and response.body else None
         return ReportAnswer(status, verdict, page or "", nonsense=page is not None)
     message = response.body[:MAX_MESSAGE].decode("utf-8", "replace") or f"status {status}, and not a word"
     try:
@@ -287,7 +287,7 @@ def read_answer(response: Response) -> ReportAnswer:
         message, verdict = body.message or message, verdict or _verdict_named(body.verdict)
     except UNREADABLE:
         pass
-    retry_after_s, max_body = _retry_after_s(response.headers), max_body_of(response)
+    retry_after_s, max_body = _retry_after_s(response.headers), read_max_body(response)
     return ReportAnswer(status, verdict, _quoted(message), retry_after_s, max_body=max_body)
 
 
@@ -316,9 +316,9 @@ def _read_raw(raw: msgspec.Raw, sent_at: float) -> ReportAnswer:
         pass
     try:
         body = msgspec.json.decode(raw, type=_RawAnswerBody)
-        _, misread = read_each([body.next_task])
+        _, unreadable = decode_tasks([body.next_task])
         answer = _read_part(_AnswerBody(body.status, body.verdict, body.message), sent_at)
-        return answer._replace(next_task=misread[0] if misread else None)
+        return answer._replace(next_task=unreadable[0] if unreadable else None)
     except UNREADABLE as error:
         return ReportAnswer(200, None, f"the verdict cannot be read: {escape(str(error))}", nonsense=True)
 

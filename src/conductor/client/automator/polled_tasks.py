@@ -17,7 +17,7 @@ from conductor.protocol.wire import DEFAULT_RESPONSE_TIMEOUT_S, MAX_POLL_COUNT
 
 if TYPE_CHECKING:
     from conductor.client.context.task_context import TaskContext
-    from conductor.client.http.api.async_task_resource_api import Polled
+    from conductor.client.http.api.async_task_resource_api import PollAnswer
 
 #: Of the tasks in one answer that are not executed, this many are answered for; no honest server sends more.
 MAX_ANSWERED = MAX_POLL_COUNT
@@ -55,9 +55,9 @@ class Grant(NamedTuple):
         return float(min(given_s, MAX_TIMEOUT_S) if given_s > 0 else DEFAULT_RESPONSE_TIMEOUT_S)
 
 
-def grants_of(polled: Polled, task_type: str, count: int, sent_at: float) -> tuple[list[Grant], str]:
+def grants_of(polled: PollAnswer, task_type: str, count: int, sent_at: float) -> tuple[list[Grant], str]:
     """What an answer to a poll for `count` tasks grants, and in a few words what of it is refused."""
-    if not polled.misread and len(polled.tasks) <= count:  # as almost always
+    if not polled.unreadable and len(polled.tasks) <= count:  # as almost always
         grants = [
             Grant(task, sent_at)
             for task in polled.tasks
@@ -80,7 +80,7 @@ def grants_of(polled: Polled, task_type: str, count: int, sent_at: float) -> tup
         elif task.task_id not in bad:
             bad[task.task_id] = Grant(task, sent_at, _back)
             refused.append(_named(task, f"{count} were asked for"))
-    for task, reason in polled.misread:
+    for task, reason in polled.unreadable:
         refused.append(_named(task, reason))
         if _is_id(task.task_id) and _is_id(task.workflow_instance_id) and task.task_id not in good:
             bad[task.task_id] = Grant(task, sent_at, partial(_failure, reason))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from conductor.client.automator.polled_tasks import Grant, grants_of
 from conductor.client.event.task_runner_events import PollCompleted, PollFailure, PollStarted
-from conductor.client.http.api.async_task_resource_api import Misread, Polled
+from conductor.client.http.api.async_task_resource_api import PollAnswer, UnreadableTask
 from conductor.client.http.async_rest import (
     AnswerTooLarge,
     AuthorizationException,
@@ -108,7 +108,7 @@ class Poller:
         """
         about = {"worker_id": self._config.worker_id, "domain": self._config.domain}
         try:
-            await self._session.api.poll_batch(self._task_type, **about, count=0, timeout_ms=0)
+            await self._session.api.poll_for_worker(self._task_type, **about, count=0, timeout_ms=0)
         except (ConductorError, OSError) as error:
             logger.debug("The parked poll for '%s' could not be recalled: %s", self._task_type, error)
 
@@ -138,7 +138,7 @@ class Poller:
             self._events.emit(PollStarted, self._task_type, self._config.worker_id, count)
         sent_at = self._clock.monotonic()
         try:
-            polled = await (api or self._session.api).poll_batch(
+            polled = await (api or self._session.api).poll_for_worker(
                 self._task_type,
                 worker_id=self._config.worker_id,
                 domain=self._config.domain,
@@ -181,8 +181,8 @@ class Poller:
         granted: list[Grant] = []
         for sent_at, some in by_request.items():
             tasks = [answer.next_task for answer in some if isinstance(answer.next_task, Task)]
-            misread = tuple(answer.next_task for answer in some if isinstance(answer.next_task, Misread))
-            polled = Polled(tasks, frozenset(), misread=misread)
+            unreadable = tuple(answer.next_task for answer in some if isinstance(answer.next_task, UnreadableTask))
+            polled = PollAnswer(tasks, frozenset(), unreadable=unreadable)
             grants, refused = grants_of(polled, self._task_type, len(some), sent_at)
             granted += grants
             if refused:

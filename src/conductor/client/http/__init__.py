@@ -1,1 +1,1 @@
-
+"""Calls to a server: endpoints, models, errors, connections."""

@@ -1,4 +1,7 @@
-"""The access token: fetched once, renewed before its end, by one caller for all who share a Configuration."""
+"""The access token of a server: fetched once, and renewed before it expires.
+
+Clients that share a `Configuration` share one `TokenManager`. One caller fetches a token while the others wait for it.
+"""
 
 from __future__ import annotations
 
@@ -17,162 +20,172 @@ from conductor.common.clock import SYSTEM_CLOCK, Clock
 
 logger = logging.getLogger(__name__)
 
-#: Asks the server for a new token; None = the server has no authentication.
+#: Fetches a new token from the server. None means that the server has no authentication.
 Fetch = Callable[[], Awaitable[str | None]]
 
-#: A token is renewed when this much of its life is over.
+#: A token is renewed after this fraction of its lifetime.
 RENEW_AT = 0.9
-MAX_WAIT_S = 60.0
+FIRST_PAUSE_S = 2.0
+MAX_PAUSE_S = 60.0
 
-_keepers: WeakKeyDictionary[Configuration, TokenKeeper] = WeakKeyDictionary()
-_keepers_lock = threading.Lock()
-
-
-def token_keeper(configuration: Configuration, clock: Clock = SYSTEM_CLOCK) -> TokenKeeper:
-    """The one keeper of this Configuration: clients on several threads and loops share it."""
-    with _keepers_lock:
-        keeper = _keepers.get(configuration)
-        if keeper is None:
-            keeper = _keepers[configuration] = TokenKeeper(configuration, clock)
-        return keeper
+_managers: WeakKeyDictionary[Configuration, TokenManager] = WeakKeyDictionary()
+_managers_lock = threading.Lock()
 
 
-class TokenKeeper:
-    """Keeps `configuration.AUTH_TOKEN` fresh. A failed renewal keeps the old token and is tried again later."""
+def get_token_manager(configuration: Configuration, clock: Clock = SYSTEM_CLOCK) -> TokenManager:
+    """Return the token manager of a Configuration. Clients on several threads and event loops share it."""
+    with _managers_lock:
+        manager = _managers.get(configuration)
+        if manager is None:
+            manager = _managers[configuration] = TokenManager(configuration, clock)
+        return manager
+
+
+class TokenManager:
+    """Keeps `configuration.AUTH_TOKEN` valid. After a failed renewal the old token stays in use.
+
+    The manager holds no reference to its Configuration: the registry would then keep both alive forever.
+
+    Attributes:
+        is_needed: Whether calls need a token that is fetched with an access key.
+        generation: The number of tokens fetched. A call compares it to find out whether the token was renewed.
+        last_error: Why the last fetch failed, for error messages.
+    """
 
     def __init__(self, configuration: Configuration, clock: Clock) -> None:
-        # The keeper is found by its Configuration, so it must not keep it alive through the registry's value.
         self._clock = clock
         self._settings = configuration.authentication_settings
-        #: Whether calls need a token that is fetched with an access key.
-        self.needed = self._settings is not None
-        self._life_s = configuration.auth_token_ttl_min * 60.0
-        #: Counts the tokens fetched; a call remembers it to know whether somebody renewed meanwhile.
+        self._lifetime_s = configuration.auth_token_ttl_min * 60.0
+        self.is_needed = self._settings is not None
         self.generation = 0
-        #: What went wrong with the last fetch, for error messages.
         self.last_error: str | None = None
-        self._start_over()
+        self._reset()
 
-    def _start_over(self) -> None:
+    def _reset(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._flight: Future[None] | None = None
-        self._known: str | None = None
+        self._fetch_in_flight: Future[None] | None = None
+        self._last_token: str | None = None
         self._renew_at_s = 0.0
-        self._without_auth = False
-        self._told = False
-        self._fetches = _Pause(self._clock)
-        self._refusals = _Pause(self._clock)
+        self._server_has_no_auth = False
+        self._has_warned = False
+        self._fetch_pause = _Pause(self._clock)
+        self._rejection_pause = _Pause(self._clock)
 
     async def refresh(self, configuration: Configuration, fetch: Fetch) -> None:
-        """Before a call: fetch the first token, or renew one that is near its end while others go on with it."""
+        """Fetch the first token, or renew one that expires soon. Called before each call.
+
+        While one caller renews a token, the others continue with the old one.
+        """
         token = configuration.AUTH_TOKEN
-        if self._pid != os.getpid():  # a forked child: the fetch under way, if any, is its parent's
-            self._start_over()
+        if self._pid != os.getpid():  # a forked child must not wait for a fetch of its parent
+            self._reset()
         if token is None:
-            if not self._without_auth:
+            if not self._server_has_no_auth:
                 await self._renew(configuration, fetch)
-        elif self._is_due(configuration, token) and self._flight is None:
+        elif self._is_due(configuration, token) and self._fetch_in_flight is None:
             await self._renew(configuration, fetch)
 
-    async def after_refusal(self, configuration: Configuration, generation: int, fetch: Fetch) -> bool:
-        """A call made at that generation was refused. True: there is a newer token, so repeat it once."""
+    async def renew_after_rejection(self, configuration: Configuration, generation: int, fetch: Fetch) -> bool:
+        """Renew the token after a call with the token of this generation was rejected.
+
+        Returns:
+            Whether there is a newer token, so that the call should be repeated once.
+        """
         if self._settings is None:
-            self._tell_once(configuration)
+            self._warn_once(configuration)
             return False
-        if self.generation == generation and self._refusals.is_over():
-            self._without_auth = False
+        if self.generation == generation and self._rejection_pause.is_over():
+            self._server_has_no_auth = False
             await self._renew(configuration, fetch)
         return self.generation != generation
 
-    def _tell_once(self, configuration: Configuration) -> None:
-        """Say which server refuses us and what to do about it: the calls that fail because of it do not."""
-        if self._told:
-            return
-        self._told = True
-        with_what = "the access token it was given" if configuration.AUTH_TOKEN else "calls without an access key"
-        advice = "set CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET, or Configuration(authentication_settings=…)"
-        logger.warning("%s refuses %s: %s", configuration.shown_host, with_what, advice)
-
-    def repeated(self, *, refused: bool) -> None:
-        """How the repeated call ended. New tokens that do not help (no permission) are not fetched for every call."""
-        if refused:
-            self._refusals.failed()
+    def record_repeat(self, *, rejected: bool) -> None:
+        """Record the result of a repeated call. While new tokens do not help, they are not fetched for every call."""
+        if rejected:
+            self._rejection_pause.start()
         else:
-            self._refusals.succeeded()
+            self._rejection_pause.end()
+
+    def _warn_once(self, configuration: Configuration) -> None:
+        if self._has_warned:
+            return
+        self._has_warned = True
+        calls = "calls with the given access token" if configuration.AUTH_TOKEN else "calls without an access key"
+        advice = "set CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET, or Configuration(authentication_settings=…)"
+        logger.warning("%s rejects %s: %s", configuration.shown_host, calls, advice)
 
     def _is_due(self, configuration: Configuration, token: str) -> bool:
-        if token != self._known:  # a token from a parent process or from the user: its age is the wall clock's
+        if token != self._last_token:  # from a parent process or the user, so only the wall clock knows its age
             age_s = max(0.0, (self._clock.wall_ms() - configuration.token_update_time) / 1000)
-            self._know(token, age_s)
-        return self._clock.monotonic() >= self._renew_at_s and self._fetches.is_over()
+            self._set_renewal(token, age_s)
+        return self._clock.monotonic() >= self._renew_at_s and self._fetch_pause.is_over()
 
-    def _know(self, token: str, age_s: float) -> None:
-        self._known = token
-        self._renew_at_s = self._clock.monotonic() + self._life_s * RENEW_AT - age_s
+    def _set_renewal(self, token: str, age_s: float) -> None:
+        self._last_token = token
+        self._renew_at_s = self._clock.monotonic() + self._lifetime_s * RENEW_AT - age_s
 
     async def _renew(self, configuration: Configuration, fetch: Fetch) -> None:
-        """Fetch a token, or wait for the fetch another caller has under way."""
+        """Fetch a token, or wait for the fetch of another caller."""
         generation = self.generation
-        while self.generation == generation and self._fetches.is_over() and not self._without_auth:
+        while self.generation == generation and self._fetch_pause.is_over() and not self._server_has_no_auth:
             with self._lock:
-                flight, mine = self._flight, None
-                if flight is None:
-                    flight = self._flight = mine = Future[None]()
-                    mine.set_running_or_notify_cancel()  # a waiter that is cancelled must not cancel it for the others
-            if mine is None:
-                await asyncio.wrap_future(flight)
-                continue
-            try:
-                await self._fetch(configuration, fetch)
-            finally:
-                self._flight = None
-                mine.set_result(None)
+                others, own = self._fetch_in_flight, None
+                if others is None:
+                    self._fetch_in_flight = own = Future[None]()
+                    own.set_running_or_notify_cancel()  # a cancelled waiter must not cancel it for the others
+            if others is not None:
+                await asyncio.wrap_future(others)
+            if own is not None:
+                try:
+                    await self._fetch(configuration, fetch)
+                finally:
+                    self._fetch_in_flight = None
+                    own.set_result(None)
 
     async def _fetch(self, configuration: Configuration, fetch: Fetch) -> None:
+        host = configuration.shown_host
         try:
             token = await fetch()
         except ConductorError as error:
             self.last_error = str(error)
-            wait_s = self._fetches.failed()
-            kept = "; the old one stays in use" if configuration.AUTH_TOKEN else ""
-            whose = f"key '{self._settings.key_id}'" if self._settings else "no key"
+            pause_s = self._fetch_pause.start()
             logger.warning(
-                "No new access token of %s for %s: %s%s. Next try in %.1f s",
-                configuration.shown_host,
-                whose,
+                "Access token not renewed: server=%s key='%s' error=\"%s\" next_try_in=%.1fs%s",
+                host,
+                self._settings.key_id if self._settings else "",
                 error,
-                kept,
-                wait_s,
+                pause_s,
+                ", the old token stays in use" if configuration.AUTH_TOKEN else "",
             )
             return
         self.last_error = None
-        self._fetches.succeeded()
+        self._fetch_pause.end()
         if token is None:
-            self._without_auth = True
-            logger.info("%s has no token endpoint: going on without authentication", configuration.shown_host)
+            self._server_has_no_auth = True
+            logger.info("%s has no token endpoint: calls are made without authentication", host)
             return
         configuration.update_token(token)
-        self._know(token, age_s=0.0)
+        self._set_renewal(token, age_s=0.0)
         self.generation += 1
 
 
 class _Pause:
-    """No further attempt before the time that a Backoff asks for: 2, 4, … 60 s while attempts keep failing."""
+    """The time without attempts after a failure: 2, 4, … 60 s while attempts keep failing."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._backoff = Backoff(2.0, MAX_WAIT_S, jitter=0.2)
-        self._not_before_s = 0.0
+        self._backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, jitter=0.2)
+        self._ends_at_s = 0.0
 
     def is_over(self) -> bool:
-        return self._clock.monotonic() >= self._not_before_s
+        return self._clock.monotonic() >= self._ends_at_s
 
-    def failed(self) -> float:
-        wait_s = self._backoff.next()
-        self._not_before_s = self._clock.monotonic() + wait_s
-        return wait_s
+    def start(self) -> float:
+        pause_s = self._backoff.next()
+        self._ends_at_s = self._clock.monotonic() + pause_s
+        return pause_s
 
-    def succeeded(self) -> None:
+    def end(self) -> None:
         self._backoff.reset()
-        self._not_before_s = 0.0
+        self._ends_at_s = 0.0

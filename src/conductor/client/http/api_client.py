@@ -1,4 +1,4 @@
-"""The API client under the name that programs without async use."""
+"""The API client under its name in conductor-python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from conductor.client.http.async_api_client import AsyncApiClient
 
 
 class ApiClient(AsyncApiClient):
-    """What `TaskResourceApi` and the blocking clients stand on: connections and access token of one server."""
+    """The connections and the access token of one server, for `TaskResourceApi` and the blocking clients.
+
+    Args:
+        configuration: The server; the environment's by default.
+        metrics_collector: A `MetricsCollector` that counts the requests.
+    """
 
     def __init__(self, configuration: Configuration | None = None, *, metrics_collector: Any | None = None) -> None:
         super().__init__(configuration or Configuration(), metrics_collector=metrics_collector)

@@ -1,4 +1,4 @@
-"""Calls to the API: the access token in front, JSON on both sides, statuses as exceptions."""
+"""Calls to the API of a server: access tokens, JSON, and exceptions for error statuses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from conductor.client.configuration.configuration import Configuration
-from conductor.client.http.access_token import token_keeper
+from conductor.client.http.access_token import get_token_manager
 from conductor.client.http.async_rest import AsyncRESTClientObject
 from conductor.client.http.call import Call
 from conductor.client.http.errors import (
@@ -20,7 +20,7 @@ from conductor.client.http.errors import (
     AuthorizationException,
     MalformedAnswer,
     TransportError,
-    not_conductor,
+    describe_web_page,
 )
 from conductor.client.http.models.model import plain_text
 from conductor.client.http.response import Response
@@ -35,15 +35,15 @@ JSON = "application/json"
 TEXT = "text/plain"
 
 QueryValue = str | int | bool | Sequence[str] | None
-#: Called after every request with method, path template, status (0 = no answer) and seconds.
+#: Called after every request with its method, path template, status (0 without an answer) and duration in seconds.
 OnRequest = Callable[[str, str, int, float], None]
 
-#: A token that does not come in this time is a failed renewal; calls do not wait longer for it.
+#: The time limit of a token request. Calls that wait for the token do not wait longer.
 TOKEN_TIMEOUT_S = 10.0
 
 
 class CallOptions(TypedDict, total=False):
-    """What `AsyncApiClient.call` takes by name."""
+    """The keyword arguments of `AsyncApiClient.call`."""
 
     query: Mapping[str, QueryValue] | None
     body: bytes | None
@@ -59,14 +59,14 @@ class _TokenAnswer(msgspec.Struct):
 
 
 class AsyncApiClient:
-    """The API of one server, below the typed resources.
+    """The API of one server, which all typed clients use.
 
     Args:
         configuration: The server and the access key. Clients that share it share the access token.
-        rest: The connections to use; made from the Configuration when absent.
-        http_client: Your own `httpx.AsyncClient` in place of `rest`.
-        clock: For tests.
-        metrics_collector: A `MetricsCollector` that shall count the requests.
+        rest: The connections to use. Without them, the Configuration describes new ones.
+        http_client: Your own `httpx.AsyncClient`, in place of `rest`.
+        clock: The clock to use, for tests.
+        metrics_collector: A `MetricsCollector` that counts the requests.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class AsyncApiClient:
         self.rest = rest if rest is not None else AsyncRESTClientObject(configuration, http_client=http_client)
         self.on_request: OnRequest | None = getattr(metrics_collector, "on_request", None)
         self._clock = clock
-        self._tokens = token_keeper(configuration, clock)
+        self._tokens = get_token_manager(configuration, clock)
 
     async def call(
         self,
@@ -97,44 +97,46 @@ class AsyncApiClient:
         resend: bool = True,
         wanted: Callable[[], bool] | None = None,
     ) -> Response:
-        """Make one call and return the answer, whatever its status. 401 and 403 are tried once more with a new token.
+        """Make one call and return the answer, whatever its status.
+
+        A call that is answered 401 or 403 is repeated once with a new access token.
 
         Args:
             method: GET, POST, …
-            path: Below `configuration.host`, already quoted.
-            query: Query parameters; those that are None are left out.
-            body: The body, already encoded.
+            path: The path below `configuration.host`, already quoted.
+            query: The query parameters. Those that are None are left out.
+            body: The encoded body.
             timeout_s: Seconds for this call, in place of the Configuration's.
-            content_type: Of the body.
-            template: The path without its values, for metrics.
-            resend: False for a call that must not reach the server twice, not even when its connection was lost.
-            wanted: Asked before the call is sent a second time, which then happens only if it is still wanted.
+            content_type: The content type of the body.
+            template: The path with placeholders for its values, for metrics.
+            resend: False for a request that must not reach the server twice, even if its connection is lost.
+            wanted: Called before the request is sent a second time, which happens only if it returns True.
 
         Raises:
             TransportError: No answer came.
-            AnswerTooLarge: It is larger than the Configuration allows.
+            AnswerTooLarge: The answer is larger than the Configuration allows.
         """
         configuration, tokens = self.configuration, self._tokens
-        if tokens.needed:
+        if tokens.is_needed:
             await tokens.refresh(configuration, self._fetch_token)
         generation = tokens.generation
         url = configuration.host + path + (_query_string(query) if query else "")
         body_type = None if body is None else content_type
-        # Only a program that has loaded it can have a span.
+        # A program that has not imported OpenTelemetry has no span.
         traceparent = current_traceparent() if "opentelemetry.trace" in sys.modules else None
         headers = _headers(configuration.AUTH_TOKEN, body_type, traceparent)
         call = Call(method, url, headers, body, timeout_s, resend, template or path, wanted)
         response = await (self.rest.send(call) if self.on_request is None else self._send(call))
         if response.status not in (401, 403):
             return response
-        if not await tokens.after_refusal(configuration, generation, self._fetch_token) or not call.is_wanted():
+        if not await tokens.renew_after_rejection(configuration, generation, self._fetch_token) or not call.is_wanted():
             return response
         response = await self._send(call._replace(headers=_headers(configuration.AUTH_TOKEN, body_type, traceparent)))
-        tokens.repeated(refused=response.status in (401, 403))
+        tokens.record_repeat(rejected=response.status in (401, 403))
         return response
 
     async def call_for(self, type_: type[T], method: str, path: str, **options: Unpack[CallOptions]) -> T:
-        """As `call`, and read the answer as a `type_`.
+        """Make one call and return the body of the answer as a `type_`. The options are those of `call`.
 
         Raises:
             ApiException: The status is not a success.
@@ -144,31 +146,36 @@ class AsyncApiClient:
         return self.read(await self.call(method, path, **options), type_, f"{method} {path}")
 
     def read(self, response: Response, type_: type[T], request: str) -> T:
-        """The body of a successful answer as a `type_`; an empty one is an empty list, map or text."""
+        """Return the body of an answer as a `type_`. An empty body is an empty list, dict or text.
+
+        Raises:
+            ApiException: The status is not a success.
+            MalformedAnswer: The body is not a `type_`.
+        """
         if response.status >= 300:
             raise self.error(response, request)
         try:
             value: T = _decode(response, type_)
             return value
         except UNREADABLE as error:
-            said = not_conductor(response) or f"what is no {_name(type_)}: {escape(str(error))}"
-            raise MalformedAnswer(f"{request} answered {response.status} with {said}") from error
+            content = describe_web_page(response) or f"a body that is not a {_name(type_)}: {escape(str(error))}"
+            raise MalformedAnswer(f"{request} answered {response.status} with {content}") from error
 
     def error(self, response: Response, request: str) -> ApiException:
-        """The exception for an answer that is not a success."""
+        """Return the exception for an answer that is not a success."""
         error = ApiException.of(response, request)
         if isinstance(error, AuthorizationException) and self._tokens.last_error:
             error.add_note(f"There is no valid access token: {self._tokens.last_error}")
         return error
 
     def deserialize_model(self, data: Any, cls: type[T]) -> T:
-        """Make a model (or a list of them) from JSON bytes or from decoded JSON."""
+        """Return a model, or a list of models, from JSON bytes or from decoded JSON."""
         if isinstance(data, bytes | str):
             return msgspec.json.decode(data, type=cls)
         return msgspec.convert(data, cls, strict=False)
 
     def sanitize_for_serialization(self, obj: Any) -> Any:
-        """The same as plain dicts, lists and scalars, with the names of the wire: ready for any JSON encoder."""
+        """Return an object as plain dicts, lists and scalars in camelCase, for any JSON encoder."""
         return msgspec.to_builtins(obj, str_keys=True, enc_hook=plain_text)
 
     async def close(self) -> None:
@@ -177,7 +184,7 @@ class AsyncApiClient:
 
     async def _fetch_token(self) -> str | None:
         settings = self.configuration.authentication_settings
-        assert settings is not None  # noqa: S101 (the keeper asks only then)
+        assert settings is not None  # noqa: S101 (a token is fetched only with an access key)
         body = encode({"keyId": settings.key_id, "keySecret": settings.key_secret})
         url = self.configuration.host + "/token"
         response = await self._send(Call("POST", url, _headers(None, JSON), body, TOKEN_TIMEOUT_S, template="/token"))
@@ -185,7 +192,7 @@ class AsyncApiClient:
             return None
         token = self.read(response, _TokenAnswer, "POST /token").token
         if not _is_sendable(token):
-            raise MalformedAnswer("POST /token answered with a token that no header can carry")
+            raise MalformedAnswer("POST /token answered with a token that is not printable ASCII")
         return token
 
     async def _send(self, call: Call) -> Response:
@@ -202,7 +209,7 @@ class AsyncApiClient:
 
 
 def encode(obj: Any) -> bytes:
-    """JSON as it travels."""
+    """Return an object as JSON."""
     return _ENCODER.encode(obj)
 
 
@@ -232,7 +239,7 @@ def _decode(response: Response, type_: Any) -> Any:
 
 
 def _text(response: Response) -> str:
-    """Ids travel as text/plain; a server that quotes them as JSON is understood too."""
+    """Return the text of an answer. Some servers send ids as JSON strings, others as plain text."""
     if response.body.startswith(b'"') and response.headers.get("content-type", "").startswith(JSON):
         return msgspec.json.decode(response.body, type=str)
     return response.body.decode()
@@ -242,15 +249,15 @@ _HEADERS: dict[tuple[str | None, str | None], dict[str, str]] = {}
 
 
 def _headers(token: str | None, content_type: str | None, traceparent: str | None = None) -> dict[str, str]:
-    """The same few dicts again and again: one for each token and content type in use."""
+    """Return the headers of a request. There is one cached dict for each token and content type in use."""
     headers = _HEADERS.get((token, content_type))
     if headers is None:
-        if len(_HEADERS) > 16:  # tokens come and go
+        if len(_HEADERS) > 16:  # old tokens
             _HEADERS.clear()
         headers = {}
         if token is not None:
             if not _is_sendable(token):
-                raise TransportError("the access token cannot be sent: it has characters that no header can carry")
+                raise TransportError("the access token cannot be sent: it is not printable ASCII")
             headers[AUTH_HEADER] = token
         if content_type is not None:
             headers["Content-Type"] = content_type

@@ -1,6 +1,6 @@
-"""One HTTP request: the connection pool and what becomes of a connection. Only this file knows the HTTP library.
+"""HTTP requests over a pool of connections. Only this module uses the HTTP library, pyreqwest.
 
-It raises TransportError and its kinds, never for a status. The tree of errors is drawn in `errors`.
+A request without an answer raises a `TransportError`. An error status does not raise; see `errors` for all errors.
 """
 
 from __future__ import annotations
@@ -61,22 +61,22 @@ __all__ = [
 ]
 
 USER_AGENT = f"conductor-worker/{__version__}"
-#: Tomcat closes an idle connection after 60 s; we let go first, so that the two do not race.
+#: Tomcat closes idle connections after 60 s. The pool closes them earlier, so that no request uses a closing one.
 POOL_IDLE_S = 50.0
-#: Without pings, a dead HTTP/2 connection would be used again until TCP gives up, a quarter of an hour later.
+#: Without pings, a dead HTTP/2 connection stays in use until the TCP timeout, about 15 minutes.
 HTTP2_PING_S = 20.0
-#: The body of an answer with an error status is read up to this many bytes; its status and first words are used.
+#: The body of an answer with an error status is truncated to this size.
 MAX_ERROR_BYTES = 256 * 1024
 _FIRST_ERROR = 400
 
 
 class AsyncRESTClientObject:
-    """A pool of connections to one server. Usable from any event loop; after a fork the child gets a pool of its own.
+    """A pool of connections to one server. Any event loop may use it, and a forked child gets a new pool.
 
     Args:
-        configuration: TLS, proxy, timeouts and pool sizes.
-        http_client: Your own `httpx.AsyncClient`, used as it is and never closed here.
-        pool_size: Connections at most, in place of the Configuration's.
+        configuration: TLS, proxy, timeouts and pool size.
+        http_client: Your own `httpx.AsyncClient`, which is used in place of a pool and never closed.
+        pool_size: The largest number of connections, in place of the Configuration's.
     """
 
     def __init__(
@@ -88,35 +88,36 @@ class AsyncRESTClientObject:
             if http_client is not None
             else _Pool(configuration, pool_size)
         )
-        # An upper bound of the idle connections. At 0 a request gets a new one, and losing that is a real failure.
+        # An upper bound of the number of idle connections. If it is 0, a request gets a new connection, and the loss
+        # of a new connection is an error.
         self._max_idle = configuration.keepalive_connections
         self._idle = 0
-        self._returned = 0
+        self._answers = 0
 
     async def send(self, call: Call) -> Response:
-        """Send one request and read the whole answer, whatever its status.
+        """Send one request and return the whole answer, whatever its status.
 
-        A server may close a kept-alive connection in the moment it is used again. That is nobody's failure, so the
-        request is sent once more on a new connection, unless it says `resend=False` or is not wanted any more.
+        A server may close an idle connection at the moment when it is used again. Then the request is sent a second
+        time on a new connection, unless it has `resend=False` or its `wanted` returns False.
 
         Raises:
             TransportError: No answer came (`ConnectError`, `RequestTimeout`, `ConnectionLost`).
-            AnswerTooLarge: It is larger than the Configuration allows.
+            AnswerTooLarge: The answer is larger than the Configuration allows.
         """
         if call.timeout_s is None:
             call = call._replace(timeout_s=self._timeout_s)
-        returned = self._returned
-        reused = self._idle > 0
-        if reused:
+        answers = self._answers
+        may_be_reused = self._idle > 0
+        if may_be_reused:
             self._idle -= 1
         try:
             response = await self._transport.send(call, fresh=False)
         except ConnectionLost:
-            # A connection given back meanwhile may also have been taken.
-            if not call.resend or not (reused or returned != self._returned) or not call.is_wanted():
+            # The request may also have got a connection that became idle in the meantime.
+            if not call.resend or not (may_be_reused or answers != self._answers) or not call.is_wanted():
                 raise
             response = await self._transport.send(call, fresh=True)
-        self._returned += 1
+        self._answers += 1
         if self._idle < self._max_idle and response.headers.get("connection") != "close":
             self._idle += 1
         return response
@@ -133,7 +134,7 @@ class _Transport(Protocol):
 
 
 class _Pool:
-    """The pool of pyreqwest, made at the first request: a process that only describes workers never loads it."""
+    """A pool of pyreqwest. The first request creates it: a process without requests never imports the library."""
 
     def __init__(self, configuration: Configuration, pool_size: int | None) -> None:
         self._configuration = configuration
@@ -167,13 +168,12 @@ class _Pool:
         finally:
             self._in_flight -= 1
             if task is not None and task.cancelling() > cancels:
-                # The library drops a cancellation that arrives together with the answer, or with the failure;
-                # whoever asked for it relies on it.
+                # The library loses a cancellation that arrives together with the answer or the error.
                 raise asyncio.CancelledError
         return Response(answer.status, _Headers(answer.headers), content)
 
     async def _read(self, answer: Answer, call: Call) -> bytes:
-        """The body, decompressed, up to the limit: a few kilobytes can be packed so that they become gigabytes."""
+        """Return the decompressed body, up to the limit: a few compressed kilobytes may contain gigabytes."""
         reader, limit = answer.body_reader, _max_bytes(answer.status, self._max_bytes)
         chunks, size = [], 0
         while (chunk := await reader.read_chunk()) is not None:
@@ -189,9 +189,9 @@ class _Pool:
         if self._closed:
             raise TransportError(_CLOSED)
         if self._pid != os.getpid():
-            # A forked child inherits neither the library's threads nor the right to its sockets.
+            # A forked child does not inherit the library's threads, and must not use its sockets.
             self._pid, self._client, self._poolless, self._in_flight = os.getpid(), None, None, 0
-            _leave_before_exit(self)
+            _close_at_exit(self)
         if fresh:
             if self._poolless is None:
                 self._poolless = _build(self._configuration, self._pool_size, keepalive=0)
@@ -210,7 +210,7 @@ class _Pool:
                 await client.close()
 
     def close_now(self) -> None:
-        """End what is under way, without an event loop."""
+        """Abort the requests in flight, without an event loop."""
         self._closed = True
         if self._pid == os.getpid():
             for client in (self._client, self._poolless):
@@ -224,7 +224,7 @@ class _Pool:
 
 
 class _Headers(Mapping[str, str]):
-    """The headers of an answer. The library refuses to read a value that is not ASCII; a proxy may well send one."""
+    """The headers of an answer. A value that is not ASCII, which the library cannot read, is `UNREADABLE_VALUE`."""
 
     __slots__ = ("_raw",)
 
@@ -238,7 +238,7 @@ class _Headers(Mapping[str, str]):
             return UNREADABLE_VALUE
 
     def get(self, name: str, default: Any = None) -> Any:
-        """As a dict's: the mixin's own would cost an exception for each header that is not there."""
+        """Return a header or the default, without the exception that `Mapping.get` costs for a missing header."""
         try:
             return self._raw.get(name, default)
         except ValueError:
@@ -253,35 +253,35 @@ class _Headers(Mapping[str, str]):
 
 _CLOSED = "the HTTP client is closed"
 
-#: At exit, requests under way have this long to end.
-EXIT_PATIENCE_S = 0.5
-#: After the last answer, the library's thread needs a moment to get out of the interpreter.
+#: The time that requests in flight have to end when the program exits.
+EXIT_WAIT_S = 0.5
+#: The time that the library's thread needs to leave the interpreter after the last answer.
 EXIT_PAUSE_S = 0.02
 
 _pools: WeakSet[_Pool] = WeakSet()
 
 
-def _leave_before_exit(pool: _Pool) -> None:
+def _close_at_exit(pool: _Pool) -> None:
     if not _pools:
-        atexit.unregister(_settle)
-        atexit.register(_settle)
+        atexit.unregister(_close_pools)
+        atexit.register(_close_pools)
     _pools.add(pool)
 
 
-def _settle() -> None:
-    """Get the library out of the interpreter before that ends: it aborts the process when it is caught inside."""
+def _close_pools() -> None:
+    """Close all pools before the interpreter exits: the library aborts a process that exits during a request."""
     pools = list(_pools)
     for pool in pools:
         pool.close_now()
-    deadline_s = time.monotonic() + EXIT_PATIENCE_S
+    deadline_s = time.monotonic() + EXIT_WAIT_S
     while any(pool.is_busy for pool in pools) and time.monotonic() < deadline_s:
         time.sleep(0.005)
     time.sleep(EXIT_PAUSE_S)
 
 
 def load_library() -> type[ClientBuilder]:
-    """Import the HTTP library, all that a request may need of it."""
-    import pyreqwest.exceptions  # noqa: F401 (the library itself would import it in the middle of the first failure)
+    """Import all parts of the HTTP library that a request may need."""
+    import pyreqwest.exceptions  # noqa: F401 (otherwise the first failed request imports it)
     from pyreqwest.client import ClientBuilder
 
     return ClientBuilder
@@ -291,7 +291,7 @@ def _build(configuration: Configuration, pool_size: int, keepalive: int) -> Clie
     builder = (
         load_library()()
         .user_agent(USER_AGENT)
-        .follow_redirects(False)  # a POST that becomes a GET elsewhere would be a lost report
+        .follow_redirects(False)  # a redirected POST becomes a GET, and its report would be lost
         .max_connections(pool_size)
         .pool_max_idle_per_host(keepalive)
         .pool_idle_timeout(_duration(POOL_IDLE_S))
@@ -306,11 +306,11 @@ def _build(configuration: Configuration, pool_size: int, keepalive: int) -> Clie
     except RuntimeError as error:
         return _build_after_fork(builder, error)
     except ValueError as error:
-        raise ConnectError(_unusable(configuration, error)) from error
+        raise ConnectError(_describe_settings(configuration, error)) from error
 
 
 def _build_after_fork(builder: ClientBuilder, error: RuntimeError) -> Client:
-    """The library cannot restart its runtime in a forked child, but it has a second one the parent did not use."""
+    """Build a client in a forked child, where the library's runtime cannot start again, on its second runtime."""
     from pyreqwest import runtime
 
     try:
@@ -318,13 +318,13 @@ def _build_after_fork(builder: ClientBuilder, error: RuntimeError) -> Client:
         return builder.runtime_multithreaded(True).build()
     except RuntimeError:
         raise TransportError(
-            "no HTTP client can be made in a process forked twice after its ancestors used one: "
+            "no HTTP client can be created in a process that was forked twice after its ancestors used one: "
             "start processes with the 'forkserver' or 'spawn' method"
         ) from error
 
 
-def _unusable(configuration: Configuration, error: ValueError) -> str:
-    """The library says that a setting is broken, but not which."""
+def _describe_settings(configuration: Configuration, error: ValueError) -> str:
+    """Name the settings of which one is invalid; the library does not say which."""
     settings = {name: getattr(configuration, name) for name in ("ssl_ca_cert", "cert_file", "key_file", "proxy")}
     given = ", ".join(f"{name}={value!r}" for name, value in settings.items() if value)
     return f"the HTTP client cannot use one of {given}: {error}"
@@ -351,7 +351,7 @@ def _certificates(bundle: Path) -> list[bytes]:
 def _with_proxy(builder: ClientBuilder, configuration: Configuration) -> ClientBuilder:
     if configuration.proxy:
         return builder.proxy(_proxy(configuration.proxy, configuration.proxy_headers))
-    # HTTP_PROXY and its kin are the library's default, but nobody means them for a server on this machine.
+    # The library uses HTTP_PROXY and similar variables, which are not meant for a server on this machine.
     return builder.no_proxy() if is_loopback(urlsplit(configuration.host).hostname or "") else builder
 
 
@@ -367,13 +367,13 @@ def _duration(seconds: float) -> timedelta:
     return timedelta(seconds=seconds)
 
 
-#: What TLS says when the answer to its greeting is no TLS.
+#: The hint for an answer to the TLS handshake that is not TLS.
 _NOT_TLS = " (the port does not speak TLS: is it http:// rather than https://?)"
 _TIMED_OUT = ("operation timed out", "deadline has elapsed")
 
 
 def _translate(error: Exception, call: Call) -> Exception:
-    """The library's errors become ours; what is not about the network (a bug, an impossible URL) stays what it is."""
+    """Return the `TransportError` for an error of the library. Other errors, such as an invalid URL, are unchanged."""
     from pyreqwest import exceptions
 
     if not isinstance(error, exceptions.RequestError):
@@ -383,8 +383,8 @@ def _translate(error: Exception, call: Call) -> Exception:
     causes = [cause["message"] for cause in error.details["causes"] or ()]
     what, last = _name(call), causes[-1] if causes else error.message
     connecting = "client error (Connect)" in causes
-    # The library names its errors by the words in their text, and the URL of a poll has "timeout" in it. What counts
-    # is the last cause; a dead HTTP/2 connection is told by its pings, not by the time this request took.
+    # The class of an error is unreliable: the library guesses it from the message, and the URL of a poll contains
+    # "timeout". So the last cause decides. A dead HTTP/2 connection is not a timeout of this request.
     if last in _TIMED_OUT and "keep-alive timed out" not in causes:
         return ConnectError(f"{what}: no connection in time") if connecting else _timeout(call)
     if connecting:
@@ -402,7 +402,7 @@ def _timeout(call: Call) -> RequestTimeout:
 
 
 def _max_bytes(status: int, max_answer_bytes: int) -> int:
-    """Return how much of an answer is read. An error is cut there; its status says enough."""
+    """Return how many bytes of an answer are read. The body of an error is truncated there."""
     return max_answer_bytes if status < _FIRST_ERROR else min(max_answer_bytes, MAX_ERROR_BYTES)
 
 
@@ -413,21 +413,21 @@ def _too_large(call: Call, limit_bytes: int) -> AnswerTooLarge:
 
 
 class _HttpxTransport:
-    """A user's `httpx.AsyncClient`. Its module is taken from the client; we neither need nor import it."""
+    """Sends requests with an `httpx.AsyncClient` of the user. This package does not depend on httpx."""
 
     def __init__(self, client: Any, max_bytes: int) -> None:
         self._client = client
         self._max_bytes = max_bytes
         self._httpx: Any = sys.modules.get("httpx")
 
-    async def send(self, call: Call, *, fresh: bool) -> Response:  # noqa: ARG002 (its pool is its own)
+    async def send(self, call: Call, *, fresh: bool) -> Response:  # noqa: ARG002 (the client has a pool of its own)
         try:
             async with self._client.stream(
                 call.method, call.url, headers=call.headers, content=call.body, timeout=call.timeout_s
             ) as answer:
                 content = await self._read(answer, call)
         except Exception as error:
-            raise self._translated(error, call) from error
+            raise self._translate(error, call) from error
         return Response(answer.status_code, answer.headers, content)
 
     async def _read(self, answer: Any, call: Call) -> bytes:
@@ -440,7 +440,7 @@ class _HttpxTransport:
                 return bytes(content[:limit])
         return bytes(content)
 
-    def _translated(self, error: Exception, call: Call) -> Exception:
+    def _translate(self, error: Exception, call: Call) -> Exception:
         httpx, what = self._httpx, _name(call)
         if isinstance(error, ConductorError):
             return error
@@ -456,4 +456,4 @@ class _HttpxTransport:
         return ConnectionLost(f"{what}: {error or type(error).__name__}")
 
     async def close(self) -> None:
-        """The client is the user's."""
+        """Do nothing: the client belongs to the user."""

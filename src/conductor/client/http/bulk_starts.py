@@ -1,7 +1,6 @@
 """Start many workflows: in bulk requests on a coordinator, one by one on a Conductor server.
 
-`GET /version` tells which of the two a server is: a coordinator answers with the header `Conductor-Features`. The
-question changes nothing on any server.
+`GET /version` finds out which of the two a server is: a coordinator answers with the header `Conductor-Features`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from conductor.client.http.models.start_workflow_request import IdempotencyStrat
 from conductor.client.http.response import Response
 from conductor.protocol.wire import FEATURE_BULK_STARTS, FEATURES_HEADER, MAX_BULK_STARTS
 
-#: Bytes of one bulk request. A coordinator takes 10 MB; a smaller request is answered sooner.
+#: The largest bulk request. A coordinator accepts 10 MB; a smaller request is answered sooner.
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 #: Single starts in flight on a server without bulk starts.
 SINGLE_STARTS_AT_ONCE = 8
@@ -26,12 +25,12 @@ SINGLE_STARTS_AT_ONCE = 8
 _PATH = "/workflow/start/bulk"
 _FEATURES = FEATURES_HEADER.lower()
 
-#: A started workflow's id, or why it was not started.
+#: The id of a started workflow, or the error of its start.
 Result = str | ConductorError
 
 
 class BulkStarts:
-    """Starts many workflows on one server, and remembers whether that server has bulk starts."""
+    """Starts many workflows on one server. Remembers whether the server has bulk starts."""
 
     def __init__(self, api_client: AsyncApiClient) -> None:
         self._api = api_client
@@ -59,7 +58,7 @@ class BulkStarts:
         return self._has_bulk
 
     async def _start_in_bulk(self, requests: Sequence[StartWorkflowRequest], results: list[Result]) -> None:
-        """Append the results of bulk requests. After a 404 or 405 the rest is left for single starts."""
+        """Append the results of bulk requests. After a 404 or 405 the rest remains for single starts."""
         for bodies in _split(encode(request) for request in requests):
             sent = requests[len(results) : len(results) + len(bodies)]
             try:
@@ -78,12 +77,12 @@ class BulkStarts:
         answers = await self._api.call_for(
             list[str | dict[str, Any]], "POST", _PATH, body=b"[" + b",".join(bodies) + b"]", resend=resend
         )
-        return [answer if isinstance(answer, str) else _refusal(answer) for answer in answers]
+        return [answer if isinstance(answer, str) else _error(answer) for answer in answers]
 
     async def _start_singly(self, requests: Sequence[StartWorkflowRequest], results: list[Result]) -> None:
         """Append the results of single starts, up to `SINGLE_STARTS_AT_ONCE` at a time.
 
-        After the first call without an answer, and after a refusal for want of a right, nothing more is sent.
+        After a call without an answer, or a call without permission, no more requests are sent.
         """
         found: dict[int, Result] = {}
         positions = iter(range(len(requests)))
@@ -108,7 +107,7 @@ class BulkStarts:
 
 
 def _split(bodies: Iterator[bytes]) -> Iterator[list[bytes]]:
-    """Divide encoded start requests into bulk requests that a coordinator takes."""
+    """Group encoded start requests into bulk requests that a coordinator accepts."""
     part: list[bytes] = []
     size = 0
     for body in bodies:
@@ -122,18 +121,18 @@ def _split(bodies: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 def _fill(results: list[Result], count: int, error: ConductorError) -> None:
-    """Make an error the result of all elements that have none. Raise it if nothing was started before."""
+    """Make an error the result of all remaining requests. Raise it if no workflow was started before."""
     if not results:
         raise error
     results += [error] * (count - len(results))
 
 
 def _is_repeatable(request: StartWorkflowRequest) -> bool:
-    """Whether the same request sent twice starts one workflow."""
+    """Return whether the same request sent twice starts only one workflow."""
     strategy = request.idempotency_strategy or IdempotencyStrategy.RETURN_EXISTING
     return bool(request.idempotency_key) and strategy == IdempotencyStrategy.RETURN_EXISTING
 
 
-def _refusal(body: dict[str, Any]) -> ApiException:
-    """Turn the error of one element into the exception that a single start would have raised."""
+def _error(body: dict[str, Any]) -> ApiException:
+    """Return the exception that a single start would have raised for this error."""
     return ApiException.of(Response(int(body.get("status") or 500), {}, msgspec.json.encode(body)), f"POST {_PATH}")

@@ -1,4 +1,4 @@
-"""One HTTP request, as it is handed down to the connection."""
+"""One HTTP request."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ from typing import NamedTuple
 
 
 class Call(NamedTuple):
-    """A request, whole: it can be sent again as it is, or with other headers."""
+    """A complete request, which can be sent again.
+
+    Attributes:
+        timeout_s: Seconds for the answer, in place of the Configuration's.
+        resend: False for a request that must not reach the server twice, even if its connection is lost.
+        template: The path with placeholders for its values, for metrics.
+        wanted: Called before the request is sent a second time, which happens only if it returns True.
+    """
 
     method: str
     url: str
     headers: Mapping[str, str] | None = None
     body: bytes | None = None
-    #: Seconds for the answer, in place of the Configuration's.
     timeout_s: float | None = None
-    #: False for a request that must not reach the server twice, not even when its connection was lost.
     resend: bool = True
-    #: The path without its values, for metrics.
     template: str = ""
-    #: Asked before the request is sent a second time: what it is about may be over meanwhile. None: always wanted.
     wanted: Callable[[], bool] | None = None
 
     def is_wanted(self) -> bool:
-        """Whether it may still be sent."""
+        """Return whether the request may be sent a second time."""
         return self.wanted is None or self.wanted()

@@ -1,4 +1,4 @@
-"""What can go wrong between a program and the server.
+"""The errors of calls to a server.
 
 ConductorError
 ├── ApiException                the server answered with an error status
@@ -8,9 +8,9 @@ ConductorError
 │   ├── ConnectError            no connection: refused, unknown host, TLS
 │   ├── RequestTimeout          no answer in time
 │   └── ConnectionLost          the connection ended before the answer
-├── MalformedAnswer             an answer that is not what the API promises
-│   └── AnswerTooLarge          an answer over the limit of the Configuration
-└── BulkStartError              some of the workflows of a bulk start were not started
+├── MalformedAnswer             the answer is not what the API defines
+│   └── AnswerTooLarge          the answer is larger than the Configuration allows
+└── BulkStartError              some workflows of a bulk start were not started
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ import msgspec
 from conductor.client.http.response import Response
 from conductor.common.text import escape
 
-#: What reading a body may raise, whoever wrote it: no JSON, not UTF-8, wrong types, too deep, numbers out of range.
+#: The exceptions of decoding a body: not JSON, not UTF-8, wrong types, nested too deeply, numbers out of range.
 UNREADABLE = (ValueError, RecursionError, OverflowError)
 
-#: Of an error body that is not Conductor's, a message quotes this much.
+#: The longest quotation of a body in an error message.
 MAX_QUOTED_CHARS = 300
-#: The title of a web page is looked for in this much of it.
+#: The part of a web page that is searched for its title.
 MAX_PAGE_BYTES = 4096
 
 
 class ConductorError(Exception):
-    """Anything that can go wrong between this program and the server."""
+    """Base of the errors of calls to a server."""
 
 
 class ApiException(ConductorError):
@@ -42,12 +42,14 @@ class ApiException(ConductorError):
 
     Attributes:
         status: The HTTP status (also as `code`).
-        reason: What the server said about it, in one line.
-        body: The answer's body as text.
-        headers: The answer's headers, names in lower case.
-        request: The call, as in `GET /metadata/taskdefs/foo`.
+        reason: The message of the server, in one line.
+        body: The body of the answer as text.
+        headers: The headers of the answer, with lower-case names.
+        request: The call, such as `GET /metadata/taskdefs/foo`.
+        transient: Whether a later attempt may succeed.
 
-    `http_resp` is an answer of another HTTP library, from which the rest is read.
+    Args:
+        http_resp: An answer of another HTTP library, from which the other attributes are read.
     """
 
     def __init__(
@@ -61,13 +63,12 @@ class ApiException(ConductorError):
         http_resp: Any = None,
         transient: bool = False,
     ) -> None:
-        if http_resp is not None:  # an answer, as conductor-python's tests make the exception
+        if http_resp is not None:  # tests for conductor-python make the exception in this way
             status = getattr(http_resp, "status", None) or getattr(http_resp, "status_code", status)
             reason = getattr(http_resp, "reason", None) or reason
             body = _text_of(http_resp) if body is None else body
             headers = headers or _headers_of(http_resp)
         super().__init__(status, reason, body, headers, request)
-        #: Whether trying again later may help, as whoever made it knows.
         self.transient = transient
         self.status = status
         self.code = status
@@ -77,40 +78,40 @@ class ApiException(ConductorError):
         self.request = request
 
     def __str__(self) -> str:
-        said = f": {self.reason}" if self.reason else ""
-        return f"{self.request or 'the server'} answered {self.status}{said}"
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{self.request or 'the server'} answered {self.status}{reason}"
 
     @property
     def message(self) -> str | None:
-        """`reason` under its name in conductor-python."""
+        """The same as `reason`, under its name in conductor-python."""
         return self.reason
 
     def is_not_found(self) -> bool:
-        """True for 404."""
+        """Return whether the status is 404."""
         return self.status == 404
 
     @staticmethod
     def of(response: Response, request: str) -> ApiException:
-        """The exception for an error answer: of the class for its status, with the server's own words."""
+        """Return the exception for an answer with an error status."""
         body = response.body.decode("utf-8", "replace")
         reason = _reason(response)
         return _class_for(response.status)(response.status, reason, body, dict(response.headers), request)
 
 
 class AuthorizationException(ApiException):
-    """401 or 403: no access token, a wrong one, or one without the right to do this."""
+    """The status is 401 or 403: the access token is missing, wrong or without the required permission."""
 
 
 class NotFoundException(ApiException):
-    """404: there is no such thing, or no such endpoint."""
+    """The status is 404: the server has no such object, or no such endpoint."""
 
 
 class TransportError(ConductorError):
-    """No answer came. Whether the request had an effect is unknown."""
+    """No answer came. It is unknown whether the server executed the request."""
 
 
 class ConnectError(TransportError):
-    """No connection could be made: refused, unknown host, TLS or proxy trouble. The request had no effect."""
+    """No connection was made: refused, unknown host, TLS or proxy error. The server did not get the request."""
 
 
 class RequestTimeout(TransportError):
@@ -122,7 +123,7 @@ class ConnectionLost(TransportError):
 
 
 class MalformedAnswer(ConductorError):
-    """The server answered with success, but with something that is not what the API promises."""
+    """The status is a success, but the body is not what the API defines."""
 
 
 def _text_of(answer: Any) -> str | None:
@@ -141,16 +142,16 @@ def _headers_of(answer: Any) -> Mapping[str, str]:
 
 
 class AnswerTooLarge(MalformedAnswer):
-    """The answer is larger than `Configuration(max_answer_bytes=…)` allows, and was not read to its end."""
+    """The answer is larger than `Configuration(max_answer_bytes=…)`. The rest of it was not read."""
 
 
 class BulkStartError(ConductorError):
     """Some workflows of `start_workflows` were not started; the others were.
 
     Attributes:
-        results: In the order of the requests: the id of a started workflow, or the exception of one that was not. After
-            a `TransportError` it is unknown whether a workflow was started: send the same request with the same
-            `idempotency_key` again.
+        results: In the order of the requests, the id of the workflow or the exception of its start. After a
+            `TransportError` it is unknown whether the workflow was started: send the request again with the same
+            `idempotency_key`.
     """
 
     def __init__(self, results: Sequence[str | ConductorError]) -> None:
@@ -160,28 +161,26 @@ class BulkStartError(ConductorError):
 
 
 class _ErrorBody(msgspec.Struct):
-    """Conductor's error body, as far as people need it."""
-
     message: str | None = None
     validationErrors: list[dict[str, Any]] | None = None  # noqa: N815 (the name on the wire)
 
 
-def not_conductor(response: Response) -> str | None:
-    """What answered in place of a Conductor server, in a few words; None when it is no web page."""
+def describe_web_page(response: Response) -> str | None:
+    """Describe a web page that came in place of the answer of a Conductor server. None for any other answer."""
     start = response.body[:MAX_PAGE_BYTES].decode("utf-8", "replace").lstrip()
     if not (start.startswith("<") or response.headers.get("content-type", "").startswith("text/html")):
         return None
     title = re.search(r"<title>([^<]*)", start, re.IGNORECASE)
-    named = f" ({_one_line(title[1])!r})" if title and title[1].strip() else ""
+    name = f" ({_one_line(title[1])!r})" if title and title[1].strip() else ""
     server = response.headers.get("server")
     sender = f" from {_one_line(server)}" if server else ""
-    return f"a web page{named}{sender}, as no Conductor server does: is the URL right, or is a proxy in between?"
+    return f"a web page{name}{sender}, as no Conductor server does: is the URL right, or is a proxy in between?"
 
 
 def _reason(response: Response) -> str:
-    foreign = not_conductor(response)
-    if foreign is not None:
-        return foreign
+    web_page = describe_web_page(response)
+    if web_page is not None:
+        return web_page
     try:
         body = msgspec.json.decode(response.body, type=_ErrorBody)
     except UNREADABLE:

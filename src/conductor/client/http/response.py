@@ -1,16 +1,16 @@
-"""The answer to one HTTP request."""
+"""The answer to an HTTP request."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-#: In place of a header's value that is not ASCII, as HTTP has it. No header that we know has this value.
+#: Replaces a header value that is not ASCII.
 UNREADABLE_VALUE = "\ufffd"
 
 
 class Response(NamedTuple):
-    """A whole answer. `headers` has lower-case names; a value that is not ASCII reads as `UNREADABLE_VALUE`."""
+    """A complete answer. The names in `headers` are lower case; a value that is not ASCII is `UNREADABLE_VALUE`."""
 
     status: int
     headers: Mapping[str, str]

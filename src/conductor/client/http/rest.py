@@ -1,8 +1,8 @@
-"""The errors of talking to a server, at the path where programs look for them."""
+"""The errors of calls to a server, under their path in conductor-python."""
 
 from conductor.client.http.errors import ApiException, AuthorizationException, ConductorError, TransportError
 
-#: An older name.
+#: An older name of `ApiException`.
 RestException = ApiException
 
 __all__ = ["ApiException", "AuthorizationException", "ConductorError", "RestException", "TransportError"]

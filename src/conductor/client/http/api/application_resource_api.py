@@ -1,10 +1,3 @@
-"""`/applications`: programs that may use a server, and their keys.
-
-Under the names that conductor-python's generated class has; new programs take `conductor.client.orkes_clients`.
-"""
-
-from __future__ import annotations
-
 from typing import Any
 
 from conductor.client.http.api.generated_api import GeneratedApi, generated
@@ -13,7 +6,7 @@ from conductor.client.http.models.tag_object import TagObject
 
 
 class ApplicationResourceApi(GeneratedApi):
-    """`/applications`: programs that may use a server, and their keys. Each is one blocking call."""
+    """Applications and their access keys."""
 
     add_role_to_application_user = generated(
         "POST", "/applications/{applicationId}/roles/{role}", "application_id, role", returns=Any

@@ -1,4 +1,4 @@
-"""`/tasks`: poll, report, read, and look at queues."""
+"""The task endpoints: poll, report, read tasks, inspect queues."""
 
 # mypy: disable-error-code="empty-body"
 from __future__ import annotations
@@ -26,10 +26,10 @@ from conductor.client.http.response import Response
 from conductor.common.text import escape
 from conductor.protocol.wire import FEATURES_HEADER, MAX_BODY_HEADER, NEXT_QUERY
 
-#: A poll may take what it asked the server to wait, and this.
+#: A poll may take the time that it asks the server to wait, and this many seconds more.
 POLL_GRACE_S = 10.0
-#: A large batch gets more: a busy server needs its time for each task, and a poll that is given up takes all of its
-#: tasks along, until their response timeout.
+#: A poll for more than `SMALL_BATCH` tasks gets `GRACE_PER_TASK_S` for each further task: a busy server needs time for
+#: each, and the tasks of an abandoned poll are blocked until their response timeout.
 SMALL_BATCH = 20
 GRACE_PER_TASK_S = 0.5
 
@@ -37,26 +37,31 @@ _BATCH_POLL = "/tasks/poll/batch/{tasktype}"
 _TASKS = list[Task]
 _FEATURES = FEATURES_HEADER.lower()
 _MAX_BODY = MAX_BODY_HEADER.lower()
-#: A server that says it takes less than this cannot be meant: not even the news that a result is too large fits.
+#: A smaller limit in an answer is ignored: not even the report that a result is too large would fit.
 MIN_BODY_BYTES = 4096
 
 
-class Misread(NamedTuple):
-    """A task in an answer that cannot be read as one: its ids, as far as it has them, and what is wrong."""
+class UnreadableTask(NamedTuple):
+    """A task in an answer that cannot be decoded. `ids` has its ids as far as they are readable."""
 
     ids: Task
     reason: str
 
 
-class Polled(NamedTuple):
-    """What a poll brought, and what the server says it can do and takes."""
+class PollAnswer(NamedTuple):
+    """The answer to a poll.
+
+    Attributes:
+        tasks: The tasks.
+        features: The features that the server announces.
+        max_body: The largest body that the server accepts, in bytes; None if the server does not announce it.
+        unreadable: Tasks in the same answer that cannot be decoded.
+    """
 
     tasks: list[Task]
     features: frozenset[str]
-    #: The largest body the server takes, in bytes; None when it does not say.
     max_body: int | None = None
-    #: Tasks that came with the others and cannot be read.
-    misread: tuple[Misread, ...] = ()
+    unreadable: tuple[UnreadableTask, ...] = ()
 
 
 class TaskOperations(Operations):
@@ -199,24 +204,24 @@ class AsyncTaskResourceApi(TaskOperations, AsyncClient):
     def __init__(self, api_client: AsyncApiClient) -> None:
         super().__init__(api_client)
 
-    async def poll_batch(
+    async def poll_for_worker(
         self, tasktype: str, *, worker_id: str | None, domain: str | None, count: int, timeout_ms: int
-    ) -> Polled:
+    ) -> PollAnswer:
         """Poll for up to `count` tasks. The server waits up to `timeout_ms` for the first."""
         path = f"{_poll_path(tasktype, worker_id, domain)}count={count}&timeout={timeout_ms}"
         client = self.api_client
         timeout_s = timeout_ms / 1000 + POLL_GRACE_S + GRACE_PER_TASK_S * max(0, count - SMALL_BATCH)
         response = await client.call("GET", path, timeout_s=timeout_s, template=_BATCH_POLL)
-        misread: tuple[Misread, ...] = ()
+        unreadable: tuple[UnreadableTask, ...] = ()
         try:
             tasks = client.read(response, _TASKS, f"GET /tasks/poll/batch/{tasktype}")
         except MalformedAnswer as error:
             try:
-                tasks, misread = read_each(msgspec.json.decode(response.body, type=list[msgspec.Raw]))
+                tasks, unreadable = decode_tasks(msgspec.json.decode(response.body, type=list[msgspec.Raw]))
             except UNREADABLE:
                 raise error from None
         features = _features(response.headers.get(_FEATURES))
-        return Polled(tasks, features, max_body_of(response), misread)
+        return PollAnswer(tasks, features, read_max_body(response), unreadable)
 
     async def batch_poll(
         self,
@@ -228,11 +233,15 @@ class AsyncTaskResourceApi(TaskOperations, AsyncClient):
         timeout: int = 100,
     ) -> list[Task]:
         """Poll for up to `count` tasks. The server waits up to `timeout` milliseconds for the first."""
-        polled = await self.poll_batch(tasktype, worker_id=workerid, domain=domain, count=count, timeout_ms=timeout)
-        for ids, reason in polled.misread:
+        answer = await self.poll_for_worker(
+            tasktype, worker_id=workerid, domain=domain, count=count, timeout_ms=timeout
+        )
+        for ids, reason in answer.unreadable:
             request = f"GET /tasks/poll/batch/{tasktype}"
-            raise MalformedAnswer(f"{request} answered 200 with what is no list of tasks: '{ids.task_id}': {reason}")
-        return polled.tasks
+            raise MalformedAnswer(
+                f"{request} answered 200 with a body that is not a list of tasks: '{ids.task_id}': {reason}"
+            )
+        return answer.tasks
 
     @endpoint("POST", "/tasks")
     async def update_task(self, body: TaskResult) -> str:
@@ -269,7 +278,7 @@ class AsyncTaskResourceApi(TaskOperations, AsyncClient):
 
 @lru_cache(maxsize=1024)
 def _poll_path(tasktype: str, worker_id: str | None, domain: str | None) -> str:
-    """A worker asks the same again and again; only count and timeout differ. An empty domain must not be sent."""
+    """Return the path of a poll up to its count and timeout, cached: a worker repeats the same poll."""
     query = {name: value for name, value in (("workerid", worker_id), ("domain", domain)) if value}
     return f"/tasks/poll/batch/{quote_segment(tasktype)}?{urlencode(query)}{'&' if query else ''}"
 
@@ -279,8 +288,8 @@ def _features(header: str | None) -> frozenset[str]:
     return frozenset(part.strip() for part in header.split(",") if part.strip()) if header else frozenset()
 
 
-def max_body_of(response: Response) -> int | None:
-    """The largest body the server takes, where an answer says so and means it."""
+def read_max_body(response: Response) -> int | None:
+    """Return the largest body that the server accepts, or None if the answer has no valid limit."""
     text = response.headers.get(_MAX_BODY)
     if not text or not text.isascii() or not text.isdigit() or len(text) > 18:
         return None
@@ -294,16 +303,16 @@ class _Ids(msgspec.Struct, rename="camel"):
     lease_id: Any = None
 
 
-def read_each(items: Sequence[bytes]) -> tuple[list[Task], tuple[Misread, ...]]:
-    """Read each task by itself, so that a malformed one does not affect the others."""
+def decode_tasks(items: Sequence[bytes]) -> tuple[list[Task], tuple[UnreadableTask, ...]]:
+    """Decode each task separately, so that an unreadable one does not affect the others."""
     tasks: list[Task] = []
-    misread: list[Misread] = []
+    unreadable: list[UnreadableTask] = []
     for item in items:
         try:
             tasks.append(Task.decode(item))
         except UNREADABLE as wrong:
-            misread.append(Misread(_ids_of(item), escape(str(wrong))))
-    return tasks, tuple(misread)
+            unreadable.append(UnreadableTask(_ids_of(item), escape(str(wrong))))
+    return tasks, tuple(unreadable)
 
 
 def _ids_of(item: bytes) -> Task:

@@ -1,10 +1,3 @@
-"""`/event`: event handlers, and queues of other systems.
-
-Under the names that conductor-python's generated class has; new programs take `conductor.client.orkes_clients`.
-"""
-
-from __future__ import annotations
-
 from typing import Any
 
 from conductor.client.http.api.generated_api import GeneratedApi, generated
@@ -12,7 +5,7 @@ from conductor.client.http.models.event_handler import EventHandler
 
 
 class EventResourceApi(GeneratedApi):
-    """`/event`: event handlers, and queues of other systems. Each is one blocking call."""
+    """Event handlers, and queues of other systems."""
 
     add_event_handler = generated("POST", "/event", "body")
     delete_queue_config = generated("DELETE", "/event/queue/config/{queueType}/{queueName}", "queue_type, queue_name")

@@ -1,16 +1,9 @@
-"""`/gateway/config/auth`: how callers of a server's gateway are let in.
-
-Under the names that conductor-python's generated class has; new programs take `conductor.client.orkes_clients`.
-"""
-
-from __future__ import annotations
-
 from conductor.client.http.api.generated_api import GeneratedApi, generated
 from conductor.client.http.models.authentication_config import AuthenticationConfig
 
 
 class GatewayAuthResourceApi(GeneratedApi):
-    """`/gateway/config/auth`: how callers of a server's gateway are let in. Each is one blocking call."""
+    """Authentication configurations of a server's gateway."""
 
     create_config = generated("POST", "/gateway/config/auth", "body", returns=str)
     delete_config = generated("DELETE", "/gateway/config/auth/{id}", "id")

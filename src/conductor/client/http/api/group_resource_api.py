@@ -1,10 +1,3 @@
-"""`/groups`: groups of users.
-
-Under the names that conductor-python's generated class has; new programs take `conductor.client.orkes_clients`.
-"""
-
-from __future__ import annotations
-
 from typing import Any
 
 from conductor.client.http.api.generated_api import GeneratedApi, generated
@@ -12,7 +5,7 @@ from conductor.client.http.models.group import Group
 
 
 class GroupResourceApi(GeneratedApi):
-    """`/groups`: groups of users. Each is one blocking call."""
+    """Groups of users."""
 
     add_user_to_group = generated("POST", "/groups/{groupId}/users/{userId}", "group_id, user_id", returns=Any)
     add_users_to_group = generated("POST", "/groups/{groupId}/users", "group_id, body", returns=Any)

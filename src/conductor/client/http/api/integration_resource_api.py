@@ -1,10 +1,3 @@
-"""`/integrations`: models and other services that a server can use.
-
-Under the names that conductor-python's generated class has; new programs take `conductor.client.orkes_clients`.
-"""
-
-from __future__ import annotations
-
 from conductor.client.http.api.generated_api import GeneratedApi, generated
 from conductor.client.http.models.integration import Integration
 from conductor.client.http.models.integration_api import IntegrationApi
@@ -14,7 +7,7 @@ from conductor.client.http.models.tag_object import TagObject
 
 
 class IntegrationResourceApi(GeneratedApi):
-    """`/integrations`: models and other services that a server can use. Each is one blocking call."""
+    """Language models and other services that a server uses."""
 
     associate_prompt_with_integration = generated(
         "POST",

@@ -1,10 +1,3 @@
-"""`/metadata`: definitions of tasks and workflows.
-
-Under the names that conductor-python's generated class has; new programs take `conductor.client.orkes_clients`.
-"""
-
-from __future__ import annotations
-
 from typing import Any
 
 from conductor.client.http.api.generated_api import GeneratedApi, generated
@@ -14,7 +7,7 @@ from conductor.client.http.models.workflow_tag import WorkflowTag
 
 
 class MetadataResourceApi(GeneratedApi):
-    """`/metadata`: definitions of tasks and workflows. Each is one blocking call."""
+    """Task definitions and workflow definitions."""
 
     create = generated("POST", "/metadata/workflow", "body, *, overwrite", returns=Any)
     create_workflow_metadata = generated("POST", "/metadata/tags/workflow/{name}", "body, name, *, version")

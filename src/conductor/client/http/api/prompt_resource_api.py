@@ -1,17 +1,10 @@
-"""`/prompts`: prompts that a server keeps.
-
-Under the names that conductor-python's generated class has; new programs take `conductor.client.orkes_clients`.
-"""
-
-from __future__ import annotations
-
 from conductor.client.http.api.generated_api import GeneratedApi, generated
 from conductor.client.http.models.prompt_template import PromptTemplate
 from conductor.client.http.models.tag_object import TagObject
 
 
 class PromptResourceApi(GeneratedApi):
-    """`/prompts`: prompts that a server keeps. Each is one blocking call."""
+    """Prompts for language models."""
 
     delete_message_template = generated("DELETE", "/prompts/{name}", "name")
     delete_tag_for_prompt_template = generated("DELETE", "/prompts/{name}/tags", "body, name")

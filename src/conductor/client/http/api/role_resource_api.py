@@ -1,10 +1,3 @@
-"""`/roles`: what users may be.
-
-Under the names that conductor-python's generated class has; new programs take `conductor.client.orkes_clients`.
-"""
-
-from __future__ import annotations
-
 from typing import Any
 
 from conductor.client.http.api.generated_api import GeneratedApi, generated
@@ -12,7 +5,7 @@ from conductor.client.http.models.role import Role
 
 
 class RoleResourceApi(GeneratedApi):
-    """`/roles`: what users may be. Each is one blocking call."""
+    """Roles of users."""
 
     create_role = generated("POST", "/roles", "body", returns=Any)
     delete_role = generated("DELETE", "/roles/{name}", "name", returns=Any)

@@ -1,10 +1,3 @@
-"""`/scheduler`: workflows started by the clock.
-
-Under the names that conductor-python's generated class has; new programs take `conductor.client.orkes_clients`.
-"""
-
-from __future__ import annotations
-
 from typing import Any
 
 from conductor.client.http.api.generated_api import GeneratedApi, generated
@@ -15,7 +8,7 @@ from conductor.client.http.models.workflow_schedule_execution_model import Workf
 
 
 class SchedulerResourceApi(GeneratedApi):
-    """`/scheduler`: workflows started by the clock. Each is one blocking call."""
+    """Workflows that start on a schedule."""
 
     delete_schedule = generated("DELETE", "/scheduler/schedules/{name}", "name", returns=Any)
     delete_tag_for_schedule = generated("DELETE", "/scheduler/schedules/{name}/tags", "body, name")

@@ -1,16 +1,9 @@
-"""`/schema`: schemas of inputs and outputs.
-
-Under the names that conductor-python's generated class has; new programs take `conductor.client.orkes_clients`.
-"""
-
-from __future__ import annotations
-
 from conductor.client.http.api.generated_api import GeneratedApi, generated
 from conductor.client.http.models.schema_def import SchemaDef
 
 
 class SchemaResourceApi(GeneratedApi):
-    """`/schema`: schemas of inputs and outputs. Each is one blocking call."""
+    """Schemas of inputs and outputs."""
 
     delete_schema_by_name = generated("DELETE", "/schema/{name}", "name")
     delete_schema_by_name_and_version = generated("DELETE", "/schema/{name}/{version}", "name, version")

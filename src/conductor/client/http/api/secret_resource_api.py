@@ -1,10 +1,3 @@
-"""`/secrets`: secrets that definitions may use.
-
-Under the names that conductor-python's generated class has; new programs take `conductor.client.orkes_clients`.
-"""
-
-from __future__ import annotations
-
 from typing import Any
 
 from conductor.client.http.api.generated_api import GeneratedApi, generated
@@ -12,7 +5,7 @@ from conductor.client.http.models.tag_object import TagObject
 
 
 class SecretResourceApi(GeneratedApi):
-    """`/secrets`: secrets that definitions may use. Each is one blocking call."""
+    """Secrets that workflow definitions use."""
 
     delete_secret = generated("DELETE", "/secrets/{key}", "key", returns=Any)
     delete_tag_for_secret = generated("DELETE", "/secrets/{key}/tags", "body, key")

@@ -1,10 +1,3 @@
-"""`/tasks`: poll, report, read, and look at queues.
-
-Under the names that conductor-python's generated class has; new programs take `conductor.client.orkes_clients`.
-"""
-
-from __future__ import annotations
-
 from typing import Any
 
 from conductor.client.http.api.generated_api import GeneratedApi, generated
@@ -19,7 +12,7 @@ from conductor.client.http.models.workflow import Workflow
 
 
 class TaskResourceApi(GeneratedApi):
-    """`/tasks`: poll, report, read, and look at queues. Each is one blocking call."""
+    """Tasks: poll, report, read, inspect queues."""
 
     all = generated("GET", "/tasks/queue/all", returns=dict[str, int])
     all_verbose = generated("GET", "/tasks/queue/all/verbose", returns=dict[str, Any])

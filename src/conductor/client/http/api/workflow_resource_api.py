@@ -1,10 +1,3 @@
-"""`/workflow`: start executions, look at them, and change their course.
-
-Under the names that conductor-python's generated class has; new programs take `conductor.client.orkes_clients`.
-"""
-
-from __future__ import annotations
-
 from typing import Any
 
 from conductor.client.http.api.generated_api import GeneratedApi, generated
@@ -15,7 +8,7 @@ from conductor.client.http.models.workflow_status import WorkflowStatus
 
 
 class WorkflowResourceApi(GeneratedApi):
-    """`/workflow`: start executions, look at them, and change their course. Each is one blocking call."""
+    """Workflows: start, read, control."""
 
     decide = generated("PUT", "/workflow/decide/{workflowId}", "workflow_id")
     delete = generated("DELETE", "/workflow/{workflowId}/remove", "workflow_id, *, archive_workflow")

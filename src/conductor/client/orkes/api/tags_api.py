@@ -1,10 +1,3 @@
-"""`/metadata/…/tags`: tags of definitions.
-
-Under the names that conductor-python's generated class has; new programs take `conductor.client.orkes_clients`.
-"""
-
-from __future__ import annotations
-
 from typing import Any
 
 from conductor.client.http.api.generated_api import GeneratedApi, generated
@@ -12,7 +5,7 @@ from conductor.client.http.models.tag_object import TagObject
 
 
 class TagsApi(GeneratedApi):
-    """`/metadata/…/tags`: tags of definitions. Each is one blocking call."""
+    """Tags of task definitions and workflow definitions."""
 
     add_task_tag = generated("POST", "/metadata/task/{taskName}/tags", "body, task_name", returns=Any)
     add_workflow_tag = generated("POST", "/metadata/workflow/{name}/tags", "body, name", returns=Any)
