@@ -330,7 +330,7 @@ class TestPrefetch:
         self, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The journal says that they were never started, and the next worker requeues them as such."""
-        monkeypatch.setattr(worker_group, "HAND_BACK_S", 0.1)
+        monkeypatch.setattr(worker_group, "REQUEUE_S", 0.1)
         slow, database = Slow(at=30), tmp_path / "a.db"
         with Proxy(CALM) as proxy:
             url = f"http://127.0.0.1:{proxy.port}/api"

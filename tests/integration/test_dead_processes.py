@@ -192,7 +192,7 @@ def test_a_killed_process_that_is_not_started_again(server: Server, work: Work, 
         os.kill(work.began()[0][1], signal.SIGKILL)
         program.wait()
         program.wait_gone()
-    assert program.output.count("is given back: COMMITTED") == len(HELD)
+    assert program.output.count("is requeued: COMMITTED") == len(HELD)
     with Program(tmp_path, processes(), server=server.url) as program:
         work.wait_again(program)
         work.finish(program)
@@ -248,7 +248,7 @@ def test_a_process_that_cannot_hear_the_second_signal(server: Server, work: Work
         program.signal(signal.SIGTERM)
         program.wait()
         program.wait_gone()
-    assert "is given back: COMMITTED" in program.output
+    assert "is requeued: COMMITTED" in program.output
 
 
 def test_what_a_living_process_holds_is_its_own(server: Server, work: Work, tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_what_a_living_process_holds_is_its_own(server: Server, work: Work, tmp_
             other.wait_for("started job")
             server.add(-4)
             other.wait_until(lambda: server.completed() == len(FINISHED) + 1)
-        assert "given back" not in other.output
+        assert "requeued" not in other.output
         (tmp_path / "gate").touch()
         program.wait_until(lambda: server.completed() == len(FINISHED) + 1 + len(HELD))
     assert sorted(number for number, _ in work.began()) == sorted([*FINISHED, *HELD, -4])

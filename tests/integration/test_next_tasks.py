@@ -124,12 +124,12 @@ async def test_a_delayed_report_does_not_requeue_a_task_that_executes() -> None:
                 held.gates[1].set()
 
 
-async def test_a_task_that_comes_after_the_grace_is_handed_back_and_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_task_that_comes_after_the_grace_is_requeued_and_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """The report was sent before the stop, and its answer brings a task when the time of the stop is over."""
     held, asked, answered = Held(), threading.Event(), threading.Event()
     with Coordinator() as coordinator, httpx.Client(base_url=coordinator.url, timeout=60) as api:
         assert coordinator.core is not None
-        judge, hand_back = coordinator.core.judge, Engine.hand_back
+        judge, requeue_running = coordinator.core.judge, Engine.requeue_running
 
         def judge_after_the_stop(tx: Tx, reports: Sequence[Report], wanted: int = 0) -> list[Outcome]:
             if wanted:
@@ -137,14 +137,14 @@ async def test_a_task_that_comes_after_the_grace_is_handed_back_and_not_begun(mo
                 assert answered.wait(60)
             return judge(tx, reports, wanted)
 
-        async def hand_back_first(engine: Engine) -> None:
-            handing_back = asyncio.ensure_future(hand_back(engine))
+        async def requeue_first(engine: Engine) -> None:
+            requeueing = asyncio.ensure_future(requeue_running(engine))
             await asyncio.sleep(0)
             answered.set()
-            await handing_back
+            await requeueing
 
         monkeypatch.setattr(coordinator.core, "judge", judge_after_the_stop)
-        monkeypatch.setattr(Engine, "hand_back", hand_back_first)
+        monkeypatch.setattr(Engine, "requeue_running", requeue_first)
         await asyncio.to_thread(start, api, 2)
         handler = TaskHandlerAsyncIO(
             workers=[Worker("job", held.job, thread_count=1)],

@@ -182,7 +182,7 @@ LAYERS: list[list[str]] = [
     ["supervisor", "child", "recovery"],
     ["worker_group", "recycling"],
     ["engine", "session", "prefetch"],
-    ["poller", "abandoned_poll", "executor", "reporter", "lease", "redelivery", "heartbeat", "registration"],
+    ["poller", "executor", "reporter", "lease", "redelivery", "heartbeat", "registration"],
     ["isolation"],
     ["process_deaths"],
     [
@@ -191,6 +191,7 @@ LAYERS: list[list[str]] = [
         "progress",
         "delivery",
         "journal",
+        "journal_records",
         "thread_pool",
         "blocked_loop",
         "json_schema_generator",

@@ -15,7 +15,7 @@ from pathlib import Path
 from conductor.cli.finding import Finding, well, worth_a_look
 from conductor.cli.server_kind import PROBE
 from conductor.cli.support import conflict
-from conductor.client.automator.journal import MAX_FILE_SHARE, AdoptedFile
+from conductor.client.automator.journal import MAX_FILE_SHARE, AdoptedJournal
 from conductor.client.automator.process_deaths import read_records
 from conductor.client.telemetry.metrics_directory import MetricsDirectory, MetricsDirectoryError
 from conductor.client.worker.worker_config import ResolvedConfig, find_unknown_variables
@@ -139,11 +139,11 @@ def results_waiting(directory: Path, max_bytes: int) -> Iterator[Finding]:
     for path in sorted(directory.glob("*.journal")):
         if path.stat().st_size > MAX_FILE_SHARE * max_bytes:
             continue  # the next worker sets it aside
-        found = AdoptedFile.take(path, MAX_FILE_SHARE * max_bytes)
+        found = AdoptedJournal.lock(path, MAX_FILE_SHARE * max_bytes)
         if found is None:
             continue  # somebody is at work with it, which is as it should be
-        results, tasks = len(found.entries), len(found.in_hand)
-        found.let_go()
+        results, tasks = len(found.reports), len(found.tasks)
+        found.close_file()
         if results or tasks:
             yield worth_a_look(
                 "results-waiting",

@@ -142,10 +142,10 @@ async def _relieved(reader: asyncio.StreamReader, tell: Callable[[str], None], h
     """Others take the next tasks. What is in hand is finished here, however long that takes; then this is the end."""
     if await reader.readline() == f"{RELIEVED}\n".encode():
         handler.pause()
-        while any(engine.polling for engine in handler.task_runners):  # noqa: ASYNC110 - nothing tells when
+        while any(engine.is_polling for engine in handler.task_runners):  # noqa: ASYNC110 - nothing tells when
             await asyncio.sleep(LOOK_S)
         tell(QUIET)
-        while any(engine.in_hand for engine in handler.task_runners):  # noqa: ASYNC110
+        while any(engine.running_count for engine in handler.task_runners):  # noqa: ASYNC110
             await asyncio.sleep(LOOK_S)
         await handler.stop()
     else:  # whoever started us is gone

@@ -20,11 +20,11 @@ _ENDED_BY_REPORT = ("COMPLETED", "FAILED", "FAILED_WITH_TERMINAL_ERROR")
 
 def waiting_results(journals: Path) -> int:
     """Results in journals that have no verdict yet."""
-    from conductor.client.automator.journal import read_entries
+    from conductor.client.automator.journal_records import read_contents
 
     def count(file: Path) -> int:
         try:
-            return len(list(read_entries(file.read_bytes())))
+            return len(read_contents(file.read_bytes()).reports)
         except FileNotFoundError:
             return 0
 

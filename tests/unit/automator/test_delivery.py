@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.client.automator.delivery import ReportAnswer, loss_of, read_answer, verdict_on
-from conductor.client.automator.journal import Entry
+from conductor.client.automator.delivery import ReportAnswer, find_loss, find_verdict, read_answer
+from conductor.client.automator.journal_records import PendingReport
 from conductor.client.http.models.task import Task
 from conductor.client.http.response import Response
 from conductor.protocol.wire import Verdict
@@ -17,8 +17,8 @@ def task(status: str, *, worker_id: str | None = "we", poll_count: int = 1) -> T
     return Task(task_id="t", status=status, worker_id=worker_id, poll_count=poll_count)
 
 
-def entry(status: str) -> Entry:
-    return Entry("r", "t", "job", status, written_ms=0, worker_id="we", poll_count=1)
+def entry(status: str) -> PendingReport:
+    return PendingReport("r", "t", "job", status, written_ms=0, worker_id="we", poll_count=1)
 
 
 class TestATaskOfAPlainServer:
@@ -43,7 +43,7 @@ class TestATaskOfAPlainServer:
     def test_a_task_of_a_conductor_server_is_ours_or_lost(
         self, found: Task, reported_as: str | None, lost: bool
     ) -> None:
-        assert (loss_of(found, worker_id="we", poll_count=1, reported_as=reported_as) is not None) == lost
+        assert (find_loss(found, worker_id="we", poll_count=1, reported_as=reported_as) is not None) == lost
 
     @pytest.mark.parametrize(
         ("found", "reported_as", "verdict"),
@@ -59,7 +59,7 @@ class TestATaskOfAPlainServer:
     def test_a_task_of_a_conductor_server_tells_what_became_of_a_report(
         self, found: Task, reported_as: str, verdict: Verdict | None
     ) -> None:
-        assert verdict_on(entry(reported_as), found) is verdict
+        assert find_verdict(entry(reported_as), found) is verdict
 
 
 class TestAnAnswer:

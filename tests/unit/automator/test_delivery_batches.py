@@ -6,14 +6,13 @@ import asyncio
 import threading
 from contextvars import ContextVar
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
 from conductor.client.automator import delivery
-from conductor.client.automator.delivery import MOST_UNDER_WAY, NOT_SENT, Delivery, ReportAnswer, read_answers
+from conductor.client.automator.delivery import MAX_IN_FLIGHT, NOT_SENT, Delivery, ReportAnswer, read_answers
 from conductor.client.automator.thread_pool import ThreadPool
 from conductor.client.http.api.async_task_resource_api import UnreadableTask
 from conductor.client.http.errors import AnswerTooLarge
@@ -42,23 +41,21 @@ class Calls:
 
 class TestThreads:
     async def test_a_call_that_is_withdrawn_is_never_made(self) -> None:
-        pool = ThreadPool(1, "test", FakeClock().monotonic, lambda _: None)
+        pool = ThreadPool(1, "test", FakeClock().monotonic)
         calls = Calls()
-        tasks: list[Any] = [SimpleNamespace(task=name) for name in ("one", "two", "three")]
-        futures = [pool.submit(calls.function, task) for task in tasks]
+        futures = [pool.submit(calls.function, task) for task in ("one", "two", "three")]
         await asyncio.to_thread(calls.entered.wait, 60)
-        pool.withdraw(tasks[0])
-        pool.withdraw(tasks[1])
+        pool.withdraw(futures[0])
+        pool.withdraw(futures[1])
         calls.leave.set()
         await asyncio.gather(*futures)
         pool.close()
         assert calls.made == ["one", "three"]
 
     async def test_a_call_that_was_cancelled_before_it_began_is_never_made(self) -> None:
-        pool = ThreadPool(1, "test", FakeClock().monotonic, lambda _: None)
+        pool = ThreadPool(1, "test", FakeClock().monotonic)
         calls = Calls()
-        tasks: list[Any] = [SimpleNamespace(task=name) for name in ("one", "two", "three")]
-        one, two, three = [pool.submit(calls.function, task) for task in tasks]
+        one, two, three = [pool.submit(calls.function, task) for task in ("one", "two", "three")]
         await asyncio.to_thread(calls.entered.wait, 60)
         two.cancel()
         calls.leave.set()
@@ -113,7 +110,7 @@ class TestReports:
             written[0] += 1
 
         sending = Delivery(server, FakeClock(), write)  # type: ignore[arg-type]
-        sending.batches = True
+        sending.takes_batches = True
         return server, sending, written
 
     async def send(self, sending: Delivery, *names: str) -> list[asyncio.Task[ReportAnswer]]:
@@ -130,16 +127,16 @@ class TestReports:
 
     async def test_reports_that_end_while_others_are_in_flight_travel_together(self) -> None:
         server, sending, written = self.started()
-        first = [name for n in range(MOST_UNDER_WAY) for name in await self.send(sending, f"first {n}")]
-        assert len(server.requests) == MOST_UNDER_WAY
+        first = [name for n in range(MAX_IN_FLIGHT) for name in await self.send(sending, f"first {n}")]
+        assert len(server.requests) == MAX_IN_FLIGHT
         before = written[0]
         later = [*await self.send(sending, "a"), *await self.send(sending, "b", "c")]
-        assert len(server.requests) == MOST_UNDER_WAY
+        assert len(server.requests) == MAX_IN_FLIGHT
         assert written[0] == before + 2, "on disk in the tick in which it ended, not only when it is sent"
         server.answer(0)
         await turn_loop()
-        assert server.requests[MOST_UNDER_WAY:] == [["a", "b", "c"]]
-        for request in range(1, MOST_UNDER_WAY + 1):
+        assert server.requests[MAX_IN_FLIGHT:] == [["a", "b", "c"]]
+        for request in range(1, MAX_IN_FLIGHT + 1):
             server.answer(request)
         assert {answer.verdict for answer in await asyncio.gather(*first, *later)} == {Verdict.COMMITTED}
 
@@ -165,7 +162,7 @@ class TestReports:
 
     async def test_a_report_whose_lease_was_lost_while_it_waited_is_not_sent(self) -> None:
         server, sending, _ = self.started()
-        for n in range(MOST_UNDER_WAY):
+        for n in range(MAX_IN_FLIGHT):
             await self.send(sending, f"first {n}")
         lost = [False]
         waits = asyncio.ensure_future(sending.deliver(msgspec.json.encode("lost"), lambda: not lost[0]))
@@ -173,21 +170,21 @@ class TestReports:
         lost[0] = True  # a heartbeat was answered with CANCELLED
         server.answer(0)
         assert (await waits) is NOT_SENT
-        assert server.requests[MOST_UNDER_WAY:] == [["other"]]
-        for request in range(1, MOST_UNDER_WAY + 1):
+        assert server.requests[MAX_IN_FLIGHT:] == [["other"]]
+        for request in range(1, MAX_IN_FLIGHT + 1):
             server.answer(request)
         assert (await other).verdict is Verdict.COMMITTED
 
     async def test_a_report_does_not_wait_for_ever(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(delivery, "LONGEST_WAIT_S", 0.0)
+        monkeypatch.setattr(delivery, "MAX_WAIT_S", 0.0)
         server, sending, _ = self.started()
-        for n in range(MOST_UNDER_WAY):
+        for n in range(MAX_IN_FLIGHT):
             await self.send(sending, f"never answered {n}")
         await self.send(sending, "a")
-        while len(server.requests) == MOST_UNDER_WAY:
+        while len(server.requests) == MAX_IN_FLIGHT:
             await asyncio.sleep(0)
         assert server.requests[-1] == ["a"]
-        for request in range(MOST_UNDER_WAY + 1):
+        for request in range(MAX_IN_FLIGHT + 1):
             server.answer(request)
         await turn_loop()
 
@@ -198,7 +195,7 @@ class TestNextTasks:
     def started(self) -> tuple[Server, Delivery]:
         server = Server()
         sending = Delivery(server, FakeClock())  # type: ignore[arg-type]
-        sending.batches = sending.brings_next = True
+        sending.takes_batches = sending.brings_next = True
         return server, sending
 
     async def send(self, sending: Delivery, *asks: bool) -> list[asyncio.Task[ReportAnswer]]:

@@ -268,9 +268,9 @@ class TestTasks:
         ("fields", "said"),
         [
             ({"taskType": "other", "taskDefName": "other"}, "it is one of 'other'"),
-            ({"taskId": ""}, "no taskId"),
-            ({"taskId": None}, "no taskId"),
-            ({"workflowInstanceId": ""}, "no workflowInstanceId"),
+            ({"taskId": ""}, "no valid taskId"),
+            ({"taskId": None}, "no valid taskId"),
+            ({"workflowInstanceId": ""}, "no valid workflowInstanceId"),
             ({"taskId": "a\x1b[2J\nERROR fake"}, r"\x1b[2J\nERROR fake"),
         ],
     )

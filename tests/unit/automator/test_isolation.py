@@ -61,9 +61,8 @@ class Process:
         """A poll has brought the task, for the second time."""
         task = Task(task_id=name, workflow_instance_id="w", task_type="job", reference_task_name=name, poll_count=2)
         task.task_definition = TaskDef(name="job", timeout_seconds=timeout_s)
-        running = RunningTask(Grant(task, 0.0), TaskContext(task, "w", None), CONFIG, 0.0)
-        running.on_stop = _cancel
-        running.carried_by = self._going[name] = asyncio.create_task(self.isolation.run(self._execute, running))
+        running = RunningTask(Grant(task, 0.0), TaskContext(task, "w", None), CONFIG, 0.0, _cancel)
+        running.carrier = self._going[name] = asyncio.create_task(self.isolation.run(self._execute, running))
         await self.settle()
         return running
 
@@ -98,9 +97,9 @@ class Process:
 
 
 def _cancel(running: RunningTask) -> None:
-    """Stop a task as the engine does."""
-    if running.on_loop and running.carried_by is not None:
-        running.carried_by.cancel()
+    """Cancel the wait of a stopped task, as the engine does."""
+    if running.carrier is not None:
+        running.carrier.cancel()
 
 
 @pytest.fixture

@@ -19,14 +19,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductor.client.automator import journal as module
-from conductor.client.automator.journal import Entry, Journal, Taken, read_contents, read_entries
+from conductor.client.automator.journal import Journal
+from conductor.client.automator.journal_records import (
+    _MARK,
+    HeldTask,
+    JournalContents,
+    PendingReport,
+    ReportAdded,
+    encode_records,
+    read_contents,
+)
 from conductor.common.machine import state_directory
 
 URL = "http://127.0.0.1:1/api"
 
 
-def entry(number: int, size: int = 20) -> Entry:
-    return Entry(
+def entry(number: int, size: int = 20) -> PendingReport:
+    return PendingReport(
         report_id=f"r{number}",
         task_id=f"t{number}",
         task_type="job",
@@ -44,14 +53,14 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     made.close()
 
 
-def kept(journal: Journal) -> list[Entry]:
-    return list(read_entries(journal.path.read_bytes()))
+def kept(journal: Journal) -> list[PendingReport]:
+    return list(read_contents(journal.path.read_bytes()).reports.values())
 
 
 def test_a_result_is_there_until_it_is_struck_out(journal: Journal) -> None:
-    assert journal.put(entry(1))
-    assert journal.put(entry(2))
-    journal.strike(entry(1))
+    assert journal.add(entry(1))
+    assert journal.add(entry(2))
+    journal.remove(entry(1))
     assert kept(journal) == [entry(2)]
 
 
@@ -64,12 +73,12 @@ async def test_what_comes_in_one_tick_is_one_write(journal: Journal, monkeypatch
 
     monkeypatch.setattr("os.write", counted)
     for number in range(3):
-        journal.put_soon(entry(number))
+        journal.add_soon(entry(number))
     assert kept(journal) == []
     journal.flush()
     assert kept(journal) == [entry(0), entry(1), entry(2)]
     for number in range(2):
-        journal.strike_soon(entry(number))
+        journal.remove_soon(entry(number))
     await asyncio.sleep(0)  # the end of the tick
     assert kept(journal) == [entry(2)]
     assert len(writes) == 2
@@ -81,37 +90,37 @@ def test_the_directory_and_the_file_are_for_their_owner_only(journal: Journal) -
 
 
 def test_an_empty_journal_leaves_no_file(journal: Journal) -> None:
-    journal.put(entry(1))
-    journal.strike(entry(1))
+    journal.add(entry(1))
+    journal.remove(entry(1))
     journal.close()
     assert list(journal.directory.iterdir()) == []
 
 
 def test_a_file_with_an_owner_is_not_adopted(journal: Journal) -> None:
-    journal.put(entry(1))
+    journal.add(entry(1))
     other = Journal(journal.directory, URL, max_bytes=1 << 20)
-    assert list(other.adopt()) == []
+    assert list(other.adopt_files()) == []
     journal.close()
-    (adopted,) = other.adopt()
-    assert adopted.entries == [entry(1)]
-    assert list(Journal(journal.directory, URL, max_bytes=1 << 20).adopt()) == [], "one adopts, not two"
-    adopted.remove()
+    (adopted,) = other.adopt_files()
+    assert adopted.reports == [entry(1)]
+    assert list(Journal(journal.directory, URL, max_bytes=1 << 20).adopt_files()) == [], "one adopts, not two"
+    adopted.remove_file()
     assert list(journal.directory.iterdir()) == []
 
 
 def test_a_file_of_another_server_is_not_adopted(journal: Journal) -> None:
-    journal.put(entry(1))
+    journal.add(entry(1))
     journal.close()
-    assert list(Journal(journal.directory, "http://127.0.0.1:2/api", max_bytes=1 << 20).adopt()) == []
+    assert list(Journal(journal.directory, "http://127.0.0.1:2/api", max_bytes=1 << 20).adopt_files()) == []
 
 
 def _write_and_die(directory: Path) -> None:
     journal = Journal(directory, URL, max_bytes=1 << 20)
     journal.open()
     for number in range(100):
-        journal.put(entry(number))
+        journal.add(entry(number))
         if number % 2:
-            journal.strike(entry(number))
+            journal.remove(entry(number))
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -120,17 +129,17 @@ def test_what_was_put_down_survives_the_death_of_the_process(tmp_path: Path) -> 
     child.start()
     child.join()
     assert child.exitcode == -signal.SIGKILL
-    (adopted,) = Journal(tmp_path, URL, max_bytes=1 << 20).adopt()
-    assert adopted.entries == [entry(number) for number in range(0, 100, 2)]
-    adopted.let_go()
+    (adopted,) = Journal(tmp_path, URL, max_bytes=1 << 20).adopt_files()
+    assert adopted.reports == [entry(number) for number in range(0, 100, 2)]
+    adopted.close_file()
 
 
 def test_a_long_life_does_not_make_a_large_file(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_TIDY_BYTES", 20_000)
-    journal.put(entry(0))
+    monkeypatch.setattr(module, "_COMPACT_BYTES", 20_000)
+    journal.add(entry(0))
     for number in range(1, 2000):
-        journal.put(entry(number))
-        journal.strike(entry(number))
+        journal.add(entry(number))
+        journal.remove(entry(number))
         assert journal.path.stat().st_size < 25_000
     assert kept(journal) == [entry(0)]
     assert len(list(journal.directory.glob("*.journal"))) == 1
@@ -139,7 +148,7 @@ def test_a_long_life_does_not_make_a_large_file(journal: Journal, monkeypatch: p
 def test_a_full_journal_keeps_what_it_has_and_says_so_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     journal = Journal(tmp_path, URL, max_bytes=1000)
     journal.open()
-    results = [journal.put(entry(number, 200)) for number in range(10)]
+    results = [journal.add(entry(number, 200)) for number in range(10)]
     held = results.index(False)
     assert held >= 2
     assert not any(results[held:])
@@ -148,8 +157,8 @@ def test_a_full_journal_keeps_what_it_has_and_says_so_once(tmp_path: Path, caplo
     assert len(loud) == 1
     assert "limit of 1000 bytes" in loud[0].getMessage()
     for number in range(held):
-        journal.strike(entry(number, 200))
-    assert journal.put(entry(99)), "there is room again"
+        journal.remove(entry(number, 200))
+    assert journal.add(entry(99)), "there is room again"
     journal.close()
 
 
@@ -158,8 +167,8 @@ def test_a_directory_that_cannot_be_written_stops_no_work(tmp_path: Path, caplog
     blocked.write_text("not a directory")
     journal = Journal(blocked / "journal", URL, max_bytes=1 << 20)
     journal.open()
-    assert not journal.put(entry(1))
-    journal.strike(entry(1))
+    assert not journal.add(entry(1))
+    journal.remove(entry(1))
     journal.close()
     assert "work goes on" in caplog.text
 
@@ -169,8 +178,8 @@ def _fill_the_disk(directory: Path, answers: object) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     journal = Journal(directory, URL, max_bytes=1 << 20)
     journal.open()
-    answers.send([journal.put(entry(number, 500)) for number in range(20)])  # type: ignore[attr-defined]
-    journal._contents = module.Contents()
+    answers.send([journal.add(entry(number, 500)) for number in range(20)])  # type: ignore[attr-defined]
+    journal._contents = JournalContents()
     os._exit(0)
 
 
@@ -182,9 +191,9 @@ def test_a_full_disk_keeps_every_record_that_was_promised(tmp_path: Path) -> Non
     child.join()
     assert True in promised
     assert False in promised
-    (adopted,) = Journal(tmp_path, URL, max_bytes=1 << 20).adopt()
-    assert adopted.entries == [entry(number, 500) for number, kept in enumerate(promised) if kept]
-    adopted.let_go()
+    (adopted,) = Journal(tmp_path, URL, max_bytes=1 << 20).adopt_files()
+    assert adopted.reports == [entry(number, 500) for number, kept in enumerate(promised) if kept]
+    adopted.close_file()
 
 
 def _finish_on_a_full_disk(directory: Path, left: int) -> None:
@@ -193,12 +202,12 @@ def _finish_on_a_full_disk(directory: Path, left: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, most))
     journal = Journal(directory, URL, max_bytes=1 << 20)
     journal.open()
-    numbers = [number for number in range(500) if journal.put(entry(number))]
+    numbers = [number for number in range(500) if journal.add(entry(number))]
     for number in numbers[: len(numbers) - left]:
-        journal.strike(entry(number))
+        journal.remove(entry(number))
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     if left:
-        journal.put(entry(1000))
+        journal.add(entry(1000))
     os._exit(0)
 
 
@@ -208,13 +217,13 @@ def test_what_has_its_verdict_while_the_disk_is_full_is_not_sent_again(left: int
     child = multiprocessing.get_context("forkserver").Process(target=_finish_on_a_full_disk, args=(tmp_path, left))
     child.start()
     child.join()
-    (adopted,) = Journal(tmp_path, URL, max_bytes=1 << 20).adopt()
-    assert len(adopted.entries) == there
-    adopted.let_go()
+    (adopted,) = Journal(tmp_path, URL, max_bytes=1 << 20).adopt_files()
+    assert len(adopted.reports) == there
+    adopted.close_file()
 
 
 def _file_of(count: int) -> tuple[bytes, list[int]]:
-    frames = [module._frame(module._ResultRecord(entry(number))) for number in range(count)]
+    frames = [encode_records([ReportAdded(entry(number))]) for number in range(count)]
     ends = [sum(map(len, frames[: index + 1])) for index in range(count)]
     return b"".join(frames), ends
 
@@ -224,7 +233,7 @@ def test_a_torn_tail_costs_only_the_record_that_was_torn(count: int, cut: int) -
     data, ends = _file_of(count)
     cut = min(cut, len(data))
     whole = sum(end <= cut for end in ends)
-    assert list(read_entries(data[:cut])) == [entry(number) for number in range(whole)]
+    assert list(read_contents(data[:cut]).reports.values()) == [entry(number) for number in range(whole)]
 
 
 @given(
@@ -247,12 +256,12 @@ def test_damage_never_crashes_never_invents_and_never_takes_an_intact_record(
         for number, (begin, end) in enumerate(zip(begins, ends, strict=True))
         if damaged[begin:end] == data[begin:end]
     ]
-    assert list(read_entries(bytes(damaged))) == [entry(number) for number in intact]
+    assert list(read_contents(bytes(damaged)).reports.values()) == [entry(number) for number in intact]
 
 
 @given(st.binary(max_size=300))
 def test_anything_may_stand_in_the_file(data: bytes) -> None:
-    assert list(read_entries(data)) == []
+    assert list(read_contents(data).reports.values()) == []
 
 
 def test_a_user_without_a_name_or_a_home_has_a_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -267,12 +276,12 @@ def test_a_user_without_a_name_or_a_home_has_a_place(monkeypatch: pytest.MonkeyP
     assert state_directory().is_relative_to(tmp_path)
 
 
-def taken(number: int, *, poll_count: int = 1) -> Taken:
-    return Taken(f"t{number}", f"w{number}", "job", "me", poll_count, until_ms=1_000)
+def taken(number: int, *, poll_count: int = 1) -> HeldTask:
+    return HeldTask(f"t{number}", f"w{number}", "job", "me", poll_count, until_ms=1_000)
 
 
-def in_hand(journal: Journal) -> list[Taken]:
-    return list(read_contents(journal.path.read_bytes()).in_hand.values())
+def held_tasks(journal: Journal) -> list[HeldTask]:
+    return list(read_contents(journal.path.read_bytes()).tasks.values())
 
 
 def _say_and_wait(pipe: Connection) -> None:
@@ -284,89 +293,89 @@ class TestTasksInHand:
     """What a process has polled is in its file until there is a result, or nothing more to say."""
 
     def test_a_batch_is_one_record(self, journal: Journal) -> None:
-        journal.take([taken(1), taken(2)])
-        assert in_hand(journal) == [taken(1), taken(2)]
-        assert journal.path.read_bytes().count(module._MARK) == 1
+        journal.add_tasks([taken(1), taken(2)])
+        assert held_tasks(journal) == [taken(1), taken(2)]
+        assert journal.path.read_bytes().count(_MARK) == 1
 
     def test_a_result_takes_the_place_of_its_task(self, journal: Journal) -> None:
-        journal.take([taken(1, poll_count=0), taken(2)])
-        journal.put(entry(1))
-        assert in_hand(journal) == [taken(2)]
+        journal.add_tasks([taken(1, poll_count=0), taken(2)])
+        journal.add(entry(1))
+        assert held_tasks(journal) == [taken(2)]
         assert kept(journal) == [entry(1)]
         before = journal.path.stat().st_size
-        journal.put_down("t1", 0)
+        journal.remove_task("t1", 0)
         assert journal.path.stat().st_size == before, "its verdict costs no second word"
 
     def test_a_task_that_ended_without_a_result_is_removed(self, journal: Journal) -> None:
-        journal.take([taken(1)])
-        journal.put_down("t1", 1)
-        assert in_hand(journal) == []
+        journal.add_tasks([taken(1)])
+        journal.remove_task("t1", 1)
+        assert held_tasks(journal) == []
         journal.close()
         assert list(journal.directory.iterdir()) == []
 
     def test_the_end_of_an_earlier_delivery_is_not_the_end_of_this_one(self, journal: Journal) -> None:
-        journal.take([taken(1, poll_count=1)])
-        journal.take([taken(1, poll_count=2)])
-        journal.put_down("t1", 1)
-        assert in_hand(journal) == [taken(1, poll_count=2)]
+        journal.add_tasks([taken(1, poll_count=1)])
+        journal.add_tasks([taken(1, poll_count=2)])
+        journal.remove_task("t1", 1)
+        assert held_tasks(journal) == [taken(1, poll_count=2)]
 
     def test_a_heartbeat_is_remembered(self, journal: Journal) -> None:
-        journal.take([taken(1)])
-        journal.extend("t1", 5_000)
-        journal.extend("another", 5_000)
-        assert [task.until_ms for task in in_hand(journal)] == [5_000]
+        journal.add_tasks([taken(1)])
+        journal.extend_lease("t1", 5_000)
+        journal.extend_lease("another", 5_000)
+        assert [task.until_ms for task in held_tasks(journal)] == [5_000]
 
     def test_running_tasks_stay_in_a_journal_that_is_rewritten(
         self, journal: Journal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(module, "_TIDY_BYTES", 20_000)
-        journal.take([taken(0)])
+        monkeypatch.setattr(module, "_COMPACT_BYTES", 20_000)
+        journal.add_tasks([taken(0)])
         for number in range(1, 1000):
-            journal.put(entry(number))
-            journal.strike(entry(number))
+            journal.add(entry(number))
+            journal.remove(entry(number))
         assert journal.path.stat().st_size < 25_000
-        assert in_hand(journal) == [taken(0)]
+        assert held_tasks(journal) == [taken(0)]
 
     def test_a_process_with_work_in_hand_leaves_its_file(self, journal: Journal) -> None:
-        journal.take([taken(1)])
+        journal.add_tasks([taken(1)])
         journal.close()
-        (adopted,) = Journal(journal.directory, URL, max_bytes=1 << 20).adopt()
-        assert adopted.in_hand == [taken(1)]
-        adopted.strike(taken(1).hand_back(0))
-        adopted.let_go()
-        (again,) = Journal(journal.directory, URL, max_bytes=1 << 20).adopt()
-        assert again.in_hand == []
-        again.let_go()
+        (adopted,) = Journal(journal.directory, URL, max_bytes=1 << 20).adopt_files()
+        assert adopted.tasks == [taken(1)]
+        adopted.remove(taken(1).make_requeue_report(0))
+        adopted.close_file()
+        (again,) = Journal(journal.directory, URL, max_bytes=1 << 20).adopt_files()
+        assert again.tasks == []
+        again.close_file()
 
     def test_every_process_gives_a_task_back_with_the_same_body(self) -> None:
-        assert taken(1).hand_back(1).body == taken(1).hand_back(2).body
+        assert taken(1).make_requeue_report(1).body == taken(1).make_requeue_report(2).body
 
     def test_a_forked_child_does_not_keep_the_file_of_its_dead_parent(self, journal: Journal) -> None:
-        journal.take([taken(1)])
+        journal.add_tasks([taken(1)])
         ours, theirs = multiprocessing.Pipe()
         child = multiprocessing.get_context("fork").Process(target=_say_and_wait, args=(theirs,), daemon=True)
         child.start()
         ours.recv()
         journal.close()
-        adopted = list(Journal(journal.directory, URL, max_bytes=1 << 20).adopt())
+        adopted = list(Journal(journal.directory, URL, max_bytes=1 << 20).adopt_files())
         ours.send(None)
         child.join()
-        assert [file.in_hand for file in adopted] == [[taken(1)]]
-        adopted[0].let_go()
+        assert [file.tasks for file in adopted] == [[taken(1)]]
+        adopted[0].close_file()
 
 
 def _tidy_on_a_full_disk(directory: Path) -> None:
-    module._TIDY_BYTES = 1 << 20
+    module._COMPACT_BYTES = 1 << 20
     journal = Journal(directory, URL, max_bytes=1 << 20)
     journal.open()
     for number in range(100):
-        journal.put(entry(number, 500))
+        journal.add(entry(number, 500))
         if number >= 30:
-            journal.strike(entry(number, 500))
+            journal.remove(entry(number, 500))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, 9_000))
-    module._TIDY_BYTES = 1
-    journal.put(entry(99))
+    module._COMPACT_BYTES = 1
+    journal.add(entry(99))
     os._exit(0)
 
 
@@ -375,7 +384,9 @@ def test_on_a_full_disk_the_old_file_stays_until_the_new_one_is_whole(tmp_path: 
     child.start()
     child.join()
     assert child.exitcode == 0
-    found = [entry.report_id for path in tmp_path.iterdir() for entry in read_entries(path.read_bytes())]
+    found = [
+        entry.report_id for path in tmp_path.iterdir() for entry in read_contents(path.read_bytes()).reports.values()
+    ]
     assert [f"r{number}" for number in range(30)] == found
 
 
@@ -383,24 +394,24 @@ class TestRemoved:
     """Somebody clears the directory while workers run."""
 
     def test_a_removed_journal_is_written_again(self, journal: Journal, caplog: pytest.LogCaptureFixture) -> None:
-        journal.put(entry(1))
-        journal.take([taken(2)])
+        journal.add(entry(1))
+        journal.add_tasks([taken(2)])
         shutil.rmtree(journal.directory.parent)
-        assert journal.put(entry(3))
+        assert journal.add(entry(3))
         assert kept(journal) == [entry(1), entry(3)]
-        assert in_hand(journal) == [taken(2)]
+        assert held_tasks(journal) == [taken(2)]
         assert "was removed" in caplog.text
 
     def test_a_removed_journal_that_cannot_be_rewritten_is_logged_as_critical(
         self, journal: Journal, caplog: pytest.LogCaptureFixture
     ) -> None:
-        journal.put(entry(1))
+        journal.add(entry(1))
         shutil.rmtree(journal.directory.parent)
         journal.directory.parent.write_text("not a directory")
-        assert not journal.put(entry(2))
+        assert not journal.add(entry(2))
         assert [record.levelno for record in caplog.records] == [logging.CRITICAL]
         journal.directory.parent.unlink()
-        assert journal.put(entry(3)), "there is a place again"
+        assert journal.add(entry(3)), "there is a place again"
         assert kept(journal) == [entry(1), entry(3)]
 
 
@@ -408,12 +419,12 @@ class TestStrangers:
     """What is in a journal is sent with the worker's credentials."""
 
     def _left(self, journal: Journal) -> Path:
-        journal.put(entry(1))
+        journal.add(entry(1))
         journal.close()
         return journal.path
 
-    def _adopted(self, journal: Journal) -> list[module.AdoptedFile]:
-        return list(Journal(journal.directory, URL, max_bytes=1 << 20).adopt())
+    def _adopted(self, journal: Journal) -> list[module.AdoptedJournal]:
+        return list(Journal(journal.directory, URL, max_bytes=1 << 20).adopt_files())
 
     @pytest.mark.parametrize("mode", [0o620, 0o602])
     def test_a_file_that_others_can_write_is_left_alone(
@@ -441,8 +452,8 @@ class TestStrangers:
         tmp_path.chmod(0o777)
         journal = Journal(tmp_path, URL, max_bytes=1 << 20)
         assert journal.open()
-        journal.put(entry(1))
-        journal.put(entry(2))
+        journal.add(entry(1))
+        journal.add(entry(2))
         journal.close()
         assert caplog.text.count("Others can write to the journal directory") == 1
 
@@ -480,18 +491,18 @@ class TestStrangers:
 @pytest.mark.parametrize("size", [3 << 20, 5 << 30], ids=["3 MB", "5 GB"])
 def test_a_file_of_absurd_size_is_set_aside(journal: Journal, size: int, caplog: pytest.LogCaptureFixture) -> None:
     """The file is neither read nor removed, and one line says where it is. Other files are adopted."""
-    journal.put(entry(1))
+    journal.add(entry(1))
     journal.close()
     os.truncate(journal.path, size)
     other = Journal(journal.directory, URL, max_bytes=1 << 20)
     other.open()
-    other.put(entry(2))
+    other.add(entry(2))
     other.close()
     for _ in range(2):  # the second start says nothing more
-        adopted = list(Journal(journal.directory, URL, max_bytes=1 << 20).adopt())
-        assert [kept.report_id for file in adopted for kept in file.entries] == ["r2"]
+        adopted = list(Journal(journal.directory, URL, max_bytes=1 << 20).adopt_files())
+        assert [kept.report_id for file in adopted for kept in file.reports] == ["r2"]
         for file in adopted:
-            file.let_go()
+            file.close_file()
     aside = journal.path.with_name(f"{journal.path.name}.too-large")
     assert aside.stat().st_size == size
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "CRITICAL"]

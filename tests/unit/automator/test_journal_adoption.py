@@ -8,7 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from conductor.client.automator.journal import Entry, Journal, Taken
+from conductor.client.automator.journal import Journal
+from conductor.client.automator.journal_records import HeldTask, PendingReport
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.worker.worker import Worker
@@ -26,24 +27,24 @@ def left_behind(directory: Path, *report_ids: str) -> None:
     journal = Journal(directory, "http://server/api", max_bytes=1 << 20)
     journal.open()
     for report_id in report_ids:
-        assert journal.put(Entry(report_id, f"task of {report_id}", "job", "COMPLETED", 1))
+        assert journal.add(PendingReport(report_id, f"task of {report_id}", "job", "COMPLETED", 1))
     journal.close()
 
 
 def test_a_result_with_its_verdict_is_not_adopted_again(tmp_path: Path) -> None:
     left_behind(tmp_path, "a", "b", "c")
     heir = Journal(tmp_path, "http://server/api", max_bytes=1 << 20)
-    (file,) = heir.adopt()
-    first, second, _ = file.entries
-    file.strike(second)
-    assert [entry.report_id for entry in file.entries] == ["a", "c"]
-    file.let_go()  # as the kernel does for a process that dies
-    (again,) = heir.adopt()
-    assert [entry.report_id for entry in again.entries] == ["a", "c"]
-    again.strike(first)
-    again.strike(first)
-    assert [entry.report_id for entry in again.entries] == ["c"]
-    again.let_go()
+    (file,) = heir.adopt_files()
+    first, second, _ = file.reports
+    file.remove(second)
+    assert [entry.report_id for entry in file.reports] == ["a", "c"]
+    file.close_file()  # as the kernel does for a process that dies
+    (again,) = heir.adopt_files()
+    assert [entry.report_id for entry in again.reports] == ["a", "c"]
+    again.remove(first)
+    again.remove(first)
+    assert [entry.report_id for entry in again.reports] == ["c"]
+    again.close_file()
 
 
 class TestGivingBack:
@@ -54,21 +55,25 @@ class TestGivingBack:
         monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL_DIR", str(tmp_path))
         return tmp_path
 
-    def _died_with(self, stub: ConductorStub, directory: Path, *tasks: Taken, finished: Entry | None = None) -> None:
+    def _died_with(
+        self, stub: ConductorStub, directory: Path, *tasks: HeldTask, finished: PendingReport | None = None
+    ) -> None:
         journal = Journal(directory, Configuration(stub.url).host, max_bytes=1 << 20)
         journal.open()
-        journal.take(list(tasks))
+        journal.add_tasks(list(tasks))
         if finished is not None:
-            journal.put(finished)
+            journal.add(finished)
         journal.close()
 
-    def _held(self, stub: ConductorStub, *, worker_id: str = "dead", poll_count: int = 1, left_s: float = 60) -> Taken:
+    def _held(
+        self, stub: ConductorStub, *, worker_id: str = "dead", poll_count: int = 1, left_s: float = 60
+    ) -> HeldTask:
         """A task that the server has given to this worker."""
         task_id = stub.add_task("job")
         httpx.get(f"{stub.url}/tasks/poll/batch/job", params={"workerid": "dead", "count": 1, "timeout": 0})
         workflow_id = stub.task(task_id).workflow_instance_id
         until_ms = SYSTEM_CLOCK.wall_ms() + int(left_s * 1000)
-        return Taken(task_id, workflow_id, "job", worker_id, poll_count, until_ms)
+        return HeldTask(task_id, workflow_id, "job", worker_id, poll_count, until_ms)
 
     async def test_finished_results_are_sent_before_tasks_are_given_back(
         self, conductor_stub: ConductorStub, directory: Path
@@ -76,7 +81,7 @@ class TestGivingBack:
         held, done = self._held(conductor_stub), self._held(conductor_stub)
         about = {"taskId": done.task_id, "workflowInstanceId": done.workflow_instance_id, "workerId": "dead"}
         body = json.dumps({**about, "status": "COMPLETED", "reportId": "r1"}).encode()
-        result = Entry(
+        result = PendingReport(
             "r1", done.task_id, "job", "COMPLETED", SYSTEM_CLOCK.wall_ms(), body, worker_id="dead", poll_count=1
         )
         self._died_with(conductor_stub, directory, held, done, finished=result)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from conductor.client.automator.execution_marks import ExecutionMarks, read_marks
-from conductor.client.automator.journal import AdoptedFile, Journal, Taken
+from conductor.client.automator.journal import AdoptedJournal, Journal
+from conductor.client.automator.journal_records import HeldTask
 from conductor.client.automator.process_deaths import DeathRecord, DeathRecords, describe_exit, judge, read_records
 from conductor.client.automator.recovery import judged_files
 from conductor.client.event.task_runner_events import TaskProcessDied
@@ -21,8 +21,8 @@ NOW_MS = 1_000_000
 SEGFAULT, KILLED = -signal.SIGSEGV, -signal.SIGKILL
 
 
-def task(name: str, *, poll_count: int = 1, attempt: int = 0) -> Taken:
-    return Taken(f"{name}-{attempt}", "workflow", "job", "worker", poll_count, NOW_MS + 60_000, reference_name=name)
+def task(name: str, *, poll_count: int = 1, attempt: int = 0) -> HeldTask:
+    return HeldTask(f"{name}-{attempt}", "workflow", "job", "worker", poll_count, NOW_MS + 60_000, reference_name=name)
 
 
 class Dead:
@@ -32,33 +32,33 @@ class Dead:
         self._directory = directory
         self.records = DeathRecords.of(Journal(directory, URL, max_bytes=1 << 20))
 
-    def leave(self, held: list[Taken], executing: list[Taken], *, on_probation: str = "", limit: int = 3) -> None:
+    def leave(self, held: list[HeldTask], executing: list[HeldTask], *, on_probation: str = "", limit: int = 3) -> None:
         """Leave the files of a process that has died."""
         journal = Journal(self._directory, URL, max_bytes=1 << 20)
         journal.open()
-        journal.take(held)
+        journal.add_tasks(held)
         assert journal.marks is not None
         for one in executing:
             journal.marks.begin(one.task_id, limit)
         journal.marks.set_probation(on_probation)
-        journal.let_go()
+        journal.close_file()
 
-    def adopt(self) -> AdoptedFile:
-        (file,) = Journal(self._directory, URL, max_bytes=1 << 20).adopt()
+    def adopt(self) -> AdoptedJournal:
+        (file,) = Journal(self._directory, URL, max_bytes=1 << 20).adopt_files()
         return file
 
-    def die(self, held: list[Taken], executing: list[Taken], status: int | None, **options: object) -> list[str]:
+    def die(self, held: list[HeldTask], executing: list[HeldTask], status: int | None, **options: object) -> list[str]:
         """One more process dies. Return the reports about its tasks: each as task id and status."""
         self.leave(held, executing, **options)  # type: ignore[arg-type]
         file = self.adopt()
         self.events: list[TaskProcessDied] = judge(file, self.records, NOW_MS, status)
-        bodies = [json.loads(entry.body) for entry in file.entries]
+        bodies = [json.loads(entry.body) for entry in file.reports]
         blamed = [body for body in bodies if not body.get("neverStarted")]
         reports = [f"{body['taskId']} {body['status']}" for body in blamed]
-        reports += [f"{one.task_id} given back" for one in file.in_hand]
+        reports += [f"{one.task_id} given back" for one in file.tasks]
         reports += [f"{body['taskId']} never started" for body in bodies if body.get("neverStarted")]
         self.reasons = [body.get("reasonForIncompletion") for body in blamed]
-        file.remove()
+        file.remove_file()
         return reports
 
 
@@ -125,14 +125,14 @@ def test_a_process_that_was_told_to_end_blames_no_task(dead: Dead) -> None:
     a = task("a")
     journal = Journal(dead._directory, URL, max_bytes=1 << 20)
     journal.open()
-    journal.take([a])
+    journal.add_tasks([a])
     assert journal.marks is not None
     journal.marks.begin(a.task_id, 3)
     journal.close()
     file = dead.adopt()
     assert judge(file, dead.records, NOW_MS) == []
-    assert file.in_hand == [a]
-    file.remove()
+    assert file.tasks == [a]
+    file.remove_file()
     assert list(dead._directory.iterdir()) == []
 
 
@@ -196,7 +196,7 @@ class TestMarks:
         marks.end(old)
         assert self._executing(marks) == ["new"]
 
-    def test_a_full_disk_costs_the_note_and_not_the_work(
+    def test_a_full_disk_costs_the_mark_and_not_the_work(
         self, marks: ExecutionMarks, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def full(*_: object) -> int:
@@ -205,8 +205,7 @@ class TestMarks:
         monkeypatch.setattr("conductor.client.automator.execution_marks.os.pwrite", full)
         slots = [marks.begin(f"{number}", 3) for number in range(100)]
         assert slots[-1] is None
-        call: Callable[[Taken], str] = marks.around(lambda one: str(one.task_id), 3)
-        assert call(task("a")) == "a-0"
+        marks.end(slots[-1])
 
 
 def test_a_death_that_the_program_has_not_judged_yet_is_left_to_it(dead: Dead) -> None:
@@ -217,7 +216,7 @@ def test_a_death_that_the_program_has_not_judged_yet_is_left_to_it(dead: Dead) -
     assert judged_files(journal) == []
     file = dead.adopt()
     judge(file, dead.records, NOW_MS, 3)
-    file.let_go()
+    file.close_file()
     (judged,) = judged_files(journal)
-    assert [entry.status for entry in judged.entries] == ["FAILED"]
-    judged.let_go()
+    assert [entry.status for entry in judged.reports] == ["FAILED"]
+    judged.close_file()

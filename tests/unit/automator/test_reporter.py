@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductor.client.automator.async_task_runner import AsyncTaskRunner
-from conductor.client.automator.journal import read_entries
+from conductor.client.automator.journal_records import read_contents
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.authentication_settings import AuthenticationSettings
 from conductor.client.context.task_context import get_task_context
@@ -672,7 +672,9 @@ class TestLogs:
         async with working(conductor_stub, Worker("job", talk_a_lot)):
             await conductor_stub.until(lambda: conductor_stub.held("log") == 1)
             directory = Path(os.environ["CONDUCTOR_WORKER_JOURNAL_DIR"])
-            kept = [entry for path in directory.iterdir() for entry in read_entries(path.read_bytes())]
+            kept = [
+                entry for path in directory.iterdir() for entry in read_contents(path.read_bytes()).reports.values()
+            ]
             assert [entry.task_id for entry in kept] == [task_id]
             conductor_stub.release()
             await conductor_stub.until_results(1)

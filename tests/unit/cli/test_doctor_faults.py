@@ -17,7 +17,8 @@ import httpx
 import pytest
 
 from conductor.cli import checks_machine, checks_server, checks_workers
-from conductor.client.automator.journal import Entry, Journal
+from conductor.client.automator.journal import Journal
+from conductor.client.automator.journal_records import PendingReport
 from conductor.client.automator.process_deaths import DeathRecord, DeathRecords
 from conductor.common.clock import SYSTEM_CLOCK
 from conductor.coordinator import Coordinator
@@ -100,9 +101,9 @@ def test_a_journal_that_is_full_and_has_results_of_the_dead(
     monkeypatch.setattr(checks_machine, "MIN_FREE_BYTES", 1 << 62)
     journal = Journal(directory, conductor_stub.url, max_bytes=1 << 20)
     assert journal.open()
-    assert journal.put(Entry("r1", "t1", "packed", "COMPLETED", 1, b"x" * 65_536))
+    assert journal.add(PendingReport("r1", "t1", "packed", "COMPLETED", 1, b"x" * 65_536))
     assert "results-waiting" not in faults("--url", conductor_stub.url), "its process lives"
-    journal.let_go()
+    journal.close_file()
     found = faults("--url", conductor_stub.url)
     assert "1 results and 0 unfinished tasks" in found["results-waiting"]["what"]
     assert "65536 bytes" in found["journal-full"]["what"]
@@ -115,7 +116,7 @@ def test_a_journal_file_of_absurd_size(faults: Any, conductor_stub: Any, place: 
     monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL_DIR", str(directory))
     journal = Journal(directory, conductor_stub.url, max_bytes=1 << 20)
     assert journal.open()
-    journal.let_go()
+    journal.close_file()
     os.truncate(journal.path, 5 << 30)
     assert journal.path.name in faults("--url", conductor_stub.url)["journal-full"]["what"]
     aside = journal.path.rename(f"{journal.path}.too-large")

@@ -100,7 +100,7 @@ def test_a_coroutine_that_ignores_its_cancellation_does_not_hold_up_the_end(
         program.line_with("begun")
         program.send(signal.SIGTERM)
         if signals == 2:
-            program.line_with("Stopping worker 'cli_stubborn': 1 task is in hand")
+            program.line_with("Stopping worker 'cli_stubborn': running_tasks=1")
             time.sleep(0.1)  # signals at once would be one
             program.send(signal.SIGTERM)
         assert program.wait() == 0
@@ -125,7 +125,7 @@ def test_a_second_signal_ends_it_at_once_and_leaves_nobody_behind(place: Any, co
         program.send(signal.SIGINT)
         told = program.line_with("running tasks have up to 25 s to finish")
         assert "a second signal ends the program at once" in told
-        program.line_with("Stopping worker 'cli_slow': 1 task is in hand")
+        program.line_with("Stopping worker 'cli_slow': running_tasks=1")
         time.sleep(0.1)  # signals at once would be one
         program.send(signal.SIGINT)
         assert program.wait() == 0

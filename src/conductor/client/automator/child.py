@@ -89,7 +89,7 @@ def run_child(spec: ChildSpec, orders: Connection) -> None:
     telemetry = _telemetry(spec)
     freeze_loaded_objects()
     try:
-        left_work = run_event_loop(_serve(spec, workers, telemetry, orders))
+        has_leftover_work = run_event_loop(_serve(spec, workers, telemetry, orders))
     except StartError as error:
         logger.error("Worker process '%s' cannot start: %s", spec.name, error, exc_info=error.__cause__)
         _tell(orders, CANNOT_START, str(error))
@@ -98,7 +98,7 @@ def run_child(spec: ChildSpec, orders: Connection) -> None:
         if telemetry is not None:
             telemetry.close()
         tracing.flush()
-    if left_work:
+    if has_leftover_work:
         # Handed-back tasks will run elsewhere: what is left of them here must end with the process, at once.
         logging.shutdown()
         sys.stdout.flush()
@@ -147,7 +147,7 @@ async def _serve(
     finally:
         watching.cancel()
         loop.remove_reader(orders.fileno())
-    return group.left_work
+    return group.has_leftover_work
 
 
 def _obey(group: WorkerGroup, orders: Connection, loop: asyncio.AbstractEventLoop) -> None:

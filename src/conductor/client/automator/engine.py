@@ -1,4 +1,8 @@
-"""The engine of a worker: keeps its slots full, and carries each task from its delivery to its verdict."""
+"""The engine of a worker: keeps its slots full, and carries each task from its delivery to its verdict.
+
+`run` polls until `stop_polling`; each task then goes through `carry`. A drain calls `wait_until_reported`, and after
+the grace period `requeue_running` and `cancel_running`.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,10 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from conductor.client.automator.executor import CLEAN_UP_S, Executor
-from conductor.client.automator.journal import Taken
+from conductor.client.automator.journal_records import HeldTask
 from conductor.client.automator.poller import Poller
-from conductor.client.automator.prefetch import Prefetched
-from conductor.client.automator.running_task import Stop
+from conductor.client.automator.prefetch import PrefetchQueue
+from conductor.client.automator.running_task import RunningTask, Stop
 from conductor.client.automator.task_trace import start_task_trace
 from conductor.client.context.task_context import TaskContext
 from conductor.client.event.task_runner_events import WorkerStarted, WorkerStopped, WorkerStopping
@@ -24,24 +28,20 @@ from conductor.telemetry import tracing
 if TYPE_CHECKING:
     from conductor.client.automator.delivery import ReportAnswer
     from conductor.client.automator.polled_tasks import Grant
-    from conductor.client.automator.running_task import RunningTask
     from conductor.client.automator.session import Session
-    from conductor.client.http.models.task import Task
     from conductor.client.worker.outcome import TaskOutcome
     from conductor.client.worker.worker_interface import WorkerInterface
 
 logger = logging.getLogger(__name__)
 
-#: A registration that takes longer goes on in the background.
+#: A registration that takes longer continues in the background.
 REGISTRATION_S = 5.0
-#: A poll that was recalled and goes on is recalled again after this long.
-RECALL_AGAIN_S = 0.5
-#: A poll that is left behind may take this much longer than it asked for.
-LAST_POLL_S = 2.0
+#: An abandoned poll may take this much longer than it asked the server to wait.
+ABANDONED_POLL_GRACE_S = 2.0
 
 
 class Engine:
-    """Runs one worker on the current event loop. `run()` until `drain()`; nothing a task does ends it."""
+    """Runs one worker on the current event loop. No error of a task ends it."""
 
     def __init__(self, worker: WorkerInterface, config: ResolvedConfig, session: Session) -> None:
         self.name = worker.get_task_definition_name()
@@ -54,114 +54,100 @@ class Engine:
         self._leases = session.leases
         self._isolation = session.isolation
         self._reporter = session.reporter
-        self._executor = Executor(worker, self.config, session)
-        self._poller = Poller(self.name, self.config, session)
-        self._paused = self.config.paused
+        self._executor = Executor(worker, config, session)
+        self._poller = Poller(self.name, config, session)
         self._tracer = tracing.tracer
+        #: Whether the worker takes no new tasks for now.
+        self.paused = config.paused
         self._stopping = asyncio.Event()
-        self._changed = asyncio.Event()  # a slot came free, or pause, resume, stop
+        #: Set when a slot becomes free, and by pause, resume and stop.
+        self._changed = asyncio.Event()
         session.isolation.on_open.append(self._changed.set)
         self._polling: asyncio.Task[list[Grant]] | None = None
-        #: Tasks that execute or are reported.
-        self._in_hand: set[RunningTask] = set()
-        #: Answers to reports in this tick of the event loop that bring a task each.
-        self._arrived: list[ReportAnswer] = []
-        #: Tasks that wait for a slot; None without `prefetch`.
-        self._prefetched = Prefetched(config, session, self._changed.set) if config.prefetch else None
-        #: Of the tasks in hand, those whose function has returned; counted with `prefetch` only.
+        self._running: set[RunningTask] = set()
+        #: The number of running tasks whose function has returned.
         self._reporting = 0
-        self._side: set[asyncio.Task[None]] = set()
-        #: Whether reports ask for the next task: `run` does, `run_once` does not.
-        self._reports_ask = False
-        #: Whether the time of the stop is over: tasks that still come are handed back, and not begun.
-        self._hands_back = False
-        #: Slots held by functions that go on although they were stopped.
+        #: Answers to reports in this tick of the event loop that bring a task each.
+        self._answers_with_task: list[ReportAnswer] = []
+        self._prefetched = PrefetchQueue(config, session, self._changed.set)
+        self._background: set[asyncio.Task[None]] = set()
+        #: Whether reports may request the next task: in `run`, not in `run_once`.
+        self._asks_with_reports = False
+        #: After the grace period: tasks that still arrive are requeued and not begun.
+        self._grace_is_over = False
+        #: Slots that are occupied by functions of stopped tasks.
         self.stuck = 0
-        #: Tasks that were given back unfinished at the end.
-        self.handed_back = 0
+        #: Unfinished tasks that were requeued at shutdown.
+        self.requeued = 0
 
     @property
-    def in_hand(self) -> int:
-        """Tasks that are being executed or reported."""
-        return len(self._in_hand)
+    def running_count(self) -> int:
+        """The number of tasks that are being executed or reported."""
+        return len(self._running)
 
     @property
-    def polling(self) -> bool:
-        """Whether a poll is under way that may still bring something."""
+    def is_polling(self) -> bool:
+        """Whether a poll is in flight."""
         return self._polling is not None
 
     @property
     def slots_in_use(self) -> int:
-        """Slots that are taken by tasks that execute or are reported."""
-        return min(len(self._in_hand), self.config.thread_count)
+        """The number of occupied slots."""
+        return min(len(self._running), self.config.thread_count)
 
     def _free(self) -> int:
-        """Return how many more tasks the worker may hold: as many as it has free slots, unless it prefetches."""
-        free = self.config.thread_count - len(self._in_hand) - len(self._arrived)
-        if self._prefetched is not None:
-            free += self._prefetched.allowance() - self._prefetched.held
-        return free
-
-    @property
-    def paused(self) -> bool:
-        """Whether the worker takes no new tasks for now."""
-        return self._paused
+        """Return how many more tasks the worker may hold: its free slots and its free places for prefetched tasks."""
+        free = self.config.thread_count - len(self._running) - len(self._answers_with_task)
+        return free + self._prefetched.allowance() - self._prefetched.held if self.config.prefetch else free
 
     async def run(self) -> None:
-        """Poll, execute, report, until told to drain; then finish what is in hand."""
+        """Poll, execute and report until `stop_polling`."""
         logger.info("%s", format_start_line(self.config, self.name, os.getpid()))
         for warning in find_start_warnings(self._worker, self.config):
             logger.warning("%s", warning)
         if self.config.register_task_def:
-            await self._register()
+            from conductor.client.automator.registration import register
+
+            registering = self._spawn(register(self._worker, self.config, self._session.client))
+            await asyncio.wait({registering}, timeout=REGISTRATION_S)
         self._events.emit(WorkerStarted, self.name, self.config.worker_id, self.config.thread_count)
-        self._reports_ask = True
+        self._asks_with_reports = True
         while not self._stopping.is_set():
-            await self._turn()
-
-    async def _register(self) -> None:
-        """Before the first poll, but a server that does not answer holds no worker up."""
-        from conductor.client.automator.registration import register
-
-        registering = self._aside(register(self._worker, self.config, self._session.client))
-        await asyncio.wait({registering}, timeout=REGISTRATION_S)
+            await self._poll_or_wait()
 
     async def run_once(self) -> int:
-        """One poll, its tasks carried to their verdicts. Returns how many there were."""
-        grants = [] if self._paused else await self._poller.poll(self.config.thread_count)
+        """Poll once, and carry the tasks to their verdicts. Return the number of tasks."""
+        grants = [] if self.paused else await self._poller.poll(self.config.thread_count)
         await asyncio.gather(*self._accept(grants))
         return len(grants)
 
-    async def _turn(self) -> None:
-        """One poll, or one wait for a reason to poll."""
+    async def _poll_or_wait(self) -> None:
         free = self._free()
-        if free <= 0 or self._paused or self._isolation.closed:
-            # No timer here: at capacity nothing happens until something has ended.
+        if free <= 0 or self.paused or self._isolation.closed:
+            # No timer: nothing can change before `_changed` is set.
             self._changed.clear()
             await self._changed.wait()
             return
-        self._accept(await self._poll(free))
+        self._polling = asyncio.ensure_future(self._poller.poll(free))
+        try:
+            grants = await asyncio.shield(self._polling)
+        finally:
+            self._polling = None
+        self._accept(grants)
         if self._poller.wait_s:
             await self._clock.wait(self._stopping, self._poller.wait_s)
 
-    async def _poll(self, free: int) -> list[Grant]:
-        self._polling = asyncio.ensure_future(self._poller.poll(free))
-        try:
-            return await asyncio.shield(self._polling)
-        finally:
-            self._polling = None
-
     def _accept(self, grants: list[Grant]) -> list[asyncio.Task[None]]:
-        """Start the tasks of an answer. They are in the journal first: if this process dies, another returns them."""
+        """Add the tasks to the journal, then start them. If this process dies, another one requeues them."""
         if not grants:
             return []
         if self._journal is not None:
             now, now_ms = self._clock.monotonic(), self._clock.wall_ms()
-            self._journal.take([Taken.of(grant, self.config.worker_id, now, now_ms) for grant in grants])
-        if self._prefetched is None:
+            self._journal.add_tasks([HeldTask.of(grant, self.config.worker_id, now, now_ms) for grant in grants])
+        if not self.config.prefetch:
             return [self._start(grant) for grant in grants]
-        self._prefetched.notice(grants)
-        started = self._fill_slots(self._prefetched)
+        self._prefetched.on_polled(grants)
+        started = self._start_prefetched()
         for grant in grants:
             if self._has_free_slot():
                 started.append(self._start(grant))
@@ -170,126 +156,120 @@ class Engine:
         return started
 
     def _has_free_slot(self) -> bool:
-        """With `prefetch`: whether fewer functions run than the worker has slots."""
-        return len(self._in_hand) - self._reporting < self.config.thread_count
+        """With `prefetch`: return whether fewer functions run than the worker has slots."""
+        return len(self._running) - self._reporting < self.config.thread_count
 
-    def _start(self, grant: Grant) -> asyncio.Task[None]:
-        context = TaskContext(grant.task, self.config.worker_id, self.config.task_log_level)
-        running = self._leases.hold(grant, context, self.config)
-        if self._hands_back:
-            running.stop(Stop.SHUTDOWN, Stop.SHUTDOWN.value)
-        self._in_hand.add(running)
-        running.carried_by = asyncio.get_running_loop().create_task(self.carry(running, grant))
-        return running.carried_by
-
-    def _fill_slots(self, prefetched: Prefetched) -> list[asyncio.Task[None]]:
-        """Start waiting tasks while slots are free."""
+    def _start_prefetched(self) -> list[asyncio.Task[None]]:
         started = []
-        while self._has_free_slot() and (grant := prefetched.take()) is not None:
+        while self._has_free_slot() and (grant := self._prefetched.take()) is not None:
             started.append(self._start(grant))
         return started
 
+    def _start(self, grant: Grant) -> asyncio.Task[None]:
+        context = TaskContext(grant.task, self.config.worker_id, self.config.task_log_level)
+        running = RunningTask(grant, context, self.config, self._clock.monotonic(), self._on_stop)
+        self._leases.hold(running)
+        if self._grace_is_over:
+            running.stop(Stop.SHUTDOWN, Stop.SHUTDOWN.value)
+        self._running.add(running)
+        running.carrier = asyncio.get_running_loop().create_task(self.carry(running, grant))
+        return running.carrier
+
     async def carry(self, running: RunningTask, grant: Grant) -> None:
-        """Take one task from its delivery to its verdict. Its slot is free after both verdict and function."""
+        """Carry one task from its delivery to its verdict. Its slot is free after the verdict and the function."""
         answer: ReportAnswer | None = None
         try:
-            traceparent = _pop_traceparent(grant.task)
+            # A Conductor server carries the traceparent in the input.
+            from_input = grant.task.input_data.pop(tracing.INPUT_KEY, None)
             if self._tracer is not None:
                 waited_s = self._clock.monotonic() - grant.sent_at
+                traceparent = grant.task.traceparent or from_input
                 running.trace = start_task_trace(self._tracer, running.about, traceparent, waited_s)
-            if running.doubtful:
-                await running.certain()
+            if running.is_doubtful:
+                await running.wait_until_confirmed()
             if running.stopped is not None:
-                await self._end_early(running)
+                await self._report_stop(running)
                 return
-            if grant.instead is None:
-                running.on_stop = self._stop
-                outcome = await self._isolation.run(self._executor.run, running)
-                if running.ending is not None:
+            if grant.make_outcome is None:
+                outcome = await self._executor.run(running)
+                if running.ending is not None and running.returned is not None:
                     running.returned.set()
                     await asyncio.wait({running.ending})
             else:
-                outcome = grant.instead(running.context)
+                outcome = grant.make_outcome(running.context)
             if outcome is not None:
-                if self._prefetched is None:
-                    answer = await self._report(outcome, running, self._asks_next)
-                else:
-                    answer = await self._report_beside(outcome, running, self._prefetched)
+                self._reporting += 1
+                try:
+                    if self.config.prefetch:
+                        self._prefetched.on_finished()
+                        self._start_prefetched()
+                    answer = await self._report(outcome, running, self._may_ask_next)
+                finally:
+                    self._reporting -= 1
         except Exception:
             logger.exception("A task of '%s' could not be carried to its end", self.name)
         finally:
             self._leases.release(running)
-            self._in_hand.discard(running)
+            self._running.discard(running)
             if answer is not None and answer.next_task is not None:
-                self._arrive(answer)
+                self._accept_soon(answer)
             self._changed.set()
 
     async def _report(
-        self, outcome: TaskOutcome, running: RunningTask, asks_next: Callable[[], bool] | None = None
+        self, outcome: TaskOutcome, running: RunningTask, may_ask_next: Callable[[], bool] | None = None
     ) -> ReportAnswer | None:
         with nullcontext() if running.trace is None else running.trace.start_report():
-            return await self._reporter.send(outcome, running, asks_next)
+            return await self._reporter.send(outcome, running, may_ask_next)
 
-    async def _report_beside(
-        self, outcome: TaskOutcome, running: RunningTask, prefetched: Prefetched
-    ) -> ReportAnswer | None:
-        """Report a task while a waiting one takes its slot."""
-        prefetched.on_finished()
-        self._reporting += 1
-        self._fill_slots(prefetched)
+    def _may_ask_next(self) -> bool:
+        """Return whether a report may request the next task, which takes the place of the reported one."""
+        wants_tasks = self._asks_with_reports and self._poller.may_ask_with_report and not self._isolation.closed
+        return wants_tasks and self._free() >= 0
+
+    def _accept_soon(self, answer: ReportAnswer) -> None:
+        """Accept the tasks of all answers in this tick together, so that they share one write of the journal."""
+        if not self._answers_with_task:
+            asyncio.get_running_loop().call_soon(self._accept_answers)
+        self._answers_with_task.append(answer)
+
+    def _accept_answers(self) -> None:
+        answers, self._answers_with_task = self._answers_with_task, []
+        self._accept(self._poller.read_report_answers(answers))
+
+    def _on_stop(self, running: RunningTask) -> None:
+        """React to `RunningTask.stop`: interrupt the function, or remove the report of a lost task."""
+        if running.report is not None:
+            self._reporter.on_stop(running)
+        elif running.is_executing and running.ending is None:
+            self._executor.interrupt(running)
+            running.returned = asyncio.Event()
+            running.ending = self._spawn(self._end(running, running.returned))
+
+    async def _end(self, running: RunningTask, returned: asyncio.Event) -> None:
+        """Report a stopped task without waiting for its function, which may be slow to return or never return."""
         try:
-            return await self._report(outcome, running, self._asks_next)
-        finally:
-            self._reporting -= 1
-
-    def _asks_next(self) -> bool:
-        """Whether a report may bring the next task: this worker polls, and the task takes the place of the reported."""
-        polls = self._reports_ask and self._poller.may_ask_with_report and not self._isolation.closed
-        return polls and self._free() >= 0
-
-    def _arrive(self, answer: ReportAnswer) -> None:
-        """Accept the task that came with a verdict, together with others of this tick: one write of the journal."""
-        if not self._arrived:
-            asyncio.get_running_loop().call_soon(self._accept_arrived)
-        self._arrived.append(answer)
-
-    def _accept_arrived(self) -> None:
-        arrived, self._arrived = self._arrived, []
-        self._accept(self._poller.grants_of_reports(arrived))
-
-    def _stop(self, running: RunningTask) -> None:
-        """The work must stop. Its function may be slow to obey, or never do it: the last word is said beside it."""
-        if running.on_loop and running.carried_by is not None:
-            running.carried_by.cancel()
-        else:
-            self._executor.withdraw(running)
-        running.returned = asyncio.Event()
-        running.ending = self._aside(self._end_beside(running))
-
-    async def _end_beside(self, running: RunningTask) -> None:
-        try:
-            await self._end_early(running)
+            await self._report_stop(running)
         finally:
             self._leases.release(running)
         self._changed.set()
-        if running.returned.is_set():
+        if returned.is_set():
             return
         if running.stopped is not Stop.SHUTDOWN:
-            await self._outlast(running)
-        elif running.carried_by is not None and not running.on_loop:
-            running.carried_by.cancel()  # its thread may go on, but nobody waits for it
+            await self._wait_for_return(running, returned)
+        elif running.carrier is not None and not running.is_awaited:
+            running.carrier.cancel()  # the thread may continue, but the engine does not wait for it
 
-    async def _end_early(self, running: RunningTask) -> None:
-        """The last word on a task that was stopped."""
+    async def _report_stop(self, running: RunningTask) -> None:
         if running.stopped is Stop.SHUTDOWN:
-            self.handed_back += 1
-        outcome = await self._executor.stopped(running)
+            self.requeued += 1
+        outcome = await self._executor.make_stop_outcome(running)
         if outcome is not None:
             await self._report(outcome, running)
-        self._session.put_down(running.task)
+        if self._journal is not None:
+            self._journal.remove_task(running.task.task_id, running.task.poll_count)
 
-    async def _outlast(self, running: RunningTask) -> None:
-        """A function that goes on although nobody waits for it any more keeps its slot."""
+    async def _wait_for_return(self, running: RunningTask, returned: asyncio.Event) -> None:
+        """Keep the slot of a stopped task occupied while its function continues."""
         self.stuck += 1
         logger.warning(
             "Task %s of '%s' was stopped (%s) but its function goes on; its slot stays taken until it returns %s",
@@ -299,110 +279,92 @@ class Engine:
             running.label,
         )
         try:
-            await running.returned.wait()
+            await returned.wait()
         finally:
             self.stuck -= 1
 
-    def _aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        going = asyncio.ensure_future(work)
-        self._side.add(going)
-        going.add_done_callback(self._side.discard)
-        return going
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
 
     def pause(self) -> None:
-        """Take no new tasks; those in hand go on. A poll under way on a plain server may still bring some."""
-        self._paused = self._poller.quiet = True
-        self._requeue_waiting()
-        self._recall()
+        """Take no new tasks; running tasks continue. A poll in flight on a Conductor server may still bring some."""
+        self.paused = self._poller.is_quiet = True
+        self._prefetched.requeue_all()
+        self._recall_poll()
 
     def resume(self) -> None:
         """Take tasks again."""
-        self._paused = self._poller.quiet = False
+        self.paused = self._poller.is_quiet = False
         self._changed.set()
 
     def stop_polling(self) -> None:
-        """No poll from here on. A poll under way is waited for: breaking it off could lose a task."""
+        """Send no more polls. A poll in flight is not cancelled, because its answer may bring a task."""
         if self._stopping.is_set():
             return
         self._stopping.set()
-        self._poller.quiet = True
-        self._requeue_waiting()
+        self._poller.is_quiet = True
+        self._prefetched.requeue_all()
         self._changed.set()
-        self._events.emit(WorkerStopping, self.name, self.config.worker_id, len(self._in_hand))
-        self._recall()
+        self._events.emit(WorkerStopping, self.name, self.config.worker_id, len(self._running))
+        self._recall_poll()
 
-    def _requeue_waiting(self) -> None:
-        if self._prefetched is not None:
-            self._prefetched.requeue_all()
+    def _recall_poll(self) -> None:
+        if self._polling is not None and self._poller.is_parked and self._session.leasing:
+            self._spawn(self._poller.recall(self._polling))
 
-    def leave_poll(self) -> bool:
-        """Wait no more for a poll that only waits for work, where the server cannot be asked to end it.
+    def abandon_poll(self) -> bool:
+        """Stop waiting for a parked poll that the server cannot be asked to answer. Tasks in its answer are requeued.
 
-        What it may still bring is handed back. False: there is no such poll, or it must be waited for.
+        Returns:
+            False if there is no such poll, or if it must be waited for.
         """
-        if self._polling is None or not self._poller.parked or self._session.leasing:
+        if self._polling is None or not self._poller.is_parked or self._session.leasing:
             return False
-        limit_s = self.config.idle_poll_timeout / 1000 + LAST_POLL_S
-        return self._session.leave_behind(self._polling, self.config.worker_id, limit_s)
+        limit_s = self.config.idle_poll_timeout / 1000 + ABANDONED_POLL_GRACE_S
+        return self._session.abandon_poll(self._polling, self.config.worker_id, limit_s)
 
-    def _recall(self) -> None:
-        """A poll that only waits for work ends now, where the server knows how."""
-        if self._polling is not None and self._poller.parked and self._session.leasing:
-            self._aside(self._recall_until_answered(self._polling))
-
-    async def _recall_until_answered(self, polling: asyncio.Task[list[Grant]]) -> None:
-        """Again and again: the poll may still be on its way, and come to the server after its recall."""
-        while not polling.done():
-            await self._poller.recall()
-            await asyncio.wait({polling}, timeout=RECALL_AGAIN_S)
-
-    async def finish(self) -> None:
-        """Wait until nothing is in hand any more of which there is something to say."""
-        while self._unsaid() or self._arrived or (self._prefetched is not None and self._prefetched.held):
+    async def wait_until_reported(self) -> None:
+        """Wait until every task is reported or lost."""
+        while self._unreported() or self._answers_with_task or self._prefetched.held:
             self._changed.clear()
             await self._changed.wait()
 
-    def _unsaid(self) -> list[RunningTask]:
-        """What is in hand and has no verdict yet. A function that goes on after that is nobody's any more."""
-        return [running for running in self._in_hand if not running.is_over()]
+    def _unreported(self) -> list[RunningTask]:
+        """Return the running tasks without a verdict. A function that continues after the verdict does not count."""
+        return [running for running in self._running if not running.is_over()]
 
-    async def hand_back(self) -> None:
-        """The time is over: give back what has not returned, and wait for the answers to that."""
-        self._hands_back = True
-        for running in list(self._in_hand):
+    async def requeue_running(self) -> None:
+        """After the grace period: stop and requeue every task that is not finished, and wait for the verdicts."""
+        self._grace_is_over = True
+        for running in list(self._running):
             if running.stopped is None:
                 running.stop(Stop.SHUTDOWN, Stop.SHUTDOWN.value)
-        await self.finish()
+        await self.wait_until_reported()
 
-    async def leave(self) -> None:
-        """Break off what is still in hand, and say nothing about it: the journal knows it."""
-        if self._prefetched is not None:
-            self._prefetched.leave()
-        unsaid = self._unsaid()
-        carrying = [running.carried_by for running in unsaid if running.carried_by is not None]
-        for running in unsaid:
-            running.stop(Stop.LOST, "worker stopped at once")
-        for task in carrying:
+    async def cancel_running(self) -> None:
+        """Cancel the tasks that could not be requeued, without a report: they are in the journal."""
+        self._prefetched.journal_as_never_started()
+        unreported = self._unreported()
+        carriers = [running.carrier for running in unreported if running.carrier is not None]
+        for running in unreported:
+            if running.report is None:  # otherwise the report stays in the journal
+                running.stop(Stop.LOST, "worker stopped at once")
+        for task in [*carriers, *self._background]:
             task.cancel()
-        for speaking in self._side:
-            speaking.cancel()
-        if carrying:
-            await asyncio.wait(carrying, timeout=CLEAN_UP_S)
-        for running in unsaid:
-            self._leases.release(running)  # where it was broken off before it began, nobody has
-            if running.carried_by is not None and running.carried_by.done():
-                self._in_hand.discard(running)
+        if carriers:
+            await asyncio.wait(carriers, timeout=CLEAN_UP_S)
+        for running in unreported:
+            self._leases.release(running)  # a carrier that was cancelled before it began has not done so
+            if running.carrier is not None and running.carrier.done():
+                self._running.discard(running)
 
     def close(self) -> None:
-        """Let go of the threads, after the last task."""
+        """End the threads, after the last task."""
         self._executor.close()
 
-    def stopped(self) -> None:
-        """Say that this worker has stopped."""
-        self._events.emit(WorkerStopped, self.name, self.config.worker_id, self.handed_back)
-
-
-def _pop_traceparent(task: Task) -> object:
-    """Return the traceparent of a task. Remove it from the input, where a Conductor server carries it."""
-    from_input = task.input_data.pop(tracing.INPUT_KEY, None)
-    return task.traceparent or from_input
+    def on_stopped(self) -> None:
+        """Publish that this worker has stopped."""
+        self._events.emit(WorkerStopped, self.name, self.config.worker_id, self.requeued)

@@ -1,4 +1,4 @@
-"""Calling a worker's function: on the loop or in a thread. However it ends is one value; nothing is raised."""
+"""Calls a worker's function, on the event loop or on a thread, and turns every way it can end into an outcome."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from conductor.client.automator.running_task import RunningTask, Stop
-from conductor.client.automator.thread_pool import CallResult, ThreadPool
+from conductor.client.automator.thread_pool import ThreadPool
 from conductor.client.context.task_context import CURRENT_CONTEXT
 from conductor.client.event.task_runner_events import TaskExecutionCompleted, TaskExecutionFailure, TaskExecutionStarted
 from conductor.client.worker.exception import NonRetryableException
@@ -34,82 +33,139 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: How long a cancelled coroutine may clean up before its task is handed back at shutdown.
+#: At shutdown, a cancelled coroutine has this long to clean up before its task is requeued.
 CLEAN_UP_S = 1.0
 
 
 class Executor:
-    """Runs the tasks of one worker: an `async def` where it is carried, a `def` in a thread of its own pool.
+    """Executes the tasks of one worker: an `async def` on the event loop, a `def` on a thread pool of its own.
 
-    The engine never gives it more tasks than the worker has slots.
+    The engine never passes in more tasks than the worker has slots.
     """
 
     def __init__(self, worker: WorkerInterface, config: ResolvedConfig, session: Session) -> None:
-        name, slots = worker.get_task_definition_name(), config.thread_count
         self._session = session
         self._events = session.events
-        self._heard = session.events.heard
         self._clock = session.clock
+        self._isolation = session.isolation
         self._call = make_call(worker, strict=config.strict_schema, resources=session.resources)
         self._poison_limit = config.poison_limit
         self._marks = session.journal.marks if session.journal is not None else None
-        if self._marks is not None:
-            noted = self._marks.around_coroutine if runs_coroutine(worker) else self._marks.around
-            self._call = noted(self._call, config.poison_limit)
-        self._pool = (
-            None
-            if runs_coroutine(worker)
-            else ThreadPool(slots, f"worker-{name}", session.clock.monotonic, self._begin)
-        )
+        self._pool: ThreadPool | None = None
+        if not runs_coroutine(worker):
+            name = f"worker-{worker.get_task_definition_name()}"
+            self._pool = ThreadPool(config.thread_count, name, session.clock.monotonic)
 
     async def run(self, running: RunningTask) -> TaskOutcome | None:
-        """Run the task's function until it has really returned. None: it was stopped meanwhile."""
+        """Execute a task when the isolation lets it begin.
+
+        Returns:
+            The outcome, after the function has returned; None if the task was stopped before.
+        """
+        running.is_executing = running.is_awaited = True
+        try:
+            return await self._isolation.run(self._execute, running)
+        finally:
+            running.is_executing = running.is_awaited = False
+
+    async def _execute(self, running: RunningTask) -> TaskOutcome | None:
         context, trace = running.context, running.trace
         error: BaseException | None = None
         token = CURRENT_CONTEXT.set(context)
         if trace is not None:
             trace.start_execution()
+        running.has_begun = True
+        running.began = self._clock.monotonic()
+        self._events.emit(TaskExecutionStarted, *running.about)
         try:
             if self._pool is None:
-                value, error = await self._awaited(self._call, running.task, running)
+                value, error = await self._await(self._call, running.task, running)
             else:
-                value, error = await self._pool.submit(self._call, running)
+                value, error = await self._call_on_thread(self._pool, running)
+            # A `def` may return an awaitable. A dict cannot be one; `isawaitable` is slow.
             if type(value) is not dict and error is None and inspect.isawaitable(value) and running.stopped is None:
-                value, error = await self._awaited(self._rest_of(running), value, running)
+                value, error = await self._await(_return_unchanged, value, running)
         finally:
             if trace is not None:
                 trace.end_execution(error)
             CURRENT_CONTEXT.reset(token)
         if running.stopped is not None:
             return None
-        running.on_stop = None
-        took_s = running.took_s
-        context.closed = True
-        if running.said is not None and running.said.under_way:
-            await running.said.answered()
+        running.is_executing = False
+        await self._close_context(running)
         outcome = make_outcome(value, context) if error is None else make_error_outcome(error, context)
         if outcome.cause is not None:
-            self._tell_failure(running, outcome.cause)
-        elif TaskExecutionCompleted in self._heard:
-            self._events.emit(TaskExecutionCompleted, *running.about, took_s * 1000, len(outcome.output))
+            self._on_failure(running, outcome.cause)
+        else:
+            self._events.emit(TaskExecutionCompleted, *running.about, running.took_s * 1000, len(outcome.output))
         return outcome
 
-    def withdraw(self, running: RunningTask) -> None:
-        """Do not call the function of a task that is about to be stopped, if no thread has taken it yet."""
-        if self._pool is not None:
-            self._pool.withdraw(running)
+    async def _call_on_thread(self, pool: ThreadPool, running: RunningTask) -> tuple[Any, BaseException | None]:
+        running.is_awaited = False
+        running.call = pool.submit(self._call if self._marks is None else self._call_marked, running.task)
+        value, error, running.took_s = await running.call
+        return value, error
 
-    async def stopped(self, running: RunningTask) -> TaskOutcome | None:
-        """What is to be said about a task that was stopped, whether its function goes on or not; if lost, nothing."""
+    def _call_marked(self, task: Any) -> Any:
+        """Call the function with an execution mark around it. Only this thread knows when the call begins and ends."""
+        assert self._marks is not None  # noqa: S101
+        slot = self._marks.begin(task.task_id, self._poison_limit)
+        try:
+            return self._call(task)
+        finally:
+            self._marks.end(slot)
+
+    async def _await(
+        self, call: Callable[[Any], Awaitable[Any]], argument: Any, running: RunningTask
+    ) -> tuple[Any, BaseException | None]:
+        """Await the call with an execution mark around it. Never raise: SystemExit would end the event loop."""
+        running.is_awaited = True
+        slot = None if self._marks is None else self._marks.begin(running.task.task_id, self._poison_limit)
+        try:
+            return await call(argument), None
+        except BaseException as error:
+            if self._ends_the_loop(error, running):
+                raise
+            return None, error
+        finally:
+            if self._marks is not None:
+                self._marks.end(slot)
+            running.is_awaited = False
+            running.took_s = self._clock.monotonic() - running.began
+
+    def _ends_the_loop(self, error: BaseException, running: RunningTask) -> bool:
+        """Return whether the error is not the function's: the event loop cancels or destroys all of its tasks."""
+        if isinstance(error, GeneratorExit):
+            try:
+                return asyncio.current_task() is not running.carrier
+            except RuntimeError:  # no loop is running any more
+                return running.carrier is not None
+        carrier = running.carrier
+        is_cancelled = isinstance(error, asyncio.CancelledError) and carrier is not None and carrier.cancelling() > 0
+        return is_cancelled and running.stopped is None and self._session.is_cancelled
+
+    async def _close_context(self, running: RunningTask) -> None:
+        """Let the report have the last word: no progress is sent after this."""
+        running.context.closed = True
+        if running.progress.in_flight:
+            await running.progress.wait_for_answer()
+
+    def interrupt(self, running: RunningTask) -> None:
+        """Interrupt the function of a task that was stopped, as far as that is possible: a thread cannot be stopped."""
+        if running.is_awaited and running.carrier is not None:
+            running.carrier.cancel()
+        elif self._pool is not None and running.call is not None:
+            self._pool.withdraw(running.call)
+
+    async def make_stop_outcome(self, running: RunningTask) -> TaskOutcome | None:
+        """Return what to report about a stopped task, whether its function still runs or not; None for a lost one."""
         if running.stopped is Stop.LOST:
             return None
-        if running.stopped is Stop.SHUTDOWN and running.on_loop:
+        if running.stopped is Stop.SHUTDOWN and running.is_awaited and running.returned is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(CLEAN_UP_S):
                     await running.returned.wait()
-        running.context.closed = True
-        if running.said is not None and running.said.under_way:
-            await running.said.answered()
+        await self._close_context(running)
         if running.stopped is Stop.SHUTDOWN:
             never_started = not running.has_begun
             return make_requeue_outcome(
@@ -118,71 +174,27 @@ class Executor:
         outcome = make_timeout_outcome(running.stop_reason, running.context)
         running.took_s = self._clock.monotonic() - running.began
         if outcome.cause is not None:
-            self._tell_failure(running, outcome.cause)
+            self._on_failure(running, outcome.cause)
         return outcome
+
+    def _on_failure(self, running: RunningTask, error: BaseException) -> None:
+        # `format_reason` instead of the error: `str(error)` may raise, or return text that no file can hold.
+        reason = format_reason(error)
+        trace = (
+            f"\n{format_trace(error).rstrip()}" if running.config.log_tracebacks and is_from_user_code(error) else ""
+        )
+        if isinstance(error, NonRetryableException):
+            logger.error("Task failed with terminal error (no retry): %s %s%s", reason, running.label, trace)
+        else:
+            text = "Task %s of '%s' failed: %s %s%s"
+            logger.warning(text, running.task.task_id, running.about[0], reason, running.label, trace)
+        self._events.emit(TaskExecutionFailure, *running.about, error, running.took_s * 1000)
 
     def close(self) -> None:
         """Let the threads end."""
         if self._pool is not None:
             self._pool.close()
 
-    def _begin(self, running: RunningTask) -> None:
-        running.has_begun = True
-        running.began = self._clock.monotonic()
-        if TaskExecutionStarted in self._heard:
-            self._events.emit(TaskExecutionStarted, *running.about)
 
-    def _rest_of(self, running: RunningTask) -> Callable[[Any], Awaitable[Any]]:
-        """Return what awaits the rest of a function that has returned an awaitable."""
-        if self._marks is None:
-            return _same
-        return partial(self._marks.await_noted, task_id=running.task.task_id, poison_limit=self._poison_limit)
-
-    async def _awaited(self, call: Callable[[Any], Awaitable[Any]], argument: Any, running: RunningTask) -> CallResult:
-        """Await it, and never raise: SystemExit from a task would end the event loop."""
-        running.on_loop = True
-        try:
-            if call is self._call:
-                self._begin(running)
-            return await call(argument), None
-        except BaseException as error:
-            if self._is_the_end(error, running):
-                raise
-            return None, error
-        finally:
-            running.on_loop = False
-            running.took_s = self._clock.monotonic() - running.began
-
-    def _is_the_end(self, error: BaseException, running: RunningTask) -> bool:
-        """Whether it did not come from the function: everything on the loop is cancelled, or thrown away."""
-        carrying = running.carried_by
-        if isinstance(error, GeneratorExit):
-            return _current_task() is not carrying
-        cancelled = isinstance(error, asyncio.CancelledError) and carrying is not None and carrying.cancelling() > 0
-        return cancelled and running.stopped is None and self._session.is_cancelled
-
-    def _tell_failure(self, running: RunningTask, cause: BaseException) -> None:
-        _log_failure(running, cause)
-        self._events.emit(TaskExecutionFailure, *running.about, cause, running.took_s * 1000)
-
-
-def _current_task() -> asyncio.Task[Any] | None:
-    try:
-        return asyncio.current_task()
-    except RuntimeError:  # no loop runs any more
-        return None
-
-
-def _same(value: Awaitable[Any]) -> Awaitable[Any]:
+def _return_unchanged(value: Awaitable[Any]) -> Awaitable[Any]:
     return value
-
-
-def _log_failure(running: RunningTask, error: BaseException) -> None:
-    # Texts, not the error itself: an exception may fail to give its message, or give one that no file can hold.
-    reason = format_reason(error)
-    trace = f"\n{format_trace(error).rstrip()}" if running.config.log_tracebacks and is_from_user_code(error) else ""
-    if isinstance(error, NonRetryableException):
-        logger.error("Task failed with terminal error (no retry): %s %s%s", reason, running.label, trace)
-    else:
-        text = "Task %s of '%s' failed: %s %s%s"
-        logger.warning(text, running.task.task_id, running.about[0], reason, running.label, trace)

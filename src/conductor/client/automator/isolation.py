@@ -1,13 +1,15 @@
-"""Runs suspects alone: tasks during whose execution a worker process has died (see `deaths`).
+"""Runs suspects alone: tasks during whose execution a worker process has died (see `process_deaths`).
 
 While a suspect is on probation, no other function of the process begins. If the process dies meanwhile, the suspect is
-the culprit, and no other task is blamed. A probation ends with the task's function, or after `PROBATION_CAP_S`, so that
-long tasks do not run one after the other. After a death that may have come from outside it is shorter: twice as long as
-the function had run, plus `PROBATION_MARGIN_S`, and for all tasks of the process together not much longer than
-`PROBATION_CAP_S`. A task that kills its process usually does so at the same point again, and the tasks of a worker that
-an operator has killed are soon at work again. A probation is four times as long after each further death.
+the culprit, and no other task is blamed. A probation ends when the task's function returns, or after
+`PROBATION_CAP_S`, so that long tasks do not run one after the other.
 
-All workers of a process share one `Isolation`. The other tasks pay for it with a few instructions each.
+After a death that may have come from outside, the probation is shorter: twice the time that the function had run, plus
+`PROBATION_MARGIN_S`. For all tasks of the process together it is not much longer than `PROBATION_CAP_S`. A task that
+kills its process usually does so at the same point again, and the tasks of a worker that an operator has killed soon
+run in parallel again. Each further death makes the probation four times as long.
+
+All workers of a process share one `Isolation`. Tasks that are not suspects pay a few instructions each.
 """
 
 from __future__ import annotations
@@ -27,12 +29,12 @@ if TYPE_CHECKING:
     from conductor.client.worker.outcome import TaskOutcome
     from conductor.common.clock import Clock
 
-#: A suspect waits this long for the functions that are running; then it begins beside those that still run.
+#: A suspect waits this long for running functions to return; then it begins beside those that still run.
 ALONE_WAIT_S = 10.0
 PROBATION_MARGIN_S = 1.0
 #: The longest first probation.
 PROBATION_CAP_S = 30.0
-#: A task that has waited for this share of its timeout without having begun is returned to the server.
+#: A task that has waited for this share of its timeout without having begun is requeued.
 MAX_WAIT_SHARE = 1 / 3
 
 #: The result of a wait for a task that was stopped meanwhile.
@@ -42,18 +44,18 @@ Execute = Callable[["RunningTask"], Awaitable["TaskOutcome | None"]]
 
 
 class Isolation:
-    """Decides when a task's function may begin. Belongs to the event loop."""
+    """Decides when a task's function may begin. All methods run on the workers' event loop."""
 
     def __init__(self, journal: Journal | None, clock: Clock) -> None:
         self._journal = journal
         self._records = None if journal is None else DeathRecords.of(journal)
         self._clock = clock
-        #: Called when other tasks than suspects may begin again.
+        #: Called when tasks that are not suspects may begin again.
         self.on_open: list[Callable[[], None]] = []
-        #: Suspects that wait for their probation, or are on it.
+        #: The number of suspects that wait for their probation or are on it.
         self._suspects = 0
         self._probation = asyncio.Lock()
-        #: Tasks that are being executed, without those that are or were on probation.
+        #: The number of executing tasks, without those that are or were on probation.
         self._executing = 0
         self._idle = asyncio.Event()
         self._opened = asyncio.Event()
@@ -64,17 +66,17 @@ class Isolation:
         return self._suspects > 0
 
     async def run(self, execute: Execute, running: RunningTask) -> TaskOutcome | None:
-        """Execute a task when it may begin. None: it was stopped meanwhile."""
-        record = self._find(running.task)
+        """Execute a task when it may begin. Return None if it was stopped before its function returned."""
+        record = self._find_record(running.task)
         if record is not None:
             return await self._run_alone(execute, running, record)
         limit_s = None if running.timeout_s is None else running.timeout_s * MAX_WAIT_SHARE
         while self._suspects:
             self._opened.clear()
-            opened = await _wait(self._clock.wait(self._opened, limit_s), running)
-            if opened is _STOPPED:
+            is_open = await _wait(self._clock.wait(self._opened, limit_s), running)
+            if is_open is _STOPPED:
                 return None
-            if not opened:
+            if not is_open:
                 reason = "a task that may have killed a process runs alone"
                 return make_requeue_outcome(
                     running.context, reason=reason, callback_after_seconds=0, never_started=True
@@ -87,8 +89,8 @@ class Isolation:
             if not self._executing:
                 self._idle.set()
 
-    def _find(self, task: Task) -> DeathRecord | None:
-        # The first delivery of a first attempt cannot have a record: most tasks are not looked up.
+    def _find_record(self, task: Task) -> DeathRecord | None:
+        # The first delivery of a first attempt cannot have a record, so most tasks need no file access.
         if self._records is None or (task.poll_count <= 1 and not task.retry_count):
             return None
         return self._records.find(task.workflow_instance_id, task.reference_task_name)
@@ -97,7 +99,7 @@ class Isolation:
         task = running.task
         with ExitStack() as probation:
             self._suspects += 1
-            probation.callback(self._leave)
+            probation.callback(self._on_suspect_done)
             if await _wait(self._probation.acquire(), running) is _STOPPED:
                 return None
             probation.callback(self._probation.release)
@@ -107,14 +109,14 @@ class Isolation:
                     return None
             self._mark(task.task_id)
             probation.callback(self._mark, "")
-            timer = asyncio.create_task(self._end_later(probation, _probation_s(record)))
+            timer = asyncio.create_task(self._close_later(probation, _probation_s(record)))
             probation.callback(timer.cancel)
             outcome = await execute(running)
         if running.stopped is None and self._records is not None:
             self._records.clear(task.workflow_instance_id, task.reference_task_name)
         return outcome
 
-    async def _end_later(self, probation: ExitStack, after_s: float) -> None:
+    async def _close_later(self, probation: ExitStack, after_s: float) -> None:
         await self._clock.sleep(after_s)
         probation.close()
 
@@ -122,16 +124,15 @@ class Isolation:
         if self._journal is not None and self._journal.marks is not None:
             self._journal.marks.set_probation(task_id)
 
-    def _leave(self) -> None:
+    def _on_suspect_done(self) -> None:
         self._suspects -= 1
         if not self._suspects:
             self._opened.set()
-            for tell in self.on_open:
-                tell()
+            for notify in self.on_open:
+                notify()
 
 
 def _probation_s(record: DeathRecord) -> float:
-    """Return how long a suspect runs alone at most."""
     growth = 4.0 ** min(10, max(0, record.deaths + record.suspicions - 1))
     if not record.may_be_from_outside:
         return PROBATION_CAP_S * growth
@@ -140,13 +141,10 @@ def _probation_s(record: DeathRecord) -> float:
 
 
 async def _wait(wait: Awaitable[object], running: RunningTask) -> object:
-    """Wait before the task begins, and return the result of the wait, or `_STOPPED` if the task was stopped."""
-    running.on_loop = True  # so that a stop cancels the wait
+    """Wait before the task begins. Return the result of the wait, or `_STOPPED` if a stop has cancelled it."""
     try:
         return await wait
     except asyncio.CancelledError:
         if running.stopped is None:
             raise
         return _STOPPED
-    finally:
-        running.on_loop = False

@@ -1,236 +1,77 @@
-"""Tasks in hand and results on disk until their verdict.
+"""Keeps held tasks and unconfirmed reports on disk until their verdict. `journal_records` has the file format.
 
-A file belongs to one server and one process, which holds a lock on it. Records are framed (mark, length, checksum):
-the tasks of a poll are noted with one `write`, which survives the death of the process; a result takes the place of
-its task, and is struck out when its verdict is there. Results and verdicts of one tick of the event loop are one
-`write` as well. A file without an owner is adopted by the next process of the same server: it sends the results, and
-gives the tasks back. Beside the file are notes of the tasks whose functions are being called: see `execution_marks`.
+A journal file belongs to one server and one process, which holds a lock on it. The tasks of a poll are added with one
+`write`, which survives the death of the process. A report takes the place of its task, and is removed after its
+verdict. The reports and verdicts of one tick of the event loop share one `write`. A file without an owner is adopted by
+the next process for the same server, which sends the reports and requeues the tasks. Beside the file are marks of the
+tasks whose functions are being called: see `execution_marks`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import hashlib
 import logging
 import os
 import stat
-import struct
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-import msgspec
-
 from conductor.client.automator.execution_marks import SUFFIX, ExecutionMarks, MarksOfDeadProcess, read_marks
-from conductor.client.http.models.task_result import TaskResult
-from conductor.client.http.models.task_result_status import TaskResultStatus
+from conductor.client.automator.journal_records import (
+    HeldTask,
+    JournalContents,
+    LeaseExtended,
+    PendingReport,
+    Record,
+    ReportAdded,
+    ReportRemoved,
+    TaskRemoved,
+    TasksAdded,
+    encode_records,
+    read_contents,
+)
 from conductor.common.clock import SYSTEM_CLOCK
 from conductor.common.machine import is_writable_by_others, try_lock
-from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
-
-if TYPE_CHECKING:
-    from conductor.client.automator.polled_tasks import Grant
 
 logger = logging.getLogger(__name__)
 
-#: Begins every record. A report is JSON, and no JSON text contains a byte 0xFF: it cannot be taken for a record.
-_MARK = b"\xffCWJ"
-_FRAME = struct.Struct("<4sII")  # mark, length, CRC-32 of the payload
-#: A file of this size is emptied or rewritten without what is struck out.
-_TIDY_BYTES = 8 << 20
-#: The file of a dead process is read up to this many times `journal_max_bytes`: verdicts are written beyond the limit.
+#: A file that reaches this size is rewritten without removed entries.
+_COMPACT_BYTES = 8 << 20
+#: The file of a dead process may be this many times `journal_max_bytes`: removals are written beyond the limit.
 MAX_FILE_SHARE = 2
-#: Why a task is given back that a dead process had in hand.
-PROCESS_DIED = "worker process died"
-
-
-class Entry(msgspec.Struct, frozen=True):
-    """A report, and what must be known to send it again."""
-
-    report_id: str
-    task_id: str
-    task_type: str
-    status: str
-    written_ms: int
-    body: bytes = b""
-    worker_id: str | None = None
-    poll_count: int = 0
-    #: Whether the server gave a lease: then it judges late reports itself.
-    leased: bool = False
-    workflow_instance_id: str = ""
-    #: After this it is of no use to anybody, in epoch milliseconds; None: as long as results are kept.
-    until_ms: int | None = None
-
-    @property
-    def terminal(self) -> bool:
-        """Whether the report ends the task."""
-        return self.status in TERMINAL_TASK_STATUSES
-
-
-class Taken(msgspec.Struct, frozen=True):
-    """A task in hand, and what must be known to give it back."""
-
-    task_id: str
-    workflow_instance_id: str
-    task_type: str
-    worker_id: str | None
-    poll_count: int
-    #: When its lease is over, in epoch milliseconds.
-    until_ms: int
-    lease_id: str | None = None
-    #: Together with the workflow, what all attempts of a task have in common.
-    reference_name: str = ""
-
-    @classmethod
-    def of(cls, grant: Grant, worker_id: str, now: float, now_ms: int) -> Taken:
-        """What is noted of a task that a poll has brought."""
-        task = grant.task
-        return cls(
-            task_id=task.task_id,
-            workflow_instance_id=task.workflow_instance_id,
-            task_type=task.task_def_name or task.task_type,
-            worker_id=worker_id,
-            poll_count=task.poll_count,
-            until_ms=now_ms + int((grant.sent_at + grant.response_timeout_s - now) * 1000),
-            lease_id=task.lease_id,
-            reference_name=task.reference_task_name,
-        )
-
-    def hand_back(self, now_ms: int, reason: str = PROCESS_DIED, *, never_started: bool = False) -> Entry:
-        """The report that gives it back. Whoever makes it makes the same one: sent twice, it counts once."""
-        return self.report(TaskResultStatus.IN_PROGRESS, reason, now_ms, never_started=never_started)
-
-    def report(self, status: TaskResultStatus, reason: str, now_ms: int, *, never_started: bool = False) -> Entry:
-        """Make the report that a process sends about a task of a dead one."""
-        report_id = f"died-{self.task_id}-{self.poll_count}"
-        result = TaskResult(
-            task_id=self.task_id,
-            workflow_instance_id=self.workflow_instance_id,
-            worker_id=self.worker_id,
-            status=status,
-            reason_for_incompletion=reason,
-            callback_after_seconds=0,
-            lease_id=self.lease_id,
-            report_id=report_id,
-            never_started=never_started or None,
-        )
-        return Entry(
-            report_id=report_id,
-            task_id=self.task_id,
-            task_type=self.task_type,
-            status=str(status),
-            written_ms=now_ms,
-            body=result.encode(),
-            worker_id=self.worker_id,
-            poll_count=self.poll_count,
-            leased=self.lease_id is not None,
-            workflow_instance_id=self.workflow_instance_id,
-            until_ms=self.until_ms,
-        )
-
-
-class _StrikeRecord(msgspec.Struct, frozen=True, tag="struck"):
-    report_id: str
-
-
-class _ResultRecord(msgspec.Struct, frozen=True, tag="kept"):
-    entry: Entry
-
-
-class _TakenRecord(msgspec.Struct, frozen=True, tag="taken"):
-    tasks: list[Taken]
-
-
-class _ExtendedRecord(msgspec.Struct, frozen=True, tag="extended"):
-    task_id: str
-    until_ms: int
-
-
-class _PutDownRecord(msgspec.Struct, frozen=True, tag="put_down"):
-    task_id: str
-    poll_count: int
-    lease_id: str | None = None
-
-
-_Record = _StrikeRecord | _ResultRecord | _TakenRecord | _ExtendedRecord | _PutDownRecord
-
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(_Record)
-
-
-class Contents:
-    """What a file says: the results without a verdict, by report id, and the tasks in hand, by task id."""
-
-    def __init__(self) -> None:
-        self.results: dict[str, Entry] = {}
-        self.in_hand: dict[str, Taken] = {}
-
-    def apply(self, record: _Record) -> None:
-        """Go on by one record."""
-        if isinstance(record, _ResultRecord):
-            self.results[record.entry.report_id] = record.entry
-            self.put_down(record.entry.task_id, record.entry.poll_count)
-        elif isinstance(record, _StrikeRecord):
-            self.results.pop(record.report_id, None)
-        elif isinstance(record, _TakenRecord):
-            self.in_hand.update((task.task_id, task) for task in record.tasks)
-        elif isinstance(record, _PutDownRecord):
-            self.put_down(record.task_id, record.poll_count, record.lease_id)
-        elif (task := self.in_hand.get(record.task_id)) is not None:
-            self.in_hand[record.task_id] = msgspec.structs.replace(task, until_ms=record.until_ms)
-
-    def put_down(self, task_id: str, poll_count: int, lease_id: str | None = None) -> bool:
-        """Remove a task. False: it is not here, or it has been delivered again since.
-
-        A delivery that was never started does not count: such deliveries are told apart by their lease ids.
-        """
-        task = self.in_hand.get(task_id)
-        if task is None or task.poll_count != poll_count or lease_id not in (None, task.lease_id):
-            return False
-        del self.in_hand[task_id]
-        return True
-
-    def frames(self) -> bytes:
-        """The shortest file that says the same."""
-        records: list[_Record] = [_ResultRecord(entry) for entry in self.results.values()]
-        if self.in_hand:
-            records.append(_TakenRecord(list(self.in_hand.values())))
-        return b"".join(map(_frame, records))
-
-    def __bool__(self) -> bool:
-        return bool(self.results or self.in_hand)
 
 
 class Journal:
-    """The journal of this process for one server. Trouble with the disk costs its protection, never the work."""
-
-    #: The tasks that this process is executing; None while the file is closed, or if they cannot be noted.
-    marks: ExecutionMarks | None = None
+    """The journal of this process for one server. A failing disk costs the protection, never the work."""
 
     def __init__(self, directory: Path, server_url: str, *, max_bytes: int) -> None:
         self.directory = directory
-        #: What the names of all files of this server begin with.
+        #: The first part of the names of all files for this server.
         self.server = hashlib.sha256(server_url.encode()).hexdigest()[:16]
         self._max_bytes = max_bytes
         self.path = self._new_path()
         self._file: int | None = None
-        self._contents = Contents()
-        #: Results that the next write puts down, and results with a verdict that it strikes out.
-        self._unwritten: list[Entry] = []
-        self._unstruck: list[_StrikeRecord] = []
-        self._flushing = False
+        #: Marks of the tasks that this process executes; None while the file is closed, or without room for marks.
+        self.marks: ExecutionMarks | None = None
+        #: The contents of the file once the waiting removals are written.
+        self._contents = JournalContents()
+        #: Reports that the next write adds, and removals that it contains.
+        self._new_reports: list[PendingReport] = []
+        self._removals: list[ReportRemoved] = []
+        self._flush_is_scheduled = False
         self._size = 0
-        #: A file that could not be made smaller is left alone up to this size.
-        self._tidy_after = 0
-        self._broken = False
-        #: Results to send again in the background, each with the seconds to wait before the first try.
-        self.waiting: asyncio.Queue[tuple[Entry, float]] = asyncio.Queue()
+        #: The file is not compacted below this size: the last attempt did not make it smaller.
+        self._compact_after = 0
+        self._is_broken = False
+        #: Reports to send again in the background, each with the seconds to wait before the first attempt.
+        self.undelivered: asyncio.Queue[tuple[PendingReport, float]] = asyncio.Queue()
 
     def open(self) -> bool:
-        """Make the file and lock it. False: the directory cannot be written, which is said once, loudly."""
+        """Create and lock the file. Return False if the directory is not writable, after logging that."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if is_writable_by_others(self.directory.stat()):
@@ -240,9 +81,9 @@ class Journal:
                     self.directory,
                 )
             self._file = _create(self.path)
-            _open_files.add(self)
+            _open_journals.add(self)
         except OSError as error:
-            self._break(error)
+            self._on_write_error(error)
             return False
         try:
             self.marks = ExecutionMarks(self.path.with_suffix(SUFFIX), SYSTEM_CLOCK)
@@ -250,195 +91,193 @@ class Journal:
             logger.warning("Executing tasks are not noted, so a task that kills its process is not found: %s", error)
         return True
 
-    def put(self, entry: Entry) -> bool:
-        """Keep the result, in place of its task. False: it could not be kept, and lives in memory only."""
-        self.put_soon(entry)
-        self.flush()
-        return self.keeps(entry)
-
-    def put_soon(self, entry: Entry) -> None:
-        """As `put`, with the next `flush`: before it is sent."""
-        self._unwritten.append(entry)
-
-    def keeps(self, entry: Entry) -> bool:
-        """Whether the result is on disk."""
-        return entry.report_id in self._contents.results
-
-    def flush(self) -> None:
-        """Write what waits to be written, all at once; if that is too much, one by one."""
-        self._flushing = False
-        entries, self._unwritten = self._unwritten, []
-        if entries and not self._put_all(entries) and len(entries) > 1:
-            for entry in entries:
-                self._put_all([entry])
-        if self._unstruck and not self._append():
-            self._empty_if_nothing_is_left()
-
-    def _put_all(self, entries: list[Entry]) -> bool:
-        if not self._append(*map(_ResultRecord, entries)):
-            return False
-        if self._broken:
-            self._broken = False
-            logger.warning("The result journal %s is written again", self.path)
-        return True
-
-    def take(self, tasks: list[Taken]) -> None:
-        """Note the tasks that a poll has brought, so that whoever finds this file gives them back."""
+    def add_tasks(self, tasks: list[HeldTask]) -> None:
+        """Add the tasks of a poll: if this process dies, the process that adopts the file requeues them."""
         if tasks:
-            self._append(_TakenRecord(tasks))
+            self._write(TasksAdded(tasks))
 
-    def extend(self, task_id: str, until_ms: int) -> None:
-        """A heartbeat was accepted."""
-        if task_id in self._contents.in_hand:
-            self._append(_ExtendedRecord(task_id, until_ms))
+    def extend_lease(self, task_id: str, until_ms: int) -> None:
+        """Note that a heartbeat was accepted."""
+        if task_id in self._contents.tasks:
+            self._write(LeaseExtended(task_id, until_ms))
 
-    def put_down(self, task_id: str, poll_count: int, lease_id: str | None = None) -> None:
-        """The task has ended without a result of ours: there is nothing to give back."""
-        task = self._contents.in_hand.get(task_id)
-        if task is not None and task.poll_count == poll_count and lease_id in (None, task.lease_id):
-            self._append(_PutDownRecord(task_id, poll_count, lease_id))
+    def remove_task(self, task_id: str, poll_count: int, lease_id: str | None = None) -> None:
+        """Remove a task that ended without a result of this process."""
+        if self._contents.holds(task_id, poll_count, lease_id):
+            self._write(TaskRemoved(task_id, poll_count, lease_id))
 
     @property
-    def in_hand(self) -> list[Taken]:
-        """The tasks that were taken and have no result."""
+    def held_tasks(self) -> list[HeldTask]:
+        """The tasks without a report."""
         self.flush()
-        return list(self._contents.in_hand.values())
+        return list(self._contents.tasks.values())
 
-    def strike(self, entry: Entry) -> None:
-        """Strike the result, or the task that it gives back, out: it has its verdict."""
+    def add(self, report: PendingReport) -> bool:
+        """Add a report in place of its task. Return False if the report is in memory only."""
+        self.add_soon(report)
         self.flush()
-        if not self.keeps(entry):
-            self.put_down(entry.task_id, entry.poll_count)
+        return self.has(report)
+
+    def add_soon(self, report: PendingReport) -> None:
+        """Add a report with the next `flush`, which `Delivery` calls before it sends anything."""
+        self._new_reports.append(report)
+
+    def has(self, report: PendingReport) -> bool:
+        """Return whether the report is on disk."""
+        return report.report_id in self._contents.reports
+
+    def remove(self, report: PendingReport) -> None:
+        """Remove a report that has its verdict, or the task that the report requeues."""
+        self.flush()
+        if self._contents.reports.pop(report.report_id, None) is None:
+            self.remove_task(report.task_id, report.poll_count)
             return
-        del self._contents.results[entry.report_id]
-        self._unstruck.append(_StrikeRecord(entry.report_id))
+        self._removals.append(ReportRemoved(report.report_id))
         self.flush()
 
-    def strike_soon(self, entry: Entry) -> None:
-        """As `strike`, at the end of this tick: should the process die before, the server knows the report already."""
-        # What has its verdict is not written anew either.
-        if self._contents.results.pop(entry.report_id, None) is None:
-            self.strike(entry)
+    def remove_soon(self, report: PendingReport) -> None:
+        """As `remove`, at the end of this tick. If the process dies before, the server recognizes the report."""
+        if self._contents.reports.pop(report.report_id, None) is None:
+            self.remove(report)
             return
-        self._unstruck.append(_StrikeRecord(entry.report_id))
-        if not self._flushing:
-            self._flushing = True
+        self._removals.append(ReportRemoved(report.report_id))
+        if not self._flush_is_scheduled:
+            self._flush_is_scheduled = True
             asyncio.get_running_loop().call_soon(self.flush)
 
+    def flush(self) -> None:
+        """Write waiting reports and removals at once; if that fails, the reports one by one."""
+        self._flush_is_scheduled = False
+        reports, self._new_reports = self._new_reports, []
+        if reports and not self._write_reports(reports) and len(reports) > 1:
+            for report in reports:
+                self._write_reports([report])
+        if self._removals and not self._write() and not self._contents:
+            self._truncate()
+
+    def _write_reports(self, reports: list[PendingReport]) -> bool:
+        if not self._write(*map(ReportAdded, reports)):
+            return False
+        if self._is_broken:
+            self._is_broken = False
+            logger.warning("The result journal %s is writable again", self.path)
+        return True
+
     async def sync(self) -> None:
-        """Make sure that what was put down survives the machine, too."""
+        """Let the written records survive a failure of the machine."""
         if self._file is not None:
             try:
                 await asyncio.get_running_loop().run_in_executor(None, os.fsync, self._file)
             except OSError as error:
-                self._break(error)
+                self._on_write_error(error)
 
-    def wait_for_redelivery(self, entry: Entry, wait_s: float) -> None:
-        """All attempts of a report failed: it is sent again in the background, for the first time after `wait_s`."""
-        self.waiting.put_nowait((entry, wait_s))
+    def redeliver(self, report: PendingReport, wait_s: float) -> None:
+        """Send a report again in the background, after `wait_s`: all its attempts have failed."""
+        self.undelivered.put_nowait((report, wait_s))
 
-    def adopt(self) -> Iterator[AdoptedFile]:
-        """The files of dead processes of the same server, each locked while it is ours."""
+    def adopt_files(self) -> Iterator[AdoptedJournal]:
+        """Lock and yield the files of dead processes for the same server."""
         try:
             paths = sorted(self.directory.glob(f"{self.server}-*.journal"))
         except OSError:
             return
         for path in paths:
-            if path != self.path and (adopted := AdoptedFile.take(path, MAX_FILE_SHARE * self._max_bytes)) is not None:
+            if path != self.path and (adopted := AdoptedJournal.lock(path, MAX_FILE_SHARE * self._max_bytes)):
                 yield adopted
 
     def close(self) -> None:
-        """Let go of the file: removed when nothing is left in it, else left for the next process."""
+        """Close the file. Remove it if it is empty; otherwise leave it to the next process."""
         if self._file is None:
             return
         self.flush()
-        self.blame_none()
+        self.remove_marks()
         if not self._contents:
             self.path.unlink(missing_ok=True)
-        self.let_go()
+        self.close_file()
 
-    def blame_none(self) -> None:
-        """Remove the execution marks: the process ends because it was told to, not because of its tasks."""
+    def remove_marks(self) -> None:
+        """Remove the execution marks: the process ends on request, so no task is blamed."""
         if self.marks is not None:
             self.marks.remove()
             self.marks = None
 
-    def let_go(self) -> None:
-        """Close the file, and leave it as it is."""
+    def close_file(self) -> None:
+        """Close the file and leave it as it is."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
-            _open_files.discard(self)
+            _open_journals.discard(self)
 
     def _new_path(self) -> Path:
         return self.directory / f"{self.server}-{os.getpid()}-{os.urandom(4).hex()}.journal"
 
-    def _append(self, *records: _Record) -> bool:
-        """These records, after the verdicts that wait, with one write. False: not on disk, and that has been said."""
+    def _write(self, *records: Record) -> bool:
+        """Write the waiting removals and these records at once. Return False if that fails, after logging it."""
         if self._file is None:
             return False
-        frame = b"".join([_frame(record) for record in (*self._unstruck, *records)])
+        data = encode_records((*self._removals, *records))
         try:
-            if not self._in_place():
-                self._go_on_elsewhere()
-            if self._size + len(frame) > min(self._max_bytes, max(_TIDY_BYTES, self._tidy_after)):
-                self._tidy()
-            if self._size + len(frame) > self._max_bytes and any(map(_takes_room, records)):
-                raise OSError(27, f"it has reached its limit of {self._max_bytes} bytes")
-            written = os.write(self._file, frame)
-            if written != len(frame):  # a full disk may take half a record
+            if not self._is_in_place():
+                self._move()
+            if self._size + len(data) > min(self._max_bytes, max(_COMPACT_BYTES, self._compact_after)):
+                self._compact()
+            is_removal = all(isinstance(record, ReportRemoved | TaskRemoved) for record in records)
+            if self._size + len(data) > self._max_bytes and not is_removal:
+                raise OSError(errno.EFBIG, f"it has reached its limit of {self._max_bytes} bytes")
+            written = os.write(self._file, data)
+            if written != len(data):  # a full disk may accept half a record
                 os.ftruncate(self._file, self._size)
-                raise OSError(28, "No space left on device")
+                raise OSError(errno.ENOSPC, "No space left on device")
             self._size += written
         except OSError as error:
-            self._break(error)
+            self._on_write_error(error)
             return False
-        self._unstruck.clear()
+        self._removals.clear()
         for record in records:
             self._contents.apply(record)
         return True
 
-    def _empty_if_nothing_is_left(self) -> None:
-        """That takes no room on a full disk."""
-        if self._file is None or self._contents:
-            return
-        with contextlib.suppress(OSError):
-            os.ftruncate(self._file, 0)
-            self._size = 0
-            self._unstruck.clear()
+    def _truncate(self) -> None:
+        """Empty the file, which also works on a full disk."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, 0)
+                self._size = 0
+                self._removals.clear()
 
-    def _in_place(self) -> bool:
-        """Whether our file is still where others look for it."""
+    def _is_in_place(self) -> bool:
+        """Return whether the open file is still the one at `path`, where other processes look for it."""
         assert self._file is not None  # noqa: S101
         ours = os.fstat(self._file)
         try:
-            there = os.stat(self.path)  # noqa: PTH116 (for each write; the method takes three times as long)
+            there = os.stat(self.path)  # noqa: PTH116 (once per write; Path.stat takes three times as long)
         except FileNotFoundError:
             return False
         return (there.st_ino, there.st_dev) == (ours.st_ino, ours.st_dev)
 
-    def _go_on_elsewhere(self) -> None:
-        """Somebody has removed the file, or its whole directory: what is in it is written anew."""
-        lost = self.path
+    def _move(self) -> None:
+        """Write the contents to a new file: the file or its directory was removed."""
+        removed = self.path
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._replace()
-        logger.warning("The result journal %s was removed; what was in it is now in %s", lost, self.path)
+        self._replace_file()
+        logger.warning("The result journal %s was removed; its contents are now in %s", removed, self.path)
 
-    def _tidy(self) -> None:
-        """Go on in a new file without what is struck out, if that is worth it; if it fails, in the old one."""
-        if len(self._contents.frames()) <= self._size // 2:
+    def _compact(self) -> None:
+        """Continue in a new file without removed entries if that at least halves the size."""
+        if len(self._contents.encode()) <= self._size // 2:
             try:
-                self._replace()
+                self._replace_file()
             except OSError as error:
-                logger.debug("The result journal %s stays as large as it is: %s", self.path, error)
-        self._tidy_after = self._size + _TIDY_BYTES // 4
+                logger.debug("The result journal %s was not compacted: %s", self.path, error)
+        self._compact_after = self._size + _COMPACT_BYTES // 4
 
-    def _replace(self) -> None:
-        """A new file that says the same. The old one goes last, when the new one is whole and safe."""
+    def _replace_file(self) -> None:
+        """Write the contents to a new file. The old file is removed after the new one is complete and synced."""
         path = self._new_path()
         file = _create(path)
+        data = self._contents.encode()
         try:
-            size = _write_all(file, self._contents.frames())
+            _write_all(file, data)
             os.fsync(file)
         except OSError:
             path.unlink(missing_ok=True)
@@ -450,99 +289,43 @@ class Journal:
         self.path.unlink(missing_ok=True)
         if self._file is not None:
             os.close(self._file)
-        self.path, self._file, self._size = path, file, size
+        self.path, self._file, self._size = path, file, len(data)
 
-    def _break(self, error: OSError) -> None:
-        if not self._broken:
+    def _on_write_error(self, error: OSError) -> None:
+        if not self._is_broken:
             logger.critical(
                 "The result journal %s cannot be written (%s): work goes on, but new results are not safe on disk. "
                 "Free the disk, or name another directory with CONDUCTOR_WORKER_JOURNAL_DIR",
                 self.path,
                 error,
             )
-        self._broken = True
+        self._is_broken = True
 
 
-def _create(path: Path) -> int:
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    try_lock(file)  # nobody else knows it yet
-    return file
+class AdoptedJournal:
+    """The journal of a dead process, locked by this one."""
 
-
-def _write_all(file: int, data: bytes) -> int:
-    """Write all of it, or raise: a full disk may take a part of it without a word."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(file, rest) :]
-    return len(data)
-
-
-class AdoptedFile:
-    """A dead process's journal, under our lock."""
-
-    def __init__(self, path: Path, file: int, contents: Contents) -> None:
+    def __init__(self, path: Path, file: int, contents: JournalContents) -> None:
         self.path = path
-        #: When the process last wrote to it, in epoch milliseconds.
+        #: When the process last wrote to the file, in epoch milliseconds.
         self.written_ms = os.fstat(file).st_mtime_ns // 1_000_000
         self._contents = contents
         self._file: int | None = file
-        _open_files.add(self)
-
-    @property
-    def entries(self) -> list[Entry]:
-        """The results in it that have no verdict yet."""
-        return list(self._contents.results.values())
-
-    @property
-    def in_hand(self) -> list[Taken]:
-        """The tasks that the process had in hand when it died."""
-        return list(self._contents.in_hand.values())
-
-    @property
-    def process_id(self) -> int:
-        """The id of the process that wrote it."""
-        return int(self.path.name.split("-")[1])
-
-    @property
-    def marks(self) -> MarksOfDeadProcess | None:
-        """The tasks that the process was executing when it died; None if that is not known, or was judged before."""
-        return read_marks(self.path.with_suffix(SUFFIX))
-
-    def judge(self, reports: list[Entry]) -> None:
-        """Replace tasks by these reports about them, and remove the execution marks."""
-        for entry in reports:
-            self._append(_ResultRecord(entry))
-        self.path.with_suffix(SUFFIX).unlink(missing_ok=True)
-
-    def strike(self, entry: Entry) -> None:
-        """Strike the result or the task out: it has its verdict, also if we die before the rest have theirs."""
-        if entry.report_id in self._contents.results:
-            self._append(_StrikeRecord(entry.report_id))
-        elif self._contents.put_down(entry.task_id, entry.poll_count):
-            self._append(_PutDownRecord(entry.task_id, entry.poll_count))
-
-    def _append(self, record: _Record) -> None:
-        self._contents.apply(record)
-        if self._file is None:
-            return
-        try:
-            _write_all(self._file, _frame(record))
-        except OSError as error:
-            logger.warning("%s cannot be written (%s): what is in it may be sent again", self.path, error)
+        _open_journals.add(self)
 
     @classmethod
-    def take(cls, path: Path, max_bytes: int) -> AdoptedFile | None:
-        """Lock and read it. None: it has an owner, is gone, is too large, or others may have written it."""
+    def lock(cls, path: Path, max_bytes: int) -> AdoptedJournal | None:
+        """Lock and read a file. Return None if it has an owner, is gone or too large, or others may have written it."""
         try:
             file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
             return None
         try:
-            # Without a link it was removed between our open and our lock.
-            if try_lock(file) and (found := os.fstat(file)).st_nlink > 0 and _is_ours(path, found):
+            # A file without a link was removed between `open` and the lock.
+            if try_lock(file) and (found := os.fstat(file)).st_nlink > 0 and _is_trusted(path, found):
                 if found.st_size > max_bytes:
                     _set_aside(path, found.st_size, max_bytes)
-                    raise OSError(27, "File too large")
+                    raise OSError(errno.EFBIG, "File too large")
                 with open(file, "rb", closefd=False) as reader:
                     return cls(path, file, read_contents(reader.read()))
         except OSError:
@@ -550,41 +333,83 @@ class AdoptedFile:
         os.close(file)
         return None
 
-    def remove(self) -> None:
-        """All that was in it has its verdict."""
+    @property
+    def reports(self) -> list[PendingReport]:
+        """The reports that have no verdict yet."""
+        return list(self._contents.reports.values())
+
+    @property
+    def tasks(self) -> list[HeldTask]:
+        """The tasks that the process held when it died."""
+        return list(self._contents.tasks.values())
+
+    @property
+    def process_id(self) -> int:
+        """The id of the process that wrote the file."""
+        return int(self.path.name.split("-")[1])
+
+    @property
+    def marks(self) -> MarksOfDeadProcess | None:
+        """The tasks that the process was executing; None if they are not known, or were judged before."""
+        return read_marks(self.path.with_suffix(SUFFIX))
+
+    def replace_tasks(self, reports: list[PendingReport]) -> None:
+        """Replace tasks by reports about them, and remove the execution marks."""
+        for report in reports:
+            self._write(ReportAdded(report))
+        self.path.with_suffix(SUFFIX).unlink(missing_ok=True)
+
+    def remove(self, report: PendingReport) -> None:
+        """Remove a report or a task that has its verdict, so that it is not sent again if this process dies."""
+        if report.report_id in self._contents.reports:
+            self._write(ReportRemoved(report.report_id))
+        elif self._contents.holds(report.task_id, report.poll_count):
+            self._write(TaskRemoved(report.task_id, report.poll_count))
+
+    def _write(self, record: Record) -> None:
+        self._contents.apply(record)
+        if self._file is None:
+            return
+        try:
+            _write_all(self._file, encode_records([record]))
+        except OSError as error:
+            logger.warning("%s cannot be written (%s): what is in it may be sent again", self.path, error)
+
+    def remove_file(self) -> None:
+        """Remove the file: all its entries have their verdict."""
         self.path.with_suffix(SUFFIX).unlink(missing_ok=True)
         self.path.unlink(missing_ok=True)
-        self.let_go()
+        self.close_file()
 
-    def let_go(self) -> None:
-        """Close it; what is still there is the next process's."""
+    def close_file(self) -> None:
+        """Close the file. The next process adopts the rest."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
-            _open_files.discard(self)
+            _open_journals.discard(self)
 
 
-#: What holds a lock in this process. The lock would outlive it in the children that it forks.
-_open_files: WeakSet[Journal | AdoptedFile] = WeakSet()
+#: Journals that this process has locked. A forked child must close them, or the locks would outlive this process.
+_open_journals: WeakSet[Journal | AdoptedJournal] = WeakSet()
 
 
-def _let_go_of_all() -> None:
-    for held in list(_open_files):
-        held.let_go()
+def _close_all_files() -> None:
+    for journal in list(_open_journals):
+        journal.close_file()
 
 
-os.register_at_fork(after_in_child=_let_go_of_all)
+os.register_at_fork(after_in_child=_close_all_files)
 
-#: Files that are not taken, and have been complained about.
-_suspicious: set[Path] = set()
+#: Files that are not adopted, and that a warning has named.
+_untrusted: set[Path] = set()
 
 
-def _is_ours(path: Path, found: os.stat_result) -> bool:
-    """Whether nobody else can have written the file: what is in it is sent with our credentials."""
+def _is_trusted(path: Path, found: os.stat_result) -> bool:
+    """Return whether only this user can have written the file: its reports are sent with this user's credentials."""
     if stat.S_ISREG(found.st_mode) and not is_writable_by_others(found):
         return True
-    if path not in _suspicious:
-        _suspicious.add(path)
+    if path not in _untrusted:
+        _untrusted.add(path)
         logger.warning(
             "The journal %s is left alone: it belongs to another user, or others can write it. If it is yours, "
             "`chown` it to you and `chmod 600` it",
@@ -594,7 +419,7 @@ def _is_ours(path: Path, found: os.stat_result) -> bool:
 
 
 def _set_aside(path: Path, size: int, max_bytes: int) -> None:
-    """Rename a file that no journal of this size can have written: reading it could take all memory."""
+    """Rename a file that is larger than any journal: reading it could exhaust the memory."""
     aside = path.with_name(f"{path.name}.too-large")
     path.rename(aside)
     logger.critical(
@@ -607,39 +432,14 @@ def _set_aside(path: Path, size: int, max_bytes: int) -> None:
     )
 
 
-def read_contents(data: bytes) -> Contents:
-    """What a file says. Torn tails and damaged records are left out, nothing else."""
-    contents = Contents()
-    for payload in _payloads(data):
-        try:
-            contents.apply(_decoder.decode(payload))
-        except msgspec.DecodeError:
-            continue  # whole by its checksum, but not ours: a newer version's
-    return contents
+def _create(path: Path) -> int:
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try_lock(file)  # succeeds: no other process knows the file yet
+    return file
 
 
-def read_entries(data: bytes) -> Iterator[Entry]:
-    """The results in a file that are not struck out."""
-    yield from read_contents(data).results.values()
-
-
-def _payloads(data: bytes) -> Iterator[bytes]:
-    at = data.find(_MARK)
-    while at >= 0 and at + _FRAME.size <= len(data):
-        _, length, checksum = _FRAME.unpack_from(data, at)
-        begin = at + _FRAME.size
-        payload = data[begin : begin + length]
-        whole = len(payload) == length and zlib.crc32(payload) == checksum
-        if whole:
-            yield payload
-        at = data.find(_MARK, begin + length if whole else at + 1)
-
-
-def _takes_room(record: _Record) -> bool:
-    """Whether it may be refused for want of room; one that makes room is not."""
-    return not isinstance(record, _StrikeRecord | _PutDownRecord)
-
-
-def _frame(record: _Record) -> bytes:
-    payload = _encoder.encode(record)
-    return _FRAME.pack(_MARK, len(payload), zlib.crc32(payload)) + payload
+def _write_all(file: int, data: bytes) -> None:
+    """Write all of the data, or raise: a full disk may accept a part of it without an error."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]

@@ -1,8 +1,8 @@
-"""Permission to speak for a task, and its loss.
+"""Keeps the leases of running tasks: heartbeats, deadlines, and the loss of a lease.
 
-A lease counts from the moment the poll was sent, on the worker's own monotonic clock, so it can only end earlier
-here than on the server. One thread per process, with a connection of its own, sends heartbeats and watches
-deadlines: an event loop that is blocked by a task does not lose the leases of the others.
+A lease counts from the moment the poll was sent, on the worker's own monotonic clock, so it can only end earlier here
+than on the server. One thread per process, the lease thread, sends heartbeats and watches deadlines over a connection
+of its own: an event loop that a task blocks does not lose the leases of other tasks.
 """
 
 from __future__ import annotations
@@ -19,180 +19,199 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from conductor.client.automator.blocked_loop import LoopGuard
-from conductor.client.automator.progress import NEWS_S, Said
+from conductor.client.automator.progress import UPDATE_DELAY_S, ProgressUpdate
 from conductor.client.automator.running_task import RunningTask, Stop
 from conductor.client.event.task_runner_events import TaskLeaseExtended, TaskLeaseLost
 from conductor.client.http.async_rest import ConductorError
 
 if TYPE_CHECKING:
     from conductor.client.automator.heartbeat import Heartbeat
-    from conductor.client.automator.polled_tasks import Grant
-    from conductor.client.context.task_context import TaskContext
     from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
-    from conductor.client.worker.worker_config import ResolvedConfig
     from conductor.common.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-#: A failed heartbeat is repeated after a tenth of what is left of the lease, within these bounds.
-REPEAT_S, SOONEST_REPEAT_S = 1.0, 0.25
-#: Log lines that a plain server did not take are tried again after this long, and this many are sent at once.
-REPEAT_LOGS_S, MAX_LOG_REQUESTS = 10.0, 100
+#: A failed heartbeat is repeated after a tenth of the rest of the lease, within these bounds.
+MIN_REPEAT_S, MAX_REPEAT_S = 0.25, 1.0
+#: Log lines that a Conductor server did not accept are sent again after this long.
+REPEAT_LOGS_S = 10.0
+#: The most log lines that are sent one after the other to a Conductor server.
+MAX_LOG_REQUESTS = 100
 
 
 class LeaseKeeper:
-    """Keeps the leases of one process. `hold`, `release`, `close`: on the workers' event loop; the rest on its thread.
+    """Keeps the leases of one process.
 
-    The thread has an event loop of its own and sleeps until the nearest lease needs a look.
+    `hold`, `release`, `run_on_thread` and `close` are called on the workers' event loop. The other methods run on the
+    lease thread, which has an event loop of its own and sleeps until the next task must be checked.
     """
 
     def __init__(self, open_heartbeat: Callable[[], Heartbeat], events: SyncEventDispatcher, clock: Clock) -> None:
         self._open_heartbeat = open_heartbeat
         self._heartbeat: Heartbeat | None = None
-        self._beats: set[asyncio.Task[None]] = set()
         self._events = events
         self._clock = clock
-        #: For the four below: both threads use them.
+        #: Protects the schedule, the next four fields, which both threads use.
         self._lock = threading.Lock()
-        #: Tasks by the time at which they need a look; times in a heap. A task leaves in O(1) when it has its verdict.
-        self._slots: dict[float, set[RunningTask]] = {}
+        #: Tasks by the time of their next check; a heap of these times; the time of each task. Release takes O(1).
+        self._tasks_at: dict[float, set[RunningTask]] = {}
         self._times: list[float] = []
-        self._held: dict[RunningTask, float] = {}
+        self._time_of: dict[RunningTask, float] = {}
         self._asleep_until = math.inf
         self._workers_loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
         self._closing = False
-        #: Work that waits to be started on the thread.
+        #: Coroutines that wait to be started on the lease thread, and those that run there.
         self._requested: deque[Coroutine[object, object, None]] = deque()
+        self._running: set[asyncio.Task[None]] = set()
 
-    def hold(self, grant: Grant, context: TaskContext, config: ResolvedConfig) -> RunningTask:
-        """Keep the task's lease until `release`: until its verdict, not only while its function runs."""
-        now = self._clock.monotonic()
-        running = RunningTask(grant, context, config, now)
+    def hold(self, running: RunningTask) -> None:
+        """Keep the task's lease until `release`: until the verdict, not only while the function runs."""
         if self._thread is None:
-            self._start()
+            self._start_thread()
         with self._lock:
-            self._put(running, running.look_at(), now)
-        context.on_news = partial(self._bring_news_forward, running)
-        return running
+            self._schedule(running)
+        running.context.on_news = partial(self._on_progress, running)
 
     def release(self, running: RunningTask) -> None:
-        """Keep it no longer; a second time changes nothing."""
+        """Stop keeping the lease. A second call is a no-op."""
         running.context.on_news = None
         with self._lock:
             running.released = True
-            slot = self._slots.get(self._held.pop(running, math.inf))
-            if slot is not None:
-                slot.discard(running)
+            tasks = self._tasks_at.get(self._time_of.pop(running, math.inf))
+            if tasks is not None:
+                tasks.discard(running)
 
     def close(self) -> None:
-        """End the thread. Leases still held are no longer extended."""
+        """End the lease thread. Leases that are still held are no longer extended."""
         self._closing = True
         if self._loop is not None:
             try:
                 self._loop.call_soon_threadsafe(self._wake.set)
             except RuntimeError:
-                pass  # it has ended already
+                pass  # the loop is closed: the thread has ended
         if self._thread is not None:
             self._thread.join(timeout=5)
 
     def run_on_thread(self, work: Coroutine[object, object, None]) -> None:
-        """Run something on the thread of the leases, which a blocked event loop does not stop."""
+        """Run a coroutine on the lease thread, which a blocked event loop does not stop."""
         self._requested.append(work)
         if self._thread is None:
-            self._start()
+            self._start_thread()
         elif self._loop is not None:
             self._loop.call_soon_threadsafe(self._wake.set)
 
-    def call_on_loop(self, call: Callable[[], object]) -> None:
-        """Call something on the workers' event loop, from the thread of the leases."""
-        self._on_workers_loop(call)
+    def call_on_workers_loop(self, call: Callable[[], object]) -> None:
+        """Call a function on the workers' event loop."""
+        assert self._workers_loop is not None  # noqa: S101
+        try:
+            self._workers_loop.call_soon_threadsafe(call)
+        except RuntimeError:
+            pass  # the loop is closed: the workers have ended
 
     async def requeue(self, reports: list[bytes], level: int = logging.WARNING) -> bool:
-        """Send reports that return tasks, on the thread of the leases. False: they must be sent again.
+        """Send reports that requeue tasks.
 
-        A failure is logged with `level`.
+        Args:
+            reports: Encoded reports.
+            level: The log level of a failure.
+
+        Returns:
+            False if the request failed and must be repeated.
         """
         try:
-            await self._connection().requeue(reports)
+            await self._connect().requeue(reports)
         except (ConductorError, OSError) as error:
             logger.log(level, "Requeue failed and is repeated: tasks=%d error=%r", len(reports), str(error))
             return False
         return True
 
-    def _start(self) -> None:
+    def _start_thread(self) -> None:
         self._workers_loop = asyncio.get_running_loop()
         guard = LoopGuard()
         self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._watch(guard)), name="conductor-leases", daemon=True
+            target=lambda: asyncio.run(self._run(guard)), name="conductor-leases", daemon=True
         )
         self._thread.start()
 
-    def _bring_news_forward(self, running: RunningTask) -> None:
-        """The task has something to say; called on its own thread, once until that is looked at."""
-        with self._lock:
-            if running.released or running.context.closed:
-                return
-            news = running.news
-            if news.at == math.inf:
-                news.at = self._clock.monotonic() + NEWS_S
-            self._slots.get(self._held[running], set()).discard(running)
-            self._put(running, running.look_at(), self._clock.monotonic())
-
-    def _put(self, running: RunningTask, at: float, now: float) -> None:
-        """With the lock held: note when the task needs a look, and wake the thread if that is the nearest."""
-        # Fine steps for what is near, coarse ones for what is far: a busy worker has few distinct times.
-        step = 0.05 if at - now < 30 else 1.0
-        slot = math.floor(at / step) * step
-        if slot <= now:  # it was looked at a little early: the next look is at the very time
-            slot = at
-        self._held[running] = slot
-        if slot in self._slots:
-            self._slots[slot].add(running)
-            return
-        self._slots[slot] = {running}
-        heapq.heappush(self._times, slot)
-        if slot < self._asleep_until and self._loop is not None:
-            self._asleep_until = slot
-            self._loop.call_soon_threadsafe(self._wake.set)
-
-    async def _watch(self, guard: LoopGuard) -> None:
+    async def _run(self, guard: LoopGuard) -> None:
         self._loop = asyncio.get_running_loop()
-        guarding = asyncio.create_task(guard.run(lambda: bool(self._held)))
+        guarding = asyncio.create_task(guard.run(lambda: bool(self._time_of)))
         try:
             while not self._closing:
                 self._wake.clear()
                 while self._requested:
-                    self._go(self._requested.popleft())
-                due = self._due()
+                    self._spawn(self._requested.popleft())
+                due = self._take_due()
                 for running in due:
-                    self._look_at(running)
-                if not due:  # else look again: what was due has new times
+                    self._check(running)
+                if not due:  # after checks the next due time is different, so look again first
                     until = self._asleep_until
                     await self._clock.wait(self._wake, None if until == math.inf else until - self._clock.monotonic())
         finally:
             guarding.cancel()
             while self._requested:
                 self._requested.popleft().close()
-            for beat in self._beats:
-                beat.cancel()
-            await asyncio.gather(guarding, *self._beats, return_exceptions=True)
+            for task in self._running:
+                task.cancel()
+            await asyncio.gather(guarding, *self._running, return_exceptions=True)
             if self._heartbeat is not None:
                 await self._heartbeat.close()
 
-    def _due(self) -> list[RunningTask]:
-        """The tasks to look at now."""
+    def _spawn(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    def _connect(self) -> Heartbeat:
+        if self._heartbeat is None:
+            self._heartbeat = self._open_heartbeat()
+        return self._heartbeat
+
+    def _schedule(self, running: RunningTask) -> None:
+        """With the lock held, schedule the next check of the task. Wake the thread if that check is the earliest."""
+        now, at = self._clock.monotonic(), running.next_check_at()
+        # Times are rounded down, near ones less than distant ones, so that many tasks share few times.
+        step = 0.05 if at - now < 30 else 1.0
+        rounded = math.floor(at / step) * step
+        if rounded <= now:  # the check was a little early: the next one is exactly at the due time
+            rounded = at
+        self._time_of[running] = rounded
+        if rounded in self._tasks_at:
+            self._tasks_at[rounded].add(running)
+            return
+        self._tasks_at[rounded] = {running}
+        heapq.heappush(self._times, rounded)
+        if rounded < self._asleep_until and self._loop is not None:
+            self._asleep_until = rounded
+            self._loop.call_soon_threadsafe(self._wake.set)
+
+    def _reschedule(self, running: RunningTask) -> None:
+        with self._lock:
+            if not running.released:
+                self._tasks_at.get(self._time_of[running], set()).discard(running)
+                self._schedule(running)
+
+    def _on_progress(self, running: RunningTask) -> None:
+        """Schedule an update: the task has said something. Called on the task's thread, once per update."""
+        if running.context.closed:
+            return
+        if running.progress.send_at == math.inf:
+            running.progress.send_at = self._clock.monotonic() + UPDATE_DELAY_S
+        self._reschedule(running)
+
+    def _take_due(self) -> list[RunningTask]:
         now = self._clock.monotonic()
         due: list[RunningTask] = []
         with self._lock:
             while self._times and self._times[0] <= now:
-                due.extend(self._slots.pop(heapq.heappop(self._times)))
+                due.extend(self._tasks_at.pop(heapq.heappop(self._times)))
             self._asleep_until = self._times[0] if self._times else math.inf
         return due
 
-    def _look_at(self, running: RunningTask) -> None:
+    def _check(self, running: RunningTask) -> None:
         if running.is_over():
             return
         now = self._clock.monotonic()
@@ -202,121 +221,101 @@ class LeaseKeeper:
         if running.timeout_at is not None and now >= running.timeout_at:
             running.timeout_at = None
             reason = f"the task ran longer than its timeout of {running.timeout_s:g} s"
-            self._on_workers_loop(lambda: running.stop(Stop.TIMED_OUT, reason))
-            running.context.cancel(reason)  # as in `_lose`
-        has_news = running.said is not None and now >= running.said.at and running.may_tell
-        if running.beating and (now >= running.beat_at or (has_news and running.task.lease_id is not None)):
-            running.beat_at = math.inf  # until this one is answered
-            self._go(self._beat(running))
-        elif has_news and running.news.begin():
-            self._go(self._send_logs(running))
-        self._look_again(running)
+            self.call_on_workers_loop(lambda: running.stop(Stop.TIMED_OUT, reason))
+            running.context.cancel(reason)  # for the reason given in `_lose`
+        has_progress = now >= running.progress.send_at and running.can_send_progress()
+        carries_progress = has_progress and running.task.lease_id is not None
+        if running.sends_heartbeats and (now >= running.heartbeat_at or carries_progress):
+            running.heartbeat_at = math.inf  # until this heartbeat is answered
+            self._spawn(self._send_heartbeat(running))
+        elif has_progress and running.progress.begin():
+            self._spawn(self._send_logs(running))
+        self._reschedule(running)
 
-    def _go(self, work: Coroutine[object, object, None]) -> None:
-        going = asyncio.ensure_future(work)
-        self._beats.add(going)
-        going.add_done_callback(self._beats.discard)
-
-    def _look_again(self, running: RunningTask) -> None:
-        with self._lock:
-            if not running.released:
-                self._slots.get(self._held[running], set()).discard(running)
-                self._put(running, running.look_at(), self._clock.monotonic())
-
-    def _connection(self) -> Heartbeat:
-        if self._heartbeat is None:
-            self._heartbeat = self._open_heartbeat()
-        return self._heartbeat
-
-    async def _send_logs(self, running: RunningTask) -> None:
-        """What a task has said so far, to a plain server: its log lines, one by one."""
-        news, again_s = running.news, NEWS_S
-        try:
-            for line in news.lines()[:MAX_LOG_REQUESTS]:
-                if running.is_over() or running.context.closed:
-                    break
-                await self._connection().log(running, line.log)
-                news.heard(Said([line], None))
-                news.failed = False
-        except (ConductorError, OSError) as error:
-            again_s = REPEAT_LOGS_S
-            level = logging.DEBUG if news.failed else logging.WARNING  # one line for an outage
-            logger.log(level, "Log lines could not be sent and are sent again: %s %s", error, running.label)
-            news.failed = True
-        except Exception as error:  # whatever a user's code has put into the list of logs
-            news.refused(f"{type(error).__name__}: {error}")
-        finally:
-            news.end()
-        if news.more():
-            news.at = self._clock.monotonic() + again_s
-        self._look_again(running)
-
-    async def _beat(self, running: RunningTask) -> None:
-        """One heartbeat. Its failure says nothing about ownership: only the deadline ends a lease."""
-        heartbeat = self._connection()
-        if running.is_over():  # meanwhile: this thread had to wait for its turn
+    async def _send_heartbeat(self, running: RunningTask) -> None:
+        """Send one heartbeat. A failure does not end the lease: only the deadline, or the server's answer, does."""
+        heartbeat = self._connect()
+        if running.is_over():  # since the check: the coroutine had to wait for its turn
             return
         sent_at = self._clock.monotonic()
         left_s = running.deadline - sent_at
         try:
-            # Half of what is left: a request that hangs leaves the time for another one.
+            # Half of the rest of the lease, so that a request that hangs leaves time for another one.
             loss = await heartbeat.send(running, timeout_s=max(0.05, left_s / 2))
-        except Exception as error:  # whatever it is: a task without its next heartbeat would be lost
-            self._on_failed_beat(running, error, left_s)
+        except Exception as error:  # any error must lead to the next heartbeat, or the lease would be lost
+            self._on_failed_heartbeat(running, error, left_s)
         else:
             if running.is_over():
                 return
-            running.failed_beats = 0
+            running.failed_heartbeats = 0
             if loss is not None:
                 self._lose(running, loss)
                 return
             self._extend(running, sent_at)
-        self._look_again(running)
+        self._reschedule(running)
 
-    def _on_failed_beat(self, running: RunningTask, error: Exception, left_s: float) -> None:
+    def _on_failed_heartbeat(self, running: RunningTask, error: Exception, left_s: float) -> None:
         if running.is_over():
             return
-        running.failed_beats += 1
-        level = logging.WARNING if running.failed_beats == 1 else logging.DEBUG  # one line for an outage
+        running.failed_heartbeats += 1
+        level = logging.WARNING if running.failed_heartbeats == 1 else logging.DEBUG  # one line per outage
         logger.log(
             level, "Heartbeat of task %s failed and is repeated: %s %s", running.task.task_id, error, running.label
         )
-        repeat_s = max(SOONEST_REPEAT_S, min(REPEAT_S, left_s / 10))
-        running.beat_at = self._clock.monotonic() + repeat_s * random.uniform(0.8, 1.0)
+        repeat_s = max(MIN_REPEAT_S, min(MAX_REPEAT_S, left_s / 10))
+        running.heartbeat_at = self._clock.monotonic() + repeat_s * random.uniform(0.8, 1.0)
 
     def _extend(self, running: RunningTask, sent_at: float) -> None:
         running.deadline = max(running.deadline, sent_at + running.response_timeout_s)
-        running.beat_at = sent_at + running.next_beat_s()
-        if running.said is not None and running.said.at == math.inf and running.said.more():
-            running.said.at = self._clock.monotonic() + NEWS_S  # there were too many for one heartbeat
-        if running.doubtful:
-            self._on_workers_loop(running.confirm)
+        running.heartbeat_at = sent_at + running.next_heartbeat_s()
+        progress = running.progress
+        if progress.send_at == math.inf and progress.has_more_lines():
+            progress.send_at = self._clock.monotonic() + UPDATE_DELAY_S  # one heartbeat could not carry all lines
+        if running.is_doubtful:
+            self.call_on_workers_loop(running.confirm)
         if self._events.has_listeners(TaskLeaseExtended):
             event = TaskLeaseExtended(*running.about, running.deadline - self._clock.monotonic())
-            self._on_workers_loop(lambda: self._events.publish(event))
+            self.call_on_workers_loop(lambda: self._events.publish(event))
 
     def _expire(self, running: RunningTask) -> None:
-        """Stop the work: the lease has ended by our clock. A report that exists by then is left to the server."""
+        """Stop the work: the lease has ended by our clock. If there is a report by then, the server judges it."""
         reason = f"not extended for {running.response_timeout_s:g} s, its response timeout"
-        self._on_workers_loop(lambda: None if running.reported_as is not None else self._on_loss(running, reason))
-        running.context.cancel(reason)  # as in `_lose`
+        self.call_on_workers_loop(lambda: None if running.report is not None else self._on_loss(running, reason))
+        running.context.cancel(reason)  # for the reason given in `_lose`
 
     def _lose(self, running: RunningTask, reason: str) -> None:
-        self._on_workers_loop(lambda: self._on_loss(running, reason))
-        # Here too, for a `def` that looks while the loop is blocked; but second: what it then returns comes too late.
+        self.call_on_workers_loop(lambda: self._on_loss(running, reason))
+        # Also from this thread, for a `def` that checks its context while the event loop is blocked. This comes second,
+        # so that the loop knows of the loss before the function can return.
         running.context.cancel(reason)
 
     def _on_loss(self, running: RunningTask, reason: str) -> None:
-        """The lease is gone: stop the work and say so, on the workers' event loop."""
+        """Stop the work; on the workers' event loop."""
         if not running.stop(Stop.LOST, reason):
             return
         text = "Lost the lease of task %s (%s): %s; its result is discarded %s"
         logger.warning(text, running.task.task_id, running.task.task_type, reason, running.label)
         self._events.emit(TaskLeaseLost, *running.about, reason)
 
-    def _on_workers_loop(self, call: Callable[[], object]) -> None:
-        assert self._workers_loop is not None  # noqa: S101
+    async def _send_logs(self, running: RunningTask) -> None:
+        """Send the log lines so far to a Conductor server, one by one."""
+        progress, again_s = running.progress, UPDATE_DELAY_S
         try:
-            self._workers_loop.call_soon_threadsafe(call)
-        except RuntimeError:
-            pass  # the loop is closed: the worker has ended
+            for line in progress.next_lines()[:MAX_LOG_REQUESTS]:
+                if running.is_over() or running.context.closed:
+                    break
+                await self._connect().log(running, line.log)
+                progress.on_received(ProgressUpdate([line], None))
+                progress.has_failed = False
+        except (ConductorError, OSError) as error:
+            again_s = REPEAT_LOGS_S
+            level = logging.DEBUG if progress.has_failed else logging.WARNING  # one line per outage
+            logger.log(level, "Log lines could not be sent and are sent again: %s %s", error, running.label)
+            progress.has_failed = True
+        except Exception as error:  # a user's code may have put anything into the list of logs
+            progress.on_rejected(f"{type(error).__name__}: {error}")
+        finally:
+            progress.end()
+        if progress.has_more_lines():
+            progress.send_at = self._clock.monotonic() + again_s
+        self._reschedule(running)

@@ -1,12 +1,14 @@
-"""Asking for work: how many tasks, and when to ask again."""
+"""Polls for tasks: how many to request, and when to poll again. `Poller.poll` is the entry point."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from conductor.client.automator.polled_tasks import Grant, grants_of
+from conductor.client.automator.polled_tasks import Grant, read_grants
 from conductor.client.event.task_runner_events import PollCompleted, PollFailure, PollStarted
 from conductor.client.http.api.async_task_resource_api import PollAnswer, UnreadableTask
 from conductor.client.http.async_rest import (
@@ -31,29 +33,31 @@ logger = logging.getLogger(__name__)
 
 #: The wait after the first empty poll; it doubles up to the poll interval.
 FIRST_EMPTY_WAIT_S = 0.001
-#: Refused polls (401, 403) wait at most this long.
-REFUSED_CAP_S = 60.0
-#: Failed polls (5xx, network, nonsense) wait at most this long.
+#: The longest wait after a rejected poll (401, 403).
+REJECTED_CAP_S = 60.0
+#: The longest wait after a failed poll (5xx, network, malformed answer).
 FAILED_CAP_S = 15.0
-#: Waits after refusals and failures are shortened by up to this share, so that a fleet does not come back as one.
+#: Waits after rejected and failed polls are shortened by up to this share, so that the workers of a fleet spread out.
 JITTER = 0.2
-#: An empty answer that took this much longer than asked for means trouble behind the server, not idleness.
+#: An empty answer that took this much longer than requested counts as a failure of the server.
 TOO_SLOW_S = 5.0
-#: Parked long polls per process on a plain server, where each holds a server thread.
+#: Parked polls per process on a Conductor server, where each one occupies a server thread.
 MAX_PARKED_POLLS = 32
+#: A recalled poll that is not answered is recalled again after this long.
+RECALL_AGAIN_S = 0.5
 
 
 class Parking:
-    """The places for long polls of idle workers that one process may hold open at once."""
+    """Limits the parked polls that one process has at the same time."""
 
     def __init__(self, places: int = MAX_PARKED_POLLS) -> None:
         self._free = places
-        #: Set for a coordinator, which parks polls without a thread for each.
+        #: True for a coordinator, which parks polls without a thread for each.
         self.unlimited = False
 
     @contextmanager
     def place(self) -> Iterator[bool]:
-        """Take a place for the block, if there is one."""
+        """Take a place for the block. Yield False if there is none."""
         if self.unlimited:
             yield True
             return
@@ -68,7 +72,11 @@ class Parking:
 
 
 class Poller:
-    """Polls for one worker. `poll(free)` asks once; `wait_s` then says how long to wait before asking again."""
+    """Polls for one worker. After `poll`, `wait_s` says how long to wait before the next poll.
+
+    `poll` calls `_poll_parked` for an idle worker. Both call `_request` for each request, which calls one of
+    `_on_answer`, `_on_rejected` and `_on_failed`.
+    """
 
     def __init__(self, task_type: str, config: ResolvedConfig, session: Session) -> None:
         self._task_type = task_type
@@ -77,65 +85,50 @@ class Poller:
         self._events = session.events
         self._clock = session.clock
         self._empty = Backoff(FIRST_EMPTY_WAIT_S, config.poll_interval_millis / 1000)
-        self._refused = Backoff(2.0, REFUSED_CAP_S, jitter=JITTER)
+        self._rejected = Backoff(2.0, REJECTED_CAP_S, jitter=JITTER)
         self._failed = Backoff(2.0, FAILED_CAP_S, jitter=JITTER)
-        #: Tasks in one answer at most: fewer after one that was too large to be read.
-        self._most = MAX_POLL_COUNT
+        #: The most tasks to request: fewer after an answer that was too large.
+        self._max_count = MAX_POLL_COUNT
         #: Seconds to wait before the next poll.
         self.wait_s = 0.0
-        #: Whether the poll under way is a long one that holds no task but may bring one.
-        self.parked = False
-        #: Set while no more tasks are wanted: the poll under way is then the last.
-        self.quiet = False
+        #: Whether the poll in flight is parked.
+        self.is_parked = False
+        #: True while the worker wants no more tasks: the poll in flight is the last one.
+        self.is_quiet = False
 
     async def poll(self, free: int) -> list[Grant]:
-        """Ask for up to `free` tasks. Never raises for anything a server or a network may do."""
-        if (
-            self._config.idle_poll_timeout
-            and self._empty.count
-            and self._empty.at_cap
-            and not self._failed.count + self._refused.count
-        ):
+        """Request up to `free` tasks. Never raise, whatever the server or the network does."""
+        is_idle = self._empty.at_cap and not self._has_failed()
+        if is_idle and self._config.idle_poll_timeout:
             with self._session.parking.place() as place:
                 if place:
-                    return await self._wait_for_work(free)
-        return await self._ask(min(free, self._most), self._config.poll_timeout)
+                    return await self._poll_parked(free)
+        return await self._request(min(free, self._max_count), self._config.poll_timeout)
 
-    async def recall(self) -> None:
-        """Ask the server to answer the parked poll now, with nothing. Should that fail, the poll ends by itself, later.
+    async def _poll_parked(self, free: int) -> list[Grant]:
+        """Send a long poll for one task; when it is answered, request the others at once.
 
-        Not cancelled: the HTTP library goes on with a request that nobody waits for, and a task it brings is lost.
-        """
-        about = {"worker_id": self._config.worker_id, "domain": self._config.domain}
-        try:
-            await self._session.api.poll_for_worker(self._task_type, **about, count=0, timeout_ms=0)
-        except (ConductorError, OSError) as error:
-            logger.debug("The parked poll for '%s' could not be recalled: %s", self._task_type, error)
-
-    async def _wait_for_work(self, free: int) -> list[Grant]:
-        """Idle: one long poll for one task; when it rings, take the rest at once. Exact on every store.
-
-        A coordinator holds back no part of a batch: there the first task is begun, and the next poll takes the rest.
+        A Conductor server may hold back a batch until it is complete, so the long poll requests one task. With a
+        coordinator the first task begins at once, and the next poll requests the others.
         """
         started = self._clock.monotonic()
-        self.parked = True
+        self.is_parked = True
         try:
-            first = await self._ask(1, self._config.idle_poll_timeout, api=self._session.parked_api)
+            first = await self._request(1, self._config.idle_poll_timeout, api=self._session.parked_api)
         finally:
-            self.parked = False
+            self.is_parked = False
         if not first:
-            # The long poll was the wait; only what is missing of the interval is waited for.
+            # The parked poll counts as waiting: only the rest of the poll interval is left.
             took = self._clock.monotonic() - started
-            if not (self._failed.count or self._refused.count):
+            if not self._has_failed():
                 self.wait_s = max(0.0, self._config.poll_interval_millis / 1000 - took)
             return first
-        if free > 1 and not (self.quiet or self._session.leasing):
-            return first + await self._ask(min(free - 1, self._most), 0)
+        if free > 1 and not (self.is_quiet or self._session.leasing):
+            return first + await self._request(min(free - 1, self._max_count), 0)
         return first
 
-    async def _ask(self, count: int, timeout_ms: int, *, api: AsyncTaskResourceApi | None = None) -> list[Grant]:
-        if PollStarted in self._events.heard:
-            self._events.emit(PollStarted, self._task_type, self._config.worker_id, count)
+    async def _request(self, count: int, timeout_ms: int, *, api: AsyncTaskResourceApi | None = None) -> list[Grant]:
+        self._events.emit(PollStarted, self._task_type, self._config.worker_id, count)
         sent_at = self._clock.monotonic()
         try:
             polled = await (api or self._session.api).poll_for_worker(
@@ -146,11 +139,11 @@ class Poller:
                 timeout_ms=timeout_ms,
             )
         except AuthorizationException as error:
-            self._on_refused(error, self._clock.monotonic() - sent_at)
+            self._on_rejected(error, self._clock.monotonic() - sent_at)
             return []
-        except Exception as error:  # whatever it is: a worker does not end because of what a server says
+        except Exception as error:  # a worker must not end because of an answer
             if isinstance(error, AnswerTooLarge):
-                self._most = max(1, count // 2)
+                self._max_count = max(1, count // 2)
             self._on_failed(error, self._clock.monotonic() - sent_at)
             return []
         took = self._clock.monotonic() - sent_at
@@ -159,54 +152,31 @@ class Poller:
             return []
         if polled.features != self._session.features or polled.max_body != self._session.max_body:
             self._session.learn(polled.features, polled.max_body)
-        grants, refused = grants_of(polled, self._task_type, count, sent_at)
-        if refused and not grants:
-            self._on_failed(MalformedAnswer(refused), took)
+        grants, rejected = read_grants(polled, self._task_type, count, sent_at)
+        if rejected and not grants:
+            self._on_failed(MalformedAnswer(rejected), took)
             return []
-        if refused:
-            logger.warning("Poll for '%s' brought %s", self._task_type, refused)
+        if rejected:
+            logger.warning("Poll for '%s' brought %s", self._task_type, rejected)
         self._on_answer(len(grants), took)
         return grants
 
-    @property
-    def may_ask_with_report(self) -> bool:
-        """Whether a report may ask for the next task: polls are wanted, and the last one did not fail."""
-        return not (self.quiet or self._failed.count or self._refused.count)
-
-    def grants_of_reports(self, answers: list[ReportAnswer]) -> list[Grant]:
-        """Return what the answers to reports grant: one task each."""
-        by_request: dict[float, list[ReportAnswer]] = {}
-        for answer in answers:
-            by_request.setdefault(answer.sent_at, []).append(answer)
-        granted: list[Grant] = []
-        for sent_at, some in by_request.items():
-            tasks = [answer.next_task for answer in some if isinstance(answer.next_task, Task)]
-            unreadable = tuple(answer.next_task for answer in some if isinstance(answer.next_task, UnreadableTask))
-            polled = PollAnswer(tasks, frozenset(), unreadable=unreadable)
-            grants, refused = grants_of(polled, self._task_type, len(some), sent_at)
-            granted += grants
-            if refused:
-                logger.warning("Reports for '%s' brought %s", self._task_type, refused)
-        return granted
-
     def _on_answer(self, received: int, took_s: float) -> None:
-        if PollCompleted in self._events.heard:
-            self._events.emit(PollCompleted, self._task_type, took_s * 1000, received)
-        if self._failed.count or self._refused.count:
-            troubles = self._failed.reset() + self._refused.reset()
-            logger.info("Polling for '%s' works again after %d failed polls", self._task_type, troubles)
+        self._events.emit(PollCompleted, self._task_type, took_s * 1000, received)
+        if self._has_failed():
+            failures = self._failed.reset() + self._rejected.reset()
+            logger.info("Polling for '%s' works again after %d failed polls", self._task_type, failures)
         if not received:
             self.wait_s = self._empty.next()
             return
         self.wait_s = 0.0
-        self._most = min(self._most * 2, MAX_POLL_COUNT)
-        if self._empty.count:
-            self._empty.reset()
+        self._max_count = min(self._max_count * 2, MAX_POLL_COUNT)
+        self._empty.reset()
 
-    def _on_refused(self, error: AuthorizationException, took_s: float) -> None:
+    def _on_rejected(self, error: AuthorizationException, took_s: float) -> None:
         self._events.emit(PollFailure, self._task_type, took_s * 1000, error)
-        self.wait_s = self._refused.next()
-        logger.error("Authentication failed (failure count: %d)", self._refused.count)
+        self.wait_s = self._rejected.next()
+        logger.error("Authentication failed (failure count: %d)", self._rejected.count)
 
     def _on_failed(self, error: Exception, took_s: float) -> None:
         self._events.emit(PollFailure, self._task_type, took_s * 1000, error)
@@ -218,3 +188,73 @@ class Poller:
             error,
             self.wait_s,
         )
+
+    def _has_failed(self) -> bool:
+        return bool(self._failed.count or self._rejected.count)
+
+    async def recall(self, polling: asyncio.Task[list[Grant]]) -> None:
+        """Ask a coordinator to answer the parked poll now. Repeat that, because the poll may reach the server later.
+
+        The poll is not cancelled: the HTTP library would complete the request, and a task in the answer would be lost.
+        """
+        about = {"worker_id": self._config.worker_id, "domain": self._config.domain}
+        while not polling.done():
+            try:
+                await self._session.api.poll_for_worker(self._task_type, **about, count=0, timeout_ms=0)
+            except (ConductorError, OSError) as error:
+                logger.debug("The parked poll for '%s' could not be recalled: %s", self._task_type, error)
+            await asyncio.wait({polling}, timeout=RECALL_AGAIN_S)
+
+    @property
+    def may_ask_with_report(self) -> bool:
+        """Whether a report may request the next task: the worker wants tasks, and the last poll did not fail."""
+        return not (self.is_quiet or self._has_failed())
+
+    def read_report_answers(self, answers: list[ReportAnswer]) -> list[Grant]:
+        """Return the grants in the answers to reports: one task per answer."""
+        by_request: dict[float, list[ReportAnswer]] = {}
+        for answer in answers:
+            by_request.setdefault(answer.sent_at, []).append(answer)
+        granted: list[Grant] = []
+        for sent_at, group in by_request.items():
+            tasks = [answer.next_task for answer in group if isinstance(answer.next_task, Task)]
+            unreadable = tuple(answer.next_task for answer in group if isinstance(answer.next_task, UnreadableTask))
+            polled = PollAnswer(tasks, frozenset(), unreadable=unreadable)
+            grants, rejected = read_grants(polled, self._task_type, len(group), sent_at)
+            granted += grants
+            if rejected:
+                logger.warning("Reports for '%s' brought %s", self._task_type, rejected)
+        return granted
+
+
+class AbandonedPoll(asyncio.Task[None]):
+    """Waits for the answer to a poll that the engine no longer waits for. This task cannot be cancelled.
+
+    A Conductor server cannot be asked to forget a poll. If the connection were closed, the server would still deliver a
+    task, which nobody would execute before its response timeout. A program that ends cancels the tasks of its event
+    loop and waits for them, so the program waits here for the answer. That takes seconds at most.
+    """
+
+    def __init__(
+        self,
+        polling: asyncio.Task[list[Grant]],
+        on_grants: Callable[[list[Grant]], Awaitable[None]],
+        limit_s: float,
+    ) -> None:
+        asyncio._unregister_task(polling)  # otherwise the end of the loop would cancel the poll
+        super().__init__(self._read(polling, on_grants, limit_s), loop=asyncio.get_running_loop())
+
+    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002
+        """Do nothing, and return False."""
+        return False
+
+    @staticmethod
+    async def _read(
+        polling: asyncio.Task[list[Grant]], on_grants: Callable[[list[Grant]], Awaitable[None]], limit_s: float
+    ) -> None:
+        await asyncio.wait({polling}, timeout=limit_s)
+        if not polling.done():
+            polling.cancel()
+            await asyncio.wait({polling})
+        failed = polling.cancelled() or polling.exception() is not None
+        await on_grants([] if failed else polling.result())

@@ -1,9 +1,9 @@
-"""Tasks that a worker holds beyond its slots (`prefetch`), waiting for a slot.
+"""Holds prefetched tasks: tasks beyond the worker's slots (option `prefetch`) that wait for a slot.
 
-A waiting task sends no heartbeats. If no slot becomes free within `MAX_WAIT_S`, or within a third of its lease, the
-task is requeued at the coordinator, where the delivery does not count. The thread of the leases does that, so that a
-blocked event loop does not delay it. Both threads use the queue of waiting tasks under its lock: the thread that
-removes a task from the queue either starts or requeues it.
+A prefetched task sends no heartbeats. If no slot becomes free within `MAX_WAIT_S`, or within a third of its lease, the
+task is requeued at the coordinator, where the delivery does not count. The lease thread does that, so that a blocked
+event loop does not delay it. Both threads use the queue under its lock: the thread that removes a task from the queue
+either starts or requeues it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from conductor.client.automator.journal import Taken
+from conductor.client.automator.journal_records import HeldTask
 from conductor.client.automator.running_task import task_timeout_s
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ MAX_WAIT_S = 1.0
 MAX_WAIT_SHARE = 1 / 3
 #: Task types with a shorter task timeout or response timeout, in seconds, are not prefetched.
 MIN_TIMEOUT_S = 10.0
-#: A requeue that failed is repeated after this long.
+#: A failed requeue is repeated after this long.
 REPEAT_S = 0.5
-#: Why a task is requeued.
+#: The reason in the report that requeues a task.
 NO_SLOT = "no slot of the worker became free"
 
 
@@ -41,11 +41,11 @@ class _WaitingTask(NamedTuple):
     requeue_at: float
 
 
-class Prefetched:
-    """The waiting tasks of one worker. `put`, `take` and `requeue_all` run on the workers' event loop.
+class PrefetchQueue:
+    """The prefetched tasks of one worker. `put`, `take` and `requeue_all` run on the workers' event loop.
 
-    A worker may hold as many waiting tasks as it has finished since it last had to requeue one, up to its limit: a
-    worker whose tasks are slow soon holds none.
+    A worker may hold as many prefetched tasks as it has finished since it last had to requeue one, up to its limit: a
+    worker with slow tasks soon holds none.
     """
 
     def __init__(self, config: ResolvedConfig, session: Session, on_requeued: Callable[[], None]) -> None:
@@ -59,17 +59,17 @@ class Prefetched:
         self._requeueing: dict[tuple[str, str | None], Grant] = {}
         self._is_watched = False
         self._finished = 0
-        self._suitable = False
+        self._is_suitable = False
 
     @property
     def held(self) -> int:
-        """Tasks that wait for a slot, or whose requeue is not answered yet."""
+        """The number of tasks that wait for a slot, or whose requeue is not answered yet."""
         with self._lock:
             return len(self._waiting) + len(self._requeueing)
 
     def allowance(self) -> int:
         """Return how many tasks may wait now."""
-        if not (self._suitable and self._session.leasing):
+        if not (self._is_suitable and self._session.leasing):
             return 0
         return min(self._config.prefetch, self._finished)
 
@@ -77,18 +77,18 @@ class Prefetched:
         """Count a function that has returned."""
         self._finished += 1
 
-    def notice(self, grants: list[Grant]) -> None:
+    def on_polled(self, grants: list[Grant]) -> None:
         """Learn from the tasks of a poll whether tasks of this type may be prefetched."""
-        self._suitable = all(_can_wait(grant) for grant in grants)
+        self._is_suitable = all(_can_wait(grant) for grant in grants)
 
     def put(self, grant: Grant) -> None:
-        """Keep a task until a slot is free for it."""
+        """Hold a task until a slot is free."""
         now, lease_s = self._clock.monotonic(), grant.response_timeout_s
         requeue_at = min(now + MAX_WAIT_S, grant.sent_at + lease_s * MAX_WAIT_SHARE) if _can_wait(grant) else now
         with self._lock:
             self._waiting.append(_WaitingTask(grant, requeue_at))
-            starts, self._is_watched = not self._is_watched, True
-        if starts:
+            is_watched, self._is_watched = self._is_watched, True
+        if not is_watched:
             self._session.leases.run_on_thread(self._watch())
 
     def take(self) -> Grant | None:
@@ -104,19 +104,22 @@ class Prefetched:
                 return
         self._session.leases.run_on_thread(self._requeue(self._take_due()))
 
-    def leave(self) -> None:
-        """Note in the journal that the tasks were never started: the process ends and could not requeue them."""
+    def journal_as_never_started(self) -> None:
+        """Leave the requeue to the process that adopts the journal: this one ends and could not do it."""
         if self._session.journal is None:
             return
         with self._lock:
             left = [*self._requeueing.values(), *(waiting.grant for waiting in self._waiting)]
+        now_ms = self._clock.wall_ms()
+        for task in self._held_tasks(left):
+            self._session.journal.add(task.make_requeue_report(now_ms, NO_SLOT, never_started=True))
+
+    def _held_tasks(self, grants: list[Grant]) -> list[HeldTask]:
         now, now_ms = self._clock.monotonic(), self._clock.wall_ms()
-        for grant in left:
-            task = Taken.of(grant, self._config.worker_id, now, now_ms)
-            self._session.journal.put(task.hand_back(now_ms, NO_SLOT, never_started=True))
+        return [HeldTask.of(grant, self._config.worker_id, now, now_ms) for grant in grants]
 
     async def _watch(self) -> None:
-        """Requeue tasks that wait too long, until none waits; on the thread of the leases."""
+        """Requeue tasks that wait too long, until no task waits; on the lease thread."""
         while True:
             with self._lock:
                 if not self._waiting:
@@ -142,26 +145,24 @@ class Prefetched:
         self._finished = 0
         name = grants[0].task.task_def_name or grants[0].task.task_type
         logger.info("Requeueing prefetched tasks: task_type=%s tasks=%d reason=%r", name, len(grants), NO_SLOT)
-        now, now_ms = self._clock.monotonic(), self._clock.wall_ms()
-        tasks = [Taken.of(grant, self._config.worker_id, now, now_ms) for grant in grants]
-        ends = max(grant.sent_at + grant.response_timeout_s for grant in grants)
-        bodies = [task.hand_back(now_ms, NO_SLOT, never_started=True).body for task in tasks]
+        tasks, now_ms = self._held_tasks(grants), self._clock.wall_ms()
+        lease_ends = max(grant.sent_at + grant.response_timeout_s for grant in grants)
+        bodies = [task.make_requeue_report(now_ms, NO_SLOT, never_started=True).body for task in tasks]
         level = logging.WARNING
         try:
-            while not await self._session.leases.requeue(bodies, level) and self._clock.monotonic() < ends:
-                level = logging.DEBUG  # one line for an outage
+            while not await self._session.leases.requeue(bodies, level) and self._clock.monotonic() < lease_ends:
+                level = logging.DEBUG  # one line per outage
                 await self._clock.sleep(REPEAT_S)
         finally:
             with self._lock:
                 for grant in grants:
                     del self._requeueing[_key(grant)]
-            self._session.leases.call_on_loop(lambda: self._forget(tasks))
+            self._session.leases.call_on_workers_loop(lambda: self._remove_from_journal(tasks))
 
-    def _forget(self, tasks: list[Taken]) -> None:
-        """The server has the tasks again: remove them from the journal."""
+    def _remove_from_journal(self, tasks: list[HeldTask]) -> None:
         if self._session.journal is not None:
             for task in tasks:
-                self._session.journal.put_down(task.task_id, task.poll_count, task.lease_id)
+                self._session.journal.remove_task(task.task_id, task.poll_count, task.lease_id)
         self._on_requeued()
 
 
@@ -170,7 +171,7 @@ def _key(grant: Grant) -> tuple[str, str | None]:
 
 
 def _can_wait(grant: Grant) -> bool:
-    """Whether a task may be held without a slot: it is executed, and its timeouts leave time to wait."""
+    """Return whether a task may be held without a slot: it is executed, and its timeouts leave time to wait."""
     timeout_s = task_timeout_s(grant.task.task_definition)
-    long_enough = timeout_s is None or timeout_s >= MIN_TIMEOUT_S
-    return grant.instead is None and long_enough and grant.response_timeout_s >= MIN_TIMEOUT_S
+    is_long_enough = timeout_s is None or timeout_s >= MIN_TIMEOUT_S
+    return grant.make_outcome is None and is_long_enough and grant.response_timeout_s >= MIN_TIMEOUT_S

@@ -3,15 +3,15 @@
 The process that adopts the journal of a dead one judges the tasks in it once, before it sends anything. The supervisor
 does so immediately, because it alone knows the exit status; otherwise the next process with the same directory does.
 
-- A task whose function was not being called is returned as never started: the delivery does not count.
+- A task whose function was not being called is requeued as never started: the delivery does not count.
 - If one function was being called, or one task was on probation (see `isolation`), that task is the culprit. Its
   attempt is reported as FAILED with the exit status as the reason, and its retry policy decides what follows. After
   `poison_limit` deaths it is reported as FAILED_WITH_TERMINAL_ERROR.
-- The first death by a signal that may have come from outside (SIGKILL: an operator, the out-of-memory killer), or of
-  an unknown cause, only gives the culprit back: a worker that is killed once costs no task a retry.
-- If several functions were being called, each task is a suspect: it is given back and does not count.
+- After the first death by a signal that may have come from outside (SIGKILL: an operator, the out-of-memory killer), or
+  of an unknown cause, the culprit is only requeued: a worker that is killed once costs no task a retry.
+- If several functions were being called, each task is a suspect: it is requeued, and the death does not count.
 
-Culprits and suspects are remembered in a file each in the journal directory, under the workflow and the reference name:
+Each culprit or suspect has a record file in the journal directory, named after the workflow and the reference name:
 retries have new task ids, but the same names. Every process that uses the directory runs such a task alone. The file is
 removed when the task's function has returned. Without a journal nothing is known about the tasks of a dead process.
 """
@@ -35,11 +35,12 @@ from conductor.telemetry.log_format import TaskLabel
 
 if TYPE_CHECKING:
     from conductor.client.automator.execution_marks import Mark
-    from conductor.client.automator.journal import AdoptedFile, Entry, Journal, Taken
+    from conductor.client.automator.journal import AdoptedJournal, Journal
+    from conductor.client.automator.journal_records import HeldTask, PendingReport
 
 logger = logging.getLogger(__name__)
 
-#: How the files are called that remember culprits and suspects.
+#: The suffix of the files with the records of culprits and suspects.
 SUFFIX = ".deaths"
 #: Signals that people and systems send to processes. Other signals, and exit statuses, are the doing of the process.
 _FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
@@ -47,12 +48,12 @@ _MAX_RECORD_BYTES = 64 << 10
 
 
 class DeathRecord(msgspec.Struct, kw_only=True, frozen=True):
-    """What is remembered about a task during whose execution a worker process died."""
+    """A task during whose execution a worker process died."""
 
     workflow_instance_id: str
     reference_name: str
     task_type: str
-    #: The last attempt that was being executed, and which delivery of it.
+    #: The last attempt that was being executed, and its delivery.
     task_id: str
     poll_count: int
     #: How often the task was the culprit, and how often one of several suspects.
@@ -65,7 +66,7 @@ class DeathRecord(msgspec.Struct, kw_only=True, frozen=True):
     at_ms: int = 0
     #: Whether the last death was by a signal that people and systems send, or of an unknown cause.
     may_be_from_outside: bool = False
-    #: Whether it has reached its `poison_limit`: if somebody retries it, its deaths count from zero.
+    #: Whether the task has reached its `poison_limit`. If it is retried by hand, its deaths count from zero.
     is_over: bool = False
 
 
@@ -82,11 +83,11 @@ class DeathRecords:
         return cls(journal.directory, journal.server)
 
     def find(self, workflow_instance_id: str, reference_name: str) -> DeathRecord | None:
-        """Return what is remembered about a task, whichever attempt it is."""
+        """Return the record of a task, for any of its attempts."""
         return _read(self._path(workflow_instance_id, reference_name))
 
     def save(self, record: DeathRecord) -> None:
-        """Write the record in one step. If the disk is full, the task is not remembered, and work goes on."""
+        """Write the record atomically. If the disk is full, there is no record, and work goes on."""
         path = self._path(record.workflow_instance_id, record.reference_name)
         new = path.with_suffix(f".{os.getpid()}.new")
         try:
@@ -98,7 +99,7 @@ class DeathRecords:
             logger.warning("Death of task not remembered: task_id=%s path=%s error=%s", record.task_id, path, error)
 
     def clear(self, workflow_instance_id: str, reference_name: str) -> None:
-        """Forget the task: its function has returned."""
+        """Remove the record of a task whose function has returned."""
         try:
             self._path(workflow_instance_id, reference_name).unlink(missing_ok=True)
         except OSError as error:
@@ -116,9 +117,9 @@ class DeathRecords:
 
 
 def read_records(directory: Path, server: str = "") -> list[DeathRecord]:
-    """Return all that is remembered in a journal directory, for one server or for all."""
-    found = [_read(path) for path in sorted(directory.glob(f"{server}*{SUFFIX}"))]
-    return [record for record in found if record is not None]
+    """Return the records in a journal directory, for one server or for all."""
+    records = [_read(path) for path in sorted(directory.glob(f"{server}*{SUFFIX}"))]
+    return [record for record in records if record is not None]
 
 
 def _read(path: Path) -> DeathRecord | None:
@@ -131,14 +132,14 @@ def _read(path: Path) -> DeathRecord | None:
 
 
 def judge(
-    file: AdoptedFile, records: DeathRecords, now_ms: int, exit_status: int | None = None
+    file: AdoptedJournal, records: DeathRecords, now_ms: int, exit_status: int | None = None
 ) -> list[TaskProcessDied]:
     """Decide which tasks of a dead process are blamed for its death, and put the reports about them into its journal.
 
     Args:
-        file: The journal of the dead process, under our lock.
-        records: Where culprits and suspects are remembered.
-        now_ms: The time.
+        file: The journal of the dead process, locked by this one.
+        records: The records of culprits and suspects.
+        now_ms: The time, in epoch milliseconds.
         exit_status: As `multiprocessing` gives it, negative for a signal; None if it is not known.
 
     Returns:
@@ -147,7 +148,7 @@ def judge(
     marks = file.marks
     if marks is None:
         return []
-    executing = [(task, mark) for task in file.in_hand for mark in marks.executing if mark.is_of(task.task_id)]
+    executing = [(task, mark) for task in file.tasks for mark in marks.executing if mark.is_of(task.task_id)]
     on_probation = [(task, mark) for task, mark in executing if mark.task_id == marks.on_probation]
     is_certain = bool(on_probation) or len(marks.executing) == 1
     blamed = on_probation or executing
@@ -159,22 +160,22 @@ def judge(
         _blame(task, mark, records, now_ms, exit_status, None if is_certain else others, died_ms - mark.began_ms)
         for task, mark in blamed
     ]
-    never_started = [task for task in file.in_hand if not any(mark.is_of(task.task_id) for mark in marks.executing)]
-    returned = [task.hand_back(now_ms, never_started=True) for task in never_started]
-    file.judge([*returned, *(report for report, _ in judged)])
+    never_started = [task for task in file.tasks if not any(mark.is_of(task.task_id) for mark in marks.executing)]
+    requeues = [task.make_requeue_report(now_ms, never_started=True) for task in never_started]
+    file.replace_tasks([*requeues, *(report for report, _ in judged)])
     return [event for _, event in judged]
 
 
 def _blame(
-    task: Taken,
+    task: HeldTask,
     mark: Mark,
     records: DeathRecords,
     now_ms: int,
     exit_status: int | None,
     others: int | None,
     ran_ms: int,
-) -> tuple[Entry, TaskProcessDied]:
-    """Count the death, and decide what is reported. `others` is None for a culprit."""
+) -> tuple[PendingReport, TaskProcessDied]:
+    """Count the death, and decide what to report. `others` is None for a culprit."""
     before = records.find(task.workflow_instance_id, task.reference_name)
     deaths, suspicions = (before.deaths, before.suspicions) if before is not None and not before.is_over else (0, 0)
     if before is None or (before.task_id, before.poll_count) != (task.task_id, task.poll_count):
@@ -218,13 +219,13 @@ def _blame(
         suspicions=suspicions,
         reported_as=str(status),
     )
-    return task.report(status, reason, now_ms), event
+    return task.make_report(status, reason, now_ms), event
 
 
 def _decide(
     deaths: int, poison_limit: int, exit_status: int | None, others: int | None
 ) -> tuple[TaskResultStatus, str]:
-    """Return what is reported about a task that is blamed, and how its reason goes on."""
+    """Return the status to report for a blamed task, and the end of its reason."""
     if others is not None:
         return TaskResultStatus.IN_PROGRESS, f" and {others} more; the task runs alone next"
     if deaths <= 1 and _may_be_from_outside(exit_status):
@@ -240,7 +241,7 @@ def _may_be_from_outside(exit_status: int | None) -> bool:
 
 
 def describe_exit(exit_status: int | None) -> str:
-    """Say how a worker process ended: "the worker process was killed by SIGSEGV"."""
+    """Return how a worker process ended, such as "the worker process was killed by SIGSEGV"."""
     if exit_status is None:
         return f"{PROCESS_DEATH}died"
     verb = "exited with" if exit_status >= 0 else "was killed by"

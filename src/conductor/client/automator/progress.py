@@ -1,8 +1,8 @@
-"""What a task has said while it runs, and how much of it the server has: log lines, output, progress.
+"""Tracks what a task says while it runs (log lines, output, progress) and how much of it the server has.
 
-A line that the server has is not sent again with the report. One whose heartbeat was never answered is looked for in
-the task's log before it is sent again; if the task ends before that, the report has it once more: a line may come
-twice, but is never lost.
+A line that the server has is not sent again with the report. If the heartbeat that carried a line was never answered,
+the task's log is read before the line is sent again. If the task ends before that, the report repeats the line: a line
+may arrive twice, but is never lost.
 """
 
 from __future__ import annotations
@@ -22,141 +22,155 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: News travels this long after it was said: soon enough to be there within a second, and late enough that a short task
-#: says everything with its report.
-NEWS_S = 0.9
-#: Lines in one heartbeat, at most, and the bytes of its lines and of its output. Heartbeats must stay light.
+#: An update is sent this long after the task said something: soon enough to arrive within a second, and late enough
+#: that a short task says everything with its report.
+UPDATE_DELAY_S = 0.9
+#: The largest update in one heartbeat, in lines, and in bytes of lines or of output. Heartbeats must stay small.
 MAX_LINES = 1000
 MAX_BYTES = 256 * 1024
-#: A report waits this long for the answer to news that is under way, in real seconds.
-LAST_NEWS_S = 2.0
-
-_NOTHING = b"{}"
+#: A report waits this long for the answer to an update that is in flight, in real seconds.
+LAST_UPDATE_WAIT_S = 2.0
 
 
-class Said(NamedTuple):
-    """What goes with one heartbeat."""
+class ProgressUpdate(NamedTuple):
+    """The progress that one heartbeat carries."""
 
     logs: list[TaskExecLog]
-    #: None: as the server has it.
+    #: None if the server already has the current output.
     output: bytes | None
 
 
-class News:
-    """The news of one task. `answered`: on the workers' event loop; the rest on the thread of the leases."""
+class ProgressTracker:
+    """The progress of one task. All methods but `wait_for_answer` run on the lease thread."""
 
-    #: When it is to be sent.
-    at = math.inf
-    _answered: Future[None] | None = None
-    _output_told = _NOTHING
-    _tells_logs = True
-    _tells_output = True
-    #: Whether the last line could not be sent to a plain server.
-    failed = False
-    #: How many lines, after those that the server has, went with a heartbeat that was not answered.
-    doubtful = 0
+    __slots__ = (
+        "_about",
+        "_answer",
+        "_context",
+        "_sends_logs",
+        "_sends_output",
+        "_sent_output",
+        "doubtful_lines",
+        "has_failed",
+        "send_at",
+    )
 
     def __init__(self, context: TaskContext, about: tuple[str, str, str, str]) -> None:
         self._context = context
         self._about = about
+        #: When the next update is due, on the monotonic clock.
+        self.send_at = math.inf
+        #: Done when the update in flight is answered; None if no update is in flight.
+        self._answer: Future[None] | None = None
+        self._sent_output = b"{}"
+        self._sends_logs = True
+        self._sends_output = True
+        #: Whether the last request with a line failed; only set with a Conductor server.
+        self.has_failed = False
+        #: The number of lines that an unanswered heartbeat carried: they follow the lines that the server has.
+        self.doubtful_lines = 0
 
     @property
-    def under_way(self) -> bool:
-        """Whether some of it has been sent and not answered yet."""
-        return self._answered is not None
+    def in_flight(self) -> bool:
+        """Whether an update was sent and is not answered yet."""
+        return self._answer is not None
 
     def begin(self) -> bool:
-        """It is about to be sent. False: the report has the word."""
-        # Here `_answered` is set before `closed` is read; who reports does it the other way round. One sees the other.
-        self._answered = Future()
+        """Begin to send an update. Return False if the function has ended: the report then has everything."""
+        # `_answer` is set before `closed` is read. The executor sets `closed` before it reads `_answer`, so at least
+        # one of the two threads notices the other.
+        self._answer = Future()
         if self._context.closed:
             self.end()
             return False
-        self.at = math.inf
-        self._context.has_news = False  # before it is read: what is said from here on asks for another time
+        self.send_at = math.inf
+        self._context.has_news = False  # cleared before the update is read: later words trigger another update
         return True
 
     def end(self) -> None:
-        """It was answered, or never will be."""
-        answered, self._answered = self._answered, None
-        if answered is not None:
-            answered.set_result(None)
+        """Note that the update in flight was answered, or that its request failed."""
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            answer.set_result(None)
 
-    async def answered(self) -> None:
-        """Wait for the answer to what is under way."""
-        answered = self._answered
-        if answered is not None:
-            await asyncio.wait({asyncio.wrap_future(answered)}, timeout=LAST_NEWS_S)
+    async def wait_for_answer(self) -> None:
+        """Wait for the answer to the update in flight; on the workers' event loop."""
+        answer = self._answer
+        if answer is not None:
+            await asyncio.wait({asyncio.wrap_future(answer)}, timeout=LAST_UPDATE_WAIT_S)
 
-    def lines(self) -> list[TaskExecLog]:
-        """The log lines to tell next, in order."""
+    def next_lines(self) -> list[TaskExecLog]:
+        """Return the next log lines to send, in order."""
         lines: list[TaskExecLog] = []
-        room = MAX_BYTES
-        for line in self._context.logs_to_tell()[:MAX_LINES] if self._tells_logs else ():
-            room -= len(line.log) * 4  # bytes of UTF-8, at most
-            if room < 0:
+        bytes_left = MAX_BYTES
+        for line in self._context.logs_to_tell()[:MAX_LINES] if self._sends_logs else ():
+            bytes_left -= len(line.log) * 4  # the most that UTF-8 needs
+            if bytes_left < 0:
                 break
             lines.append(line)
-        if room < 0 and not lines:
-            self._tells_logs = False
-            self._warn("A log line", f"is larger than {MAX_BYTES} bytes; it travels, with those after it,")
+        if bytes_left < 0 and not lines:
+            self._sends_logs = False
+            self._warn(f"A log line is larger than {MAX_BYTES} bytes; this line and those after it are sent")
         return lines
 
-    def next(self) -> Said | None:
-        """What to tell a coordinator; None: nothing that it does not have."""
-        output = self._output()
-        said = Said([] if self.doubtful else self.lines(), None if output == self._output_told else output)
-        return said if said.logs or said.output is not None else None
+    def next_update(self) -> ProgressUpdate | None:
+        """Return the next update for a coordinator; None if it has everything."""
+        output = self._encode_output()
+        lines = [] if self.doubtful_lines else self.next_lines()
+        update = ProgressUpdate(lines, None if output == self._sent_output else output)
+        return update if update.logs or update.output is not None else None
 
-    def more(self) -> bool:
-        """Whether there are lines left for another time."""
-        return self._tells_logs and bool(self._context.logs_to_tell())
+    def has_more_lines(self) -> bool:
+        """Return whether there are lines for another update."""
+        return self._sends_logs and bool(self._context.logs_to_tell())
 
-    def heard(self, said: Said) -> None:
-        """The server has it."""
-        self._context.logs_told += len(said.logs)
-        if said.output is not None:
-            self._output_told = said.output
+    def on_received(self, update: ProgressUpdate) -> None:
+        """Note that the server has the update."""
+        self._context.logs_told += len(update.logs)
+        if update.output is not None:
+            self._sent_output = update.output
 
-    def unanswered(self, said: Said) -> None:
-        """Whether the server has it is not known."""
-        self.doubtful = len(said.logs)
+    def on_unanswered(self, update: ProgressUpdate) -> None:
+        """Note that the server may or may not have the update."""
+        self.doubtful_lines = len(update.logs)
 
-    def settle(self, known: list[TaskExecLog]) -> None:
-        """These lines the server has. A heartbeat is stored as a whole or not at all, so one of its lines tells."""
-        first, told = self._context.logs_to_tell()[0], self._context.logs[: self._context.logs_told]
-        if _count(first, known) > _count(first, told):
-            self._context.logs_told += self.doubtful
-        self.doubtful = 0
+    def resolve_doubt(self, server_lines: list[TaskExecLog]) -> None:
+        """Learn from the task's log whether the server has the lines of an unanswered heartbeat.
 
-    def refused(self, reason: str) -> None:
-        """It cannot be sent: everything travels with the report."""
-        self._tells_logs = self._tells_output = False
-        self._warn("What a task says", f"cannot be sent while it runs ({reason}); it travels")
+        A server stores a heartbeat as a whole or not at all, so its first line answers for all of them.
+        """
+        first, sent = self._context.logs_to_tell()[0], self._context.logs[: self._context.logs_told]
+        if _count(first, server_lines) > _count(first, sent):
+            self._context.logs_told += self.doubtful_lines
+        self.doubtful_lines = 0
 
-    def _output(self) -> bytes:
-        """The output so far, progress included; what cannot be sent is left to the report, which says why."""
+    def on_rejected(self, reason: str) -> None:
+        """Send no more updates: the server, or the encoder, did not accept one."""
+        self._sends_logs = self._sends_output = False
+        self._warn(f"The progress of a task cannot be sent while it runs ({reason}); it is sent")
+
+    def _encode_output(self) -> bytes:
+        """Encode the output so far, with the progress. Output that cannot be sent is left to the report."""
         output, progress = dict(self._context.output), self._context.progress_output()
-        if output and self._tells_output:
+        if output and self._sends_output:
             try:
                 encoded = encode_output({**output, **progress})
                 if len(encoded) <= MAX_BYTES:
                     return encoded
                 problem = f"its {len(encoded)} bytes are more than {MAX_BYTES}"
-            except Exception as error:  # objects of the user's classes are asked for their fields
+            except Exception as error:  # encoding reads the fields of users' objects: anything may be raised
                 problem = f"{type(error).__name__}: {error}"
-            self._tells_output = False
-            self._warn("The output so far", f"cannot be sent with a heartbeat ({problem}); it travels")
+            self._sends_output = False
+            self._warn(f"The output so far cannot be sent with a heartbeat ({problem}); it is sent")
         try:
             encoded = encode_output(progress)
-        except Exception:  # such as a total that is no number
-            return self._output_told
-        return encoded if len(encoded) <= MAX_BYTES else self._output_told
+        except Exception:  # such as a total that is not a number
+            return self._sent_output
+        return encoded if len(encoded) <= MAX_BYTES else self._sent_output
 
-    def _warn(self, what: str, problem: str) -> None:
+    def _warn(self, problem: str) -> None:
         task_type, task_id, _, workflow_id = self._about
-        label = TaskLabel.of(task_type, task_id, workflow_id)
-        logger.warning("%s %s with the report %s", what, problem, label)
+        logger.warning("%s with the report %s", problem, TaskLabel.of(task_type, task_id, workflow_id))
 
 
 def _count(line: TaskExecLog, lines: list[TaskExecLog]) -> int:

@@ -1,6 +1,6 @@
-"""What the dead worker processes of a program left: delivered and given back by a small process of its own.
+"""Starts a small process that sends the reports of dead worker processes and requeues their tasks.
 
-Not by the program itself: one that has used the HTTP library cannot fork worker processes any more.
+The program itself must not do that: after it has used the HTTP library, it can no longer fork worker processes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from conductor.client.automator.delivery import Delivery
 from conductor.client.automator.process_deaths import DeathRecords, judge
 from conductor.client.automator.redelivery import Redelivery
-from conductor.client.automator.session import journal_of
+from conductor.client.automator.session import make_journal
 from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
 from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
@@ -25,7 +25,7 @@ from conductor.common.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conductor.client.automator.journal import AdoptedFile, Journal
+    from conductor.client.automator.journal import AdoptedJournal, Journal
     from conductor.client.configuration.configuration import Configuration
     from conductor.client.event.task_runner_events import TaskProcessDied
     from conductor.client.worker.worker_config import ResolvedConfig
@@ -39,16 +39,16 @@ class ProcessEnd(NamedTuple):
     pid: int | None
     #: As `multiprocessing` gives it: negative for a signal.
     exit_status: int | None
-    #: When it was started, in epoch milliseconds: process ids come again.
+    #: When the process started, in epoch milliseconds: process ids are reused.
     started_ms: int
-    #: Whether the program has killed it itself: then no task is blamed.
+    #: Whether the program has killed the process: then no task is blamed.
     was_ordered: bool = False
 
 
 class Recovery:
-    """Has the journals of dead processes taken over, and waits for nothing: the server may be away.
+    """Takes over the journals of dead processes, without waiting: the server may be away.
 
-    Without a journal nobody knows what a process had in hand, and nothing happens here.
+    Without a journal the tasks of a dead process are not known, and nothing happens here.
     """
 
     def __init__(
@@ -63,15 +63,15 @@ class Recovery:
         self._process: subprocess.Popen[bytes] | None = None
 
     def begin(self, end: ProcessEnd) -> None:
-        """A process has died: judge its tasks, and have what it left taken over. Returns at once."""
+        """Judge the tasks of a dead process, and start to take over its journal."""
         try:
             if self._judge(end):
                 self._start()
         except (OSError, pickle.PicklingError, TypeError, AttributeError) as error:
-            logger.warning("What a dead worker process left is not given back before the next start: %s", error)
+            logger.warning("The tasks of a dead worker process are not requeued before the next start: %s", error)
 
     def end(self, timeout_s: float) -> None:
-        """Give it this long to finish; what is left then is the next program's."""
+        """Wait for the process, then kill it. The next start of the program sends the rest."""
         if self._process is None:
             return
         try:
@@ -81,7 +81,7 @@ class Recovery:
             self._process.wait()
 
     def _start(self) -> None:
-        self.end(0)  # one that waits for a server that is away: the next one takes all
+        self.end(0)  # the new process also takes over the files of one that waits for the server
         spec = pickle.dumps((self._configuration, self._options))
         command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE)
@@ -90,44 +90,48 @@ class Recovery:
             pipe.write(spec)
 
     def _judge(self, end: ProcessEnd) -> bool:
-        """Find the tasks that the process died of: only here its exit status is known. Return whether it left any."""
-        journal = journal_of(self._configuration, self._options)
-        found = [] if journal is None else list(journal.adopt())
+        """Find the tasks that killed the process: only here its exit status is known.
+
+        Returns:
+            Whether there are reports to send or tasks to requeue.
+        """
+        journal = make_journal(self._configuration, self._options)
+        found = [] if journal is None else list(journal.adopt_files())
         for file in found:
-            # Another process of this program may have died, too: its own end judges it.
+            # A file of another process that has died is judged when the end of that process is noticed.
             if file.process_id == end.pid and file.written_ms >= end.started_ms:
                 if end.was_ordered:
-                    file.judge([])
+                    file.replace_tasks([])
                 elif journal is not None:
                     events = judge(file, DeathRecords.of(journal), SYSTEM_CLOCK.wall_ms(), end.exit_status)
                     for event in events:
                         self._on_death(event)
-            file.let_go()
-        return any(file.entries or file.in_hand for file in found)
+            file.close_file()
+        return any(file.reports or file.tasks for file in found)
 
 
 def main() -> None:
-    """The process that takes over. What to do comes from its standard input."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the program decides
+    """Run the process that takes over journals. Its configuration comes from standard input."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the program decides
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    configuration, options = pickle.load(sys.stdin.buffer)  # noqa: S301 (from the program that started us)
+    configuration, options = pickle.load(sys.stdin.buffer)  # noqa: S301 (from the program that started this process)
     configuration.apply_logging_config()
-    journal = journal_of(configuration, options)
+    journal = make_journal(configuration, options)
     if journal is not None:
         asyncio.run(_take_over(journal, configuration, options))
 
 
-def judged_files(journal: Journal) -> list[AdoptedFile]:
+def judged_files(journal: Journal) -> list[AdoptedJournal]:
     """Adopt the journals of dead processes, except those whose death the program has yet to judge.
 
     A process may die while this one starts. Only the program knows its exit status.
     """
     judged = []
-    for file in journal.adopt():
+    for file in journal.adopt_files():
         if file.marks is None:
             judged.append(file)
         else:
-            file.let_go()
+            file.close_file()
     return judged
 
 

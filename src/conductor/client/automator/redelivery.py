@@ -1,7 +1,7 @@
-"""Sending again what no attempt could deliver: this process's own results, and those of processes that died.
+"""Sends again the reports that no attempt could deliver: those of this process, and those of dead processes.
 
-What a dead process had finished is sent first; then what it had in hand is given back, so that others run it at once.
-A task that `deaths` blames for the end of the process is reported as it decides.
+The reports of a dead process are sent first; then the tasks that it held are requeued, so that other workers execute
+them at once. A task that `process_deaths` blames for the death is reported as decided there.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
-from conductor.client.automator.delivery import NoVerdict, verdict_on
-from conductor.client.automator.journal import AdoptedFile, Entry, Journal
+from conductor.client.automator.delivery import NoVerdict, find_verdict
+from conductor.client.automator.journal import AdoptedJournal, Journal
+from conductor.client.automator.journal_records import PendingReport
 from conductor.client.automator.process_deaths import DeathRecords, judge
-from conductor.client.automator.reporter import too_large
+from conductor.client.automator.reporter import make_too_large_report
 from conductor.client.event.task_runner_events import TaskUpdateCompleted
 from conductor.client.http.async_rest import NotFoundException
 from conductor.common.backoff import Backoff
@@ -28,14 +29,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: While the server is away, the wait between two tries doubles from `FIRST_WAIT_S` up to this.
-CAP_S = 120.0
-#: The first wait for the results of dead processes. This process's own begin above the waits of their report.
+#: The first wait for the reports of dead processes. The reports of this process have waited longer before.
 FIRST_WAIT_S = 0.5
+#: While the server is away, the wait between two attempts doubles up to this.
+MAX_WAIT_S = 120.0
 
 
 class Redelivery:
-    """Works through the journal in the background until every result has its verdict or is too old."""
+    """Sends the reports of the journal in the background until each has its verdict or is too old."""
 
     def __init__(
         self,
@@ -54,21 +55,21 @@ class Redelivery:
         self._max_age_s = max_age_s
         self._clock = clock
         self._waits = _Waits(FIRST_WAIT_S)
-        #: Tries since the last one that got through.
-        self._tries = 0
-        self._adopted: list[AdoptedFile] = []
+        #: Attempts since the last one that succeeded.
+        self._attempts = 0
+        self._adopted: list[AdoptedJournal] = []
 
     async def run(self) -> None:
-        """Adopt what dead processes left, then serve what reports give up, for ever."""
-        await self.take_over(list(self._journal.adopt()))
+        """Take over the journals of dead processes, then send the reports that `Reporter` gives up."""
+        await self.take_over(list(self._journal.adopt_files()))
         while True:
-            entry, wait_s = await self._journal.waiting.get()
+            report, wait_s = await self._journal.undelivered.get()
             self._waits = _Waits(wait_s)
             await self._clock.sleep(self._waits.next())
-            await self._work_off(deque([entry]))
+            await self._send_all(deque([report]))
 
-    async def take_over(self, files: list[AdoptedFile]) -> None:
-        """Send what dead processes had finished, and give back what they had in hand, until all has its verdict."""
+    async def take_over(self, files: list[AdoptedJournal]) -> None:
+        """Send the reports of dead processes and requeue their tasks, until each has its verdict."""
         self._adopted = files
         now_ms = self._clock.wall_ms()
         records = DeathRecords.of(self._journal)
@@ -76,130 +77,127 @@ class Redelivery:
         for file in files:
             for event in judge(file, records, now_ms):
                 self._events.publish(event)
-            if finished := [entry for entry in file.entries if entry.until_ms is None]:
-                logger.info("Found %d unsent results of an ended process in %s", len(finished), file.path)
-            in_hand = len(file.in_hand) + sum(entry.until_ms is not None for entry in file.entries)
-            if in_hand:
-                logger.warning("A worker process died with %d tasks in hand: they are given back", in_hand)
-        # Reports about tasks of a dead process have an end; results do not, and are sent first.
-        results = sorted((entry for file in files for entry in file.entries), key=lambda entry: entry.until_ms or 0)
+            if results := [report for report in file.reports if report.until_ms is None]:
+                logger.info("Found %d unsent results of an ended process in %s", len(results), file.path)
+            unfinished = len(file.tasks) + len(file.reports) - len(results)
+            if unfinished:
+                logger.warning("A worker process died: unfinished tasks that are requeued: %d", unfinished)
+        # Results come first. Reports about tasks of a dead process become useless at `until_ms`, the earliest first.
+        reports = sorted((report for file in files for report in file.reports), key=lambda report: report.until_ms or 0)
+        requeues = [task.make_requeue_report(now_ms) for file in files for task in file.tasks]
         try:
-            await self._work_off(
-                deque([*results, *(task.hand_back(now_ms) for file in files for task in file.in_hand)])
-            )
+            await self._send_all(deque([*reports, *requeues]))
             for file in files:
-                file.remove()
+                file.remove_file()
         finally:
             for file in files:
-                file.let_go()
+                file.close_file()
 
-    async def give_back(self, reason: str) -> None:
-        """Give back what this process itself has in hand: it will not finish it."""
+    async def requeue_held_tasks(self, reason: str) -> None:
+        """Requeue the tasks that this process holds: it will not finish them."""
         now_ms = self._clock.wall_ms()
-        await self._work_off(deque(task.hand_back(now_ms, reason) for task in self._journal.in_hand))
+        await self._send_all(deque(task.make_requeue_report(now_ms, reason) for task in self._journal.held_tasks))
 
-    async def _work_off(self, entries: deque[Entry]) -> None:
-        """Until none is left. One that the server cannot take yet goes to the end of the line.
+    async def _send_all(self, queue: deque[PendingReport]) -> None:
+        """Send reports until the queue is empty. A report that fails goes to the end of the queue.
 
-        A result that joins the line is sent after its own wait, or as soon as another one gets through.
+        A report that `Reporter` gives up meanwhile is sent after its own wait, or as soon as another one succeeds.
         """
-        while entries:
-            while not self._journal.waiting.empty():
-                joining, wait_s = self._journal.waiting.get_nowait()
-                entries.append(joining)
+        while queue:
+            while not self._journal.undelivered.empty():
+                new, wait_s = self._journal.undelivered.get_nowait()
+                queue.append(new)
                 if wait_s > self._waits.first_s:
                     self._waits = _Waits(wait_s)
-            entry = entries.popleft()
-            if self._too_old(entry):
-                self._give_up(entry)
+            report = queue.popleft()
+            if self._is_too_old(report):
+                self._discard(report)
                 continue
-            sent_at, self._tries = self._clock.monotonic(), self._tries + 1
+            sent_at, self._attempts = self._clock.monotonic(), self._attempts + 1
             try:
-                verdict = await self._deliver(entry)
-            except Exception as error:  # whatever it is: the others wait behind this one
-                entries.append(entry)
+                verdict = await self._deliver(report)
+            except Exception as error:  # any error: the other reports must still be sent
+                queue.append(report)
                 wait_s = self._waits.next()
                 text = "Result of task %s still waits: %s; next try in %.1f s %s"
-                logger.debug(text, entry.task_id, error, wait_s, _label_of(entry))
+                logger.debug(text, report.task_id, error, wait_s, _label(report))
                 await self._clock.sleep(wait_s)
                 continue
-            self._judged(entry, verdict, took_ms=(self._clock.monotonic() - sent_at) * 1000)
+            self._on_verdict(report, verdict, took_ms=(self._clock.monotonic() - sent_at) * 1000)
 
-    def _judged(self, entry: Entry, verdict: Verdict, *, took_ms: float) -> None:
-        tries, self._tries = self._tries, 0
-        self._waits.reset()
-        self._strike(entry)
-        if entry.until_ms is not None and entry.terminal:
-            text = "Task %s of a dead process is reported as %s: %s %s"
-            logger.info(text, entry.task_id, entry.status, verdict, _label_of(entry))
-        elif entry.until_ms is not None:
-            logger.info("Unfinished task %s is given back: %s %s", entry.task_id, verdict, _label_of(entry))
-        else:
-            level = logging.INFO if verdict is Verdict.COMMITTED else logging.WARNING
-            logger.log(level, "Kept result of task %s has its verdict: %s %s", entry.task_id, verdict, _label_of(entry))
-        self._events.emit(
-            TaskUpdateCompleted,
-            entry.task_type,
-            entry.task_id,
-            entry.worker_id or "",
-            entry.workflow_instance_id,
-            verdict,
-            inferred=not entry.leased,
-            attempts=tries,
-            duration_ms=took_ms,
-        )
+    def _is_too_old(self, report: PendingReport) -> bool:
+        now_ms = self._clock.wall_ms()
+        if report.until_ms is not None:
+            return now_ms >= report.until_ms
+        return now_ms - report.written_ms > self._max_age_s * 1000
 
-    def _strike(self, entry: Entry) -> None:
-        self._journal.strike(entry)
-        for file in self._adopted:
-            file.strike(entry)
-
-    def _give_up(self, entry: Entry) -> None:
-        self._strike(entry)
-        if entry.until_ms is not None:
-            logger.info("Task %s of a dead process need not be reported: its lease is over", entry.task_id)
+    def _discard(self, report: PendingReport) -> None:
+        self._remove(report)
+        if report.until_ms is not None:
+            logger.info("Task %s of a dead process need not be reported: its lease is over", report.task_id)
             return
         logger.critical(
             "Result of task %s is older than %.0f s and is given up. Task result LOST for task_id=%s %s",
-            entry.task_id,
+            report.task_id,
             self._max_age_s,
-            entry.task_id,
-            _label_of(entry),
+            report.task_id,
+            _label(report),
         )
 
-    async def _deliver(self, entry: Entry) -> Verdict:
-        """One try. A plain server cannot tell a late result from a fresh one, so the task is looked at first."""
-        verdict = None if entry.leased else await self._look(entry)
-        if verdict is not None:
-            return verdict
-        answer = await self._delivery.deliver(entry.body)
-        if answer.too_large:
-            answer = await self._delivery.deliver(too_large(entry, answer).body)
+    async def _deliver(self, report: PendingReport) -> Verdict:
+        """Send a report once. A Conductor server accepts late results, so the task is read first there."""
+        if not report.leased:
+            try:
+                verdict = find_verdict(report, await self._api.get_task(report.task_id))
+                if verdict is not None:
+                    return verdict
+            except NotFoundException:
+                pass  # perhaps the answer of a proxy: the answer to the report decides
+        answer = await self._delivery.deliver(report.body)
+        if answer.is_too_large:
+            answer = await self._delivery.deliver(make_too_large_report(report, answer).body)
         verdict = answer.judgement
         if verdict is None:
             raise NoVerdict(answer)
         return verdict
 
-    async def _look(self, entry: Entry) -> Verdict | None:
-        try:
-            return verdict_on(entry, await self._api.get_task(entry.task_id))
-        except NotFoundException:
-            return None  # perhaps a proxy's word: what the server says to the report itself counts
+    def _on_verdict(self, report: PendingReport, verdict: Verdict, *, took_ms: float) -> None:
+        attempts, self._attempts = self._attempts, 0
+        self._waits.reset()
+        self._remove(report)
+        if report.until_ms is not None and report.terminal:
+            text = "Task %s of a dead process is reported as %s: %s %s"
+            logger.info(text, report.task_id, report.status, verdict, _label(report))
+        elif report.until_ms is not None:
+            logger.info("Unfinished task %s is requeued: %s %s", report.task_id, verdict, _label(report))
+        else:
+            level = logging.INFO if verdict is Verdict.COMMITTED else logging.WARNING
+            logger.log(level, "Kept result of task %s has its verdict: %s %s", report.task_id, verdict, _label(report))
+        self._events.emit(
+            TaskUpdateCompleted,
+            report.task_type,
+            report.task_id,
+            report.worker_id or "",
+            report.workflow_instance_id,
+            verdict,
+            inferred=not report.leased,
+            attempts=attempts,
+            duration_ms=took_ms,
+        )
 
-    def _too_old(self, entry: Entry) -> bool:
-        now_ms = self._clock.wall_ms()
-        if entry.until_ms is not None:
-            return now_ms >= entry.until_ms
-        return now_ms - entry.written_ms > self._max_age_s * 1000
+    def _remove(self, report: PendingReport) -> None:
+        self._journal.remove(report)
+        for file in self._adopted:
+            file.remove(report)
 
 
 class _Waits(Backoff):
-    """The waits between the tries of one line of results. `first_s` is jittered already, if it comes from a report."""
+    """The waits between attempts. `first_s` already has its jitter if it comes from a report."""
 
     def __init__(self, first_s: float) -> None:
         self.first_s = max(first_s, FIRST_WAIT_S)
-        super().__init__(self.first_s, max(self.first_s, CAP_S))
+        super().__init__(self.first_s, max(self.first_s, MAX_WAIT_S))
 
 
-def _label_of(entry: Entry) -> str:
-    return TaskLabel.of(entry.task_type, entry.task_id, entry.workflow_instance_id)
+def _label(report: PendingReport) -> str:
+    return TaskLabel.of(report.task_type, report.task_id, report.workflow_instance_id)

@@ -1,4 +1,4 @@
-"""Reporting how a task ended until there is a verdict, and never after."""
+"""Reports how a task ended until there is a verdict, and never after it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from conductor.client.automator.delivery import NOT_SENT, NoVerdict, ReportAnswer, verdict_on
-from conductor.client.automator.journal import Entry
-from conductor.client.automator.running_task import Stop
+from conductor.client.automator.delivery import NOT_SENT, NoVerdict, ReportAnswer, find_verdict
+from conductor.client.automator.journal_records import PendingReport
 from conductor.client.event.task_runner_events import TaskUpdateCompleted, TaskUpdateFailure, TaskUpdateRetried
 from conductor.client.http.async_rest import ConductorError, NotFoundException
 from conductor.client.http.models.task_result import TaskResult
@@ -36,15 +35,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: No server's Retry-After holds a slot longer than this.
+#: The longest Retry-After that is obeyed: a waiting report occupies a slot.
 MAX_RETRY_AFTER_S = 60.0
-#: Waits between attempts are longer by up to this share, so that a fleet does not come back as one.
+#: Waits between attempts are lengthened by up to this share, so that the workers of a fleet spread out.
 JITTER = 0.1
 
-#: A report id is a part that no two processes share, and a number.
+#: A report id is a part that is unique for the process, and a number.
 _process_part = secrets.token_hex(6)
 os.register_at_fork(after_in_child=lambda: globals().update(_process_part=secrets.token_hex(6)))
 _numbers = itertools.count(1)
+
+_encoder = msgspec.json.Encoder()
 
 
 class Reporter:
@@ -66,100 +67,109 @@ class Reporter:
         self._hurry = asyncio.Event()
 
     def hurry(self) -> None:
-        """The process is ending: no more waits between attempts; what cannot be sent now is left to the journal."""
+        """Wait no more between attempts: the process ends. Reports that fail now are left to the journal."""
         self._hurry.set()
 
     async def send(
-        self, outcome: TaskOutcome, running: RunningTask, asks_next: Callable[[], bool] | None = None
+        self, outcome: TaskOutcome, running: RunningTask, may_ask_next: Callable[[], bool] | None = None
     ) -> ReportAnswer | None:
-        """Report until a verdict, or until all attempts have failed: then the journal takes over.
+        """Report until there is a verdict, or all attempts have failed: then the journal sends the report later.
+
+        Args:
+            outcome: How the task ended.
+            running: The task.
+            may_ask_next: Called for each attempt: whether its answer may bring another task.
 
         Returns:
-            The answer with the verdict, which may bring the next task if `asks_next` said so; None without a verdict.
+            The answer with the verdict; None without a verdict.
         """
-        if running.lost:
+        if running.is_lost():
             if self._journal is not None:
-                self._journal.put_down(running.task.task_id, running.task.poll_count)
+                self._journal.remove_task(running.task.task_id, running.task.poll_count)
             return None
-        further_logs = _cut_logs(outcome.result) if running.task.lease_id is None and outcome.result.logs else []
-        report = _Report(outcome, running, self._journal, self._events, self._clock)
-        running.on_stop = self._strike_if_lost
-        if running.stopped is not None:
-            self._strike_if_lost(running)
-        if further_logs:
-            report.write()
-            await self._send_logs(further_logs, running)
+        # A Conductor server keeps the first log lines of a report; the others are sent one by one before it.
+        more_logs: list[TaskExecLog] = []
+        if running.task.lease_id is None and outcome.result.logs:
+            logs = outcome.result.logs
+            outcome.result.logs, more_logs = logs[:MAX_LOGS_PER_REPORT], logs[MAX_LOGS_PER_REPORT:]
+        report = running.report = _make_report(outcome, running, self._clock.wall_ms())
+        if self._journal is not None:
+            self._journal.add_soon(report)
+        attempts = _ReportAttempts(outcome.result, running, self._journal, self._events, self._clock)
+        if more_logs:
+            if self._journal is not None:
+                self._journal.flush()
+            await self._send_logs(more_logs, running)
             if running.is_over():  # meanwhile
-                report.lost()
+                attempts.on_lost()
                 return None
-        question = _NextTaskQuestion(asks_next)
+        question = _NextTaskQuestion(may_ask_next)
         for attempt in range(1, running.config.update_attempts + 1):
             failure: Exception
             try:
-                answer = await self._delivery.deliver(running.entry.body, running.is_ours, question.for_attempt())
-                verdict = answer.verdict
-                if verdict is None:
-                    if answer.too_large and not (report.shrunk or running.lost):
-                        report.shrink(answer)
-                        answer = await self._delivery.deliver(running.entry.body, running.is_ours)
-                    verdict = answer.judgement
+                answer = await self._delivery.deliver(report.body, running.is_ours, question.for_attempt())
+                if answer.is_too_large and not (attempts.is_replaced or running.is_lost()):
+                    report = running.report = attempts.replace_too_large(report, answer)
+                    answer = await self._delivery.deliver(report.body, running.is_ours)
                 if answer is NOT_SENT:
-                    report.lost()
+                    attempts.on_lost()
                     return None
+                verdict = answer.judgement
                 if verdict is not None:
-                    if answer.verdict is None and verdict is Verdict.COMMITTED and self._unsure(running):
-                        verdict = await self._read_back(running.entry)
-                    report.judged(verdict, answer.message, inferred=answer.verdict is None)
+                    if answer.verdict is None and verdict is Verdict.COMMITTED and self._is_unsure(running, report):
+                        verdict = await self._read_back(report)
+                    attempts.on_verdict(verdict, answer.message, inferred=answer.verdict is None)
                     return answer
                 failure = NoVerdict(answer)
-            except Exception as error:  # whatever it is: what the task has done must not be lost
+            except Exception as error:  # any error must lead to another attempt, or the result would be lost
                 failure = error
-            delay_s = self._delay_s(attempt, failure, running)
-            report.failed(failure, attempt, delay_s)
+            delay_s = self._next_delay_s(attempt, failure, running)
+            attempts.on_failure(failure, attempt, delay_s)
             if attempt == 1:
-                await report.make_safe()
-            last = delay_s is None or await self._clock.wait(self._hurry, delay_s)
-            if running.stopped is Stop.LOST:  # meanwhile
-                report.lost()
+                await attempts.sync()
+            is_last = delay_s is None or await self._clock.wait(self._hurry, delay_s)
+            if running.is_lost():  # meanwhile
+                attempts.on_lost()
                 return None
-            if last:
+            if is_last:
                 break
-        report.given_up()
+        attempts.give_up(_backoff_s(running, running.config.update_attempts))
         return None
 
-    def _delay_s(self, attempt: int, failure: Exception, running: RunningTask) -> float | None:
-        """Seconds until the next attempt; None: there is none."""
+    def on_stop(self, running: RunningTask) -> None:
+        """Remove the report of a task that was lost during an attempt: no process may send it again."""
+        if running.is_lost() and running.report is not None and self._journal is not None:
+            self._journal.remove_soon(running.report)
+
+    def _next_delay_s(self, attempt: int, failure: Exception, running: RunningTask) -> float | None:
+        """Return the seconds until the next attempt; None if there is none."""
         answer: ReportAnswer | None = failure.answer if isinstance(failure, NoVerdict) else None
-        refused = answer is not None and answer.refused
-        if refused or attempt >= running.config.update_attempts or self._hurry.is_set():
+        is_unauthorized = answer is not None and answer.is_unauthorized
+        if is_unauthorized or attempt >= running.config.update_attempts or self._hurry.is_set():
             return None
         if answer is not None and answer.retry_after_s:
             return min(answer.retry_after_s, MAX_RETRY_AFTER_S)
-        return _wait_s(running, attempt)
+        return _backoff_s(running, attempt)
 
-    def _strike_if_lost(self, running: RunningTask) -> None:
-        """Lost for good while an attempt is under way: should this process die now, nobody shall send it again."""
-        if running.lost and self._journal is not None:
-            self._journal.strike_soon(running.entry)
+    def _is_unsure(self, running: RunningTask, report: PendingReport) -> bool:
+        """Return whether the task must be read back: a Conductor server also accepts reports that are late."""
+        is_late = self._clock.monotonic() >= running.deadline
+        return report.terminal and (is_late or running.config.verify_reports)
 
-    def _unsure(self, running: RunningTask) -> bool:
-        """A plain server says yes to late reports, too: one that may have been late is looked at again."""
-        late = self._clock.monotonic() >= running.deadline
-        return running.entry.terminal and (late or running.config.verify_reports)
-
-    async def _read_back(self, entry: Entry) -> Verdict:
-        """Ask a plain server what became of a report: is the task as we left it, or somebody else's?"""
+    async def _read_back(self, report: PendingReport) -> Verdict:
+        """Find the verdict on a report in the state of the task on a Conductor server."""
         try:
-            task = await self._api.get_task(entry.task_id)
+            task = await self._api.get_task(report.task_id)
         except NotFoundException:
             return Verdict.CANCELLED
         except (ConductorError, OSError) as error:
-            logger.warning("Task %s could not be read back: %s %s", entry.task_id, error, _label_of(entry))
+            label = TaskLabel.of(report.task_type, report.task_id, report.workflow_instance_id)
+            logger.warning("Task %s could not be read back: %s %s", report.task_id, error, label)
             return Verdict.COMMITTED
-        return verdict_on(entry, task) or Verdict.COMMITTED
+        return find_verdict(report, task) or Verdict.COMMITTED
 
     async def _send_logs(self, logs: list[TaskExecLog], running: RunningTask) -> None:
-        """One by one, before the report. They are worth a try, not more."""
+        """Send log lines one by one, each with one attempt."""
         for line in logs:
             try:
                 await self._api.add_task_log(running.task.task_id, escape_surrogates(line.log or ""))
@@ -170,138 +180,125 @@ class Reporter:
 
 
 class _NextTaskQuestion:
-    """Whether the attempts of one report ask for the next task: none does after one that did not.
+    """Decides which attempts of one report request the next task: none does after an attempt that did not.
 
-    The coordinator requeues the task that an earlier answer brought when the same report comes without the question. So
-    an attempt without it that is delayed on its way must not find a task that a later attempt has brought.
+    The coordinator requeues the task that an earlier answer brought when the same report arrives without the request.
+    A delayed attempt without the request must therefore not follow one that has brought a task.
     """
 
-    def __init__(self, asks_next: Callable[[], bool] | None) -> None:
-        self._asks_next = asks_next
-        self._asked = True
+    def __init__(self, may_ask_next: Callable[[], bool] | None) -> None:
+        self._may_ask_next = may_ask_next
+        self._last_asked = True
 
     def for_attempt(self) -> Callable[[], bool] | None:
-        """Return what the delivery asks when it sends the next attempt; None: that attempt does not ask."""
-        asked, self._asked = self._asked, False
-        return self._ask if asked else None
+        """Return the function that `Delivery` calls when it sends the next attempt; None if that must not ask."""
+        last_asked, self._last_asked = self._last_asked, False
+        return self._ask if last_asked else None
 
     def _ask(self) -> bool:
-        self._asked = self._asks_next is not None and self._asks_next()
-        return self._asked
+        self._last_asked = self._may_ask_next is not None and self._may_ask_next()
+        return self._last_asked
 
 
-def _wait_s(running: RunningTask, attempt: int) -> float:
-    """Seconds to wait after a failed attempt."""
+def _backoff_s(running: RunningTask, attempt: int) -> float:
     return running.config.update_retry_delay_seconds * attempt * random.uniform(1.0, 1.0 + JITTER)
 
 
-def _cut_logs(result: TaskResult) -> list[TaskExecLog]:
-    """A plain server keeps the first ten logs of a report: leave them in it, and return the others."""
-    result.logs, further = result.logs[:MAX_LOGS_PER_REPORT], result.logs[MAX_LOGS_PER_REPORT:]
-    return further
-
-
-class _Report:
-    """One report: how it travels, where it is kept, how often it was sent, and its words to the world."""
-
-    #: Whether it stands in for one that was too large.
-    shrunk = False
-    _failures = 0
-    _cause: Exception | None = None
+class _ReportAttempts:
+    """The attempts to send one report: its place in the journal, its log lines and its events."""
 
     def __init__(
         self,
-        outcome: TaskOutcome,
+        result: TaskResult,
         running: RunningTask,
         journal: Journal | None,
         events: SyncEventDispatcher,
         clock: Clock,
     ) -> None:
         self._running = running
-        self._result = outcome.result
+        self._result = result
+        self._journal = journal
         self._events = events
         self._clock = clock
         self._started = clock.monotonic()
-        running.entry = _entry(outcome, running, clock.wall_ms())
-        running.reported_as = running.entry.status
-        #: Where it is kept until its verdict, from before it is sent; None: in memory only.
-        self._journal = journal
-        if journal is not None:
-            journal.put_soon(running.entry)
+        self._failures = 0
+        self._error: Exception | None = None
+        #: Whether the report stands in for one that was too large.
+        self.is_replaced = False
 
-    def write(self) -> None:
-        """Have it on disk now, and not only before it is sent."""
+    @property
+    def _report(self) -> PendingReport:
+        assert self._running.report is not None  # noqa: S101
+        return self._running.report
+
+    def replace_too_large(self, report: PendingReport, answer: ReportAnswer) -> PendingReport:
+        """Replace a report that is too large for the server by one that says so, and return the new report."""
+        self.is_replaced = True
+        small = make_too_large_report(report, answer)
+        self._result = TaskResult.decode(small.body)
+        logger.error("Task %s: %s", report.task_id, self._result.reason_for_incompletion)
         if self._journal is not None:
-            self._journal.flush()
+            self._journal.add_soon(small)
+            self._journal.remove(report)
+        return small
 
-    def shrink(self, answer: ReportAnswer) -> None:
-        """It is too large for the server, which has read nothing of it: say that, in its place."""
-        running, large = self._running, self._running.entry
-        running.entry, self.shrunk = too_large(large, answer), True
-        running.reported_as = running.entry.status
-        self._result = TaskResult.decode(running.entry.body)
-        logger.error("Task %s: %s", large.task_id, self._result.reason_for_incompletion)
-        if self._journal is not None:
-            self._journal.put_soon(running.entry)
-            self._journal.strike(large)
-
-    async def make_safe(self) -> None:
-        """An attempt has failed: from now on the result must survive the machine, not only the process."""
-        if self._journal is not None and self._is_kept():
+    async def sync(self) -> None:
+        """After a failed attempt: let the report survive a failure of the machine, not only of the process."""
+        if self._journal is not None and self._ensure_journaled():
             await self._journal.sync()
 
-    def _is_kept(self) -> bool:
-        """Whether it is on disk. A disk that was full when it was first written may have room by now."""
-        if self._journal is None or self._running.lost:
+    def _ensure_journaled(self) -> bool:
+        """Return whether the report is on disk. Add it if the disk was full before and has room now."""
+        if self._journal is None or self._running.is_lost():
             return False
-        return self._journal.keeps(self._running.entry) or self._journal.put(self._running.entry)
+        return self._journal.has(self._report) or self._journal.add(self._report)
 
-    def failed(self, cause: Exception, attempt: int, delay_s: float | None) -> None:
-        """An attempt failed."""
-        self._failures, self._cause = attempt, cause
+    def on_failure(self, error: Exception, attempt: int, delay_s: float | None) -> None:
+        """Note a failed attempt."""
+        self._failures, self._error = attempt, error
         text = "Failed to update task (attempt %d/%d): %s %s"
-        logger.error(text, attempt, self._running.config.update_attempts, cause, self._running.label)
-        self._events.emit(TaskUpdateRetried, *self._running.about, cause, attempt, delay_s)
+        logger.error(text, attempt, self._running.config.update_attempts, error, self._running.label)
+        self._events.emit(TaskUpdateRetried, *self._running.about, error, attempt, delay_s)
 
-    def given_up(self) -> None:
-        """All attempts failed: what is in the journal is sent again in the background."""
-        entry, attempts, label = self._running.entry, self._failures, self._running.label
-        task_id, kept = entry.task_id, self._is_kept()
-        cause = self._cause or ConductorError("no attempt was made")
-        if self._journal is not None and kept:
+    def give_up(self, wait_s: float) -> None:
+        """Note that all attempts failed. A report in the journal is sent again in the background, after `wait_s`."""
+        report, attempts, label = self._report, self._failures, self._running.label
+        is_journaled = self._ensure_journaled()
+        if self._journal is not None and is_journaled:
             text = "Task update failed after %d attempts; the result of task_id=%s waits in %s and is sent again %s"
-            logger.error(text, attempts, task_id, self._journal.path, label)
+            logger.error(text, attempts, report.task_id, self._journal.path, label)
         else:
             text = "Task update failed after %d attempts. Task result LOST for task_id=%s %s"
-            logger.critical(text, attempts, task_id, label)
-        self._publish_failure(cause, journaled=kept)
+            logger.critical(text, attempts, report.task_id, label)
+        self._publish_failure(self._error or ConductorError("no attempt was made"), journaled=is_journaled)
         if self._journal is None:
             return
-        if kept:
-            self._journal.wait_for_redelivery(entry, _wait_s(self._running, self._running.config.update_attempts))
+        if is_journaled:
+            self._journal.redeliver(report, wait_s)
         else:
-            self._journal.put_down(task_id, entry.poll_count)
+            self._journal.remove_task(report.task_id, report.poll_count)
 
-    def lost(self) -> None:
-        """Discard the result: the server has taken the task away before the report got through."""
-        if self._cause is not None:
-            self._publish_failure(self._cause, journaled=False)
-        self.judged(Verdict.CANCELLED, self._running.stop_reason)
+    def on_lost(self) -> None:
+        """Discard the result: the lease was lost before the report arrived."""
+        if self._error is not None:
+            self._publish_failure(self._error, journaled=False)
+        self.on_verdict(Verdict.CANCELLED, self._running.stop_reason)
 
-    def _publish_failure(self, cause: Exception, *, journaled: bool) -> None:
+    def _publish_failure(self, error: Exception, *, journaled: bool) -> None:
         about, attempts = self._running.about, self._failures
-        self._events.emit(TaskUpdateFailure, *about, cause, attempts, self._result, journaled=journaled)
+        self._events.emit(TaskUpdateFailure, *about, error, attempts, self._result, journaled=journaled)
 
-    def judged(self, verdict: Verdict, message: str, *, inferred: bool = True) -> None:
-        """There is a verdict: the worker's last word on the task, too."""
-        running = self._running
-        running.on_stop = None
+    def on_verdict(self, verdict: Verdict, message: str, *, inferred: bool = True) -> None:
+        """Remove the report from the journal, and publish the verdict."""
         if self._journal is not None:
-            self._journal.strike_soon(running.entry)
-        if verdict is not Verdict.COMMITTED or logger.isEnabledFor(logging.DEBUG):
-            self._log(verdict, message)
-        if TaskUpdateCompleted not in self._events.heard:
-            return
+            self._journal.remove_soon(self._report)
+        running, task_id = self._running, self._running.task.task_id
+        if verdict is Verdict.CANCELLED:
+            logger.warning("Result of task %s was discarded (CANCELLED): %s %s", task_id, message, running.label)
+        elif verdict is Verdict.REJECTED:
+            logger.error("Report of task %s was REJECTED and is not sent again: %s %s", task_id, message, running.label)
+        elif logger.isEnabledFor(logging.DEBUG):
+            logger.debug("Updated task %s successfully %s", task_id, running.label)
         self._events.emit(
             TaskUpdateCompleted,
             *running.about,
@@ -312,27 +309,13 @@ class _Report:
             reason=None if verdict is Verdict.COMMITTED else message,
         )
 
-    def _log(self, verdict: Verdict, message: str) -> None:
-        task_id, label = self._running.task.task_id, self._running.label
-        if verdict is Verdict.COMMITTED:
-            logger.debug("Updated task %s successfully %s", task_id, label)
-        elif verdict is Verdict.CANCELLED:
-            logger.warning("Result of task %s was discarded (CANCELLED): %s %s", task_id, message, label)
-        else:
-            logger.error("Report of task %s was REJECTED and is not sent again: %s %s", task_id, message, label)
 
-
-def _label_of(entry: Entry) -> str:
-    return TaskLabel.of(entry.task_type, entry.task_id, entry.workflow_instance_id)
-
-
-def _entry(outcome: TaskOutcome, running: RunningTask, now_ms: int) -> Entry:
-    """The report as it travels and as it is kept."""
+def _make_report(outcome: TaskOutcome, running: RunningTask, now_ms: int) -> PendingReport:
     task, result = running.task, outcome.result
     result.report_id = _new_report_id()
     result.lease_id = task.lease_id
-    result.extend_lease = False  # what a function returns is a result, never a heartbeat
-    return Entry(
+    result.extend_lease = False  # a function returns a result, never a heartbeat
+    return PendingReport(
         report_id=result.report_id,
         task_id=result.task_id,
         workflow_instance_id=result.workflow_instance_id,
@@ -342,50 +325,17 @@ def _entry(outcome: TaskOutcome, running: RunningTask, now_ms: int) -> Entry:
         status=str(result.status),
         leased=task.lease_id is not None,
         written_ms=now_ms,
-        body=_encoded(result, outcome.output),
+        body=_encode(result, outcome.output),
     )
 
 
-def too_large(entry: Entry, answer: ReportAnswer) -> Entry:
-    """The report in place of one that the server does not take for its size: the task has failed, for good."""
-    head = _head.decode(entry.body)
-    limit = "" if answer.max_body is None else f" of {answer.max_body} bytes"
-    said = "" if answer.max_body is not None else f" (413: {answer.message})"
-    report = TaskResult(
-        task_id=entry.task_id,
-        workflow_instance_id=entry.workflow_instance_id,
-        worker_id=entry.worker_id,
-        status=TaskResultStatus.FAILED_WITH_TERMINAL_ERROR,
-        reason_for_incompletion=f"the result of {len(entry.body)} bytes is over the server's limit{limit}{said}: "
-        "keep large data elsewhere and return where it is"[:MAX_REASON_CHARS],
-        lease_id=head.lease_id,
-        report_id=_new_report_id(),
-    )
-    return msgspec.structs.replace(
-        entry, report_id=report.report_id, status=str(report.status), body=_encoder.encode(report)
-    )
-
-
-class _Head(msgspec.Struct, rename="camel"):
-    """Of an encoded report, what its replacement needs; the rest is skipped."""
-
-    lease_id: str | None = None
-
-
-_head = msgspec.json.Decoder(_Head)
-
-
-def _new_report_id() -> str:
-    return f"{_process_part}-{next(_numbers)}"
-
-
-def _encoded(result: TaskResult, output: bytes) -> bytes:
-    """The output was encoded when the function returned, and is not encoded again."""
+def _encode(result: TaskResult, output: bytes) -> bytes:
+    """Encode a result. Its output was encoded when the function returned."""
     output_data, result.output_data = result.output_data, msgspec.Raw(output)  # type: ignore[assignment]
     try:
         return _encoder.encode(result)
     except UnicodeEncodeError:
-        # Half a surrogate pair in a reason or a log line, as from undecodable file names: shown as an escape.
+        # A lone surrogate in a reason or a log line, as from undecodable file names: write it as an escape.
         for field, value in msgspec.structs.asdict(result).items():
             if isinstance(value, str):
                 setattr(result, field, escape_surrogates(value))
@@ -395,4 +345,31 @@ def _encoded(result: TaskResult, output: bytes) -> bytes:
         result.output_data = output_data
 
 
-_encoder = msgspec.json.Encoder()
+class _LeaseOfReport(msgspec.Struct, rename="camel"):
+    lease_id: str | None = None
+
+
+_lease_decoder = msgspec.json.Decoder(_LeaseOfReport)
+
+
+def make_too_large_report(report: PendingReport, answer: ReportAnswer) -> PendingReport:
+    """Return the report that replaces one that is too large for the server: the task has failed terminally."""
+    limit = "" if answer.max_body is None else f" of {answer.max_body} bytes"
+    message = "" if answer.max_body is not None else f" (413: {answer.message})"
+    result = TaskResult(
+        task_id=report.task_id,
+        workflow_instance_id=report.workflow_instance_id,
+        worker_id=report.worker_id,
+        status=TaskResultStatus.FAILED_WITH_TERMINAL_ERROR,
+        reason_for_incompletion=f"the result of {len(report.body)} bytes is over the server's limit{limit}{message}: "
+        "keep large data elsewhere and return where it is"[:MAX_REASON_CHARS],
+        lease_id=_lease_decoder.decode(report.body).lease_id,
+        report_id=_new_report_id(),
+    )
+    return msgspec.structs.replace(
+        report, report_id=result.report_id, status=str(result.status), body=_encoder.encode(result)
+    )
+
+
+def _new_report_id() -> str:
+    return f"{_process_part}-{next(_numbers)}"

@@ -1,4 +1,4 @@
-"""One task in hand: until when it is ours, and how to stop it."""
+"""The state of one running task: how long its lease lasts, and whether the work must stop."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from conductor.client.automator.polled_tasks import MAX_TIMEOUT_S
-from conductor.client.automator.progress import News
-from conductor.client.automator.task_trace import TaskTrace
+from conductor.client.automator.progress import ProgressTracker
 from conductor.telemetry.log_format import TaskLabel
 
 if TYPE_CHECKING:
-    from conductor.client.automator.journal import Entry
+    from conductor.client.automator.journal_records import PendingReport
     from conductor.client.automator.polled_tasks import Grant
+    from conductor.client.automator.task_trace import TaskTrace
+    from conductor.client.automator.thread_pool import CallResult
     from conductor.client.context.task_context import TaskContext
     from conductor.client.http.models.task_def import TaskDef
     from conductor.client.worker.worker_config import ResolvedConfig
 
-#: Heartbeats follow each other after this share of the response timeout, or a little sooner.
-BEAT_SHARE = 1 / 3
-#: A poll that took longer than this share of the response timeout leaves open how much of the lease is left.
+#: The interval between heartbeats is this share of the response timeout, or a little less.
+HEARTBEAT_SHARE = 1 / 3
+#: After a poll that took longer than this share of the response timeout, a heartbeat must confirm the lease.
 DOUBT_SHARE = 1 / 4
 
 
@@ -36,136 +37,181 @@ class Stop(Enum):
 
 
 class RunningTask:
-    """A task from its delivery to its verdict. All times are those of the worker's monotonic clock, in seconds."""
+    """A task from its delivery to its verdict. Times are seconds on the worker's monotonic clock.
 
-    #: Heartbeats in a row without an answer.
-    failed_beats = 0
-    stopped: Stop | None = None
-    stop_reason = ""
-    #: The spans of a sampled task; None without tracing.
-    trace: TaskTrace | None = None
-    #: Whether the worker may no longer speak for the task.
-    lost = False
-    #: Whether nobody holds its lease any more: its verdict is there, or it was given up.
-    released = False
-    #: The status that its report gives; None while there is none. What ended the task may then be our own report.
-    reported_as: str | None = None
-    #: The task of the event loop that carries it, and whether its function is awaited there: then that stops it.
-    carried_by: asyncio.Task[Any] | None = None
-    on_loop = False
-    #: Whether its function was called.
-    has_begun = False
-    #: How long its function took, in seconds.
-    took_s = 0.0
-    #: Once it is stopped: who says the last word about it, and whether its function has really returned.
-    ending: asyncio.Task[None] | None = None
-    returned: asyncio.Event
-    #: Called with the task, on the event loop, when the work must stop. No closure: it would hold the task in a circle.
-    on_stop: Callable[[RunningTask], None] | None = None
-    #: Its report, once there is one.
-    entry: Entry
-    _known: asyncio.Event | None = None
-    #: What it has said while it runs, if anybody has asked.
-    said: News | None = None
+    Each field has one writer:
 
-    def __init__(self, grant: Grant, context: TaskContext, config: ResolvedConfig, now: float) -> None:
+    - The constructor writes the first group, which never changes.
+    - `stop` and `confirm`, on the event loop: `stopped`, `stop_reason`, `is_doubtful`.
+    - `Engine`: `trace`, `carrier`, `ending`, `returned`.
+    - `Executor`: `is_executing`, `is_awaited`, `call`, `has_begun`, `began`, `took_s`.
+    - `Reporter`: `report`.
+    - `LeaseKeeper`, on the lease thread: `deadline`, `heartbeat_at`, `failed_heartbeats`, `timeout_at`, `released`.
+
+    Cancellation has one path: `stop` notes the reason, tells the function's context, and calls the engine's `on_stop`.
+    """
+
+    __slots__ = (
+        "_confirmed",
+        "_on_stop",
+        "_sends_heartbeats",
+        "about",
+        "began",
+        "call",
+        "carrier",
+        "config",
+        "context",
+        "deadline",
+        "ending",
+        "failed_heartbeats",
+        "has_begun",
+        "heartbeat_at",
+        "is_awaited",
+        "is_doubtful",
+        "is_executing",
+        "progress",
+        "released",
+        "report",
+        "response_timeout_s",
+        "returned",
+        "stop_reason",
+        "stopped",
+        "task",
+        "timeout_at",
+        "timeout_s",
+        "took_s",
+        "trace",
+    )
+
+    def __init__(
+        self,
+        grant: Grant,
+        context: TaskContext,
+        config: ResolvedConfig,
+        now: float,
+        on_stop: Callable[[RunningTask], None] = lambda _running: None,
+    ) -> None:
         task = grant.task
         self.task = task
         self.context = context
         self.config = config
-        #: What every event about it begins with.
+        #: The first fields of every event about the task: task type, task id, worker id, workflow id.
         self.about = (task.task_def_name or task.task_type, task.task_id, config.worker_id, task.workflow_instance_id)
         self.response_timeout_s = grant.response_timeout_s
-        #: The poll was parked for long: the task may be ours from when it was sent, or only from this moment. A
-        #: heartbeat makes that certain; nothing runs before.
-        self.doubtful = now - grant.sent_at > self.response_timeout_s * DOUBT_SHARE
-        self.deadline = (now if self.doubtful else grant.sent_at) + self.response_timeout_s
-        self._beating = bool(config.lease_extend_enabled or task.lease_id)
-        self.beat_at = now if self.doubtful else grant.sent_at + self.next_beat_s()
         self.timeout_s = task_timeout_s(task.task_definition)
-        self.timeout_at = None if self.timeout_s is None else now + self.timeout_s
-        #: When its function was called; until then, when it came.
+        self.progress = ProgressTracker(context, self.about)
+        self._sends_heartbeats = bool(config.lease_extend_enabled or task.lease_id)
+        self._on_stop = on_stop
+
+        self.stopped: Stop | None = None
+        self.stop_reason = ""
+        #: True after a long parked poll: the lease may have begun when the poll was sent, or only now. The function is
+        #: not called before a heartbeat has confirmed the lease.
+        self.is_doubtful = now - grant.sent_at > self.response_timeout_s * DOUBT_SHARE
+        self._confirmed = asyncio.Event() if self.is_doubtful else None
+
+        #: The spans of a sampled task; None without tracing.
+        self.trace: TaskTrace | None = None
+        #: The asyncio task that runs `Engine.carry`.
+        self.carrier: asyncio.Task[Any] | None = None
+        #: After a stop: the asyncio task that reports it, and an event for the return of the function.
+        self.ending: asyncio.Task[None] | None = None
+        self.returned: asyncio.Event | None = None
+
+        #: Whether the function waits for its turn or runs: a stop must interrupt it.
+        self.is_executing = False
+        #: Whether cancelling `carrier` interrupts the function: it runs on the event loop, or waits for its turn.
+        self.is_awaited = False
+        #: The function's call on the thread pool.
+        self.call: asyncio.Future[CallResult] | None = None
+        self.has_begun = False
+        #: When the function was called; before that, when the task arrived.
         self.began = now
+        self.took_s = 0.0
+
+        #: The report in flight; None before the function has ended.
+        self.report: PendingReport | None = None
+
+        self.deadline = (now if self.is_doubtful else grant.sent_at) + self.response_timeout_s
+        #: When the next heartbeat is due; infinite while one is in flight.
+        self.heartbeat_at = now if self.is_doubtful else grant.sent_at + self.next_heartbeat_s()
+        #: Heartbeats in a row without an answer.
+        self.failed_heartbeats = 0
+        self.timeout_at = None if self.timeout_s is None else now + self.timeout_s
+        #: Whether the lease is no longer held, because of a verdict or of the end of the process.
+        self.released = False
+
+    def is_lost(self) -> bool:
+        """Return whether the worker may no longer report on the task."""
+        return self.stopped is Stop.LOST
+
+    def is_ours(self) -> bool:
+        """Return whether the worker may report on the task."""
+        return not self.is_lost()
 
     def is_over(self) -> bool:
-        """Whether there is no lease to keep any more."""
-        return self.released or self.lost
+        """Return whether the lease is released or lost."""
+        return self.released or self.is_lost()
 
     @property
-    def beating(self) -> bool:
-        """Whether heartbeats are sent for it."""
-        return self._beating or self.doubtful
+    def reported_as(self) -> str | None:
+        """The status in the report; None without a report. The server may then show our own report's status."""
+        return None if self.report is None else self.report.status
 
     @property
     def label(self) -> str:
-        """Which task it is, for the end of a log line."""
+        """The task's names, for the end of a log line."""
         task_type, task_id, _, workflow_id = self.about
         return TaskLabel.of(task_type, task_id, workflow_id)
 
-    async def certain(self) -> None:
-        """Wait until it is known that the task is ours, or that the work must stop."""
-        self._known = asyncio.Event()
-        self.on_stop = RunningTask._be_known
-        if self.doubtful and self.stopped is None:
-            await self._known.wait()
-        self.on_stop = None
+    @property
+    def sends_heartbeats(self) -> bool:
+        """Whether heartbeats are sent for the task."""
+        return self._sends_heartbeats or self.is_doubtful
 
-    def _be_known(self) -> None:
-        if self._known is not None:
-            self._known.set()
+    async def wait_until_confirmed(self) -> None:
+        """Wait until a heartbeat has confirmed the lease, or the work must stop."""
+        if self._confirmed is not None and self.stopped is None:
+            await self._confirmed.wait()
 
     def confirm(self) -> None:
-        """A heartbeat was accepted; on the event loop."""
-        if self.doubtful:
-            self.doubtful = False
-            self._be_known()
-
-    def next_beat_s(self) -> float:
-        """Seconds to the next heartbeat: a third of the response timeout, shortened by chance so that fleets spread."""
-        return self.response_timeout_s * BEAT_SHARE * (0.8 + 0.2 * random.random())
-
-    @property
-    def may_tell(self) -> bool:
-        """Whether news could be sent now: no heartbeat and no other news is under way, and there is no report yet."""
-        return self.beat_at != math.inf and not (self.context.closed or (self.said is not None and self.said.under_way))
-
-    def look_at(self) -> float:
-        """When somebody must look at it next: for a heartbeat, its news, its timeout, or the end of its lease."""
-        at = self.deadline
-        if self._beating or self.doubtful:
-            at = min(at, self.beat_at)
-        if self.said is not None and self.said.at < at and self.may_tell:
-            at = self.said.at
-        return at if self.timeout_at is None else min(at, self.timeout_at)
-
-    @property
-    def news(self) -> News:
-        """What it says while it runs. Made for the first who asks, on whatever thread: most tasks are over before."""
-        if self.said is None:
-            # One call that no other thread can come between.
-            vars(self).setdefault("said", News(self.context, self.about))
-        assert self.said is not None  # noqa: S101
-        return self.said
-
-    def is_ours(self) -> bool:
-        """Whether the worker may speak for it."""
-        return not self.lost
+        """Note that a heartbeat was accepted; on the event loop."""
+        self.is_doubtful = False
+        if self._confirmed is not None:
+            self._confirmed.set()
 
     def stop(self, why: Stop, reason: str) -> bool:
-        """Stop the work, on the event loop. False if it had been stopped or released before."""
-        if self.released or self.lost or self.stopped is why:
+        """Stop the work; on the event loop. Return False if it was stopped for this reason, lost or released before."""
+        if self.is_over() or self.stopped is why:
             return False
         self.stopped = why
-        self.lost = why is Stop.LOST
         self.stop_reason = reason
         self.context.cancel(reason)
-        if self.on_stop is not None:
-            self.on_stop(self)
+        if self._confirmed is not None:
+            self._confirmed.set()
+        self._on_stop(self)
         return True
+
+    def next_heartbeat_s(self) -> float:
+        """Return the seconds until the next heartbeat, randomly shortened so that the workers of a fleet spread out."""
+        return self.response_timeout_s * HEARTBEAT_SHARE * (0.8 + 0.2 * random.random())
+
+    def can_send_progress(self) -> bool:
+        """Return whether progress may be sent now: no heartbeat and no update is in flight, and there is no report."""
+        return self.heartbeat_at != math.inf and not (self.context.closed or self.progress.in_flight)
+
+    def next_check_at(self) -> float:
+        """Return when the lease thread must check the task: heartbeat, progress, timeout, or the end of the lease."""
+        at = self.deadline
+        if self.sends_heartbeats:
+            at = min(at, self.heartbeat_at)
+        if self.progress.send_at < at and self.can_send_progress():
+            at = self.progress.send_at
+        return at if self.timeout_at is None else min(at, self.timeout_at)
 
 
 def task_timeout_s(definition: TaskDef | None) -> float | None:
-    """Return the execution timeout of a task. ALERT_ONLY asks for an alert on the server, not for an end."""
+    """Return the execution timeout of a task. ALERT_ONLY asks for an alert on the server, not for a stop."""
     timeout_s = (definition.timeout_seconds or 0) if definition is not None else 0
     if definition is None or timeout_s <= 0 or definition.timeout_policy == "ALERT_ONLY":
         return None

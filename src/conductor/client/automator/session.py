@@ -1,4 +1,4 @@
-"""What the workers of one process share: connections, leases, reports, and the journal behind them."""
+"""What the workers of one process share: connections, leases, reports, and the journal."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conductor.client.automator.abandoned_poll import LastPoll
 from conductor.client.automator.delivery import Delivery
 from conductor.client.automator.heartbeat import Heartbeat
 from conductor.client.automator.isolation import Isolation
-from conductor.client.automator.journal import Journal, Taken
+from conductor.client.automator.journal import Journal
+from conductor.client.automator.journal_records import HeldTask
 from conductor.client.automator.lease import LeaseKeeper
-from conductor.client.automator.poller import Parking
+from conductor.client.automator.poller import AbandonedPoll, Parking
 from conductor.client.automator.redelivery import Redelivery
 from conductor.client.automator.reporter import Reporter
 from conductor.client.automator.running_task import Stop
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from conductor.client.automator.polled_tasks import Grant
     from conductor.client.configuration.configuration import Configuration
     from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
-    from conductor.client.http.models.task import Task
     from conductor.client.worker.resources import Resources
     from conductor.client.worker.worker_config import ResolvedConfig
     from conductor.common.clock import Clock
@@ -38,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class Session:
-    """One process's dealings with one server. Use it as `async with`."""
+    """The connection of one process to one server. Use it as `async with`."""
 
     def __init__(
         self,
@@ -53,50 +52,51 @@ class Session:
     ) -> None:
         self._configuration = configuration
         self._on_request = on_request
-        #: What functions are given besides a task's input.
+        #: The dependencies that functions receive in addition to a task's input.
         self.resources = resources
         self.events = events
         self.clock = clock
-        self.client = self._client(http_client)
+        self._owns_client = http_client is None
+        self.client = self._open_client(http_client)
         self.api = AsyncTaskResourceApi(self.client)
-        # Parked polls have connections of their own: reports and heartbeats never wait behind them.
-        self._parked_client = self._client(http_client)
+        # Parked polls have connections of their own, so that reports and heartbeats never wait for them.
+        self._parked_client = self._open_client(http_client)
         self.parked_api = AsyncTaskResourceApi(self._parked_client)
         self.parking = Parking()
-        #: What the server says it can do; a plain one says nothing.
+        #: The features that the server announces; a Conductor server announces none.
         self.features: frozenset[str] = frozenset()
-        #: Whether it is a coordinator: it gives leases, and answers a long poll early when it is asked to.
+        #: Whether the server is a coordinator: it grants leases, and answers a parked poll when it is asked to.
         self.leasing = False
-        #: The largest body it takes, in bytes; None when it does not say.
+        #: The largest body that the server accepts, in bytes; None if it does not say.
         self.max_body: int | None = None
-        self.leases = LeaseKeeper(lambda: Heartbeat(self._client(None)), events, clock)
-        self.journal = journal_of(configuration, options)
+        self.leases = LeaseKeeper(lambda: Heartbeat(self._open_client(None)), events, clock)
+        self.journal = make_journal(configuration, options)
         self.isolation = Isolation(self.journal, clock)
         self._delivery = Delivery(self.api, clock, self.journal.flush if self.journal else lambda: None)
         self.reporter = Reporter(self.api, self._delivery, self.journal, events, clock)
         self._max_age_s = options.journal_max_age_seconds
         self._redelivery: asyncio.Task[None] | None = None
-        #: Polls that nobody waits for any more, but whose answer may still bring a task.
-        self._last_polls: set[LastPoll] = set()
-        self._owns_client = http_client is None
+        self._abandoned_polls: set[AbandonedPoll] = set()
         self._user: asyncio.Task[Any] | None = None
+
+    def _open_client(self, http_client: Any | None) -> AsyncApiClient:
+        client = AsyncApiClient(self._configuration, http_client=http_client, clock=self.clock)
+        client.on_request = self._on_request
+        return client
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether whoever uses it has been cancelled; perhaps everything on the event loop has."""
+        """Whether the asyncio task that uses the session was cancelled, perhaps with all others of the event loop."""
         return self._user is not None and self._user.cancelling() > 0
 
     async def __aenter__(self) -> Session:
         self._user = asyncio.current_task()
         if self.journal is not None:
             if self.journal.open():
-                logger.info("Results wait for their verdict in %s", self.journal.path)
+                logger.info("Result journal: %s", self.journal.path)
                 self.events.register(TaskLeaseExtended, self._on_lease_extended)
-            self._redelivery = asyncio.create_task(self._redeliver(self.journal).run())
+            self._redelivery = asyncio.create_task(self._make_redelivery(self.journal).run())
         return self
-
-    def _redeliver(self, journal: Journal) -> Redelivery:
-        return Redelivery(journal, self._delivery, self.api, self.events, max_age_s=self._max_age_s, clock=self.clock)
 
     async def __aexit__(self, *_: object) -> None:
         if self._redelivery is not None:
@@ -107,65 +107,58 @@ class Session:
             self.events.unregister(TaskLeaseExtended, self._on_lease_extended)
             self.journal.close()
         await self.client.close()
-        if not self._last_polls:
+        if not self._abandoned_polls:
             await self._parked_client.close()
 
-    def put_down(self, task: Task) -> None:
-        """A task has ended, with a report or without: there is nothing to give back any more."""
-        if self.journal is not None:
-            self.journal.put_down(task.task_id, task.poll_count)
-
-    async def give_back(self, limit_s: float) -> None:
-        """Give back what is still in hand, as far as there is a journal that knows it."""
-        if self.journal is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(limit_s):
-                    await self._redeliver(self.journal).give_back(Stop.SHUTDOWN.value)
-
-    def leave_behind(self, polling: asyncio.Task[list[Grant]], worker_id: str, limit_s: float) -> bool:
-        """Stop waiting for a poll, and give back what it may still bring. False: then it must be waited for."""
-        if not self._owns_client:
-            return False  # its owner may close it as soon as we have stopped
-
-        async def give_back(grants: list[Grant]) -> None:
-            try:
-                for grant in grants:
-                    now_ms = self.clock.wall_ms()
-                    taken = Taken.of(grant, worker_id, self.clock.monotonic(), now_ms)
-                    entry = taken.hand_back(now_ms, Stop.SHUTDOWN.value)
-                    await self.parked_api.send_report(entry.body, timeout_s=limit_s)
-                    logger.info("Task %s came after the end, and is handed back", entry.task_id)
-            except (ConductorError, OSError) as error:
-                logger.error("A task that came after the end could not be handed back: %s", error)
-            finally:
-                self._last_polls.discard(last)
-                if not self._last_polls:
-                    await self._parked_client.close()
-
-        last = LastPoll(polling, give_back, limit_s)
-        self._last_polls.add(last)
-        return True
+    def _make_redelivery(self, journal: Journal) -> Redelivery:
+        return Redelivery(journal, self._delivery, self.api, self.events, max_age_s=self._max_age_s, clock=self.clock)
 
     def _on_lease_extended(self, event: TaskLeaseExtended) -> None:
         if self.journal is not None:
-            self.journal.extend(event.task_id, self.clock.wall_ms() + int(event.remaining_s * 1000))
+            self.journal.extend_lease(event.task_id, self.clock.wall_ms() + int(event.remaining_s * 1000))
 
     def learn(self, features: frozenset[str], max_body: int | None) -> None:
-        """What the server can do and takes, as it says with every poll answer."""
+        """Note the features and limits that the server announces with a poll answer."""
         self.features = features
         self.max_body = self._delivery.max_body = max_body
-        self._delivery.batches = FEATURE_BATCH_REPORTS in features
+        self._delivery.takes_batches = FEATURE_BATCH_REPORTS in features
         self._delivery.brings_next = FEATURE_REPORT_AND_POLL in features
         self.parking.unlimited = self.leasing = FEATURE_LEASES in features
 
-    def _client(self, http_client: Any | None) -> AsyncApiClient:
-        client = AsyncApiClient(self._configuration, http_client=http_client, clock=self.clock)
-        client.on_request = self._on_request
-        return client
+    async def requeue_held_tasks(self, limit_s: float) -> None:
+        """Requeue the tasks that the journal still holds."""
+        if self.journal is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(limit_s):
+                    await self._make_redelivery(self.journal).requeue_held_tasks(Stop.SHUTDOWN.value)
+
+    def abandon_poll(self, polling: asyncio.Task[list[Grant]], worker_id: str, limit_s: float) -> bool:
+        """Stop waiting for a poll, and requeue the tasks in its answer. Return False if it must be waited for."""
+        if not self._owns_client:
+            return False  # the owner may close the client as soon as the workers have stopped
+
+        async def requeue(grants: list[Grant]) -> None:
+            try:
+                for grant in grants:
+                    now_ms = self.clock.wall_ms()
+                    task = HeldTask.of(grant, worker_id, self.clock.monotonic(), now_ms)
+                    report = task.make_requeue_report(now_ms, Stop.SHUTDOWN.value)
+                    await self.parked_api.send_report(report.body, timeout_s=limit_s)
+                    logger.info("Task %s came after the end, and is requeued", report.task_id)
+            except (ConductorError, OSError) as error:
+                logger.error("A task that came after the end could not be requeued: %s", error)
+            finally:
+                self._abandoned_polls.discard(abandoned)
+                if not self._abandoned_polls:
+                    await self._parked_client.close()
+
+        abandoned = AbandonedPoll(polling, requeue, limit_s)
+        self._abandoned_polls.add(abandoned)
+        return True
 
 
-def journal_of(configuration: Configuration, options: ResolvedConfig) -> Journal | None:
-    """The journal of this process, still closed; None when there is to be none, or no safe place for it."""
+def make_journal(configuration: Configuration, options: ResolvedConfig) -> Journal | None:
+    """Return the journal of this process, still closed; None if it is disabled, or has no safe directory."""
     if not options.journal_enabled:
         return None
     try:

@@ -1,4 +1,8 @@
-"""The workers of one process on one event loop: started together, stopped in a written order."""
+"""Runs the workers of one process on one event loop: starts them together, and drains them in a fixed order.
+
+`run` sets up, starts the engines, waits for `drain` or `retire`, and shuts down. A shutdown finishes the running tasks
+within the grace period, then requeues the rest, and finally cancels what could not be requeued.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -32,20 +36,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: How long the answers to a hand-back are waited for.
-HAND_BACK_S = 4.0
-#: The same, when the stop itself is in a hurry.
-HURRIED_S = 2.0
-#: A program's stop waits this long for a parked poll of an idle worker; what that brings later is handed back.
+#: How long a shutdown waits for the answers to requeues.
+REQUEUE_S = 4.0
+#: How long a shutdown waits for them after `abandon`.
+ABANDONED_REQUEUE_S = 2.0
+#: How long a program's stop waits for the parked poll of an idle worker. Tasks that the poll brings later are requeued.
 PARKED_POLL_S = 0.5
-#: Options that mean something only where a process is ours alone.
-OF_OWN_PROCESSES = ("max_tasks_per_process", "max_memory_mb", "memory_limit_mb", "nice", "kill_stuck")
-#: How often slots in use and stuck tasks are noted for metrics and health.
-NOTE_S = 1.0
+#: Options that have an effect only in the worker processes of TaskHandler.
+PROCESS_OPTIONS = ("max_tasks_per_process", "max_memory_mb", "memory_limit_mb", "nice", "kill_stuck")
+#: The interval between two updates of the gauges for slots in use and stuck tasks.
+GAUGES_S = 1.0
 
 
 class WorkerGroup:
-    """Runs workers until `drain()`. Everything but the constructor belongs on the event loop."""
+    """Runs workers until `drain()`. All methods but the constructor run on the event loop."""
 
     def __init__(
         self,
@@ -63,7 +67,7 @@ class WorkerGroup:
         names: Sequence[str] = (),
     ) -> None:
         self._workers = list(workers)
-        #: What they are called, where that is not their task type alone.
+        #: The names of the workers: the task type, with the domain if two workers share a task type.
         self._names = list(names) or [worker.get_task_definition_name() for worker in self._workers]
         self._configuration = configuration
         self._telemetry = telemetry
@@ -71,11 +75,11 @@ class WorkerGroup:
         self._http_client = http_client
         self._clock = clock
         self._events = SyncEventDispatcher([*(telemetry.listeners if telemetry else ()), *listeners])
-        # Resolved before anything is started: a bad value stops the start with one line.
+        # Resolved before anything starts, so that an invalid value is an error of the start.
         self._configs = [config_of(worker, options or {}) for worker in self._workers]
         functions = [function for worker in self._workers if (function := get_function(worker)) is not None]
         self._resources = Resources(list_lifespans() if lifespans is None else lifespans, functions)
-        #: How long a drain waits for what is in hand.
+        #: How long a drain waits for running tasks.
         self.grace_s = longest_grace_s(self._configs)
         self.engines: list[Engine] = []
         #: The client that all workers share; None before and after `run()`.
@@ -88,14 +92,14 @@ class WorkerGroup:
         self._abandoned = asyncio.Event()
         self._all_paused = False
         self._journal: Journal | None = None
-        #: Whether functions of tasks that were handed back, or lost, may still run in this process.
-        self.left_work = False
+        #: Whether functions of requeued or lost tasks may still run in this process.
+        self.has_leftover_work = False
 
     async def run(self, started: Callable[[], None] | None = None) -> None:
-        """Run all workers until `drain()`, then drain them. Around that, set up and tear down what they need."""
+        """Run all workers until `drain()`, then drain them. Set up and tear down the resources that they need."""
         if not self._own_process:
             self._warn_of_process_options()
-        with self._logs, self._metered():
+        with self._logs, self._serve_metrics():
             async with self._resources:
                 try:
                     await self._run(started)
@@ -103,7 +107,7 @@ class WorkerGroup:
                     self.client = None
 
     def _warn_of_process_options(self) -> None:
-        given = [name for name in OF_OWN_PROCESSES if any(config[name] for config in self._configs)]
+        given = [name for name in PROCESS_OPTIONS if any(config[name] for config in self._configs)]
         if given:
             logger.warning(
                 "%s: only the worker processes of TaskHandler can be replaced and limited; here it has no effect",
@@ -111,13 +115,13 @@ class WorkerGroup:
             )
 
     def end_at_once(self) -> None:
-        """End the process at once. The process that adopts its journal gives the tasks back and blames none of them."""
+        """End the process at once. The process that adopts its journal requeues the tasks and blames none of them."""
         if self._journal is not None:
-            self._journal.blame_none()
+            self._journal.remove_marks()
         os._exit(128 + signal.SIGTERM)
 
     async def _run(self, started: Callable[[], None] | None) -> None:
-        async with self._session() as session:
+        async with self._open_session() as session:
             self.client = session.client
             self._journal = session.journal
             self._make_engines(session)
@@ -125,78 +129,78 @@ class WorkerGroup:
                 if engine.paused or self._all_paused:
                     self.pause(name)
             running = [asyncio.create_task(self._keep_running(engine)) for engine in self.engines]
-            side = [asyncio.create_task(work()) for work in self._side_work()]
+            telemetry = self._start_telemetry()
             if started is not None:
                 started()
             try:
-                await self._until_stopped(running)
+                await self._wait_until_stopped(running)
             finally:
                 self.drain()
                 try:
-                    await self._drain(session, running)
+                    await self._shut_down(session, running)
                 except asyncio.CancelledError:
-                    # A second Ctrl-C: everything on the loop is cancelled, what was to hand back the tasks as well.
-                    await session.give_back(HURRIED_S)
+                    # A second Ctrl-C cancels all tasks of the event loop, also those that were requeueing.
+                    await session.requeue_held_tasks(ABANDONED_REQUEUE_S)
                     raise
                 finally:
-                    self._close(side)
-                await asyncio.gather(*side, return_exceptions=True)
+                    for engine in self.engines:
+                        engine.close()
+                    for task in telemetry:
+                        task.cancel()
+                await asyncio.gather(*telemetry, return_exceptions=True)
 
-    async def _until_stopped(self, running: list[asyncio.Task[None]]) -> None:
-        """Wait for `drain()`; or, after `retire()`, for the end of what is in hand."""
+    async def _wait_until_stopped(self, running: list[asyncio.Task[None]]) -> None:
+        """Wait for `drain()`; after `retire()`, wait until every running task has its verdict."""
         stopped = asyncio.create_task(self._stop.wait())
-        retired = asyncio.create_task(self._retired(running))
+        retired = asyncio.create_task(self._wait_until_retired(running))
         try:
             await asyncio.wait({stopped, retired}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopped.cancel()
             retired.cancel()
 
-    async def _retired(self, running: list[asyncio.Task[None]]) -> None:
+    async def _wait_until_retired(self, running: list[asyncio.Task[None]]) -> None:
         await self._retiring.wait()
         await asyncio.gather(*(self._finish(*pair) for pair in zip(self.engines, running, strict=True)))
 
     async def run_once(self) -> int:
-        """One poll of every worker, its tasks carried to their verdicts. Returns how many tasks there were."""
-        with self._logs, self._metered():
-            async with self._resources:
-                return await self._run_once()
-
-    async def _run_once(self) -> int:
-        async with self._session() as session:
-            self._make_engines(session)
-            try:
-                return sum(await asyncio.gather(*(engine.run_once() for engine in self.engines)))
-            finally:
-                self._close([])
+        """Poll once for every worker, and carry the tasks to their verdicts. Return the number of tasks."""
+        with self._logs, self._serve_metrics():
+            async with self._resources, self._open_session() as session:
+                self._make_engines(session)
+                try:
+                    return sum(await asyncio.gather(*(engine.run_once() for engine in self.engines)))
+                finally:
+                    for engine in self.engines:
+                        engine.close()
 
     def _make_engines(self, session: Session) -> None:
         pairs = zip(self._workers, self._configs, strict=True)
         self.engines = [Engine(worker, config, session) for worker, config in pairs]
 
     def drain(self) -> None:
-        """Stop polling at once, finish what is in hand within the grace, hand back the rest. Returns at once."""
-        if not self._stop.is_set():
-            _log_in_hand(self.engines)
+        """Stop polling, finish running tasks within the grace period, and requeue the rest. Return at once."""
         for engine in self.engines:
+            if engine.running_count and not self._stop.is_set():
+                logger.info("Stopping worker '%s': running_tasks=%d", engine.name, engine.running_count)
             engine.stop_polling()
         self._stop.set()
 
     def retire(self) -> None:
-        """Stop polling at once, and end when what is in hand is finished, however long that takes. Returns at once."""
+        """Stop polling, and end when the running tasks are finished, without a time limit. Return at once."""
         for engine in self.engines:
             engine.stop_polling()
         self._retiring.set()
 
     def abandon(self) -> None:
-        """Stop, and wait for nothing but the hand-back of what is in hand, and for that not long."""
+        """Stop without a grace period: requeue the running tasks, and wait briefly for the answers."""
         self._abandoned.set()
         self.drain()
 
     def pause(self, name: str | None = None) -> None:
-        """Take no new tasks of this type, or of any."""
+        """Take no new tasks for this worker, or for any."""
         self._all_paused = self._all_paused or name is None
-        for engine in self._named(name):
+        for engine in self._find_engines(name):
             engine.pause()
             if self._telemetry is not None:
                 self._telemetry.paused(engine.name, True)
@@ -204,21 +208,21 @@ class WorkerGroup:
     def resume(self, name: str | None = None) -> None:
         """Take tasks again."""
         self._all_paused = self._all_paused and name is not None
-        for engine in self._named(name):
+        for engine in self._find_engines(name):
             engine.resume()
             if self._telemetry is not None:
                 self._telemetry.paused(engine.name, False)
 
-    def _named(self, name: str | None) -> list[Engine]:
+    def _find_engines(self, name: str | None) -> list[Engine]:
         pairs = zip(self._names, self.engines, strict=False)  # before the start there are no engines
-        named = [engine for known, engine in pairs if name in (None, known)]
-        if name is not None and not named:
+        engines = [engine for known, engine in pairs if name in (None, known)]
+        if name is not None and not engines:
             raise make_unknown_worker_error(name, self._names)
-        return named
+        return engines
 
     @contextmanager
-    def _metered(self) -> Iterator[None]:
-        """Metrics and health of workers that run on their own; in a child process they are the parent's."""
+    def _serve_metrics(self) -> Iterator[None]:
+        """Serve metrics and health for the block. In a worker process the parent serves them."""
         if self._metrics_settings is None:
             yield
             return
@@ -238,7 +242,7 @@ class WorkerGroup:
             self._telemetry.close()
             hub.stop()
 
-    def _session(self) -> Session:
+    def _open_session(self) -> Session:
         options = self._configs[0] if self._configs else resolve_worker_config("")
         on_request = self._telemetry.on_request if self._telemetry else None
         return Session(
@@ -251,19 +255,20 @@ class WorkerGroup:
             resources=self._resources,
         )
 
-    def _side_work(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-        return [] if self._telemetry is None else [self._telemetry.pulse, self._note]
+    def _start_telemetry(self) -> list[asyncio.Task[None]]:
+        if self._telemetry is None:
+            return []
+        return [asyncio.create_task(self._telemetry.pulse()), asyncio.create_task(self._set_gauges(self._telemetry))]
 
-    async def _note(self) -> None:
-        assert self._telemetry is not None  # noqa: S101
+    async def _set_gauges(self, telemetry: ProcessTelemetry) -> None:
         while True:
             for engine in self.engines:
-                self._telemetry.slots_in_use(engine.name, engine.slots_in_use)
-                self._telemetry.stuck(engine.name, engine.stuck)
-            await self._clock.sleep(NOTE_S)
+                telemetry.slots_in_use(engine.name, engine.slots_in_use)
+                telemetry.stuck(engine.name, engine.stuck)
+            await self._clock.sleep(GAUGES_S)
 
     async def _keep_running(self, engine: Engine) -> None:
-        """An engine that fails is a bug of ours: said loudly, and started again rather than left dead."""
+        """Run an engine. If it fails, which is a bug of this library, log that and start it again."""
         backoff = Backoff(1.0, 60.0)
         while not (self._stop.is_set() or self._retiring.is_set()):
             try:
@@ -273,68 +278,55 @@ class WorkerGroup:
                 logger.critical("Worker '%s' failed; it starts again in %.0f s", engine.name, delay_s, exc_info=True)
                 await self._clock.wait(self._stop, delay_s)
 
-    async def _drain(self, session: Session, running: list[asyncio.Task[None]]) -> None:
+    async def _shut_down(self, session: Session, running: list[asyncio.Task[None]]) -> None:
         finished = asyncio.gather(*(self._finish(*pair) for pair in zip(self.engines, running, strict=True)))
         if not await self._unless_abandoned(finished, self.grace_s):
             session.reporter.hurry()
-            await self._hand_back()
+            await self._requeue_running()
             finished.cancel()
         await asyncio.gather(finished, return_exceptions=True)
-        self.left_work = any(engine.handed_back or engine.in_hand for engine in self.engines)
+        self.has_leftover_work = any(engine.requeued or engine.running_count for engine in self.engines)
         for engine in self.engines:
-            engine.stopped()
+            engine.on_stopped()
 
     async def _finish(self, engine: Engine, polling: asyncio.Task[None]) -> None:
-        """The last poll may still bring tasks: first its end, then theirs.
+        """Wait for the last poll, which may still bring tasks, and then for the verdicts of all tasks.
 
-        A process of ours waits for it; a program's stop does not, for the program may have more to do.
+        A worker process waits as long as the poll takes. A program's stop does not, because the program may have more
+        to do.
         """
         await asyncio.wait({polling}, timeout=None if self._own_process else PARKED_POLL_S)
-        if not polling.done() and engine.leave_poll():
+        if not polling.done() and engine.abandon_poll():
             polling.cancel()
         await asyncio.wait({polling})
-        await engine.finish()
-
-    def _close(self, side: list[asyncio.Task[None]]) -> None:
-        for engine in self.engines:
-            engine.close()
-        for task in side:
-            task.cancel()
+        await engine.wait_until_reported()
 
     async def _unless_abandoned(self, work: asyncio.Future[Any], timeout_s: float) -> bool:
-        """Wait for the work, for the time, or until the work is abandoned, whichever comes first. True: it is done."""
+        """Wait until the work is done, the time is over, or `abandon()` is called. Return whether the work is done."""
         abandoned: asyncio.Future[Any] = asyncio.ensure_future(self._abandoned.wait())
         await asyncio.wait({work, abandoned}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         abandoned.cancel()
         return work.done()
 
-    async def _hand_back(self) -> None:
-        handing_back = [asyncio.create_task(engine.hand_back()) for engine in self.engines]
-        await asyncio.wait(handing_back, timeout=HURRIED_S if self._abandoned.is_set() else HAND_BACK_S)
-        for late in handing_back:
+    async def _requeue_running(self) -> None:
+        requeueing = [asyncio.create_task(engine.requeue_running()) for engine in self.engines]
+        await asyncio.wait(requeueing, timeout=ABANDONED_REQUEUE_S if self._abandoned.is_set() else REQUEUE_S)
+        for late in requeueing:
             late.cancel()
-        await asyncio.gather(*handing_back, return_exceptions=True)
-        await asyncio.gather(*(engine.leave() for engine in self.engines))
-        handed_back = sum(engine.handed_back for engine in self.engines)
-        if handed_back:
-            logger.warning("Unfinished tasks that were handed back: %d (worker shutting down)", handed_back)
+        await asyncio.gather(*requeueing, return_exceptions=True)
+        await asyncio.gather(*(engine.cancel_running() for engine in self.engines))
+        requeued = sum(engine.requeued for engine in self.engines)
+        if requeued:
+            logger.warning("Unfinished tasks that were requeued: %d (worker shutting down)", requeued)
 
 
 def longest_grace_s(configs: Sequence[ResolvedConfig]) -> float:
-    """How long a drain of these workers waits for what is in hand."""
+    """Return how long a drain of these workers waits for running tasks."""
     return max((config.shutdown_grace_seconds for config in configs), default=0.0)
 
 
-def _log_in_hand(engines: Iterable[Engine]) -> None:
-    """What a stop waits for: a line for each worker that has something in hand."""
-    for engine in engines:
-        if engine.in_hand:
-            many = f"{engine.in_hand} tasks are" if engine.in_hand > 1 else "1 task is"
-            logger.info("Stopping worker '%s': %s in hand", engine.name, many)
-
-
 def _task_logs(configs: list[ResolvedConfig], own_process: bool) -> AbstractContextManager[object]:
-    """Records that know their task: always in a process of ours, in a program's own only when it asks."""
+    """Return a context that adds the task to log records: always in a worker process, otherwise on request."""
     levels = [logging.getLevelName(config.task_log_level) for config in configs if config.task_log_level]
     if not levels and not own_process:
         return nullcontext()
@@ -344,5 +336,5 @@ def _task_logs(configs: list[ResolvedConfig], own_process: bool) -> AbstractCont
 
 
 def config_of(worker: WorkerInterface, options: dict[str, Any]) -> ResolvedConfig:
-    """The worker's options, resolved: those of its code win over those of the handler, the environment over both."""
+    """Resolve a worker's options: its code wins over the handler, and the environment over both."""
     return resolve_worker_config(worker.get_task_definition_name(), {**options, **get_code_options(worker)})
