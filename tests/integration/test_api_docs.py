@@ -12,11 +12,11 @@ import jsonschema_rs
 import pytest
 
 from conductor.coordinator import Coordinator
-from conductor.coordinator.http.api_docs import api_docs
-from conductor.coordinator.http.documented_answers import ANSWERS, Nothing, Text
+from conductor.coordinator.http.api_docs import make_api_docs
+from conductor.coordinator.http.documented_answers import ANSWERS, NoBody, PlainText
 from conductor.coordinator.http.routes import ROUTES
 
-DOCUMENT = api_docs(ROUTES)
+DOCUMENT = make_api_docs(ROUTES)
 OPERATIONS = [operation for path in DOCUMENT["paths"].values() for operation in path.values()]
 
 
@@ -146,5 +146,5 @@ def test_the_answers_are_as_described(api: httpx.Client) -> None:
     for path in ("/secrets", "/environment", "/admin/config", "/admin/queues", "/queue/", "/queue/size", "/version"):
         checked.ask("GET", f"/api{path}")
     checked.ask("GET", "/api/admin/task/{type}", type="work")
-    described = {key for key, answer in ANSWERS.items() if answer not in (Text, Nothing)}
+    described = {key for key, answer in ANSWERS.items() if answer not in (PlainText, NoBody)}
     assert len(checked.seen & described) > 50

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from conductor.coordinator import Coordinator
-from conductor.coordinator.http.web_ui import CONTENT_SECURITY_POLICY, ENTRIES, FILES
+from conductor.coordinator.http.web_ui import CONTENT_SECURITY_POLICY, ENTRY_PATHS, FILES
 from conductor.coordinator.views import recent_workflows
 
 #: All files of the page together: a few hundred kilobytes at most.
@@ -59,7 +59,7 @@ def see(api: httpx.Client, path: str, **query: Any) -> Any:
 
 
 class TestFiles:
-    @pytest.mark.parametrize("path", [entry.replace("{id}", "x").replace("{name}", "x") for entry in ENTRIES])
+    @pytest.mark.parametrize("path", [entry.replace("{id}", "x").replace("{name}", "x") for entry in ENTRY_PATHS])
     def test_every_address_of_the_page_answers_with_it(self, page: httpx.Client, path: str) -> None:
         answer = page.get(path)
         assert answer.status_code == 200
@@ -94,7 +94,7 @@ class TestFiles:
     def test_a_file_that_is_not_there_is_named(self, page: httpx.Client) -> None:
         answer = page.get("/page/..%2Fserver.py")
         assert answer.status_code == 404
-        assert "the page has no file" in answer.json()["message"]
+        assert "the web UI has no file" in answer.json()["message"]
 
     def test_the_web_ui_is_small(self) -> None:
         assert sum(len(file.body) for file in FILES.values()) < MAX_PAGE_BYTES

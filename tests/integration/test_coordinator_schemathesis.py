@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from schemathesis.config import SchemathesisConfig
 
 from conductor.coordinator import Coordinator
-from conductor.coordinator.http.api_docs import api_docs
+from conductor.coordinator.http.api_docs import make_api_docs
 from conductor.coordinator.http.routes import ROUTES
 
 #: No answer within this time counts as a hang: polls are parked for 5 s, executions waited for 60 s at most.
@@ -33,7 +33,7 @@ FLOW = {
 def document(*, coverage: bool) -> Any:
     """Our OpenAPI document; `coverage` adds the library's systematic cases (boundaries, wrong types, missing parts)."""
     config = SchemathesisConfig.from_dict({"phases": {"coverage": {"enabled": coverage}}})
-    return schemathesis.openapi.from_dict(api_docs(ROUTES), config=config)
+    return schemathesis.openapi.from_dict(make_api_docs(ROUTES), config=config)
 
 
 def drawn(examples: int) -> Any:

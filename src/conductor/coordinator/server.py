@@ -1,4 +1,4 @@
-"""The coordinator as a server: bind, serve, drain, close; in the foreground or in a thread of its own."""
+"""The coordinator as a server: binds, serves, drains and closes, in the foreground or in its own thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from conductor.coordinator.http.auth import Auth
 from conductor.coordinator.http.connection import Connections
 from conductor.coordinator.http.origins import Origins
 from conductor.coordinator.http.routes import ROUTES
-from conductor.coordinator.http.web_ui import PAGE_ROUTES
+from conductor.coordinator.http.web_ui import WEB_UI_ROUTES
 from conductor.coordinator.store.database_file import refusal
 from conductor.coordinator.store.retention import Limits
 from conductor.coordinator.store.writer import Store, StoreError
@@ -32,34 +32,43 @@ from conductor.telemetry import tracing
 
 logger = logging.getLogger(__name__)
 
-#: Connections that wait to be accepted.
+#: Length of the listen queue.
 BACKLOG = 2048
-#: What is still being answered this long after the drain began is cut.
-DRAIN_S = 10
-#: How long the thread may take to come up.
+#: Connections that are still open this long after the drain began are aborted.
+DRAIN_TIMEOUT_S = 10
+#: How long `start` waits for the thread.
 START_TIMEOUT_S = 30.0
 
 
 class Coordinator:
-    """A durable coordinator on one SQLite file (":memory:" keeps nothing).
+    """A durable Conductor-compatible server on one SQLite file.
 
-    `auth_key` and `auth_secret` turn authentication on; without them it listens on loopback only, unless
-    `allow_remote` says otherwise. `keep_finished_s` and `keep_finished_count` limit how long and how many finished
-    workflows are kept; without them, all are.
-
-    On loopback it answers only requests whose Host is a loopback name or address, or in `allowed_hosts` ("*": any), so
-    that no web page reaches it under a name of its own; beyond loopback the list counts if it is given. A page of
-    another origin may change nothing, unless its origin is in `allowed_origins`.
-
-    HTTP tasks call any address but link-local ones and those where clouds keep the keys of a machine. With
-    `http_task_hosts` they call only what is listed there: `api.example.com`, `*.example.com`, `10.1.0.0/16`,
-    `localhost:8081`.
-
-    As a context manager it serves in a thread of its own; `serve()` serves in the foreground until SIGTERM or SIGINT.
+    As a context manager it serves in its own thread; `serve()` serves in the foreground until SIGTERM or SIGINT.
 
     >>> with Coordinator(database="shop.db", port=0) as coordinator:
     ...     print(coordinator.url)
     http://127.0.0.1:41234/api
+
+    Args:
+        database: The SQLite file. ":memory:" stores nothing on disk.
+        host: The address to listen on. Without authentication it must be a loopback address.
+        port: The port to listen on. 0 takes a free port, which `url` and `port` then name.
+        allow_remote: Allows any `host` without authentication.
+        allowed_hosts: Values of the Host header that are accepted besides loopback names; "*" accepts any. On loopback
+            all others are rejected, so that no web page reaches the coordinator under a foreign name. Beyond loopback
+            every Host is accepted unless this list is given.
+        allowed_origins: Origins of web pages on other sites that may change something.
+        auth_key: Turns authentication on, together with `auth_secret`.
+        auth_secret: The secret of `auth_key`.
+        keep_finished_s: How long finished workflows are kept. By default there is no limit.
+        keep_finished_count: How many finished workflows are kept. By default there is no limit.
+        http_task_hosts: The only hosts that HTTP tasks may call, such as `api.example.com`, `*.example.com`,
+            `10.1.0.0/16` or `localhost:8081`. By default they may call any address except link-local addresses and the
+            metadata services of clouds.
+        clock: The source of time, for tests.
+
+    Raises:
+        ValueError: The combination of arguments is invalid or unsafe.
     """
 
     def __init__(
@@ -93,26 +102,30 @@ class Coordinator:
         self._addresses = Addresses(http_task_hosts)
         self._keep = Limits(keep_finished_s, keep_finished_count)
         self._clock = clock
-        self._server: _Server | None = None
+        self._server: _HttpServer | None = None
         self._thread: threading.Thread | None = None
         self._started = threading.Event()
         self._on_ready: Callable[[], None] | None = None
         self._failure: BaseException | None = None
-        #: The rules behind the routes, while serving.
+        #: The coordinator without HTTP, while serving.
         self.core: Core | None = None
-        #: Those who do HTTP tasks, scripts and the like, while serving.
+        #: The workers of HTTP tasks, scripts and other system tasks, while serving.
         self.workers: SystemWorkers | None = None
 
     @property
     def url(self) -> str:
-        """What to give to `Configuration(server_api_url=...)`."""
+        """The URL of the API, for `Configuration(server_api_url=...)`."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}/api"
 
-    # -- in a thread ----------------------------------------------------------------------------------------------
-
     def start(self) -> Self:
-        """Serve in a thread of its own; returns when requests are answered."""
+        """Serve in a new thread. Return when requests are answered.
+
+        Raises:
+            OSError: The port is taken.
+            StoreError: The database cannot be used.
+            RuntimeError: The thread did not start in time.
+        """
         self._thread = threading.Thread(target=self._run, args=(self._bind(),), name="coordinator", daemon=True)
         self._thread.start()
         if not self._started.wait(START_TIMEOUT_S):
@@ -123,7 +136,7 @@ class Coordinator:
         return self
 
     def stop(self) -> None:
-        """Answer parked polls, finish what is being answered, close the file. Safe to call twice."""
+        """Answer parked polls, finish pending requests and close the database. A second call does nothing."""
         if self._server is not None:
             self._server.stop()
         if self._thread is not None:
@@ -131,32 +144,28 @@ class Coordinator:
             self._thread = None
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Call `start`."""
         return self.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop."""
+        """Call `stop`."""
         self.stop()
 
-    # -- in the foreground ----------------------------------------------------------------------------------------
-
     def serve(self, ready: Callable[[], None] | None = None) -> None:
-        """Serve until SIGTERM or SIGINT, then drain and return. `ready` is called when requests are answered."""
+        """Serve until SIGTERM or SIGINT, then drain and return. Call `ready` when requests are answered."""
         self._on_ready = ready
         bound = self._bind()
-        logger.info("coordinator on %s, database %s", self.url, self.database)
+        logger.info("Coordinator started: url=%s database=%s", self.url, self.database)
         self._run(bound)
         if self._failure is not None:
             raise self._failure
 
-    # -- both -----------------------------------------------------------------------------------------------------
-
     def _bind(self) -> socket.socket:
-        """Take the port now, so that a taken one is an error here and port 0 is a number afterwards."""
+        """Bind the port in the caller's thread, so that the caller gets the error, and `port` is set if it was 0."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        # asyncio sends small answers at once only on a socket that says it is TCP.
+        # asyncio sets TCP_NODELAY only on sockets with this protocol number.
         bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -171,14 +180,14 @@ class Coordinator:
     def _run(self, bound: socket.socket) -> None:
         try:
             run_event_loop(self._serve(bound))
-        except (Exception, SystemExit) as error:  # handed to whoever started us
+        except (Exception, SystemExit) as error:  # raised by `start` or `serve`
             self._failure = error
         finally:
             self._started.set()
             bound.close()
 
     async def _start_core(self, store: Store) -> Core:
-        """Start everything that runs beside the requests. A file that cannot be read or written is refused."""
+        """Start everything that runs besides requests. Raise an error for a database that cannot be read or written."""
         try:
             self.core = core = Core(store, self._clock, self._keep)
             await core.start()
@@ -195,29 +204,30 @@ class Coordinator:
         store = Store(self.database, clock=self._clock)
         try:
             core = await self._start_core(store)
-            self._server = _Server(core, Connections(self._app(core)))
-            await self._server.serve(bound, self._ready)
+            self._server = _HttpServer(core, Connections(self._make_app(core)))
+            await self._server.serve(bound, self._report_ready)
         finally:
             if self.workers is not None:
                 await self.workers.stop()
             if self.core is not None:
                 await self.core.stop()
-            # Closing waits for the writer, whose answers go through this loop: not from the loop's own thread.
+            # Closing waits for the writer thread, whose results go through this loop, so it must not block the loop.
             await asyncio.to_thread(store.close)
 
-    def _ready(self) -> None:
+    def _report_ready(self) -> None:
         self._started.set()
         if self._on_ready is not None:
             self._on_ready()
 
-    def _app(self, core: Core) -> App:
+    def _make_app(self, core: Core) -> App:
+        routes = [*ROUTES, *WEB_UI_ROUTES]
         if self._auth is None:
-            return App(core, [*ROUTES, *PAGE_ROUTES], self._origins)
-        return App(core, [*ROUTES, *PAGE_ROUTES, *self._auth.routes], self._origins, self._auth.check)
+            return App(core, routes, self._origins)
+        return App(core, [*routes, *self._auth.routes], self._origins, self._auth.check)
 
 
-class _Server:
-    """Accepts connections until it is told to stop; then those that are open get the answers they wait for."""
+class _HttpServer:
+    """Accepts connections until it is stopped, then drains the open ones."""
 
     def __init__(self, core: Core, connections: Connections) -> None:
         self._core = core
@@ -227,37 +237,37 @@ class _Server:
         self._stop_now = asyncio.Event()
 
     async def serve(self, bound: socket.socket, ready: Callable[[], None]) -> None:
-        """Until `stop`, or until a signal if this is the main thread."""
-        with _signals_to(self._signalled):
+        """Serve until `stop` is called or, in the main thread, until a signal."""
+        with _handle_signals(self._handle_signal):
             listening = await self._loop.create_server(self._connections.accept, sock=bound, backlog=BACKLOG)
             ready()
             await self._stop.wait()
             listening.close()
             self._core.drain()
-            await self._connections.drain(self._stop_now, DRAIN_S)
+            await self._connections.drain(self._stop_now, DRAIN_TIMEOUT_S)
 
-    def _signalled(self) -> None:
-        # The first asks for a drain, the second for an end.
+    def _handle_signal(self) -> None:
+        # The first signal starts the drain, the second ends it.
         (self._stop_now if self._stop.is_set() else self._stop).set()
 
     def stop(self) -> None:
-        """From any thread."""
-        with contextlib.suppress(RuntimeError):  # already closed
+        """Start the drain; callable from any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is already closed
             self._loop.call_soon_threadsafe(self._stop.set)
 
 
 @contextlib.contextmanager
-def _signals_to(tell: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT mean `tell`, on the event loop. Only the main thread hears signals; others have `stop`."""
+def _handle_signals(callback: Callable[[], None]) -> Iterator[None]:
+    """Call `callback` on the event loop for SIGTERM and SIGINT. Only the main thread receives signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     loop = asyncio.get_running_loop()
 
-    def heard(_number: int, _frame: FrameType | None) -> None:
-        loop.call_soon_threadsafe(tell)
+    def forward(_number: int, _frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(callback)
 
-    before = {number: signal.signal(number, heard) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, forward) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The OpenAPI document: drawn from the table of routes, so that it cannot be out of date. Clients can be made of it."""
+"""The OpenAPI document, generated from the routes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
-from conductor.coordinator.http.documented_answers import ANSWERS, Nothing, Text
+from conductor.coordinator.http.documented_answers import ANSWERS, NoBody, PlainText
 from conductor.coordinator.http.routing import Route
+from conductor.protocol.json_types import JsonObject
 from conductor.version import __version__
 
 _NAME = re.compile(r"\{(\w+)\}")
@@ -43,25 +44,25 @@ _TEXT = {"text/plain": {"schema": {"type": "string"}}}
 _TOKEN = {"type": "apiKey", "in": "header", "name": "X-Authorization"}
 
 
-def api_docs(routes: Iterable[Route]) -> dict[str, Any]:
-    """OpenAPI 3.1 of these routes."""
+def make_api_docs(routes: Iterable[Route]) -> JsonObject:
+    """Return the OpenAPI 3.1 document of these routes."""
     known = list(routes)
-    answers, answered = _schemas({_key(route): ANSWERS.get(_key(route)) for route in known})
-    bodies, sent = _schemas({_key(route): route.body for route in known})
-    bodies, sent = _renamed(bodies, sent, answered)
-    paths: dict[str, dict[str, Any]] = {}
+    answers, answer_components = _make_schemas({_key(route): ANSWERS.get(_key(route)) for route in known})
+    bodies, body_components = _make_schemas({_key(route): route.body for route in known})
+    bodies, body_components = _rename_collisions(bodies, body_components, answer_components)
+    paths: dict[str, JsonObject] = {}
     for route in known:
-        operation = _operation(route, bodies.get(_key(route)), answers.get(_key(route)))
+        operation = _make_operation(route, bodies.get(_key(route)), answers.get(_key(route)))
         paths.setdefault(route.path, {})[route.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {"title": "conductor-worker coordinator", "version": __version__},
         "paths": paths,
         "components": {
-            "schemas": {"ErrorResponse": _ERROR_SCHEMA, **answered, **sent},
+            "schemas": {"ErrorResponse": _ERROR_SCHEMA, **answer_components, **body_components},
             "securitySchemes": {"token": _TOKEN},
         },
-        # A token is asked for only where the coordinator was given a key and a secret.
+        # A token is needed only if the coordinator has a key and a secret.
         "security": [{}, {"token": []}],
     }
 
@@ -70,29 +71,32 @@ def _key(route: Route) -> str:
     return f"{route.method} {route.path}"
 
 
-def _schemas(types: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The schema of each type, and those that they refer to."""
-    wanted = {key: type_ for key, type_ in types.items() if type_ not in (None, Text, Nothing)}
+def _make_schemas(types: dict[str, Any]) -> tuple[JsonObject, JsonObject]:
+    """Return the schema of each type, and the components that they refer to."""
+    wanted = {key: type_ for key, type_ in types.items() if type_ not in (None, PlainText, NoBody)}
     found, components = msgspec.json.schema_components(list(wanted.values()), ref_template=f"{_REF}{{name}}")
     return dict(zip(wanted, found, strict=True)), components
 
 
-def _renamed(
-    bodies: dict[str, Any], sent: dict[str, Any], answered: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is sent under a name that something else is answered with gets another name."""
-    text = msgspec.json.encode([bodies, sent]).decode()
-    for name in sorted(set(sent) & set(answered)):
-        if sent[name] != answered[name]:
-            text = text.replace(f'"{_REF}{name}"', f'"{_REF}{name}Request"')
+def _rename_collisions(
+    bodies: JsonObject, body_components: JsonObject, answer_components: JsonObject
+) -> tuple[JsonObject, JsonObject]:
+    """Append `Request` to the names of body components that are the names of different answer components."""
+    collisions = {
+        name
+        for name, schema in body_components.items()
+        if name in answer_components and schema != answer_components[name]
+    }
+    text = msgspec.json.encode([bodies, body_components]).decode()
+    for name in sorted(collisions):
+        text = text.replace(f'"{_REF}{name}"', f'"{_REF}{name}Request"')
     bodies, renamed = msgspec.json.decode(text)
-    changed = {name for name in sent if name in answered and sent[name] != answered[name]}
-    return bodies, {f"{name}Request" if name in changed else name: schema for name, schema in renamed.items()}
+    return bodies, {f"{name}Request" if name in collisions else name: schema for name, schema in renamed.items()}
 
 
-def _operation(route: Route, body: dict[str, Any] | None, answer: dict[str, Any] | None) -> dict[str, Any]:
-    operation: dict[str, Any] = {
-        "operationId": _operation_id(route.method, route.path),
+def _make_operation(route: Route, body: JsonObject | None, answer: JsonObject | None) -> JsonObject:
+    operation: JsonObject = {
+        "operationId": _make_operation_id(route.method, route.path),
         "summary": (route.handler.__doc__ or route.path).strip().splitlines()[0],
         "tags": [route.path.split("/")[2] if route.path.startswith("/api/") else "health"],
         "parameters": [
@@ -103,7 +107,7 @@ def _operation(route: Route, body: dict[str, Any] | None, answer: dict[str, Any]
             {"name": name, "in": "query", "required": False, "schema": {"type": kind}}
             for name, kind in route.query.items()
         ],
-        "responses": {**_answers(route, answer), "4XX": _ERROR, "5XX": _ERROR},
+        "responses": {**_make_answers(route, answer), "4XX": _ERROR, "5XX": _ERROR},
     }
     if body is not None:
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
@@ -112,24 +116,24 @@ def _operation(route: Route, body: dict[str, Any] | None, answer: dict[str, Any]
     return operation
 
 
-def _answers(route: Route, answer: dict[str, Any] | None) -> dict[str, Any]:
-    if ANSWERS.get(_key(route)) is Nothing:
+def _make_answers(route: Route, answer: JsonObject | None) -> JsonObject:
+    if ANSWERS.get(_key(route)) is NoBody:
         return {"204": {"description": "done"}}
-    done: dict[str, Any] = {"description": "done"}
+    done: JsonObject = {"description": "done"}
     if answer is not None:
         done["content"] = {"application/json": {"schema": answer}}
-    elif ANSWERS.get(_key(route)) is Text:
+    elif ANSWERS.get(_key(route)) is PlainText:
         done["content"] = _TEXT
     return {"200": done, "204": {"description": "there is nothing"}}
 
 
 @cache
-def _operation_id(method: str, path: str) -> str:
-    """A name for a function: GET /api/workflow/{id}/tasks is getWorkflowByIdTasks."""
+def _make_operation_id(method: str, path: str) -> str:
+    """Return a function name: GET /api/workflow/{id}/tasks becomes getWorkflowByIdTasks."""
     words = [method.lower(), *([] if path.startswith("/api/") else ["Server"])]
     for segment in path.removeprefix("/api/").strip("/").split("/"):
-        named = _NAME.fullmatch(segment)
-        parts = re.split(r"[^A-Za-z0-9]+", named[1] if named else segment)
-        words += ["By"] if named else []
+        parameter = _NAME.fullmatch(segment)
+        parts = re.split(r"[^A-Za-z0-9]+", parameter[1] if parameter else segment)
+        words += ["By"] if parameter else []
         words += [part[:1].upper() + part[1:] for part in parts if part]
     return "".join(words)

@@ -1,4 +1,4 @@
-"""What each route answers with, for the documentation: the types are those that the clients read."""
+"""The type of each route's answer, for the OpenAPI document: the models of the clients."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from conductor.client.http.models.workflow_schedule import WorkflowSchedule
 from conductor.client.http.models.workflow_schedule_execution_model import WorkflowScheduleExecutionModel
 from conductor.client.http.models.workflow_status import WorkflowStatus
 from conductor.client.http.models.workflow_summary import WorkflowSummary
+from conductor.protocol.json_types import JsonObject
 
 
-class Text:
-    """Plain text, such as an id."""
+class PlainText:
+    """An answer in plain text, such as an id."""
 
 
-class Nothing:
-    """204, without a body."""
+class NoBody:
+    """An answer with status 204."""
 
 
-_OBJECT = dict[str, Any]
 _COUNTS = dict[str, int]
 
-#: Method and path → the type of the answer. What is not here answers 200 without a body.
+#: Method and path → type of the answer. Routes that are not listed answer 200 without a body.
 ANSWERS: dict[str, Any] = {
     "GET /api/tasks/poll/{type}": Task,
     "GET /api/tasks/poll/batch/{type}": list[Task],
@@ -43,13 +43,13 @@ ANSWERS: dict[str, Any] = {
     "GET /api/tasks/queue/all/verbose": dict[str, dict[str, _COUNTS]],
     "GET /api/tasks/queue/polldata": list[PollData],
     "GET /api/tasks/queue/polldata/all": list[PollData],
-    "POST /api/tasks/queue/requeue/{type}": Text,
+    "POST /api/tasks/queue/requeue/{type}": PlainText,
     "GET /api/tasks/{taskId}": Task,
     "GET /api/tasks/{taskId}/log": list[TaskExecLog],
-    "POST /api/tasks": Text,
+    "POST /api/tasks": PlainText,
     "POST /api/tasks/update-v2": Task,
-    "POST /api/tasks/reports": list[_OBJECT],
-    "POST /api/tasks/{workflowId}/{ref}/{status}": Text,
+    "POST /api/tasks/reports": list[JsonObject],
+    "POST /api/tasks/{workflowId}/{ref}/{status}": PlainText,
     "POST /api/tasks/{workflowId}/{ref}/{status}/sync": Workflow,
     "POST /api/tasks/{workflowId}/{status}/signal/sync": SignalResponse,
     "GET /api/tasks/search": SearchResult[TaskSummary],
@@ -59,15 +59,15 @@ ANSWERS: dict[str, Any] = {
     "PUT /api/metadata/workflow": BulkResponse,
     "GET /api/metadata/workflow": list[WorkflowDef],
     "GET /api/metadata/workflow/names": list[str],
-    "GET /api/metadata/workflow/names-and-versions": dict[str, list[_OBJECT]],
+    "GET /api/metadata/workflow/names-and-versions": dict[str, list[JsonObject]],
     "GET /api/metadata/workflow/latest-versions": list[WorkflowDef],
     "GET /api/metadata/workflow/{name}": WorkflowDef,
     "GET /api/metadata/workflow/{name}/versions": list[WorkflowDef],
-    "GET /api/schema": list[_OBJECT],
-    "GET /api/schema/{name}": _OBJECT,
-    "GET /api/schema/{name}/{version}": _OBJECT,
-    "POST /api/workflow": Text,
-    "POST /api/workflow/{name}": Text,
+    "GET /api/schema": list[JsonObject],
+    "GET /api/schema/{name}": JsonObject,
+    "GET /api/schema/{name}/{version}": JsonObject,
+    "POST /api/workflow": PlainText,
+    "POST /api/workflow/{name}": PlainText,
     "POST /api/workflow/test": Workflow,
     "POST /api/workflow/execute/{name}/{version}": SignalResponse,
     "GET /api/workflow/{id}": Workflow,
@@ -80,10 +80,10 @@ ANSWERS: dict[str, Any] = {
     "GET /api/workflow/search-v2": SearchResult[Workflow],
     "GET /api/workflow/search-by-tasks": SearchResult[WorkflowSummary],
     "GET /api/workflow/search-by-tasks-v2": SearchResult[Workflow],
-    "POST /api/workflow/{id}/retry": Nothing,
-    "POST /api/workflow/{id}/restart": Nothing,
-    "POST /api/workflow/{id}/resetcallbacks": Nothing,
-    "POST /api/workflow/{id}/rerun": Text,
+    "POST /api/workflow/{id}/retry": NoBody,
+    "POST /api/workflow/{id}/restart": NoBody,
+    "POST /api/workflow/{id}/resetcallbacks": NoBody,
+    "POST /api/workflow/{id}/rerun": PlainText,
     "PUT /api/workflow/bulk/pause": BulkResponse,
     "PUT /api/workflow/bulk/resume": BulkResponse,
     "POST /api/workflow/bulk/retry": BulkResponse,
@@ -91,7 +91,7 @@ ANSWERS: dict[str, Any] = {
     "POST /api/workflow/bulk/terminate": BulkResponse,
     "DELETE /api/workflow/bulk/remove": BulkResponse,
     "DELETE /api/workflow/bulk/terminate-remove": BulkResponse,
-    "POST /api/workflow/bulk/search": _OBJECT,
+    "POST /api/workflow/bulk/search": JsonObject,
     "POST /api/scheduler/schedules": WorkflowSchedule,
     "GET /api/scheduler/schedules": list[WorkflowSchedule],
     "GET /api/scheduler/schedules/search": SearchResult[WorkflowSchedule],
@@ -100,7 +100,7 @@ ANSWERS: dict[str, Any] = {
     "PUT /api/scheduler/bulk/resume": BulkResponse,
     "GET /api/scheduler/admin/pause": dict[str, str],
     "GET /api/scheduler/admin/resume": dict[str, str],
-    "GET /api/scheduler/admin/requeue": _OBJECT,
+    "GET /api/scheduler/admin/requeue": JsonObject,
     "GET /api/scheduler/nextFewSchedules": list[int],
     "GET /api/scheduler/search/executions": SearchResult[WorkflowScheduleExecutionModel],
     "GET /api/event": list[EventHandler],
@@ -109,17 +109,17 @@ ANSWERS: dict[str, Any] = {
     "POST /api/secrets": list[str],
     "GET /api/secrets/{key}/exists": bool,
     "GET /api/environment": list[dict[str, str]],
-    "GET /api/environment/{key}": Text,
-    "GET /api/admin/config": _OBJECT,
+    "GET /api/environment/{key}": PlainText,
+    "GET /api/admin/config": JsonObject,
     "GET /api/admin/task/{type}": list[Task],
-    "GET /api/admin/queues": _OBJECT,
-    "POST /api/admin/sweep/requeue/{workflowId}": Text,
-    "POST /api/admin/consistency/verifyAndRepair/{workflowId}": Text,
+    "GET /api/admin/queues": JsonObject,
+    "POST /api/admin/sweep/requeue/{workflowId}": PlainText,
+    "POST /api/admin/consistency/verifyAndRepair/{workflowId}": PlainText,
     "GET /api/queue/": dict[str, str],
     "GET /api/queue/size": _COUNTS,
-    "GET /metrics": Text,
-    "GET /api-docs": _OBJECT,
-    "GET /health": _OBJECT,
-    "GET /api/health": _OBJECT,
-    "GET /api/version": Text,
+    "GET /metrics": PlainText,
+    "GET /api-docs": JsonObject,
+    "GET /health": JsonObject,
+    "GET /api/health": JsonObject,
+    "GET /api/version": PlainText,
 }

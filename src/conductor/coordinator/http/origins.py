@@ -1,9 +1,10 @@
-"""Whose requests are answered: a web page in a user's browser must not reach a coordinator on the user's machine.
+"""Protection against web pages: a page in a user's browser must not control a coordinator on the user's machine.
 
-A browser says in three headers where a request comes from. Host is the name that the page believes to talk to: one
-that is not ours means that somebody pointed a name of theirs at this machine (DNS rebinding). Origin and
-Sec-Fetch-Site name the page: another site may not change anything. And what another site can send without asking
-first, a form or plain text, is never read as JSON. Programs that are no browsers send none of this.
+A browser describes the origin of a request in three headers. Host is the name that the page uses for this server: a
+foreign name means that an attacker's domain resolves to this machine (DNS rebinding). Origin and Sec-Fetch-Site name
+the site of the page: pages of other sites may not change anything. The content types that a page can send to another
+site without a preflight request, forms and plain text, are never read as JSON. Programs other than browsers send
+neither Origin nor Sec-Fetch-Site.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from collections.abc import Iterable, Mapping
 from conductor.common.machine import is_loopback
 from conductor.coordinator.request_errors import ApiError, bad_request
 
-#: In the list of hosts: any.
+#: Allows any host.
 ANY = "*"
-#: No name of a host is longer than this, with its port.
+#: Longest Host header that is compared.
 MAX_HOST_CHARS = 300
 
 #: A name or an address, IPv6 in brackets, and optionally a port.
@@ -29,20 +30,20 @@ _OTHER_SITES = (b"cross-site", b"same-site")
 class Origins:
     """The hosts that this coordinator answers to, and the web pages that may change something on it.
 
-    `host` is where it listens. Beyond loopback every Host is answered unless there is a list: who listens there has
-    a token to ask for, or has said that everybody may do everything.
+    `host` is the address that it listens on. Beyond loopback every Host is accepted unless `allowed_hosts` is given:
+    there, the coordinator requires a token, or its owner has allowed every request.
     """
 
     def __init__(self, host: str, allowed_hosts: Iterable[str] = (), allowed_origins: Iterable[str] = ()) -> None:
-        listed = [_listed_host(name) for name in allowed_hosts]
+        listed = [_parse_allowed_host(name) for name in allowed_hosts]
         self._any_host = ANY in listed or (not listed and not is_loopback(host))
-        self._hosts = frozenset([_bare(host), *listed])
-        self._origins = frozenset(_listed_origin(origin) for origin in allowed_origins)
-        # Clients send the same few again and again.
-        self._knows_host = functools.lru_cache(256)(self._is_ours)
+        self._hosts = frozenset([_normalize(host), *listed])
+        self._origins = frozenset(_parse_allowed_origin(origin) for origin in allowed_origins)
+        # Clients send the same few hosts again and again.
+        self._is_own_host = functools.lru_cache(256)(self._compare_host)
 
     def check_host(self, http_version: str, headers: Mapping[bytes, bytes]) -> None:
-        """400 without a Host where there must be one, 403 if it is not ours."""
+        """Raise a 400 if a required Host is missing, and a 403 if it is foreign."""
         host = headers.get(b"host")
         if host is None:
             if http_version != "1.0":
@@ -50,8 +51,8 @@ class Origins:
             return
         if self._any_host:
             return
-        if len(host) > MAX_HOST_CHARS or not self._knows_host(host):
-            shown = _shown(host)
+        if len(host) > MAX_HOST_CHARS or not self._is_own_host(host):
+            shown = _printable(host)
             raise ApiError(
                 403,
                 f"this coordinator does not answer to the Host {shown}: it could be a web page's way to this machine. "
@@ -60,23 +61,23 @@ class Origins:
             )
 
     def check_page(self, headers: Mapping[bytes, bytes]) -> None:
-        """403 if a page of another site asks for this."""
+        """Raise a 403 for a request of a page of another site."""
         origin = headers.get(b"origin")
         if origin is not None:
             if origin.decode("latin-1").lower() in self._origins:
                 return
-            if not _is_same(origin, headers.get(b"host", b"")):
-                raise _foreign(_shown(origin))
+            if not _is_same_site(origin, headers.get(b"host", b"")):
+                raise _foreign_page(_printable(origin))
         if headers.get(b"sec-fetch-site") in _OTHER_SITES:
-            raise _foreign("another site")
+            raise _foreign_page("another site")
 
-    def _is_ours(self, host: bytes) -> bool:
-        name = _without_port(host.decode("latin-1"))
+    def _compare_host(self, host: bytes) -> bool:
+        name = _strip_port(host.decode("latin-1"))
         return name in self._hosts or is_loopback(name)
 
 
 def check_content_type(headers: Mapping[bytes, bytes]) -> None:
-    """415 for a body that does not say that it is JSON. A program may say nothing; a page in a browser may not."""
+    """Raise a 415 unless the body is declared as JSON. Only programs other than browsers may omit the content type."""
     if not _has_body(headers):
         return
     content_type = headers.get(b"content-type")
@@ -88,7 +89,7 @@ def check_content_type(headers: Mapping[bytes, bytes]) -> None:
         kind = content_type.partition(b";")[0].strip().lower()
         if kind == b"application/json" or kind.endswith(b"+json"):
             return
-        shown = _shown(content_type)
+        shown = _printable(content_type)
     raise ApiError(
         415, f"the body must be JSON and say so: send the header Content-Type: application/json (it was: {shown})"
     )
@@ -98,26 +99,26 @@ def _has_body(headers: Mapping[bytes, bytes]) -> bool:
     return headers.get(b"content-length", b"0").strip(b"0") != b"" or b"transfer-encoding" in headers
 
 
-def _bare(host: str) -> str:
-    """A host as it is compared: [::1] and ::1 are one, and so are localhost. and LOCALHOST."""
+def _normalize(host: str) -> str:
+    """Return a host as it is compared: [::1] equals ::1, and LOCALHOST. equals localhost."""
     return host.lower().removeprefix("[").removesuffix("]").removesuffix(".")
 
 
-def _without_port(authority: str) -> str:
-    """Return the host of a Host header as it is compared; an empty text if the header is malformed."""
+def _strip_port(authority: str) -> str:
+    """Return the host of a Host header as it is compared; an empty string if the header is malformed."""
     found = _AUTHORITY.fullmatch(authority)
-    return "" if found is None else _bare(found[1])
+    return "" if found is None else _normalize(found[1])
 
 
-def _is_same(origin: bytes, host: bytes) -> bool:
-    """Whether a page of this origin was served by this very host and port."""
+def _is_same_site(origin: bytes, host: bytes) -> bool:
+    """Return whether the page of an origin was served by this host and port."""
     scheme, _, authority = origin.decode("latin-1").lower().partition("://")
     port = _DEFAULT_PORTS.get(scheme)
     ours = host.decode("latin-1").lower()
     return port is not None and authority.removesuffix(port) == ours.removesuffix(port) != ""
 
 
-def _foreign(where: str) -> ApiError:
+def _foreign_page(where: str) -> ApiError:
     return ApiError(
         403,
         f"a web page of {where} may not change anything here. If the page is yours, allow it: "
@@ -125,19 +126,19 @@ def _foreign(where: str) -> ApiError:
     )
 
 
-def _listed_host(name: str) -> str:
+def _parse_allowed_host(name: str) -> str:
     host = name.strip()
     if not host or "/" in host or (host.count(":") == 1 and not host.startswith("[")):
         raise ValueError(f"an allowed host is a name or an address without scheme and port, or '*', not {name!r}")
-    return _bare(host)
+    return _normalize(host)
 
 
-def _listed_origin(origin: str) -> str:
+def _parse_allowed_origin(origin: str) -> str:
     scheme, _, authority = origin.strip().lower().rstrip("/").partition("://")
     if scheme not in _DEFAULT_PORTS or not authority or "/" in authority:
         raise ValueError(f"an allowed origin is like https://shop.example or http://localhost:3000, not {origin!r}")
     return f"{scheme}://{authority.removesuffix(_DEFAULT_PORTS[scheme])}"
 
 
-def _shown(value: bytes) -> str:
+def _printable(value: bytes) -> str:
     return ascii(value[:100].decode("latin-1"))[1:-1]

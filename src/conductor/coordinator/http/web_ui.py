@@ -1,6 +1,6 @@
-"""The page: files as they are written, from our own origin, under a policy that lets nothing else in.
+"""The files of the web UI, served with a content security policy that allows nothing from other origins.
 
-The page itself asks the API like any other client: with key and secret set, it asks its reader for them.
+The web UI uses the API like any other client: if the coordinator needs a key and a secret, it asks the user for them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from conductor.coordinator.http.request import Request
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import not_found
 
-#: Scripts, styles, pictures and requests of our own origin; no inline script or style, no frame around it.
+#: Scripts, styles, images and requests of our own origin only; no inline scripts or styles, no frames.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 INDEX = "index.html"
-#: Where the page can be entered. `View at` in the log of a worker leads to the last of these.
-ENTRIES = (
+#: Paths that show the web UI; its script reads the view from the path. Workers log links to `/execution/{id}`.
+ENTRY_PATHS = (
     "/",
     "/queues",
     "/definitions",
@@ -39,55 +39,55 @@ _TYPES = {
 }
 
 
-class _File(NamedTuple):
+class _WebFile(NamedTuple):
     body: bytes
     content_type: bytes
     etag: str
 
 
-def _load() -> dict[str, _File]:
-    found = {}
+def _load() -> dict[str, _WebFile]:
+    loaded = {}
     for path in files("conductor.coordinator").joinpath("web_ui").iterdir():
         kind = _TYPES.get(path.name.rpartition(".")[2])
         if kind is not None:
             body = path.read_bytes()
-            found[path.name] = _File(body, kind, f'"{blake2b(body, digest_size=12).hexdigest()}"')
-    return found
+            loaded[path.name] = _WebFile(body, kind, f'"{blake2b(body, digest_size=12).hexdigest()}"')
+    return loaded
 
 
-#: Every file of the page, by its name. They are small, and read once.
+#: Every file of the web UI, by its name.
 FILES = _load()
 
 
-async def entry(request: Request) -> Answer:
-    """The page. Which view it shows is read from the address by its script."""
-    return _answer(request, FILES[INDEX])
+async def get_index(request: Request) -> Answer:
+    """GET /: return the document of the web UI."""
+    return _send(request, FILES[INDEX])
 
 
-async def file(request: Request) -> Answer:
-    """One file of the page."""
-    found = FILES.get(request.params["file"])
-    if found is None:
-        raise not_found(f"the page has no file {request.params['file'][:100]!r}")
-    return _answer(request, found)
+async def get_file(request: Request) -> Answer:
+    """GET /page/{file}: return a script, style or image of the web UI."""
+    file = FILES.get(request.params["file"])
+    if file is None:
+        raise not_found(f"the web UI has no file {request.params['file'][:100]!r}")
+    return _send(request, file)
 
 
-def _answer(request: Request, found: _File) -> Answer:
+def _send(request: Request, file: _WebFile) -> Answer:
     headers = (
-        ("ETag", found.etag),
-        # Asked for again each time, and answered with 304 while it is the same: an upgrade is seen at once.
+        ("ETag", file.etag),
+        # Browsers revalidate each time and get a 304 while the file is unchanged, so an upgrade is visible at once.
         ("Cache-Control", "no-cache"),
         ("Content-Security-Policy", CONTENT_SECURITY_POLICY),
         ("Referrer-Policy", "no-referrer"),
         ("Cross-Origin-Opener-Policy", "same-origin"),
     )
     known = request.header(b"if-none-match")
-    if found.etag in (tag.strip().removeprefix("W/") for tag in known.split(",")):
+    if file.etag in (tag.strip().removeprefix("W/") for tag in known.split(",")):
         return Answer(304, headers=headers)
-    return Answer(200, found.body, found.content_type, headers)
+    return Answer(200, file.body, file.content_type, headers)
 
 
-PAGE_ROUTES = [
-    *(Route("GET", path, entry, public=True) for path in ENTRIES),
-    Route("GET", "/page/{file}", file, public=True),
+WEB_UI_ROUTES = [
+    *(Route("GET", path, get_index, public=True) for path in ENTRY_PATHS),
+    Route("GET", "/page/{file}", get_file, public=True),
 ]

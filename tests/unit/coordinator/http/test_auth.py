@@ -28,7 +28,7 @@ def asking(secret: str) -> Any:
 
 async def refused(door: Auth, secret: str = "wrong") -> None:
     with pytest.raises(ApiError) as error:
-        await door.token(asking(secret))
+        await door.issue_token(asking(secret))
     assert error.value.status == 401
 
 
@@ -50,55 +50,53 @@ def door(clock: FakeClock) -> Auth:
 @pytest.mark.parametrize(
     "token", [b"1" * 4301 + b".x", b"1" * 4301, b"9" * 13 + b".x", b"", b"\xb2.x", b"-1.x", b"1.\xff"]
 )
-def test_a_token_that_is_none_is_a_401(door: Auth, token: bytes) -> None:
+def test_an_invalid_token_is_a_401(door: Auth, token: bytes) -> None:
     with pytest.raises(ApiError) as error:
         door.check(with_token(token))
     assert error.value.status == 401
 
 
-async def test_a_token_is_good_for_an_hour(door: Auth, clock: FakeClock) -> None:
-    token = json.loads((await door.token(asking("secret"))).body)["token"].encode()
+async def test_a_token_expires_after_an_hour(door: Auth, clock: FakeClock) -> None:
+    token = json.loads((await door.issue_token(asking("secret"))).body)["token"].encode()
     door.check(with_token(token))
     clock.advance(auth.TOKEN_LIFETIME_S + 1)
     with pytest.raises(ApiError, match="expired"):
         door.check(with_token(token))
 
 
-async def test_after_five_wrong_secrets_the_next_ones_wait_and_the_right_one_no_longer_than_they(
-    door: Auth, clock: FakeClock
-) -> None:
+async def test_after_five_wrong_secrets_wrong_and_right_ones_are_delayed_equally(door: Auth, clock: FakeClock) -> None:
     for _ in range(auth.FREE_FAILURES):
         await refused(door)
-    wrong, right = asyncio.create_task(refused(door)), asyncio.create_task(door.token(asking("secret")))
+    wrong, right = asyncio.create_task(refused(door)), asyncio.create_task(door.issue_token(asking("secret")))
     await until_sleeping(clock, 2)
     clock.advance(auth.DELAY_S)
     await wrong
     assert (await right).status == 200
 
 
-async def test_a_limited_number_of_logins_wait_and_none_after_a_minute(door: Auth, clock: FakeClock) -> None:
+async def test_a_limited_number_of_requests_is_delayed_for_a_minute(door: Auth, clock: FakeClock) -> None:
     for _ in range(auth.FREE_FAILURES):
         await refused(door)
-    waiting = [asyncio.create_task(refused(door)) for _ in range(auth.MAX_WAITING)]
-    await until_sleeping(clock, auth.MAX_WAITING)
-    assert (await door.token(asking("secret"))).status == 200
+    waiting = [asyncio.create_task(refused(door)) for _ in range(auth.MAX_DELAYED)]
+    await until_sleeping(clock, auth.MAX_DELAYED)
+    assert (await door.issue_token(asking("secret"))).status == 200
     clock.advance(auth.DELAY_S)
     await asyncio.gather(*waiting)
     clock.advance(auth.FAILURES_WITHIN_S + 1)
-    assert (await door.token(asking("secret"))).status == 200
+    assert (await door.issue_token(asking("secret"))).status == 200
 
 
-async def test_wrong_secrets_are_one_line_a_minute(
+async def test_wrong_secrets_are_logged_once_per_minute(
     door: Auth, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.WARNING, auth.log.name)
+    caplog.set_level(logging.WARNING, auth.logger.name)
     for _ in range(4):
         await refused(door)
     assert [record.getMessage() for record in caplog.records] == [
-        "token refused: unknown key or wrong secret (1 since the last such line)"
+        "Token refused: unknown key or wrong secret, refusals=1 since the last log"
     ]
     clock.advance(61)
     await refused(door)
-    assert "(4 since" in caplog.records[-1].getMessage()
+    assert "refusals=4 since" in caplog.records[-1].getMessage()
     assert len(caplog.records) == 2
     assert "wrong" not in caplog.text.replace("wrong secret", "")

@@ -31,10 +31,10 @@ async def get_version(_request: Request) -> Answer:
 async def get_api_docs(_request: Request) -> Answer:
     """GET /api-docs: return the OpenAPI document."""
     # Imported on demand: only this document needs the models of all answers.
-    from conductor.coordinator.http.api_docs import api_docs
+    from conductor.coordinator.http.api_docs import make_api_docs
     from conductor.coordinator.http.routes import ROUTES as ALL
 
-    return as_json(api_docs(ALL))
+    return as_json(make_api_docs(ALL))
 
 
 ROUTES = [

@@ -68,7 +68,7 @@ def _poll(request: Request, count: int, timeout_ms: int) -> Poll:
 
 
 async def get_task_by_id(request: Request) -> Answer:
-    """POST /tasks/queue/requeue/{type}: requeue all open tasks of a type; their leases end."""
+    """GET /tasks/{taskId}: return a task."""
     task_id = request.params["taskId"]
     return as_json(await request.core.read(lambda tx: task_views.read_task(tx, request.core.snapshots, task_id)))
 
@@ -143,7 +143,7 @@ async def get_all_poll_data(request: Request) -> Answer:
 
 
 async def requeue(request: Request) -> Answer:
-    """POST /tasks/queue/requeue/{type}: everything open of a type goes back to its queue; leases end."""
+    """POST /tasks/queue/requeue/{type}: requeue all open tasks of a type; their leases end."""
     requeue, task_type, count, last = request.core.queue.requeue_batch, request.params["type"], 0, 0
     while done := await request.core.write(partial(requeue, task_type=task_type, after=last)):
         count, last = count + len(done), done[-1]

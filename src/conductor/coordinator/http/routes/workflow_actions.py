@@ -132,7 +132,10 @@ def _on_many(make: Callable[[Request], WorkflowChange]) -> Handler:
         done = [workflow_id for workflow_id, problem in results if problem is None]
         return as_json({"bulkErrorResults": failed, "bulkSuccessfulResults": done})
 
-    handler.__doc__ = f"{make.__doc__} The body is an array of ids; the answer lists those that failed, and why."
+    action = make.__doc__ or ""
+    handler.__doc__ = (
+        f"For each id of an array: {action[:1].lower()}{action[1:]} The answer lists those that failed, and why."
+    )
     return handler
 
 
