@@ -134,7 +134,7 @@ class TestOneWorkflow:
 class TestByHand:
     def test_a_wait_is_completed_by_a_form(self, page: WatchedPage, samples: Samples, approval: str) -> None:
         page.go(f"/execution/{approval}")
-        expect(page.tab.locator(".title .why")).to_contain_text("approve waits for somebody to complete it")
+        expect(page.tab.locator(".title .why")).to_contain_text("approve waits for a signal to complete it")
         page.button("Complete").click()
         page.tab.get_by_role("dialog").get_by_label("Output, as JSON").fill('{"by": "Ada"}')
         page.confirm("Complete")

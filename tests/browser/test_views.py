@@ -46,7 +46,7 @@ class TestWorkflows:
         expect(row).to_have_count(1)
         expect(row).to_contain_text("RUNNING")
         expect(row).to_contain_text("order-8850")
-        expect(row).to_contain_text("nobody has polled charge_eu")
+        expect(row).to_contain_text("no worker has polled charge_eu")
 
     def test_workflows_can_be_filtered_and_the_address_says_so(self, page: WatchedPage) -> None:
         page.go("/")
@@ -111,7 +111,7 @@ class TestOneWorkflow:
     def test_a_running_workflow_shows_lease_progress_and_logs(self, page: WatchedPage, samples: Samples) -> None:
         page.go(f"/execution/{samples.ids['leased']}")
         panel = page.tab.locator("section.task")
-        expect(panel.locator(".why")).to_contain_text("is being worked on by host-4-901")
+        expect(panel.locator(".why")).to_contain_text("has been running on host-4-901")
         expect(panel.locator(".facts")).to_contain_text("Lease left")
         expect(panel).to_contain_text("Output so far")
         expect(panel).to_contain_text('"packed": 3')

@@ -146,7 +146,7 @@ class TestOverview:
         assert (found["running"], found["waiting"], found["failedLately"]) == (2, 2, 1)
         assert found["healthy"] is True
         assert [one["ref"] for one in found["unpolled"]] == ["charge"]
-        assert found["unpolled"][0]["sentence"].startswith("nobody has polled charge since the server started")
+        assert found["unpolled"][0]["sentence"].startswith("no worker has polled charge since the server started")
 
     def test_the_overview_of_nothing_is_zero(self, api: httpx.Client) -> None:
         found = see(api, "overview")
@@ -271,7 +271,7 @@ class TestOneWorkflow:
         assert way["chosen"] == "left"
         assert (work_line["workerId"], work_line["status"]) == ("host-7", "IN_PROGRESS")
         assert work_line["leaseUntilMs"] > 0
-        assert work_line["waiting"]["sentence"].startswith("is being worked on by host-7 for ")
+        assert work_line["waiting"]["sentence"].startswith("has been running on host-7 for ")
 
     def test_the_sentence_alone_for_a_workflow_and_for_a_task(self, api: httpx.Client) -> None:
         started = start(api)

@@ -21,7 +21,7 @@ from conductor.client.telemetry.metrics_directory import MetricsDirectory, Metri
 from conductor.client.worker.worker_config import ResolvedConfig, find_unknown_variables
 from conductor.common.clock import SYSTEM_CLOCK
 from conductor.common.machine import state_directory
-from conductor.protocol.why_waiting import span
+from conductor.protocol.why_waiting import format_duration
 from conductor.version import __version__
 
 #: A package of each extra.
@@ -162,7 +162,7 @@ def deadly_tasks(directory: Path) -> Iterator[Finding]:
         yield worth_a_look(
             "task-kills-process",
             f"task {record.task_id} of {record.task_type} has ended its worker process {times}, last "
-            f"{span(now_ms - record.at_ms)} ago: {record.cause}",
+            f"{format_duration(now_ms - record.at_ms)} ago: {record.cause}",
             "See the worker's log for what its function did, and the kernel's log if memory ran out. "
             "poison_limit says after how many deaths a task is not retried.",
         )
@@ -170,9 +170,10 @@ def deadly_tasks(directory: Path) -> Iterator[Finding]:
     if suspects:
         yield worth_a_look(
             "worker-process-died",
-            f"{len(suspects)} tasks were executing when a worker process died, last "
-            f"{span(now_ms - suspects[0].at_ms)} ago: {suspects[0].cause}. Each runs alone until its function returns",
-            "If the process dies again, the task that ends it is named.",
+            f"{len(suspects)} tasks were running when a worker process died, last "
+            f"{format_duration(now_ms - suspects[0].at_ms)} ago: {suspects[0].cause}. "
+            "Each runs alone until its function returns",
+            "If the process dies again, the task that ended it is named here.",
         )
 
 

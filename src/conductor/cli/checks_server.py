@@ -19,7 +19,7 @@ from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import AuthorizationException, ConductorError, NotFoundException
 from conductor.common.machine import is_loopback
-from conductor.protocol.why_waiting import span
+from conductor.protocol.why_waiting import format_duration
 from conductor.version import __version__
 
 #: More of one kind are counted, not listed.
@@ -148,7 +148,7 @@ def clock_skew(server_ms: float | None) -> Iterator[Finding]:
         ahead = "ahead of" if skew_ms > 0 else "behind"
         yield worth_a_look(
             "clock-skew",
-            f"the server's clock is {span(int(abs(skew_ms)))} {ahead} the one here",
+            f"the server's clock is {format_duration(int(abs(skew_ms)))} {ahead} the one here",
             "Let both be set by NTP; until then, times of the two cannot be compared.",
         )
 
@@ -202,7 +202,8 @@ def held_back(queues: list[dict[str, Any]]) -> Iterator[Finding]:
         if queue["ready"] and rate and queue.get("rateOpensMs"):
             yield worth_a_look(
                 "rate-limit",
-                f"{queue['ready']} tasks of {queue['name']} wait: {rate} in {span(queue['rateWindowMs'])} are allowed",
+                f"{queue['ready']} tasks of {queue['name']} wait: the rate limit of {rate} in "
+                f"{format_duration(queue['rateWindowMs'])} is reached",
                 "Raise rateLimitPerFrequency in the task's definition, unless that is meant.",
             )
 

@@ -18,7 +18,7 @@ from conductor.cli.workflow_details import base_of
 from conductor.common.text import escape
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 from conductor.protocol.views import TaskAttempt, WorkflowDetails
-from conductor.protocol.why_waiting import span
+from conductor.protocol.why_waiting import format_duration
 
 #: More branches than this are folded, the interesting ones first.
 SHOWN_BRANCHES = 6
@@ -80,7 +80,7 @@ def draw(execution: WorkflowDetails) -> Block:
 def print_block(console: Console, block: Block) -> None:
     """Print the lines, wrapped to the width of a terminal; elsewhere each as it is."""
     for line in block:
-        room = max(MIN_WIDTH, console.width - cell_len(line.lead))
+        room = max(MIN_WIDTH, console.width - max(cell_len(line.lead), cell_len(line.hang)))
         pieces = line.text.wrap(console, room) if console.is_terminal else [line.text]
         for number, piece in enumerate(pieces):
             piece.rstrip()
@@ -267,7 +267,7 @@ def _line(ref: str, attempts: list[TaskAttempt], about: str, more: str = "") -> 
 def _parts(step: TaskAttempt) -> Iterator[str]:
     """What else there is to say about the newest attempt."""
     if step.ended_ms and step.started_ms and step.ended_ms - step.started_ms >= NOTABLE_MS:
-        yield span(step.ended_ms - step.started_ms)
+        yield format_duration(step.ended_ms - step.started_ms)
     if step.sub_workflow_id:
         yield f"sub-workflow {escape(step.sub_workflow_id)}"
     if step.waiting is not None and step.status not in TERMINAL_TASK_STATUSES:

@@ -24,7 +24,7 @@ from conductor.client.http.models.task_result_status import TaskResultStatus
 from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.common.text import escape
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
-from conductor.protocol.why_waiting import Waiting, span
+from conductor.protocol.why_waiting import Waiting, format_duration
 
 #: Between two looks at a log that is followed.
 LOOK_S = 1.0
@@ -80,7 +80,7 @@ def _heading(found: Task, waiting: Waiting | None) -> list[Line]:
         f"  attempt {found.retry_count + 1}",
     )
     if found.start_time and found.end_time:
-        title.append(f"  took {span(found.end_time - found.start_time)}")
+        title.append(f"  took {format_duration(found.end_time - found.start_time)}")
     facts = [f"id {found.task_id}", f"workflow {found.workflow_instance_id}"]
     for label, value in (
         ("scheduled", moment(found.scheduled_time)),

@@ -7,7 +7,7 @@ import time
 from datetime import UTC, datetime
 
 from conductor.cli.support import UserError
-from conductor.protocol.why_waiting import span
+from conductor.protocol.why_waiting import format_duration
 
 _UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _LENGTH = re.compile(r"(\d{1,9})\s*([a-z]+)", re.IGNORECASE)
@@ -45,4 +45,4 @@ def moment(at_ms: int | None) -> str:
 
 def ago(at_ms: int | None, now: int) -> str:
     """How long ago; nothing for never."""
-    return f"{span(now - at_ms)} ago" if at_ms else ""
+    return f"{format_duration(now - at_ms)} ago" if at_ms else ""

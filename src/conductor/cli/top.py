@@ -27,7 +27,7 @@ from conductor.cli.support import Url, UserError, configuration_of
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import ConductorError
 from conductor.common.text import escape
-from conductor.protocol.why_waiting import span
+from conductor.protocol.why_waiting import format_duration
 
 #: What rows can be sorted by, in the order of the key `s`; those that somebody must look at come first always.
 SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -155,7 +155,7 @@ def _queues(frame: Frame, queues: list[dict[str, Any]], chosen: int | None) -> R
             _since(frame, queue.get("oldestMs")),
             f"{queue['inHand']:,}" if "inHand" in queue else "?",
             f"{stats['endedPerMin']:g}" if stats else "",
-            span(stats["runP50Ms"]) if stats.get("runP50Ms") is not None else "",
+            format_duration(stats["runP50Ms"]) if stats.get("runP50Ms") is not None else "",
             "NOBODY" if queue.get("problem") else polled,
             style="reverse" if number == chosen else ("red" if queue.get("problem") else ""),
         )
@@ -213,7 +213,7 @@ def _lease(frame: Frame, lease: dict[str, Any] | None) -> RenderableType:
 
 
 def _left(frame: Frame, until_ms: int) -> str:
-    return span(until_ms - frame.now_ms) if until_ms > frame.now_ms else "over"
+    return format_duration(until_ms - frame.now_ms) if until_ms > frame.now_ms else "over"
 
 
 def _clock(at_ms: int) -> str:
@@ -228,7 +228,7 @@ def _closer(frame: Frame, queue: dict[str, Any], room: int | None) -> Renderable
     if queue.get("concurrentLimit"):
         about.append(f"\nat most {queue['concurrentLimit']} at once")
     if queue.get("rateLimit"):
-        about.append(f"\nat most {queue['rateLimit']} in {span(queue.get('rateWindowMs', 0))}")
+        about.append(f"\nat most {queue['rateLimit']} in {format_duration(queue.get('rateWindowMs', 0))}")
     if verdicts := queue.get("verdicts"):
         told = ", ".join(f"{count:,} {_VERDICTS.get(name, name)}" for name, count in sorted(verdicts.items()))
         about.append(f"\nreports since the start: {told}")
@@ -246,7 +246,7 @@ def _table(first: str, *more: str) -> Table:
 
 
 def _since(frame: Frame, at_ms: int | None) -> str:
-    return "" if at_ms is None else span(frame.now_ms - at_ms)
+    return "" if at_ms is None else format_duration(frame.now_ms - at_ms)
 
 
 def top(

@@ -25,7 +25,7 @@ from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.common.text import escape
 from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
 from conductor.protocol.views import WorkflowEntry
-from conductor.protocol.why_waiting import span
+from conductor.protocol.why_waiting import format_duration
 
 STATUSES = ("RUNNING", "PAUSED", *sorted(TERMINAL_WORKFLOW_STATUSES))
 #: Between two looks at a workflow that is waited for: short at first, for most end soon.
@@ -114,7 +114,7 @@ def _print_list(found: Found) -> None:
 
 
 def _row(entry: WorkflowEntry, now: int) -> list[str]:
-    took = span(entry.end_time - entry.start_time) if entry.end_time and entry.start_time else ""
+    took = format_duration(entry.end_time - entry.start_time) if entry.end_time and entry.start_time else ""
     status = f"{sign(entry.status)[0]} {entry.status}"
     name, started = f"{entry.name} v{entry.version}", ago(entry.start_time, now)
     return [
@@ -170,7 +170,7 @@ def _heading(found: WorkflowReport) -> list[Line]:
         f"  version {workflow.get('workflowVersion') or workflow.get('version') or '?'}",
     )
     if began:
-        title.append(f"  {'took' if ended else 'for'} {span((ended or found.now_ms) - began)}")
+        title.append(f"  {'took' if ended else 'for'} {format_duration((ended or found.now_ms) - began)}")
     facts = [f"id {workflow.get('workflowId')}", f"started {moment(began)}"]
     for label, name in (("correlation id", "correlationId"), ("parent", "parentWorkflowId")):
         if workflow.get(name):

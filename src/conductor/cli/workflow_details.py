@@ -24,7 +24,14 @@ from conductor.client.http.models.workflow import Workflow
 from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 from conductor.protocol.views import TaskAttempt, WorkflowDetails, base_reference
-from conductor.protocol.why_waiting import UNPOLLED_MS, QueueFacts, TaskFacts, Waiting, why_task, why_workflow
+from conductor.protocol.why_waiting import (
+    UNPOLLED_MS,
+    QueueFacts,
+    TaskFacts,
+    Waiting,
+    explain_waiting_task,
+    explain_waiting_workflow,
+)
 
 #: The open tasks of a workflow that are looked at: beyond, they only say the same again.
 MAX_OPEN = 200
@@ -71,7 +78,7 @@ async def _from_plain_server(api: AsyncApiClient, workflow_id: str) -> WorkflowR
         told = [] if failed is None else [await facts.of(failed, now)]
     else:
         told = [await facts.of(task, now) for task in open_ones]
-    said = {task.task_id: why_task(task, now) for task in told if task.task_id}
+    said = {task.task_id: explain_waiting_task(task, now) for task in told if task.task_id}
     steps = [_step(task, said.get(task.task_id)) for task in workflow.tasks]
     without_tasks = workflow.to_dict()
     without_tasks.pop("tasks", None)
@@ -79,7 +86,7 @@ async def _from_plain_server(api: AsyncApiClient, workflow_id: str) -> WorkflowR
         now_ms=now,
         workflow=without_tasks,
         tasks=steps,
-        waiting=why_workflow(workflow.status, told, now, workflow.reason_for_incompletion),
+        waiting=explain_waiting_workflow(workflow.status, told, now, workflow.reason_for_incompletion),
         cannot_tell=[CANNOT_TELL] if open_ones and not workflow.is_terminal else [],
     )
 
@@ -152,9 +159,9 @@ class _Facts:
             started_ms=task.start_time or None,
             due_at_ms=_due_ms(task),
             ready_since_ms=task.scheduled_time or None,
-            handed_back=bool(task.poll_count and task.callback_after_seconds),
+            postponed=bool(task.poll_count and task.callback_after_seconds),
             waits_for=self._waits_for(task),
-            round=task.iteration if kind == "DO_WHILE" else 0,
+            iteration=task.iteration if kind == "DO_WHILE" else 0,
             sub_workflow_id=task.sub_workflow_id or None,
             queue=await self._queue(task.task_type, task.domain or "", now) if is_for_workers else None,
         )
@@ -197,7 +204,7 @@ class _Facts:
             name=name,
             domain=domain,
             ready=ready,
-            in_hand=in_hand,
+            held=in_hand,
             last_poll_ms=_polled_ms(mine) or None if mine else None,
             last_worker=mine.worker_id if mine else None,
             polled_domains=[other for other in lately if other != domain],

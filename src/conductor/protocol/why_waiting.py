@@ -1,55 +1,55 @@
-"""Why a task or a workflow waits: one sentence, made of facts.
+"""Explains in one sentence why a task or a workflow waits.
 
-Who knows the facts says them here: the coordinator from its rows, a client of a plain Conductor server from its REST
-API. A fact that nobody knows is left out, and the sentence says less. What is asked for is `why_task` or
-`why_workflow`; both answer with a `Waiting`.
+The caller collects the facts: the coordinator from its rows, a client of a Conductor server from the REST API. An
+unknown fact is left out, and the sentence says less. The entry points are `explain_waiting_task` and
+`explain_waiting_workflow`; both return a `Waiting`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES, TaskStatus, WorkflowStatus
 from conductor.protocol.wire import PROCESS_DEATH
 
-#: A queue that nobody has polled for this long has no workers. (A parked poll lasts five seconds.)
+#: A queue without a poll for this long has no workers. (A parked poll lasts five seconds.)
 UNPOLLED_MS = 10_000
-#: The longest part of a reason that fits into a sentence.
+#: A longer reason is cut in the sentence.
 MAX_REASON_CHARS = 160
-#: At most so many names are listed.
+#: A sentence lists at most this many names.
 MAX_NAMES = 3
 
 Kind = Literal[
     "unpolled",  # no worker polls this queue
     "domain",  # workers poll, but in another domain
-    "crashed",  # its worker process died, and it is to run again
-    "failed",  # ended badly: out of retries, or nothing to retry
-    "concurrency",  # as many as allowed are being worked on
-    "rate",  # as many as allowed have started lately
+    "crashed",  # its worker process died, and the task will run again
+    "failed",  # ended without success, and will not be retried
+    "concurrency",  # the task definition's limit of concurrent tasks is reached
+    "rate",  # the task definition's rate limit is reached
     "paused",  # the workflow is paused
-    "turn",  # as many workflows as allowed run with its key
+    "turn",  # the limit of concurrent workflows is reached
     "retry",  # the next attempt is due later
-    "callback",  # handed back by its worker until later
-    "delay",  # starts later, as the definition says
-    "signal",  # waits for somebody to complete it
+    "callback",  # its worker postponed it
+    "delay",  # its start delay is not over
+    "signal",  # waits for a signal or a person
     "until",  # waits until a time
-    "leased",  # a worker has it
-    "busy",  # its workers have their hands full
+    "leased",  # a worker runs it
+    "busy",  # all its workers are busy
     "queued",  # in the queue, and workers poll
     "sub_workflow",  # waits for another workflow
     "join",  # waits for other tasks
-    "loop",  # the rounds of a loop go on
-    "running",  # the server is about to move it
-    "done",  # ended well
+    "loop",  # the loop is in an iteration
+    "running",  # the server is about to process it
+    "done",  # ended successfully
 ]
 
-#: Which of several reasons speaks for the whole workflow: the one that somebody must do something about, first.
-_ORDER: tuple[Kind, ...] = (
+#: Priority of the kinds: the first one among the open tasks explains the workflow. Kinds that need a person come first.
+_PRIORITY: tuple[Kind, ...] = (
     "failed",
     "unpolled",
     "domain",
@@ -72,101 +72,110 @@ _ORDER: tuple[Kind, ...] = (
     "running",
     "done",
 )
-RESUME = "Resume it to let it go on."
-DEADLY = "Find out why its process died: the worker's log and the kernel's log (out of memory?) say more. Then retry."
-_FOR_A_WORKER = "waits for a worker: "
 _URGENT: frozenset[Kind] = frozenset({"failed", "unpolled", "domain"})
+_RESUME = "Resume the workflow to continue."
+_FIND_CRASH = (
+    "Find out why its process died (see the worker's log, and the kernel's log if memory ran out), then retry."
+)
+_FOR_A_WORKER = "waits for a worker: "
 
 
 class QueueFacts(Struct, kw_only=True, frozen=True):
-    """What is known of the queue a task waits in."""
+    """The facts about the queue of a task."""
 
     name: str
     domain: str = ""
-    #: Whether the server's own workers take from it, and nobody else can.
+    #: Whether only the server's own workers poll this queue.
     of_server: bool = False
     #: Tasks that can be polled now.
     ready: int | None = None
-    #: Tasks of this queue that workers have.
-    in_hand: int = 0
-    #: Polls that are parked here now.
+    #: Tasks of this queue that workers hold.
+    held: int = 0
+    #: Parked polls.
     parked: int = 0
     last_poll_ms: int | None = None
     last_worker: str | None = None
-    #: Since when polls are remembered; None: since ever.
+    #: Polls before this time are unknown; None if all polls are known.
     polls_known_since_ms: int | None = None
-    #: Other domains of the same task type whose workers poll now; "" is none.
+    #: Other domains of the same task type that workers poll now; "" is no domain.
     polled_domains: Sequence[str] = ()
     concurrent_limit: int = 0
-    #: Tasks of this type, in all domains, that workers have.
+    #: Tasks of this type that workers hold, in all domains.
     in_progress: int = 0
     rate_limit: int = 0
     rate_window_ms: int = 0
-    #: When the next one may start; None: now.
+    #: When the rate limit allows the next task; None is now.
     rate_opens_ms: int | None = None
 
 
 class TaskFacts(Struct, kw_only=True, frozen=True):
-    """What is known of one task."""
+    """The facts about one task."""
 
     ref: str
     #: SIMPLE, WAIT, JOIN, …
     type: str
     status: str
     task_id: str | None = None
-    workflow_status: str = "RUNNING"
+    workflow_status: str = WorkflowStatus.RUNNING
     retry_count: int = 0
     retry_limit: int = 0
-    #: Why it ended; of an attempt that is to come: why the one before ended, or why it was given back.
+    #: Why an ended task ended. For an open task: why its worker gave it up, or why the attempt before it ended.
     reason: str | None = None
     worker_id: str | None = None
     started_ms: int | None = None
     lease_until_ms: int | None = None
-    #: When its worker was last heard of.
+    #: The worker's last poll or heartbeat.
     heard_ms: int | None = None
-    #: When it can be polled, or a WAIT is over.
+    #: When the task can be polled, or a WAIT is over.
     due_at_ms: int | None = None
     ready_since_ms: int | None = None
-    #: Whether a worker has handed it back.
-    handed_back: bool = False
-    #: A JOIN: what it still waits for. A DO_WHILE: what is open inside.
+    #: Whether its worker postponed it.
+    postponed: bool = False
+    #: For a JOIN, the tasks that have not ended. For a DO_WHILE, the open tasks of its iteration.
     waits_for: Sequence[str] = ()
-    #: A DO_WHILE: its round.
-    round: int = 0
+    #: The current iteration of a DO_WHILE.
+    iteration: int = 0
     sub_workflow_id: str | None = None
     sub_workflow_status: str | None = None
     queue: QueueFacts | None = None
 
 
 class TurnFacts(Struct, kw_only=True, frozen=True):
-    """What is known of the line in which a workflow waits to begin (`rateLimitConfig`)."""
+    """The facts about a workflow that waits for its rate-limit turn (`rateLimitConfig`)."""
 
     name: str
     key: str
     limit: int
     running: int
-    #: Workflows that wait before it.
+    #: Number of workflows that are ahead of it.
     before: int
 
 
 class Waiting(Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
-    """The answer: what kind of waiting, the sentence, and what to do about it where somebody must."""
+    """Why a task or a workflow waits, or how it ended."""
 
     kind: Kind
     sentence: str
-    #: What to do; None where waiting is right.
+    #: What a person can do; None if nothing needs to be done.
     remedy: str | None = None
-    #: Whether it goes on only if somebody does something.
+    #: Whether it cannot continue without a person.
     urgent: bool = False
     task_id: str | None = None
     ref: str | None = None
-    #: When it moves by itself at the latest, if that is known.
+    #: When it continues without a person, if that time is known.
     until_ms: int | None = None
 
 
-def why_task(task: TaskFacts, now_ms: int) -> Waiting:
-    """Why this task waits, or how it ended."""
-    kind, sentence, remedy, until_ms = _reason(task, now_ms)
+class _Reason(NamedTuple):
+    kind: Kind
+    sentence: str
+    remedy: str | None = None
+    until_ms: int | None = None
+
+
+def explain_waiting_task(task: TaskFacts, now_ms: int) -> Waiting:
+    """Explain why a task waits, or how it ended."""
+    kind, sentence, remedy, until_ms = _explain(task, now_ms)
     return Waiting(
         kind=kind,
         sentence=sentence,
@@ -178,7 +187,7 @@ def why_task(task: TaskFacts, now_ms: int) -> Waiting:
     )
 
 
-def why_workflow(
+def explain_waiting_workflow(
     status: str,
     tasks: Iterable[TaskFacts],
     now_ms: int,
@@ -186,194 +195,162 @@ def why_workflow(
     *,
     turn: TurnFacts | None = None,
 ) -> Waiting:
-    """Why a workflow waits: the word of its most telling open task, or of the failed one that ended it."""
-    said = [why_task(task, now_ms) for task in tasks]
+    """Explain why a workflow waits, or how it ended.
+
+    Args:
+        status: The workflow's status.
+        tasks: Its open tasks; of an ended workflow, the task that made it fail.
+        now_ms: The current time.
+        reason: The workflow's own reason for its end.
+        turn: The rate-limit turn that it waits for.
+    """
+    explained = [explain_waiting_task(task, now_ms) for task in tasks]
     if status in TERMINAL_WORKFLOW_STATUSES:
-        return _ended(status, said, reason)
-    going_on = [one for one in said if one.kind not in ("failed", "done")]
-    if status == "PAUSED":
-        held = sum(one.kind == "leased" for one in going_on)
-        also = f"; {_count(held, 'task')} in workers' hands will be finished" if held else ""
-        return Waiting(kind="paused", sentence=f"paused: nothing more is scheduled{also}", remedy=RESUME)
+        return _explain_ended_workflow(status, explained, reason)
+    open_tasks = [task for task in explained if task.kind not in ("failed", "done")]
+    if status == WorkflowStatus.PAUSED:
+        running = sum(task.kind == "leased" for task in open_tasks)
+        finishing = f"; {_count(running, 'running task')} will be finished" if running else ""
+        return Waiting(kind="paused", sentence=f"paused: no further task is scheduled{finishing}", remedy=_RESUME)
     if turn is not None:
-        return Waiting(kind="turn", sentence=_of_turn(turn))
-    if not going_on:
-        return Waiting(kind="running", sentence="runs: the next step is about to be taken")
-    first = min(going_on, key=lambda one: _ORDER.index(one.kind))
-    alike = sum(one.kind == first.kind for one in going_on) - 1
-    more = f" (and {alike:,} more like it)" if alike else ""
-    return Waiting(
-        kind=first.kind,
-        sentence=f"{first.ref} {first.sentence}{more}",
-        remedy=first.remedy,
-        urgent=first.urgent,
-        task_id=first.task_id,
-        ref=first.ref,
-        until_ms=first.until_ms,
-    )
+        workflows = f"{turn.name} with key {turn.key}" if turn.key else turn.name
+        limit = f"the limit of {turn.limit:,} concurrent workflows {workflows} is reached ({turn.running:,} running)"
+        ahead = f"; {turn.before:,} ahead of it" if turn.before else ""
+        return Waiting(kind="turn", sentence=f"waits for its turn: {limit}{ahead}")
+    if not open_tasks:
+        return Waiting(kind="running", sentence="is running: the next task is about to be scheduled")
+    first = min(open_tasks, key=lambda task: _PRIORITY.index(task.kind))
+    similar = sum(task.kind == first.kind for task in open_tasks) - 1
+    more = f" (and {similar:,} more like it)" if similar else ""
+    return replace(first, sentence=f"{first.ref} {first.sentence}{more}")
 
 
-def _ended(status: str, said: list[Waiting], reason: str | None) -> Waiting:
-    if status == "COMPLETED":
+def _explain_ended_workflow(status: str, tasks: list[Waiting], reason: str | None) -> Waiting:
+    if status == WorkflowStatus.COMPLETED:
         return Waiting(kind="done", sentence="completed")
-    failed = next((one for one in said if one.kind == "failed"), None)
-    if status == "TERMINATED" or failed is None:
-        what = {"TERMINATED": "was terminated", "TIMED_OUT": "timed out"}.get(status, "failed")
-        return Waiting(
-            kind="failed", sentence=what + _because(reason), remedy="Restart it, or retry from where it stopped."
-        )
-    return Waiting(
-        kind="failed",
-        sentence=f"{failed.ref} {failed.sentence}",
-        remedy=failed.remedy,
-        urgent=True,
-        task_id=failed.task_id,
-        ref=failed.ref,
-    )
+    failed = next((task for task in tasks if task.kind == "failed"), None)
+    if status == WorkflowStatus.TERMINATED or failed is None:
+        verb = {"TERMINATED": "was terminated", "TIMED_OUT": "timed out"}.get(status, "failed")
+        remedy = "Restart it, or retry from where it stopped."
+        return Waiting(kind="failed", sentence=verb + _because(reason), remedy=remedy)
+    return replace(failed, sentence=f"{failed.ref} {failed.sentence}", urgent=True)
 
 
-def _of_turn(turn: TurnFacts) -> str:
-    of = f"{turn.name} with key {turn.key}" if turn.key else turn.name
-    before = f", and {_count(turn.before, 'other')} come first" if turn.before else ""
-    return f"waits for its turn: {turn.running:,} of {of} run, {turn.limit:,} may at once{before}"
-
-
-_Reason = tuple[Kind, str, str | None, int | None]
-
-
-def _reason(task: TaskFacts, now_ms: int) -> _Reason:
+def _explain(task: TaskFacts, now_ms: int) -> _Reason:
     if task.status in TERMINAL_TASK_STATUSES:
-        return _of_ended(task)
+        return _explain_ended_task(task)
     match task.type:
-        case "JOIN" | "EXCLUSIVE_JOIN":
-            names = _names(task.waits_for)
-            if not names and task.workflow_status == "PAUSED":
-                return "paused", "is held: its workflow is paused", RESUME, None
-            return "join", f"joins on {names}" if names else "joins: all that it waits for has ended", None, None
-        case "DO_WHILE":
-            names = _names(task.waits_for)
-            if not names and task.workflow_status == "PAUSED":
-                return "paused", f"is held in round {task.round or 1}: its workflow is paused", RESUME, None
-            return "loop", f"is in round {task.round or 1}" + (f", at {names}" if names else ""), None, None
-        case "SUB_WORKFLOW" if task.sub_workflow_id or task.due_at_ms is None:
-            return "sub_workflow", _of_sub_workflow(task), None, None
+        case "JOIN" | "EXCLUSIVE_JOIN" | "DO_WHILE":
+            return _explain_join_or_loop(task)
+        case "SUB_WORKFLOW" if task.sub_workflow_id:
+            status = f", which is {task.sub_workflow_status}" if task.sub_workflow_status else ""
+            return _Reason("sub_workflow", f"waits for sub-workflow {task.sub_workflow_id}{status}")
+        case "SUB_WORKFLOW" if task.due_at_ms is None:
+            return _Reason("sub_workflow", "waits for its sub-workflow to start")
+        case "WAIT" | "HUMAN" | "WAIT_FOR_WEBHOOK" | "YIELD" if task.due_at_ms is not None:
+            return _Reason("until", f"waits until {_format_time(task.due_at_ms, now_ms)}", until_ms=task.due_at_ms)
         case "WAIT" | "HUMAN" | "WAIT_FOR_WEBHOOK" | "YIELD":
-            return _of_wait(task, now_ms)
-    if task.queue is not None and task.queue.of_server and not _is_later(task, now_ms):
-        said = "is being carried out by the server" if task.lease_until_ms else "waits for the server to carry it out"
-        return "running", said, None, None
-    if task.lease_until_ms is not None or (task.status == "IN_PROGRESS" and task.worker_id):
-        return "leased", _of_lease(task, now_ms), None, task.lease_until_ms
-    if _is_later(task, now_ms):
-        return _of_later(task, now_ms)
-    if _names_death(task.reason):
-        said = f"waits to run again{_because(task.reason)}"
-        if task.queue is not None and not _is_polled(task.queue, now_ms) and not task.queue.in_hand:
-            said += f"; {_unpolled(task.queue, now_ms)}"
-        return "crashed", said, DEADLY, None
+            signal = "a person to complete it" if task.type == "HUMAN" else "a signal to complete it"
+            return _Reason("signal", f"waits for {signal}", "Complete or fail it in the web UI, or by its task id.")
+    is_due_later = task.due_at_ms is not None and task.due_at_ms > now_ms
+    if task.queue is not None and task.queue.of_server and not is_due_later:
+        processed = "is being processed by the server" if task.lease_until_ms else "waits for the server to process it"
+        return _Reason("running", processed)
+    if task.lease_until_ms is not None or (task.status == TaskStatus.IN_PROGRESS and task.worker_id):
+        return _Reason("leased", _describe_lease(task, now_ms), until_ms=task.lease_until_ms)
+    if is_due_later:
+        return _explain_later(task, now_ms)
+    if _is_process_death(task.reason):
+        sentence = f"waits to run again{_because(task.reason)}"
+        if task.queue is not None and not _has_workers(task.queue, now_ms):
+            sentence += f"; {_describe_unpolled(task.queue, now_ms)}"
+        return _Reason("crashed", sentence, _FIND_CRASH)
     if task.queue is not None:
-        return _of_queue(task, task.queue, now_ms)
-    return "running", "is being carried out by the server", None, None
+        return _explain_queue(task, task.queue, now_ms)
+    return _Reason("running", "is being processed by the server")
 
 
-def _of_ended(task: TaskFacts) -> _Reason:
+def _explain_ended_task(task: TaskFacts) -> _Reason:
     because = _because(task.reason)
     match task.status:
         case "COMPLETED" | "SKIPPED" | "COMPLETED_WITH_ERRORS":
-            return "done", task.status.lower().replace("_", " "), None, None
+            return _Reason("done", task.status.lower().replace("_", " "))
         case "CANCELED":
-            return "failed", f"was cancelled{because}", None, None
-        case "FAILED_WITH_TERMINAL_ERROR" if _names_death(task.reason):
-            return "failed", f"failed for good, without more retries{because}", DEADLY, None
+            return _Reason("failed", f"was cancelled{because}")
+        case "FAILED_WITH_TERMINAL_ERROR" if _is_process_death(task.reason):
+            return _Reason("failed", f"failed for good, without more retries{because}", _FIND_CRASH)
         case "FAILED_WITH_TERMINAL_ERROR":
-            remedy = "The worker said that trying again is useless: correct the input or the worker, then retry."
-            return "failed", f"failed for good, without retries{because}", remedy, None
-    remedy = DEADLY if _names_death(task.reason) else "Correct what made it fail, then retry."
-    verb = "timed out" if task.status == "TIMED_OUT" else "failed"
+            remedy = "The worker reported that a retry cannot help: correct the input or the worker, then retry."
+            return _Reason("failed", f"failed for good, without retries{because}", remedy)
+    remedy = _FIND_CRASH if _is_process_death(task.reason) else "Correct the cause of the failure, then retry."
+    verb = "timed out" if task.status == TaskStatus.TIMED_OUT else "failed"
     if task.retry_limit and task.retry_count >= task.retry_limit:
-        # One that somebody asked for is beyond those that are made by themselves.
+        # A manual retry can exceed the limit; "attempt 5 of 4" would be confusing.
         of = f" of {task.retry_limit + 1}" if task.retry_count == task.retry_limit else ""
-        attempts = f"attempt {task.retry_count + 1}{of}"
-        return (
-            "failed",
-            f"is out of retries: {attempts} {verb}{because}",
-            remedy,
-            None,
-        )
-    return "failed", f"{verb}{because}", remedy, None
+        return _Reason("failed", f"is out of retries: attempt {task.retry_count + 1}{of} {verb}{because}", remedy)
+    return _Reason("failed", f"{verb}{because}", remedy)
 
 
-def _of_sub_workflow(task: TaskFacts) -> str:
-    if task.sub_workflow_id is None:
-        return "waits for its sub-workflow to start"
-    status = f", which is {task.sub_workflow_status}" if task.sub_workflow_status else ""
-    return f"waits for sub-workflow {task.sub_workflow_id}{status}"
+def _explain_join_or_loop(task: TaskFacts) -> _Reason:
+    names = _list_names(task.waits_for)
+    is_loop = task.type == "DO_WHILE"
+    iteration = f" in iteration {task.iteration or 1}" if is_loop else ""
+    if not names and task.workflow_status == WorkflowStatus.PAUSED:
+        return _Reason("paused", f"is held{iteration}: its workflow is paused", _RESUME)
+    if is_loop:
+        return _Reason("loop", f"is{iteration}, at {names}" if names else f"is{iteration}")
+    return _Reason("join", f"joins on {names}" if names else "joins: all its tasks have ended")
 
 
-def _of_wait(task: TaskFacts, now_ms: int) -> _Reason:
-    if task.due_at_ms is not None:
-        return "until", f"waits until {_moment(task.due_at_ms, now_ms)}", None, task.due_at_ms
-    who = "a person" if task.type == "HUMAN" else "somebody"
-    return "signal", f"waits for {who} to complete it", "Complete or fail it by its form, or by its task's id.", None
-
-
-def _of_lease(task: TaskFacts, now_ms: int) -> str:
-    said = f"is being worked on by {task.worker_id or 'a worker that gives no name'}"
+def _describe_lease(task: TaskFacts, now_ms: int) -> str:
+    worker = task.worker_id or "a worker without a name"
     if task.started_ms:
-        said += f" for {span(now_ms - task.started_ms)}"
+        sentence = f"has been running on {worker} for {format_duration(now_ms - task.started_ms)}"
+    else:
+        sentence = f"is running on {worker}"
     if task.heard_ms is not None:
-        said += f", last heard of {span(now_ms - task.heard_ms)} ago"
+        sentence += f", last contact {format_duration(now_ms - task.heard_ms)} ago"
     if task.lease_until_ms is not None:
         left_ms = task.lease_until_ms - now_ms
-        said += f"; its lease ends in {span(left_ms)}" if left_ms > 0 else "; its lease has ended"
-    return said
+        sentence += f"; its lease expires in {format_duration(left_ms)}" if left_ms > 0 else "; its lease has expired"
+    return sentence
 
 
-def _is_later(task: TaskFacts, now_ms: int) -> bool:
-    return task.due_at_ms is not None and task.due_at_ms > now_ms
-
-
-def _of_later(task: TaskFacts, now_ms: int) -> _Reason:
+def _explain_later(task: TaskFacts, now_ms: int) -> _Reason:
     due_ms = task.due_at_ms or now_ms
-    moment = _moment(due_ms, now_ms)
-    if task.handed_back:
-        return "callback", f"was handed back by its worker until {moment}", None, due_ms
+    due = _format_time(due_ms, now_ms)
+    if task.postponed:
+        return _Reason("callback", f"was postponed by its worker until {due}", until_ms=due_ms)
     if task.retry_count:
         of = f" of {task.retry_limit}" if task.retry_count <= task.retry_limit else ""
-        return "retry", f"waits for retry {task.retry_count}{of} at {moment}{_because(task.reason)}", None, due_ms
-    return "delay", f"starts at {moment}, as its definition says", None, due_ms
+        retry = f"waits for retry {task.retry_count}{of} at {due}{_because(task.reason)}"
+        return _Reason("retry", retry, until_ms=due_ms)
+    return _Reason("delay", f"starts at {due}, after its start delay", until_ms=due_ms)
 
 
-def _of_queue(task: TaskFacts, queue: QueueFacts, now_ms: int) -> _Reason:
-    named = f"queue {queue.name}" + (f" in domain {queue.domain}" if queue.domain else "")
-    if not _is_polled(queue, now_ms) and not queue.in_hand:
-        if queue.polled_domains:
-            return _of_domain(queue, named)
-        return (
-            "unpolled",
-            _FOR_A_WORKER + _unpolled(queue, now_ms),
-            f"Start a worker that polls {queue.name}"
-            + (f" with domain {queue.domain}." if queue.domain else ", without a domain."),
-            None,
-        )
+def _explain_queue(task: TaskFacts, queue: QueueFacts, now_ms: int) -> _Reason:
+    in_domain = f" in domain {queue.domain}" if queue.domain else ""
+    if not _has_workers(queue, now_ms) and queue.polled_domains:
+        return _explain_domain(queue)
+    if not _has_workers(queue, now_ms):
+        with_domain = f" with domain {queue.domain}" if queue.domain else ", without a domain"
+        remedy = f"Start a worker that polls {queue.name}{with_domain}."
+        return _Reason("unpolled", _FOR_A_WORKER + _describe_unpolled(queue, now_ms), remedy)
     if queue.concurrent_limit and queue.in_progress >= queue.concurrent_limit:
-        said = f"is held back by the limit of {queue.concurrent_limit} at once: {queue.in_progress} are being worked on"
-        return "concurrency", said, None, None
+        limit = f"the limit of {queue.concurrent_limit} concurrent tasks is reached"
+        return _Reason("concurrency", f"waits: {limit} ({queue.in_progress} running)")
     if queue.rate_limit and queue.rate_opens_ms is not None:
-        said = f"is held back by the limit of {queue.rate_limit} in {span(queue.rate_window_ms)}"
-        return (
-            "rate",
-            f"{said}; the next may start at {_moment(queue.rate_opens_ms, now_ms)}",
-            None,
-            queue.rate_opens_ms,
-        )
+        limit = f"the rate limit of {queue.rate_limit} in {format_duration(queue.rate_window_ms)} is reached"
+        opens = _format_time(queue.rate_opens_ms, now_ms)
+        return _Reason("rate", f"waits: {limit}; the next task may start at {opens}", until_ms=queue.rate_opens_ms)
     if not _is_polled(queue, now_ms):
-        ago = "" if queue.last_poll_ms is None else f" and have not polled for {span(now_ms - queue.last_poll_ms)}"
-        said = f"waits for a free worker: those of {named} have {_count(queue.in_hand, 'task')} in hand{ago}"
-        return "busy", said, None, None
+        sentence = f"waits for a free worker: those of queue {queue.name}{in_domain} run {_count(queue.held, 'task')}"
+        if queue.last_poll_ms is not None:
+            sentence += f" and have not polled for {format_duration(now_ms - queue.last_poll_ms)}"
+        return _Reason("busy", sentence)
     others = "" if queue.ready is None or queue.ready <= 1 else f" with {_count(queue.ready - 1, 'other')}"
-    since = "" if task.ready_since_ms is None else f" for {span(now_ms - task.ready_since_ms)}"
-    return "queued", f"waits in {named}{others}{since}; workers poll it", None, None
+    since = "" if task.ready_since_ms is None else f" for {format_duration(now_ms - task.ready_since_ms)}"
+    return _Reason("queued", f"waits in queue {queue.name}{in_domain}{others}{since}; workers poll it")
 
 
 def _is_polled(queue: QueueFacts, now_ms: int) -> bool:
@@ -381,36 +358,44 @@ def _is_polled(queue: QueueFacts, now_ms: int) -> bool:
     return bool(queue.parked) or recently
 
 
-def _of_domain(queue: QueueFacts, named: str) -> _Reason:
+def _has_workers(queue: QueueFacts, now_ms: int) -> bool:
+    return _is_polled(queue, now_ms) or queue.held > 0
+
+
+def _explain_domain(queue: QueueFacts) -> _Reason:
     polled = " and ".join(f"domain {domain}" if domain else "no domain" for domain in queue.polled_domains[:MAX_NAMES])
+    in_domain = f" in domain {queue.domain}" if queue.domain else ""
     remedy = (
         f"Start a worker of {queue.name} with domain {queue.domain}, or start workflows without taskToDomain."
         if queue.domain
         else f"Start a worker of {queue.name} without a domain, or name the domain in taskToDomain."
     )
-    said = f"nobody polls {named}; workers of {queue.name} poll in {polled}"
-    return "domain", _FOR_A_WORKER + said, remedy, None
+    sentence = f"no worker polls queue {queue.name}{in_domain}; workers of {queue.name} poll in {polled}"
+    return _Reason("domain", _FOR_A_WORKER + sentence, remedy)
 
 
-def _unpolled(queue: QueueFacts, now_ms: int) -> str:
+def _describe_unpolled(queue: QueueFacts, now_ms: int) -> str:
     where = queue.name + (f" in domain {queue.domain}" if queue.domain else "")
     if queue.last_poll_ms is not None:
         by = f" (last: {queue.last_worker})" if queue.last_worker else ""
-        return f"nobody has polled {where} for {span(now_ms - queue.last_poll_ms)}{by}"
+        return f"no worker has polled {where} for {format_duration(now_ms - queue.last_poll_ms)}{by}"
     if queue.polls_known_since_ms is not None:
-        return f"nobody has polled {where} since the server started {span(now_ms - queue.polls_known_since_ms)} ago"
-    return f"nobody has ever polled {where}"
+        since = format_duration(now_ms - queue.polls_known_since_ms)
+        return f"no worker has polled {where} since the server started {since} ago"
+    return f"no worker has ever polled {where}"
 
 
-def queue_problem(queue: QueueFacts, now_ms: int) -> Waiting | None:
-    """Why the tasks of a queue wait, if it is because no worker takes them."""
-    found = why_task(TaskFacts(ref=queue.name, type="SIMPLE", status="SCHEDULED", queue=queue), now_ms)
-    return replace(found, sentence=found.sentence.removeprefix(_FOR_A_WORKER)) if found.urgent else None
+def find_queue_problem(queue: QueueFacts, now_ms: int) -> Waiting | None:
+    """Explain why no worker takes the tasks of a queue; None if workers do."""
+    waiting = explain_waiting_task(
+        TaskFacts(ref=queue.name, type="SIMPLE", status=TaskStatus.SCHEDULED, queue=queue), now_ms
+    )
+    return replace(waiting, sentence=waiting.sentence.removeprefix(_FOR_A_WORKER)) if waiting.urgent else None
 
 
-def span(length_ms: int) -> str:
-    """A length of time as people say it: 0.4 s, 14 s, 12 min, 3 h 10 min, 2 d."""
-    seconds = max(0, length_ms) / 1000
+def format_duration(length_ms: float) -> str:
+    """Format a length of time for people: 0.4 s, 14 s, 12 min, 3 h 10 min, 2 d."""
+    seconds = max(0.0, length_ms) / 1000
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 120:
@@ -424,14 +409,14 @@ def span(length_ms: int) -> str:
     return f"{hours // 24} d"
 
 
-def _moment(at_ms: int, now_ms: int) -> str:
-    """A time of day in UTC, with its date if it is not near, and how far off it is."""
+def _format_time(at_ms: int, now_ms: int) -> str:
+    """Format a time of day in UTC, with the date if it is more than a day away, and the distance from now."""
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
-    shown = at.strftime("%H:%M:%S" if at_ms - now_ms < 86_400_000 else "%Y-%m-%d %H:%M")
-    return f"{shown} UTC ({'in ' + span(at_ms - now_ms) if at_ms > now_ms else 'now'})"
+    text = at.strftime("%H:%M:%S" if at_ms - now_ms < 86_400_000 else "%Y-%m-%d %H:%M")
+    return f"{text} UTC ({'in ' + format_duration(at_ms - now_ms) if at_ms > now_ms else 'now'})"
 
 
-def _names_death(reason: str | None) -> bool:
+def _is_process_death(reason: str | None) -> bool:
     return reason is not None and reason.startswith(PROCESS_DEATH)
 
 
@@ -442,9 +427,9 @@ def _because(reason: str | None) -> str:
     return f": {text if len(text) <= MAX_REASON_CHARS else text[: MAX_REASON_CHARS - 1] + '…'}"
 
 
-def _names(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:MAX_NAMES])
-    return f"{shown} and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else shown
+def _list_names(names: Sequence[str]) -> str:
+    listed = ", ".join(names[:MAX_NAMES])
+    return f"{listed} and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else listed
 
 
 def _count(number: int, noun: str) -> str:

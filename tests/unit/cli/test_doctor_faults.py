@@ -141,7 +141,7 @@ def test_tasks_that_have_killed_their_process(faults: Any, conductor_stub: Any, 
     found = faults("--url", conductor_stub.url)
     assert "task t1 of packed has ended its worker process 2 times" in found["task-kills-process"]["what"]
     assert found["task-kills-process"]["what"].endswith(cause)
-    assert "1 tasks were executing when a worker process died" in found["worker-process-died"]["what"]
+    assert "1 tasks were running when a worker process died" in found["worker-process-died"]["what"]
 
 
 def test_metrics_that_cannot_be_kept(faults: Any, conductor_stub: Any, place: Path, monkeypatch: Any) -> None:

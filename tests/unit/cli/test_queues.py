@@ -40,7 +40,7 @@ def test_doctor_names_a_queue_that_nobody_polls_and_for_how_long(cli: Any, coord
     ran = cli("doctor", "--url", coordinator.url)
     assert ran.status == 0, "workers can run here; that is not all there is to say"
     (line,) = [line for line in ran.out.splitlines() if line.startswith("warning") and "lonely" in line]
-    assert "nobody has polled lonely since the server started" in line
+    assert "no worker has polled lonely since the server started" in line
     assert "Start a worker that polls lonely" in ran.out
     assert "busy" not in ran.out
 

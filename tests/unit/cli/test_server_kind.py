@@ -46,11 +46,11 @@ def shown_by(cli: Any, client: Client, workflow_id: str) -> str:
 def test_workflow_show_says_who_polls_what_is_joined_and_when_a_retry_is_due(cli: Any, client: Client) -> None:
     workflow_id = client.start("order", {"how": "post"})
     out = shown_by(cli, client, workflow_id)
-    assert "○ stamp  pack  scheduled  waits for a worker: nobody has ever polled pack" in out
+    assert "○ stamp  pack  scheduled  waits for a worker: no worker has ever polled pack" in out
     while client.work("pack"):
         pass
     out = shown_by(cli, client, workflow_id)
-    assert "charge waits for a worker: nobody has ever polled charge. Start a worker that polls charge" in out
+    assert "charge waits for a worker: no worker has ever polled charge. Start a worker that polls charge" in out
     assert "◐ both  JOIN  in progress  joins on receipt" in out
     assert "A plain Conductor server does not tell whether the worker that has a task still lives" in out
     client.work("charge", "FAILED", reasonForIncompletion="the bank said no")
@@ -86,10 +86,10 @@ def test_workflow_show_says_who_has_a_task_and_which_round_a_loop_is_in(cli: Any
     client.work("never")
     client.ask("/tasks/poll/batch/turn?count=1&timeout=100&workerid=ada")
     out = shown_by(cli, client, workflow_id)
-    assert "◐ rounds  DO_WHILE  round 2  in progress  is in round 2, at turn__2" in out
-    assert "↻ ◐ turn  in progress  is being worked on by ada" in out
+    assert "◐ rounds  DO_WHILE  round 2  in progress  is in iteration 2, at turn__2" in out
+    assert "↻ ◐ turn  in progress  has been running on ada" in out
     assert "↻ · never  not reached" in out, "in this round"
-    assert "is being worked on by ada" in cli("task", "show", f"{workflow_id}:turn", "--url", client.url).out
+    assert "has been running on ada" in cli("task", "show", f"{workflow_id}:turn", "--url", client.url).out
 
 
 def test_a_list_is_searched_for(cli: Any, client: Client) -> None:

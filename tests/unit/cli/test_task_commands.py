@@ -43,7 +43,7 @@ def test_task_show_finds_a_task_by_id_and_by_reference_name(client: Client, task
     title, ids, why, *data = by_id.out.splitlines()
     assert title == "◐ IN_PROGRESS  approve  WAIT  attempt 1"
     assert ids.startswith(f"  id {found['taskId']}, workflow {workflow_id}, scheduled 2")
-    assert why.startswith("  waits for somebody to complete it.")
+    assert why.startswith("  waits for a signal to complete it.")
     assert data == ["input: none", "output: none"]
     said = json.loads(task("show", found["taskId"], "--json").out)
     assert (said["status"], said["waiting"]["kind"]) == ("IN_PROGRESS", "signal")

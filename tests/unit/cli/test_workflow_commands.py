@@ -66,7 +66,7 @@ class TestShow:
         assert title.startswith("◐ RUNNING  order  version 1  for ")
         assert f"id {waiting}, started 2" in ids
         assert ids.endswith("correlation id order-7")
-        assert why.startswith("  okay waits for somebody to complete it.")
+        assert why.startswith("  okay waits for a signal to complete it.")
         assert empty == ""
         assert [line.partition("  0.")[0] for line in graph] == [
             "✓ how  SWITCH  → post  completed",
@@ -80,20 +80,23 @@ class TestShow:
             "✓ both  JOIN  completed",
             "✓ rounds  DO_WHILE  round 2  completed",
             "↻ ✓ turn  pack  completed",
-            "◐ okay  WAIT  in progress  waits for somebody to complete it",
+            "◐ okay  WAIT  in progress  waits for a signal to complete it",
             "· ship  not reached",
         ]
 
     def test_workflow_show_says_how_it_failed_and_what_to_do(self, cli: Any, client: Client, failed: str) -> None:
         out = cli("workflow", "show", failed, "--url", client.url).out
-        assert f"charge is out of retries: attempt 2 of 2 failed: {FAILED_BECAUSE}. Correct what made it fail" in out
+        assert (
+            f"charge is out of retries: attempt 2 of 2 failed: {FAILED_BECAUSE}. Correct the cause of the failure"
+            in out
+        )
         (line,) = [line for line in lines_of(out) if "─ ✕ charge" in line]
         assert "failed  2 attempts" in line
         assert line.endswith(FAILED_BECAUSE)
 
     def test_workflow_show_says_why_each_open_task_waits(self, cli: Any, client: Client, forgotten: str) -> None:
         out = cli("workflow", "show", forgotten, "--url", client.url).out
-        assert "nobody has polled party_charge since the server started" in out
+        assert "no worker has polled party_charge since the server started" in out
         assert "Start a worker that polls party_charge" in out
         assert "◐ both  JOIN  in progress  joins on receipt, wrap" in out
 
@@ -116,7 +119,7 @@ class TestShow:
         lines = lines_of(cli("workflow", "show", workflow_id, "--url", client.url).out)[4:]
         assert lines[0] == "✓ fork  FORK_JOIN_DYNAMIC  40 forked  completed"
         assert len(lines) == 6, lines
-        assert "was handed back by its worker until" in lines[1] + lines[2] + lines[3] or "IN_PROGRESS" in lines[1]
+        assert "was postponed by its worker until" in lines[1] + lines[2] + lines[3] or "IN_PROGRESS" in lines[1]
         assert lines[4] == "└─ … 37 more branches; all 40: " + lines[4].partition("all 40: ")[2]
         assert "30 ✓ completed" in lines[4]
         assert lines[5].startswith("◐ join  JOIN  in progress  joins on ")
@@ -151,7 +154,7 @@ class TestList:
         assert lines[0].startswith(f"✕ FAILED   order v1  {failed}  ")
         assert lines[0].endswith(FAILED_BECAUSE)
         assert lines[1].startswith(f"◐ RUNNING  order v1  {waiting}  ")
-        assert lines[1].endswith("okay waits for somebody to complete it")
+        assert lines[1].endswith("okay waits for a signal to complete it")
 
     def test_workflow_list_filters(self, cli: Any, client: Client, waiting: str, failed: str, forgotten: str) -> None:
         def ids(*arguments: str) -> list[str]:

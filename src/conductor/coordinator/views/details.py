@@ -13,7 +13,7 @@ from conductor.coordinator.views.waiting_facts import MAX_OPEN_TASKS, FactReader
 from conductor.coordinator.views.workflow_views import read_whole_workflow
 from conductor.protocol.json_types import JsonObject
 from conductor.protocol.views import TaskAttempt, WorkflowDetails, base_reference
-from conductor.protocol.why_waiting import why_task
+from conductor.protocol.why_waiting import explain_waiting_task
 
 #: Attempts in one answer.
 MAX_ATTEMPTS = 5000
@@ -34,7 +34,7 @@ def read_details(
     for task, reason, output, name in found[:MAX_ATTEMPTS]:
         attempt = _make_attempt(tx, task, reason, output, name)
         if not task.terminal and explained < MAX_OPEN_TASKS:
-            attempt.waiting = why_task(facts.read_task(row, task), tx.now_ms)
+            attempt.waiting = explain_waiting_task(facts.read_task(row, task), tx.now_ms)
             explained += 1
         attempts.append(attempt)
     return WorkflowDetails(

@@ -16,7 +16,7 @@ from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.waiting_facts import PollRecords, make_queue_facts, rate_limit_opens_ms
 from conductor.protocol.statuses import TaskStatus
 from conductor.protocol.views import QueueHolder, QueueLoad, QueueStats
-from conductor.protocol.why_waiting import queue_problem
+from conductor.protocol.why_waiting import find_queue_problem
 
 #: Rates and durations are computed from this many of the newest tasks, so that their cost is bounded.
 NEWEST_TASKS = 2000
@@ -83,7 +83,7 @@ def list_queues(
             ready=ready_count,
             delayed=delayed.get(pk, 0),
             oldest_ms=oldest_ms,
-            in_hand=facts.in_hand,
+            in_hand=facts.held,
             holders=sorted(holders.get(pk, ()), key=lambda holder: -holder.in_hand),
             parked=facts.parked,
             last_poll_ms=facts.last_poll_ms,
@@ -92,7 +92,7 @@ def list_queues(
             rate_limit=facts.rate_limit,
             rate_window_ms=facts.rate_window_ms,
             rate_opens_ms=facts.rate_opens_ms,
-            problem=queue_problem(facts, tx.now_ms) if ready_count else None,
+            problem=find_queue_problem(facts, tx.now_ms) if ready_count else None,
             stats=stats.get(pk),
             verdicts=(verdicts or {}).get(pk, {}),
         )

@@ -33,8 +33,8 @@ from conductor.protocol.why_waiting import (
     TaskFacts,
     TurnFacts,
     Waiting,
-    why_task,
-    why_workflow,
+    explain_waiting_task,
+    explain_waiting_workflow,
 )
 from conductor.protocol.wire import PROCESS_DEATH
 
@@ -85,9 +85,9 @@ class FactReader:
             heard_ms=row.updated_ms or None if row.lease_until_ms is not None else None,
             due_at_ms=row.due_at_ms,
             ready_since_ms=row.ready_since_ms,
-            handed_back=bool(row.poll_count and row.callback_after_s),
+            postponed=bool(row.poll_count and row.callback_after_s),
             waits_for=[] if row.terminal else self._find_awaited_tasks(workflow, row),
-            round=row.iteration if row.operator == "DO_WHILE" else 0,
+            iteration=row.iteration if row.operator == "DO_WHILE" else 0,
             sub_workflow_id=None if row.sub_workflow is None else self._tx.ids.workflow(row.sub_workflow),
             sub_workflow_status=self._read_status(row.sub_workflow),
             queue=None if row.queue is None or row.terminal else self._read_queue(row.queue),
@@ -196,7 +196,7 @@ def make_queue_facts(
         domain=domain,
         of_server=domain.startswith(SYSTEM_DOMAIN),
         ready=ready,
-        in_hand=in_hand,
+        held=in_hand,
         parked=0 if poll is None else poll.parked,
         last_poll_ms=None if poll is None else poll.at_ms,
         last_worker=None if poll is None else poll.worker_id,
@@ -222,7 +222,7 @@ def explain_task(tx: Tx, snapshots: Snapshots, polls: PollRecords, task_id: str)
     if row is None:
         raise not_found(f"Task not found for taskId: {task_id}")
     facts = FactReader(tx, snapshots, polls)
-    return why_task(facts.read_task(get_workflow(tx, row.workflow), row), tx.now_ms)
+    return explain_waiting_task(facts.read_task(get_workflow(tx, row.workflow), row), tx.now_ms)
 
 
 def explain_workflow(tx: Tx, snapshots: Snapshots, polls: PollRecords, workflow_id: str) -> Waiting:
@@ -235,7 +235,9 @@ def explain_workflow_row(tx: Tx, facts: FactReader, workflow: WorkflowRow) -> Wa
     if workflow.terminal:
         failed = tx.first(LAST_FAILED_TASK, workflow.pk) if workflow.status != WorkflowStatus.COMPLETED else None
         failures = [] if failed is None else [facts.read_task(workflow, failed)]
-        return why_workflow(workflow.status, failures, tx.now_ms, workflow_data(tx, workflow.pk).reason)
+        return explain_waiting_workflow(workflow.status, failures, tx.now_ms, workflow_data(tx, workflow.pk).reason)
     rows = open_tasks(tx, workflow.pk)[:MAX_OPEN_TASKS]
     turn = None if rows else facts.read_turn(workflow)
-    return why_workflow(workflow.status, [facts.read_task(workflow, row) for row in rows], tx.now_ms, turn=turn)
+    return explain_waiting_workflow(
+        workflow.status, [facts.read_task(workflow, row) for row in rows], tx.now_ms, turn=turn
+    )

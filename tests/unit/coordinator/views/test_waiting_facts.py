@@ -10,7 +10,7 @@ from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.views.waiting_facts import explain_task, explain_workflow
 from conductor.coordinator.workflows import workflow_actions
 from conductor.protocol import why_waiting
-from conductor.protocol.why_waiting import QueueFacts, TaskFacts, Waiting, span
+from conductor.protocol.why_waiting import QueueFacts, TaskFacts, Waiting, format_duration
 from tests.unit.coordinator.core_harness import Harness, simple
 
 
@@ -39,7 +39,9 @@ class TestNobodyPolls:
         started = harness.start_one()
         harness.clock.advance(40)
         found = why(harness, started)
-        assert found.sentence == ("work waits for a worker: nobody has polled work since the server started 40 s ago")
+        assert found.sentence == (
+            "work waits for a worker: no worker has polled work since the server started 40 s ago"
+        )
         assert found.kind == "unpolled"
         assert found.urgent
         assert found.remedy == "Start a worker that polls work, without a domain."
@@ -49,7 +51,7 @@ class TestNobodyPolls:
         polled(harness, worker="host-1")
         harness.clock.advance(720)
         assert why(harness, started).sentence == (
-            "work waits for a worker: nobody has polled work for 12 min (last: host-1)"
+            "work waits for a worker: no worker has polled work for 12 min (last: host-1)"
         )
 
     def test_no_worker_polls_in_this_domain(self, harness: Harness) -> None:
@@ -59,7 +61,7 @@ class TestNobodyPolls:
         found = why(harness, started)
         assert found.kind == "domain"
         assert found.sentence == (
-            "work waits for a worker: nobody polls queue work in domain gpu; "
+            "work waits for a worker: no worker polls queue work in domain gpu; "
             "workers of work poll in no domain and domain cpu"
         )
         assert found.remedy == "Start a worker of work with domain gpu, or start workflows without taskToDomain."
@@ -74,7 +76,7 @@ class TestNobodyPolls:
         assert found.kind == "busy"
         assert not found.urgent
         assert found.sentence == (
-            "work waits for a free worker: those of queue work have 1 task in hand and have not polled for 60 s"
+            "work waits for a free worker: those of queue work run 1 task and have not polled for 60 s"
         )
 
 
@@ -86,7 +88,7 @@ class TestLimits:
         harness.poll_one()
         found = why(harness, started)
         assert found.kind == "concurrency"
-        assert found.sentence == "work is held back by the limit of 1 at once: 1 are being worked on"
+        assert found.sentence == "work waits: the limit of 1 concurrent tasks is reached (1 running)"
 
     def test_a_task_waits_for_the_rate_limit(self, harness: Harness) -> None:
         harness.start_one(task_def={"rateLimitPerFrequency": 1, "rateLimitFrequencyInSeconds": 60})
@@ -95,7 +97,9 @@ class TestLimits:
         harness.report(harness.poll_one())
         found = why(harness, started)
         assert found.kind == "rate"
-        assert found.sentence.startswith("work is held back by the limit of 1 in 60 s; the next may start at ")
+        assert found.sentence.startswith(
+            "work waits: the rate limit of 1 in 60 s is reached; the next task may start at "
+        )
         assert found.until_ms == harness.clock.wall_ms() + 60_000
 
     def test_a_window_that_is_open_again_holds_nothing_back(self, harness: Harness) -> None:
@@ -121,7 +125,7 @@ class TestTime:
         harness.report(harness.poll_one(), "IN_PROGRESS", callbackAfterSeconds=30)
         found = why(harness, started)
         assert found.kind == "callback"
-        assert "was handed back by its worker until " in found.sentence
+        assert "was postponed by its worker until " in found.sentence
         assert "(in 30 s)" in found.sentence
 
     def test_the_death_of_its_worker_process(self, harness: Harness) -> None:
@@ -135,17 +139,17 @@ class TestTime:
         harness.report(harness.poll_one(), "FAILED", reasonForIncompletion=cause)
         assert why(harness, started).sentence == f"work waits to run again: {cause}"
         harness.clock.advance(60)
-        assert "; nobody has polled work for 60 s" in why(harness, started).sentence
+        assert "; no worker has polled work for 60 s" in why(harness, started).sentence
         harness.report(harness.poll_one(), "FAILED", reasonForIncompletion=cause)
         found = why(harness, started)
         assert found.sentence == f"work is out of retries: attempt 2 of 2 failed: {cause}"
-        assert found.remedy is not None and "out of memory?" in found.remedy
+        assert found.remedy is not None and "memory ran out" in found.remedy
 
     def test_a_start_that_is_delayed(self, harness: Harness) -> None:
         harness.workflow_def("flow", simple("work", startDelay=90))
         found = why(harness, harness.start())
         assert found.kind == "delay"
-        assert found.sentence.endswith("UTC (in 90 s), as its definition says")
+        assert found.sentence.endswith("UTC (in 90 s), after its start delay")
 
     def test_a_wait_until_a_time(self, harness: Harness) -> None:
         harness.workflow_def(
@@ -161,7 +165,7 @@ class TestTime:
         harness.workflow_def("flow", {"name": "approve", "taskReferenceName": "approve", "type": "WAIT"})
         found = why(harness, harness.start())
         assert found.kind == "signal"
-        assert found.sentence == "approve waits for somebody to complete it"
+        assert found.sentence == "approve waits for a signal to complete it"
         assert found.remedy is not None
 
 
@@ -175,7 +179,7 @@ class TestWorkers:
         found = why(harness, started)
         assert found.kind == "leased"
         assert found.sentence == (
-            "work is being worked on by host-7-1234 for 65 s, last heard of 5.0 s ago; its lease ends in 10 min"
+            "work has been running on host-7-1234 for 65 s, last contact 5.0 s ago; its lease expires in 10 min"
         )
 
     def test_a_place_in_the_queue(self, harness: Harness) -> None:
@@ -198,7 +202,7 @@ class TestOthers:
         harness.report(harness.poll_one("a"))
         join = a_task(harness, started, "both")
         assert why_task(harness, join["taskId"]).sentence == "joins on b, c, d and 1 more"
-        assert why(harness, started).sentence.startswith("b waits for a worker: nobody has polled b ")
+        assert why(harness, started).sentence.startswith("b waits for a worker: no worker has polled b ")
         assert why(harness, started).sentence.endswith("(and 3 more like it)")
 
     def test_a_task_waits_for_its_sub_workflow(self, harness: Harness) -> None:
@@ -228,7 +232,7 @@ class TestOthers:
         started = harness.start()
         harness.report(harness.poll_one())
         loop = a_task(harness, started, "loop")
-        assert why_task(harness, loop["taskId"]).sentence == "is in round 2, at work__2"
+        assert why_task(harness, loop["taskId"]).sentence == "is in iteration 2, at work__2"
 
 
 class TestWhatTheServerDoesItself:
@@ -237,16 +241,16 @@ class TestWhatTheServerDoesItself:
     @pytest.mark.parametrize(
         ("known", "said"),
         [
-            ({}, "waits for the server to carry it out"),
-            ({"lease_until_ms": 9}, "is being carried out by the server"),
+            ({}, "waits for the server to process it"),
+            ({"lease_until_ms": 9}, "is being processed by the server"),
             ({"due_at_ms": 60_000, "retry_count": 1}, "waits for retry 1 at 00:01:00 UTC (in 60 s)"),
         ],
     )
     def test_a_system_task_waits_for_the_server(self, known: dict[str, Any], said: str) -> None:
         queue = QueueFacts(name="HTTP", domain=" system/http", of_server=True, ready=1)
         task = TaskFacts(ref="call", type="HTTP", status="SCHEDULED", queue=queue, **known)
-        assert why_waiting.why_task(task, 0).sentence == said
-        assert why_waiting.queue_problem(queue, 0) is None
+        assert why_waiting.explain_waiting_task(task, 0).sentence == said
+        assert why_waiting.find_queue_problem(queue, 0) is None
 
 
 class TestEnds:
@@ -257,7 +261,7 @@ class TestEnds:
         harness.act(started, workflow_actions.pause)
         found = why(harness, started)
         assert found.kind == "paused"
-        assert found.sentence == "paused: nothing more is scheduled; 1 task in workers' hands will be finished"
+        assert found.sentence == "paused: no further task is scheduled; 1 running task will be finished"
 
     def test_a_join_of_a_paused_workflow(self, harness: Harness) -> None:
         harness.workflow_def(
@@ -349,4 +353,4 @@ class TestEnds:
     ],
 )
 def test_a_length_of_time_is_said_as_people_say_it(length_ms: int, said: str) -> None:
-    assert span(length_ms) == said
+    assert format_duration(length_ms) == said

@@ -79,7 +79,8 @@ class TestTurns:
             start(harness)
         found = why(harness, start(harness))
         assert found.kind == "turn"
-        assert found.sentence == "waits for its turn: 2 of flow with key a run, 2 may at once, and 1 other come first"
+        reached = "the limit of 2 concurrent workflows flow with key a is reached (2 running)"
+        assert found.sentence == f"waits for its turn: {reached}; 1 ahead of it"
 
     def test_a_rejected_workflow_is_not_stored(self, harness: Harness) -> None:
         limit(harness, 1, policy="REJECT")
