@@ -1,11 +1,11 @@
-"""Figures, measured from outside of what is measured, side by side and in turns.
+"""Benchmarks: figures measured from outside the measured process, side by side and in turns.
 
 The suite (`make bench`), in the order of its table: throughput, counts, starts, pickup, shapes, growth, idle, memory.
 Each has `measure(run)`. The others have `main()` and are run by name: path (how many files and frames a task crosses),
 compared (a program of ten workers, and the same under conductor-python), chaos_comparison, conversion_cost,
 journal_cost, metrics_cost, progress_cost, tracing_cost, worker_memory.
 
-What they share: `_run` (rounds and turns), `_rivals` (who is measured), `_server` (a coordinator and a cheap client),
-`_processes` (CPU and memory of programs), `_figures` (medians, spread, ratios), `_publish` (where it all goes).
-`programs/` has what runs inside the environments of others, and imports nothing of ours.
+Shared modules: `_run` (rounds and turns), `_rivals` (the contestants), `_server` (a coordinator and a cheap client),
+`_processes` (CPU and memory of programs), `_figures` (medians, spread, ratios), `_publish` (the results).
+`programs/` has the programs that run in the environments of other libraries. They do not import this package.
 """

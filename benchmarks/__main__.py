@@ -1,6 +1,6 @@
-"""Run the benchmarks: the suite as one run with one table, or what is named.
+"""Run the benchmarks: the suite as one run with one table, or the named parts.
 
-make bench                                  the suite: everybody in turns, five rounds
+make bench                                  the suite: all contestants in turns, five rounds
 make bench ARGS=--quick                     the same, smaller: two rounds, under two minutes on a quiet machine
 make bench ARGS="throughput pickup"         some parts of it
 make bench ARGS=--publish                   and put the figures into README.md and docs/

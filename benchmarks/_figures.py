@@ -1,4 +1,4 @@
-"""What was measured: samples by part, measure and contestant; their medians, spread and ratios."""
+"""Samples by part, measure and contestant; their medians, spread and ratios."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass
 class Line:
-    """One measure of one contestant: a sample a round."""
+    """A measure of a contestant: one sample per round."""
 
     part: str
     measure: str
@@ -30,11 +30,11 @@ class Figures:
 
     def __init__(self) -> None:
         self.lines: dict[tuple[str, str, str], Line] = {}
-        #: What was left out, and why.
+        #: Contestants that were left out, and why.
         self.skipped: dict[str, str] = {}
 
     def add(self, part: str, measure: str, who: str, value: float, unit: str, *, base: str) -> None:
-        """One sample more."""
+        """Add a sample."""
         line = self.lines.setdefault((part, measure, who), Line(part, measure, who, unit, base))
         line.samples.append(value)
 

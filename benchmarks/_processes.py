@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 PROGRAMS = Path(__file__).with_name("programs")
-#: What does not happen in this time will not happen.
+#: The longest wait for an event.
 PATIENCE_S = 120.0
 
 
@@ -32,7 +32,7 @@ class Family:
         return sum(sum(member.cpu_times()[:2]) for member in self.members())
 
     def memory_mb(self) -> float:
-        """What is its own, and its share of what it shares."""
+        """Return the private memory, and the share of the shared memory."""
         return sum(member.memory_full_info().pss for member in self.members()) / 1e6
 
     def wake_ups(self) -> int:

@@ -1,4 +1,4 @@
-"""Who is measured side by side: ours, and what others use. Each gets an environment of its own, made once."""
+"""The contestants: this package and other libraries. Each gets its own environment, made once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HUEY_PACKAGES = ("huey==3.5.4", "redis==8.1.0")
 
 @dataclass
 class Stage:
-    """A queue with nobody at work on it yet."""
+    """A queue without workers."""
 
     directory: Path
     server: Family
@@ -45,7 +45,7 @@ class Stage:
     _env: dict[str, str]
 
     def fill(self, count: int) -> None:
-        """Put so many tasks into the queue."""
+        """Put `count` tasks into the queue."""
         if self.coordinator is not None:
             self.coordinator.start(WORKFLOW, count)
         else:
@@ -70,7 +70,7 @@ class Stage:
             yield family
 
     def pickups_us(self, count: int, pause_s: float) -> list[float]:
-        """One at a time to a worker that has nothing to do: from sending to the function's first line."""
+        """Send one task at a time to an idle worker. Return the times from sending to the function's first line."""
         if self.coordinator is None:
             found: list[float] = json.loads(self._send("pickup", str(count), str(pause_s)))
             return found
@@ -80,7 +80,7 @@ class Stage:
         connection = self.coordinator.connect()
 
         def send(n: int) -> None:
-            # What is measured ends in another process, most often before this answer is here.
+            # The measured span ends in another process, most often before this answer arrives.
             connection.ask(connection.request("POST", f"/workflow/{WORKFLOW}", {"n": n}))
 
         with contextlib.closing(connection):
@@ -88,7 +88,7 @@ class Stage:
 
 
 class Contestant:
-    """Somebody who can work on a queue."""
+    """A library that can work on a queue."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -149,7 +149,7 @@ def ours() -> list[OnCoordinator]:
 
 
 def contestants(skipped: dict[str, str]) -> dict[str, Contestant]:
-    """Everybody who can be had on this machine; the others are named in `skipped`."""
+    """Return the contestants that are available on this machine; the others are named in `skipped`."""
     found: list[Contestant] = [*ours()]
     redis_missing = None if shutil.which("redis-server") else "redis-server is not installed (Debian: apt-get install)"
     if redis_missing:
@@ -157,12 +157,12 @@ def contestants(skipped: dict[str, str]) -> dict[str, Contestant]:
     else:
         with _or_skipped(DRAMATIQ, skipped):
             python = environment_with("dramatiq", *DRAMATIQ_PACKAGES)
-            # Its own defaults: two processes of eight threads on two cores.
+            # Default settings: two processes of eight threads on two cores.
             words = ["-m", "dramatiq", "dramatiq_noop"]
             found.append(OnRedis(DRAMATIQ, python, "dramatiq_noop.py", words))
         with _or_skipped(HUEY, skipped):
             python = environment_with("huey", *HUEY_PACKAGES)
-            # Its own defaults, one thread; only its log, a line per task, is off.
+            # Default settings, one thread; only the log, one line per task, is off.
             words = ["-m", "huey.bin.huey_consumer", "-q", "huey_noop.huey"]
             found.append(OnRedis(HUEY, python, "huey_noop.py", words))
     with _or_skipped(CONDUCTOR_PYTHON, skipped):

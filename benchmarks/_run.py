@@ -1,4 +1,4 @@
-"""One run: who takes part, how many rounds, how much work in each, and where the samples go."""
+"""A run: its contestants, rounds, work per round, and the place of its samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks._rivals import CONDUCTOR_PYTHON, Contestant
 
 @dataclass(frozen=True)
 class Run:
-    """What every part of the suite is given."""
+    """The parameters of every part of the suite."""
 
     figures: Figures
     contestants: dict[str, Contestant]

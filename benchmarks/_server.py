@@ -32,7 +32,7 @@ CONNECTIONS = 8
 
 
 class Connection:
-    """One kept-alive connection: one request at a time."""
+    """A kept-alive connection: one request at a time."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address
@@ -113,7 +113,7 @@ class Client:
         self.connection.call("POST", "/metadata/workflow?overwrite=true", {**definition, "tasks": list(tasks)})
 
     def start(self, workflow: str, count: int, *, connections: int = CONNECTIONS) -> float:
-        """Start so many from several connections at once; the seconds that took."""
+        """Start `count` workflows from several connections at once. Return the seconds that took."""
         with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
             pool = [stack.enter_context(contextlib.closing(self.connect())) for _ in range(connections)]
             requests = (pool[0].request("POST", f"/workflow/{workflow}", {"n": n}) for n in range(count))
@@ -174,7 +174,7 @@ def server(database: Path | None = None, env: dict[str, str] | None = None) -> I
             yield found
             found.connection.close()
         finally:
-            # It ends by itself, so that its file is whole; one that does not is ended.
+            # The coordinator ends by itself, so that its file is complete; if it does not, it is killed.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
             try:
@@ -204,7 +204,7 @@ def coordinator() -> Iterator[str]:
 
 
 def fill(url: str, task: str, count: int) -> None:
-    """Put so many tasks of a type on a coordinator, each a workflow of its own."""
+    """Put `count` tasks of a type on a coordinator, each in its own workflow."""
     client = Client(url)
     client.define(task, simple(task=task))
     client.start(task, count)

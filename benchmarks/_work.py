@@ -1,4 +1,4 @@
-"""One measured run: a worker, a number of tasks, wall time and CPU time until the last verdict."""
+"""A measured run: a worker, a number of tasks, wall time and CPU time until the last verdict."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _numbers = itertools.count()
 
 
 class Cost(NamedTuple):
-    """What a run took, per task."""
+    """The cost of a run per task."""
 
     wall_us: float
     cpu_us: float

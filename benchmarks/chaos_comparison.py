@@ -18,7 +18,7 @@ from tests.integration.other_sdks import conductor_python
 LIMIT_S = 400.0
 #: The jobs come in over this time, in which processes and disks are attacked so often.
 SPREAD_S, ATTACKS = 60.0, 15
-#: What is worth comparing, by the names of the figures.
+#: The figures to compare, by name.
 ROWS = (
     "seconds",
     "tasks started",

@@ -1,4 +1,4 @@
-"""The same program of ten workers under conductor-python 2.0.0 and under ours: memory, idling, cost of a task.
+"""A program of ten workers under conductor-python 2.0.0 and under this package: memory, idling, cost of a task.
 
 Each round runs every kind once, against a coordinator of its own; conductor-python gets an environment under .cache/.
 """
@@ -32,7 +32,7 @@ RUNNING = "/workflow/search?size=0&query=status%3DRUNNING"
 
 
 class Figures(NamedTuple):
-    """What one kind of program took in one round."""
+    """The cost of a kind of program in one round."""
 
     processes: float
     memory_mb: float
@@ -42,7 +42,7 @@ class Figures(NamedTuple):
     tasks_per_s: float
 
 
-#: What the rows are called, in the order of the figures, and how many digits they have.
+#: The names of the rows, in the order of the figures, and their digits.
 ROWS = (
     ("processes", 0),
     ("memory, MB (PSS)", 0),

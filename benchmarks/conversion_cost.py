@@ -1,4 +1,4 @@
-"""What typed input costs, as multiples of a bare call with the same values."""
+"""The cost of typed input, as multiples of a bare call with the same values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no clock decides: SQL statements and commits of a start, a poll and a report, counted as in the fast suite."""
+"""SQL statements and commits of a start, a poll and a report, counted as in the fast suite."""
 
 from __future__ import annotations
 

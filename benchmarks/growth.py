@@ -1,4 +1,4 @@
-"""What poll and report of a task cost the coordinator with a thousand to a million finished or queued workflows, as
+"""The cost of poll and report on a coordinator with a thousand to a million finished or queued workflows, as
 multiples of an empty file; its memory then.
 
 The files are made by the coordinator itself and then multiplied row by row: they hold what it would have written.
@@ -51,7 +51,7 @@ def measure(run: Run) -> None:
 
 
 def _files(directory: Path, sizes: tuple[int, ...]) -> dict[str, Path]:
-    """Who is in the table, and the file that it works on."""
+    """The name in the table, and the database file."""
     files = {EMPTY: directory / "empty.db"}
     for kind in ("finished", "queued"):
         seed = directory / f"{kind}.db"
@@ -78,7 +78,7 @@ def _round(run: Run | None, name: str, found: Server, tasks: int) -> None:
 
 
 def work_on(found: Server, count: int, batch: int = 1) -> None:
-    """Poll and report, so many at a time."""
+    """Poll and report `batch` tasks at a time."""
     for _ in range(0, count, batch):
         tasks = found.connection.call("GET", f"/tasks/poll/batch/{TASK}?count={batch}&timeout=0&workerid=bench")
         if batch == 1:

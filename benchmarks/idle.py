@@ -1,4 +1,4 @@
-"""What worker and server cost while there is nothing to do: CPU, and how often their threads wake up."""
+"""The cost of idle workers and servers: CPU, and how often their threads wake up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUICK_SETTLE_S, QUICK_WINDOW_S = 1.0, 2.0
 
 
 def measure(run: Run) -> None:
-    """Everybody in turns."""
+    """Measure all contestants in turns."""
     settle_s, window_s = (QUICK_SETTLE_S, QUICK_WINDOW_S) if run.quick else (SETTLE_S, WINDOW_S)
     for contestant in run.turns(run.few):
         with contestant.stage() as stage, stage.worker() as worker:

@@ -1,4 +1,4 @@
-"""What the result journal and the heartbeats cost: throughput with both, and with neither, in turns."""
+"""The cost of the result journal and the heartbeats: throughput with both, and with neither, in turns."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ DONE = 2000
 
 
 def running_name(count: int) -> str:
-    """Who it is in the table."""
+    """The name in the table."""
     return f"{count:,} running workflows"
 
 

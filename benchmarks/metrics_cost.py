@@ -1,4 +1,4 @@
-"""What events and metrics cost a task, as multiples of a bare call."""
+"""The cost of events and metrics per task, as multiples of a bare call."""
 
 from __future__ import annotations
 

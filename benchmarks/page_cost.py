@@ -1,7 +1,7 @@
-"""What the page asks for, with a million finished and ten thousand running workflows: how long each answer takes, and
-what an open page costs the coordinator.
+"""The requests of the web UI, with a million finished and ten thousand running workflows: the time of each answer, and
+the cost of an open page for the coordinator.
 
-The file is made by the coordinator itself and then multiplied row by row: it holds what it would have written.
+The coordinator makes the file, and its rows are then multiplied: the file is as the coordinator would have written it.
 """
 
 from __future__ import annotations

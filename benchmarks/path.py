@@ -38,14 +38,14 @@ OTHER = "path_next"
 
 
 class Walk(NamedTuple):
-    """What was crossed: frames per file (in the order of their first frame), and changes of file."""
+    """The path of a call: frames per file (in the order of their first frame), and changes of file."""
 
     frames: Counter[str]
     changes: int
 
 
 class Tracer:
-    """Counts the functions of ours that are entered on the threads it is installed on, while it is on.
+    """Counts the functions of this package that are entered on its threads, while it is on.
 
     A coroutine that goes on after an `await` is no new frame: only its first entry is counted.
     """
@@ -76,7 +76,7 @@ class Tracer:
         self._on = True
 
     def stop(self) -> Walk:
-        """What was counted since `start`."""
+        """Return the counts since `start`."""
         self._on = False
         return Walk(self._frames, self._changes)
 
@@ -87,7 +87,7 @@ def _goes_on(frame: FrameType) -> bool:
 
 
 class _Rounds(TaskRunnerEventsListener):
-    """One walk of a worker is from the verdict on one task to the verdict on the next."""
+    """A walk of a worker is from the verdict on one task to the verdict on the next."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer

@@ -14,7 +14,7 @@ HALF, MOST, WORST = "p50", "p95", "worst"
 SAMPLES = 500
 QUICK_SAMPLES = 60
 WARM_UP = 5
-#: Between two samples, so that everybody sleeps again.
+#: Pause between two samples, so that all processes sleep again.
 PAUSE_S = 0.02
 
 

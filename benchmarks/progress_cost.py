@@ -1,4 +1,4 @@
-"""What it costs a running task to say how far it is, as multiples of a bare call. At most one call a second is sent."""
+"""The cost of a progress update in a running task, as multiples of a bare call. At most one call a second is sent."""
 
 from __future__ import annotations
 

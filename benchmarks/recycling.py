@@ -1,4 +1,4 @@
-"""What it costs to replace worker processes: one queue, drained by a process that stays and by ones that are replaced.
+"""The cost of replacing worker processes: a queue is drained by a process that stays and by ones that are replaced.
 
 Both take turns, in the order of A B B A, so that a machine that becomes slower or faster meanwhile favours neither;
 what counts is the ratio of two neighbours. How far such a ratio is off by chance is shown by neighbours of one kind.
@@ -31,7 +31,7 @@ TASKS = {0.05: 6000, 0.01: 12_000}
 #: Processes in a run, one after the other. Each lives for some seconds: in production it would be hours.
 PROCESSES = 4
 ROUNDS = 4
-#: What the acceptance asks for.
+#: The limit of the acceptance.
 WITHIN = 0.05
 _LEDGER, _PAUSE = "RECYCLING_LEDGER", "RECYCLING_PAUSE"
 _LINE = "{:>9} {:>9} {:>16.6f}\n"
@@ -40,7 +40,7 @@ AROUND_S = 2.0
 
 
 class _Drained(NamedTuple):
-    """One drained queue: tasks a second, and how much more or less it was around each replacement."""
+    """A drained queue: tasks per second, and the change around each replacement."""
 
     rate: float
     around: list[float]

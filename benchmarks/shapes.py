@@ -1,4 +1,4 @@
-"""What a task costs the coordinator in workflows of several shapes, as multiples of the workflow with one task.
+"""The cost of a task in workflows of several shapes, as multiples of the workflow with one task.
 
 Everything counts, from the starts to the end of the last workflow. A task is what the coordinator keeps as one: a step
 for a worker, or a SUB_WORKFLOW step with the workflow that it starts; forks, joins and loops come for free.
@@ -49,7 +49,7 @@ def _dynamic_fork(width: int) -> list[dict[str, Any]]:
 
 
 def _loops(*rounds: int) -> list[dict[str, Any]]:
-    """Loops in loops around one task, so many rounds each, the outermost first."""
+    """Return loops in loops around one task, with the given iterations, the outermost first."""
     body = _row(1)
     for depth, count in reversed(list(enumerate(rounds))):
         loop = {"name": f"loop_{depth}", "taskReferenceName": f"loop_{depth}", "type": "DO_WHILE"}

@@ -1,7 +1,7 @@
-"""Tasks that do nothing, from a queue that was filled first: how many a second, and what each costs worker and server.
+"""Empty tasks from a queue that was filled first: tasks per second, and the cost of each for worker and server.
 
-Everybody is measured in the same way: the function counts its calls in memory that is shared with the benchmark, and
-between a tenth and nineteen twentieths of the queue the benchmark looks at the clock and at what the processes used.
+All contestants are measured in the same way: the function counts its calls in memory shared with the benchmark. Between
+a tenth and nineteen twentieths of the queue, the benchmark reads the clock and the CPU of the processes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _drain(run: Run, contestant: Contestant, count: int) -> None:
 
 
 def _at(stage: Stage, worker: Family, count: int) -> tuple[float, float, float, float]:
-    """As soon as so many were executed: how many they are, the time, and the CPU of worker and server."""
+    """Wait until `count` tasks were executed. Return their number, the time, and the CPU of worker and server."""
     until(lambda: executed(stage.directory) >= count, f"{count} tasks to be executed", every_s=0.01)
     return executed(stage.directory), time.perf_counter(), worker.cpu_s(), stage.server.cpu_s()
 

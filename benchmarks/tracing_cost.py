@@ -1,4 +1,4 @@
-"""What tracing costs: throughput and CPU of a worker with traces, side by side with the same worker without.
+"""The cost of tracing: throughput and CPU of a worker with traces and of the same worker without.
 
 One process drains many short queues, without traces and with them in the order A B B A. Each queue with traces is
 compared with its neighbour without, so that other load on the machine affects both. "chance" is the difference between
@@ -96,7 +96,7 @@ WORK = {
 
 
 class _Queue(NamedTuple):
-    """One that was drained: with traces or without, how fast, and CPU a task."""
+    """A drained queue: with traces or without, tasks per second, and CPU per task."""
 
     traced: bool
     per_second: float

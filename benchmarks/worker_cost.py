@@ -1,4 +1,4 @@
-"""What a task costs the worker's own process: CPU, calls of Python functions, and turns of the event loop.
+"""The cost of a task in the worker process: CPU, calls of Python functions, and turns of the event loop.
 
 The coordinator is a process of its own, and the queue is filled first. Only CPU time counts: it says the same on a
 busy machine, nearly. The calls are counted in a run of their own, for counting them costs more than they do.
@@ -19,7 +19,7 @@ from conductor.common.machine import run_event_loop
 
 TASKS = 5000
 ROUNDS = 5
-#: What runs, how many at once.
+#: The function that runs, and its concurrency.
 KINDS = {"async def, 50": (coroutine, 50), "def, 10 threads": (function, 10)}
 
 

@@ -1,4 +1,5 @@
-"""The same for dramatiq on Redis: `dramatiq dramatiq_noop` works, `python dramatiq_noop.py fill|pickup COUNT` sends."""
+"""An empty task for dramatiq on Redis: `dramatiq dramatiq_noop` works,
+`python dramatiq_noop.py fill|pickup COUNT` sends."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""The same for huey on Redis: `huey_consumer huey_noop.huey` works, `python huey_noop.py fill|pickup COUNT` sends."""
+"""An empty task for huey on Redis: `huey_consumer huey_noop.huey` works,
+`python huey_noop.py fill|pickup COUNT` sends."""
 
 import json
 import os

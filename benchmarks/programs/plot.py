@@ -1,4 +1,4 @@
-"""One picture of a run: `python plot.py benchmarks.json benchmarks.png`, where matplotlib is installed."""
+"""Plots a run: `python plot.py benchmarks.json benchmarks.png`, where matplotlib is installed."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""How far a program is, told to whoever measures it; the standard library alone, for it runs in every environment.
+"""Tells the benchmark how far a program is. Uses only the standard library, because it runs in every environment.
 
 `done()` counts: each thread adds to a number of its own in a mapped file, which costs no system call and no lock.
 `begun(n)` notes when the n-th call began, on the clock that all processes of a machine share.
@@ -51,7 +51,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def done():
-    """One more task was executed."""
+    """Count one executed task."""
     global _counters
     if _counters is None:
         with _making:
@@ -68,7 +68,7 @@ def begun(n):
 
 
 def task(n):
-    """What every measured function does."""
+    """The work of every measured function."""
     if n < 0:
         begun(n)
     else:

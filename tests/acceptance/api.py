@@ -17,7 +17,7 @@ Task = dict[str, Any]
 
 
 class Api:
-    """What these tests do to a server."""
+    """The requests of the tests to a server."""
 
     def __init__(self, client: httpx.Client) -> None:
         self.client = client

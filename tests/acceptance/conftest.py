@@ -1,7 +1,7 @@
-"""One server per target and session, shared by all tests through names that only one of them uses.
+"""Starts one server per target and session. All tests share it, each with its own names.
 
-`--server NAME` (again for more) or CONDUCTOR_TARGETS=a,b selects targets; without either, all are run. What a target
-needs and this machine has not is a skip at home and a failure in CI (CI=true).
+`--server NAME` (again for more) or CONDUCTOR_TARGETS=a,b selects targets; without either, all are run. A tool
+that a target needs and this machine does not have is a skip at home and a failure in CI (CI=true).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 async def session(target: Target) -> AsyncIterator[Session]:
-    """Clients of the server, workers for it, and names nobody else uses."""
+    """Clients of the server, workers for it, and names that no other test uses."""
     async with Session(target, f"t{secrets.token_hex(4)}") as found:
         yield found
 

@@ -28,7 +28,7 @@ STARTERS = 16
 IDLE_ROUNDS = 30
 WARM_UP = 300
 
-# These servers are measured, so they may compile as in production.
+# The measured servers may compile as in production.
 java.FLAGS = ("-Xmx1g",)
 
 
@@ -82,7 +82,7 @@ class Counter:
 
 
 async def measure(session: Session) -> str:
-    """One row of the table."""
+    """Measure one server and return its row of the table."""
     name, counter = session.named("work"), Counter()
     worker = Worker(name, counter, thread_count=50)
     # The answer to a poll of an overloaded server may come too late: its tasks then come back by this.

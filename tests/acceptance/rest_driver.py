@@ -13,7 +13,7 @@ Task = dict[str, Any]
 
 
 class Driver:
-    """One test's workflows. Names are made unique: `work` is `<prefix>_work` on the server."""
+    """The workflows of one test. Names are made unique: `work` is `<prefix>_work` on the server."""
 
     def __init__(self, session: Session) -> None:
         self.session = session

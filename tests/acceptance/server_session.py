@@ -1,4 +1,4 @@
-"""What the acceptance tests are written with: definitions, workflows, workers and what they publish, on any target."""
+"""Helpers of the acceptance tests: definitions, workflows, workers and their events, on any target."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Events:
         self._news.set()
 
     def of(self, event_type: type[T]) -> list[T]:
-        """Those of a type."""
+        """Return the events of a type."""
         return [event for event in self.all if isinstance(event, event_type)]
 
     async def until(self, event_type: type[T], count: int = 1) -> list[T]:
@@ -62,7 +62,7 @@ class Events:
 
 
 class Session:
-    """One test's dealings with the server under test."""
+    """The clients and workers of one test on the server under test."""
 
     def __init__(self, target: Target, prefix: str) -> None:
         self.target = target
@@ -84,7 +84,7 @@ class Session:
             await client.close()
 
     def named(self, name: str) -> str:
-        """The same name in no other test."""
+        """Return a name that no other test has."""
         return f"{self._prefix}_{name}"
 
     async def define(self, name: str, **fields: Any) -> None:

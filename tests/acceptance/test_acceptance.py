@@ -1,4 +1,4 @@
-"""What workers promise, on every server they can be pointed at."""
+"""The promises of workers, on every server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ KINDS = ["def", "async def"]
 
 
 def of_kind(kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same work as a `def` or as an `async def`."""
+    """Return the work as a `def` or as an `async def`."""
     if kind == "def":
         return function
 
@@ -91,7 +91,7 @@ class TestExecution:
     async def test_a_killed_process_gives_its_tasks_back(
         self, session: Session, tmp_path: Path, record_property: Callable[[str, object], None]
     ) -> None:
-        """Nobody waits for the response timeout of an hour, and what was finished is not done again."""
+        """The response timeout of an hour is not waited for, and finished tasks do not run again."""
         name = session.named("held")
         await session.define(name, response_timeout_seconds=3600)
         worker = Worker(name, process_workers.note_and_wait, thread_count=20)
@@ -131,7 +131,7 @@ class TestExecution:
     async def test_a_task_that_kills_its_process_ends_and_its_neighbours_complete(
         self, session: Session, tmp_path: Path, how: str, process_name: str | None
     ) -> None:
-        """Its retry policy or `poison_limit` ends it, and no neighbour is executed more than twice."""
+        """The retry policy or `poison_limit` ends the task, and no neighbour is executed more than twice."""
         deadly, healthy = session.named("deadly"), session.named("healthy")
         # A Conductor server waits for the response timeout of tasks whose poll answer the dead process never read.
         timeout_s = 20 if session.target.plain else 3600
@@ -460,7 +460,7 @@ class TestLongTasks:
             assert await asyncio.to_thread(began.wait, session.patience_s)
 
         await self._terminate_in_the_middle(session, Worker(name, work, lease_extend_enabled=True), has_begun)
-        # What is lost is not waited for: its thread may see the flag after the handler has stopped.
+        # Lost tasks are not waited for: their thread may see the flag after the handler has stopped.
         assert await asyncio.to_thread(returned.wait, session.patience_s)
         assert seen == [True]
 

@@ -1,4 +1,4 @@
-"""Two nodes behind a load balancer: the death of one is nobody's loss."""
+"""Two nodes behind a load balancer: the death of one loses nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.acceptance.servers.targets import Cluster
 WORKFLOWS = 150
 #: The node dies when this many tasks are done.
 DIES_AFTER = 40
-#: What the dead node had taken out of a queue comes back by response timeout or by the other node's sweep: minutes.
+#: Tasks that the dead node took out of a queue come back by response timeout or by the other node's sweep: minutes.
 PATIENCE_S = 780.0
 
 

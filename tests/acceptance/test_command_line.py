@@ -40,7 +40,7 @@ class Operator:
         return status, out + err
 
     def json(self, *command: str) -> Any:
-        """What a command tells programs."""
+        """Return the JSON output of a command."""
         self._capsys.readouterr()
         main([*command, "--json", "--url", self.url])
         return json.loads(self._capsys.readouterr().out)
@@ -53,7 +53,7 @@ class Operator:
             threading.Event().wait(0.2)
 
     def register(self) -> None:
-        """A switch, a fork with a worker's task in it, and a step that waits for somebody."""
+        """A switch, a fork with a worker's task in it, and a step that waits for an update."""
         charge = {"name": self.worker, "taskReferenceName": "charge", "type": "SIMPLE"}
         pack = {"name": "pack", "taskReferenceName": "pack", "type": "SET_VARIABLE", "inputParameters": {"packed": 1}}
         how = {"evaluatorType": "value-param", "expression": "how", "inputParameters": {"how": "post"}}
@@ -252,7 +252,7 @@ def test_workers_are_compared_with_the_server(
     assert "definition-missing" not in found
     assert operator.worker in found["response-timeout-short"]
     assert not {"unreachable", "clock-skew", "queues-not-shown", "definitions-not-shown"} & found.keys()
-    # These two need no server, and ask none.
+    # Both commands need no server, and ask none.
     assert main(["workers", operator.name]) == 0
     assert main(["exec", operator.worker, operator.name, "--input", '{"amount": 7}']) == 0
     del sys.modules[operator.name]

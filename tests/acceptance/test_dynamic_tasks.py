@@ -98,7 +98,7 @@ class TestNamedAtRunTime:
     @pytest.mark.targets("coordinator")
     @pytest.mark.parametrize("kind", ["SWITCH", "JOIN", "SUB_WORKFLOW"])
     def test_what_cannot_be_made_of_a_name_alone_fails_with_the_reason(self, api: Api, kind: str) -> None:
-        # A Conductor server completes such a SWITCH without a choice and leaves the others SCHEDULED for ever.
+        # A Conductor server completes such a SWITCH without a choice and leaves the others SCHEDULED forever.
         found = api.run(task("d", "DYNAMIC", dynamicTaskNameParam="kind", inputParameters={"kind": kind}))
         assert found["status"] == "FAILED"
         assert f"the DYNAMIC task d cannot be a {kind}: " in found["reasonForIncompletion"]

@@ -1,4 +1,4 @@
-"""One request script on the coordinator and on a real server. What differs is listed with its reason; nothing else."""
+"""A request script has the same answers on the coordinator and on a Conductor server, except for listed differences."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Scheduler:
         return name
 
     async def runs(self, name: str, count: int = 1) -> list[WorkflowScheduleExecutionModel]:
-        """The runs of a schedule, in the order of their moments, when there are so many."""
+        """Wait for `count` runs of a schedule. Return them in the order of their moments."""
 
         async def enough() -> list[WorkflowScheduleExecutionModel]:
             found = await self.client.search_schedule_executions(size=100, query=f"scheduleName IN ({name})")

@@ -3,8 +3,8 @@
     CONDUCTOR_DEFINITIONS=folder make test-conductor TARGETS=conductor-sqlite ARGS="-k side_by_side"
 
 Every `*.json` of the folder is one definition. It is registered on both servers under its own name, worked off there by
-the same workers, and both runs are compared task by task. What is about AI, Kafka or only in relatives of Conductor is
-left out; what the real server cannot start is registered on the coordinator and not run.
+the same workers, and both runs are compared task by task. Definitions with AI, Kafka or task types that only relatives
+of Conductor have are left out. Definitions that a Conductor server cannot start are only registered on the coordinator.
 """
 
 from __future__ import annotations

@@ -28,14 +28,14 @@ MAX_OPEN = 300
 #: The coordinator keeps this many finished workflows, so that its file can be flat at all.
 KEEP = 400
 SAMPLE_EVERY_S = 2.0
-#: One workflow in so many is of this kind; the rest is `quick` and `plain`.
+#: Kinds of workflows, each with a share of one in this number; the rest is `quick` and `plain`.
 MIX = {"large": 47, "blocking": 37, "long": 31, "patient": 13, "flaky": 7}
 LARGE = "x" * 200_000
 
 
 @dataclass
 class Sample:
-    """What a process holds at one moment."""
+    """The resources of a process at one moment."""
 
     at_s: float
     memory_mb: float
@@ -44,7 +44,7 @@ class Sample:
     files_mb: float
 
 
-#: What a minute's median may be above the second minute's: a share of it, and so much in any case.
+#: The allowed growth of a minute's median since the second minute: a share, and an absolute value.
 #: Descriptors are connections, of which a busy minute has more.
 ALLOWED = {"memory_mb": (0.04, 3.0), "descriptors": (0.0, 40), "threads": (0.0, 2), "files_mb": (0.1, 8.5)}
 #: A busy minute may use slots that none before it has used; a thread left behind by each task would be thousands.
@@ -76,7 +76,7 @@ class Meter:
         return {name: statistics.median(getattr(sample, name) for sample in seen) for name in ALLOWED}
 
     def growth(self) -> Iterator[str]:
-        """What has grown beyond what is allowed between the second and the last minute."""
+        """Return the resources that grew beyond the limit between the second and the last minute."""
         second, last = self.minute(2), self.minute(MINUTES)
         for name, (share, amount) in self._allowed.items():
             if last[name] > second[name] * (1 + share) + amount:

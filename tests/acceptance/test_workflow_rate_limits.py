@@ -1,4 +1,4 @@
-"""Limits by key on a coordinator that is killed: nobody loses his turn, and nobody has one too many."""
+"""Workflow rate limits on a coordinator that is killed: no workflow loses its turn, and none has an extra one."""
 
 from __future__ import annotations
 

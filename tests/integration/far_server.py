@@ -42,7 +42,7 @@ class FarServer:
                 try:
                     self.send(*far.answer_to(self.path, call))
                 except OSError:
-                    self.close_connection = True  # whoever asked has gone
+                    self.close_connection = True  # the client has gone
 
             def send(self, status: int, headers: dict[str, str], body: bytes) -> None:
                 self.send_response(status)

@@ -39,12 +39,12 @@ class Unavailable(Exception):
 
 
 def conductor_python() -> Path:
-    """The interpreter of an environment that has conductor-python and nothing of ours."""
+    """The interpreter of an environment that has conductor-python and not this package."""
     return environment("conductor-python", CONDUCTOR_PYTHON)
 
 
 def environment(name: str, *packages: str) -> Path:
-    """The interpreter of an environment that has these packages of the registry and nothing of ours."""
+    """The interpreter of an environment that has these packages of the registry and not this package."""
     place = CACHE / f"{name}-venv"
     with _made_once(place, " ".join(packages)) as missing:
         if missing:

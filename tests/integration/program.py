@@ -62,7 +62,7 @@ GATES = ThreadPoolExecutor(64)
 
 
 class Program:
-    """One run of a script. Use it as a `with` block: whatever is left at the end is killed."""
+    """A running script. Use it as a `with` block: processes that are left at the end are killed."""
 
     def __init__(self, directory: Path, script: str, *, server: str = "", preamble: str = PREAMBLE) -> None:
         self._path = directory / "program.py"
@@ -114,7 +114,7 @@ class Program:
         self._watch.wait_for(lambda: self.output.count(text) >= times, PATIENCE_S)
 
     def wait_until(self, predicate: Callable[[], object]) -> None:
-        """Wait for what nobody tells: the state of a process."""
+        """Poll the state of a process, which sends no notification."""
         ends_s = time.monotonic() + PATIENCE_S
         while not predicate():
             assert time.monotonic() < ends_s, self.output

@@ -1,4 +1,4 @@
-"""The OpenAPI document: a client can be made of it, and what the routes answer is what it says."""
+"""The OpenAPI document is complete enough for a client, and the answers of the routes match it."""
 
 from __future__ import annotations
 

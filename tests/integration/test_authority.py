@@ -160,7 +160,7 @@ async def test_a_task_far_longer_than_its_response_timeout_is_committed_once(sho
 
 @pytest.mark.parametrize("end", ["stop", "pause"])
 async def test_work_that_comes_after_the_last_poll_waits_for_somebody_else(shop: Shop, end: str) -> None:
-    """The long poll of a worker that wants no more work is recalled: it takes no task that nobody would do."""
+    """The long poll of a worker that wants no more work is recalled, so that it takes no task that would not run."""
     release = asyncio.Event()
 
     async def job(n: int) -> int:

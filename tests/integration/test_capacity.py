@@ -77,7 +77,7 @@ class Watched:
 
 
 class Hands(TaskRunnerEventsListener):
-    """What the worker's own events say: how many tasks were in hand, and which sent heartbeats."""
+    """Reads from the worker's events how many tasks were running and which of them sent heartbeats."""
 
     def __init__(self) -> None:
         self.in_hand: set[str] = set()

@@ -1,4 +1,4 @@
-"""Bad network, full disks, dying processes: nothing is lost or committed twice, and nobody speaks out of turn."""
+"""Bad network, full disks, dying processes: nothing is lost or committed twice, no report counts without its lease."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.integration.chaos.proxy import Seen
 
 
 class Story:
-    """One job of one step. Process 1 loses its lease after the effect, process 2 does the work and is heard."""
+    """A run with one job of one step. Process 1 loses its lease after the effect, process 2 reports the result."""
 
     def __init__(self) -> None:
         self.killed_pids: set[int] = set()
@@ -55,7 +55,7 @@ class Story:
         self.lines = [line for line in self.lines if (line["kind"], line["pid"]) != (kind, pid)]
 
     def checks(self, directory: Path) -> Checks:
-        """What the checks make of it."""
+        """Return the result of the checks."""
         log = directory / "execution_log"
         log.write_text("".join(json.dumps(line) + "\n" for line in self.lines))
         return Checks(

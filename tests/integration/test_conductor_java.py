@@ -68,7 +68,7 @@ def sdk() -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def failures(sdk: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
-    """What each scenario came to. All run once, in one process."""
+    """The failure of each scenario, or None. All run once, in one process."""
     java, jars = sdk
     database = tmp_path_factory.mktemp("java") / "coordinator.db"
     with Coordinator(database=database) as coordinator:

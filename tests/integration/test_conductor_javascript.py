@@ -44,7 +44,7 @@ def sdk() -> Path:
 
 @pytest.fixture(scope="module")
 def failures(sdk: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
-    """What each scenario came to. All run once, in one process."""
+    """The failure of each scenario, or None. All run once, in one process."""
     database = tmp_path_factory.mktemp("javascript") / "coordinator.db"
     with Coordinator(database=database) as coordinator:
         program = subprocess.run(

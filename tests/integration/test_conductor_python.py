@@ -58,7 +58,7 @@ def python() -> Path:
 
 @pytest.fixture(scope="module")
 def failures(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str | None]]:
-    """What each scenario came to. All run once, with the same workers."""
+    """The failure of each scenario, or None. All run once, with the same workers."""
     directory = tmp_path_factory.mktemp("conductor-python")
     log = directory / "workers.log"
     with Coordinator(database=directory / "coordinator.db") as coordinator, log.open("wb") as output:

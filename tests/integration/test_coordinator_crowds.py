@@ -23,7 +23,7 @@ MB = 0x100000
 
 
 def answer_of(client: socket.socket) -> tuple[bytes, dict[str, Any]]:
-    """One error's head and body; they may come in two pieces."""
+    """Read the head and the body of an error; they may come in two pieces."""
     client.settimeout(30)
     found = b""
     while not found.endswith(b"}"):
@@ -125,7 +125,7 @@ class TestBudgets:
 
 @contextmanager
 def held_up(coordinator: Coordinator, method: str, jobs: int) -> Iterator[None]:
-    """So many calls of core.read_long or core.write that do not end."""
+    """Hold `jobs` calls of core.read_long or core.write until the block ends."""
     core, go, begun = coordinator.core, threading.Event(), threading.Semaphore(0)
     assert core is not None
     ask: Callable[[Callable[[Tx], None]], Any] = getattr(core.store, method)

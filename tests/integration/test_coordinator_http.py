@@ -40,7 +40,7 @@ def api(coordinator: Coordinator) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    """A task type nobody else uses."""
+    """A task type that no other test uses."""
     return f"t{abs(hash(request.node.nodeid))}"
 
 
@@ -71,7 +71,7 @@ def result(task: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def read_all(client: socket.socket) -> bytes:
-    """What the server says until it closes."""
+    """Read the bytes of the server until it closes."""
     client.settimeout(60)
     parts = []
     with contextlib.suppress(ConnectionResetError):
@@ -81,7 +81,7 @@ def read_all(client: socket.socket) -> bytes:
 
 
 def read_error(client: socket.socket) -> bytes:
-    """One answer with an error body; its head and its body may come in two pieces."""
+    """Read one answer with an error body; head and body may come in two pieces."""
     client.settimeout(30)
     found = b""
     while not found.endswith(b"}") and (part := client.recv(65536)):
@@ -376,7 +376,7 @@ class TestMistakes:
             if expect:
                 assert b"connection: close" in answer.lower()
                 return
-            # It goes on sending, and can go on asking.
+            # The client goes on sending, and can ask again.
             client.sendall(b"x" * 10485761 + b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
             assert read_all(client).startswith(b"HTTP/1.1 200")
 
@@ -556,7 +556,7 @@ class TestRepeatedRequests:
     def test_each_answer_belongs_to_its_request(
         self, coordinator: Coordinator, turns: list[tuple[list[tuple[str, str]], list[int]]]
     ) -> None:
-        """One or several requests at a time, in one piece or in several, with the same heads and other bodies."""
+        """Requests arrive alone or together, in one piece or in several, with the same heads and different bodies."""
         with _talk(coordinator) as client:
             answers = client.makefile("rb")
             for requests, cuts in turns:

@@ -139,7 +139,7 @@ def test_all_that_is_scraped_is_declared_and_openmetrics_is_understood(api: http
     assert {name: family.type for name, family in families.items()} == {
         name: kind for name, kind in declared.items() if name in families
     }
-    # Nobody sent a heartbeat; all else is there.
+    # No heartbeat was sent; all other series exist.
     assert set(declared) - set(families) == {"coordinator_heartbeats"}
 
 

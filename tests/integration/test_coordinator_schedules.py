@@ -194,7 +194,7 @@ def test_the_alarm_of_a_running_coordinator_starts_what_is_due_and_sleeps_until_
 
 
 class TestSchedulesOfOneWorkflow:
-    """What conductor-python's client has for the schedules of an agent."""
+    """The methods of conductor-python's client for the schedules of an agent."""
 
     @pytest.fixture
     def client(self, api: httpx.Client) -> Iterator[SchedulerClient]:

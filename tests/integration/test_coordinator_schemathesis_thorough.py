@@ -1,4 +1,5 @@
-"""The same with many more requests, and the library's systematic ones: boundaries, wrong types, missing parts.
+"""The tests of `test_coordinator_schemathesis` with many more requests and the library's systematic ones: boundaries,
+wrong types, missing parts.
 
 In a file of its own, because the library draws them while tests are collected (`conftest.py` says when it is not read).
 """

@@ -1,4 +1,4 @@
-"""Who knows that a worker process is dead gives its tasks back at once; what it had finished is not done again."""
+"""The tasks of a dead worker process are given back at once, and its finished tasks do not run again."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Server(ABC):
 
     @abstractmethod
     def add(self, number: int) -> None:
-        """One more task."""
+        """Add one more task."""
 
     @abstractmethod
     def completed(self) -> int:
@@ -238,7 +238,7 @@ def test_a_second_ctrl_c_leaves_tasks_that_are_given_back(
 
 @pytest.mark.slow
 def test_a_process_that_cannot_hear_the_second_signal(server: Server, work: Work, tmp_path: Path) -> None:
-    """It is killed, and the program gives back what it had before it ends."""
+    """The process is killed, and the program gives back its tasks before it ends."""
     deaf = processes().replace("def work(number: int):", "async def work(number: int):")
     with Program(tmp_path, deaf, server=server.url) as program:
         program.wait_until(lambda: any(number >= 0 for number, _ in work.began()))

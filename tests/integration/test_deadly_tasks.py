@@ -179,7 +179,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 def test_a_program_without_worker_processes_that_is_started_again(server: Server, tmp_path: Path) -> None:
-    """Nobody has seen its exit status, so the first death costs no attempt; the next start applies the rules."""
+    """No process has seen the exit status, so the first death costs no attempt; the next start applies the rules."""
     deadly = server.start("deadly", how="exit", directory=str(tmp_path))
     for _ in range(3):
         with Program(tmp_path, ON_ONE_LOOP, server=server.url) as program:

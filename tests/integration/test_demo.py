@@ -49,7 +49,7 @@ def test_every_order_ends_as_it_must_and_the_table_says_so(tmp_path: Path) -> No
     assert status == 0, output
     assert f"{ORDERS} of {ORDERS} orders have ended" in output
     assert f"{ORDERS} orders: 4 COMPLETED, 1 FAILED, 1 TERMINATED" in output
-    # One order in ten meets a bank that does not answer at first.
+    # Every tenth order meets a bank that does not answer at first.
     assert row(output, "charge")[:4] == ["charge", "6", "1", "1"]
     # task, tasks, failed, retries, waited, took, COMMITTED, CANCELLED, REJECTED
     assert row(output, "validate")[6:] == ["6", "0", "0"]

@@ -28,7 +28,7 @@ from conductor.testing.ports import free_port
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
 BOARD = DEPLOY / "grafana" / "conductor.json"
-#: What stands in an expression and is no series: functions, words of the language, units of time.
+#: Words of an expression that are not series: functions, keywords, units of time.
 WORDS = {
     "sum",
     "max",
@@ -127,7 +127,7 @@ def test_every_series_and_label_of_an_expression_is_there(name: str, scraped: di
         assert named, expression
         assert named <= scraped.keys(), expression
         known = set.union(*(scraped[one] for one in named))
-        # Of an expression with two series, those of one side are summed by labels that both have.
+        # In an expression with two series, one side is summed by labels that both sides have.
         assert labels <= known, expression
 
 
@@ -157,7 +157,7 @@ def test_promtool_lets_each_alert_fire() -> None:
 
 
 def asked_for(expression: str) -> list[str]:
-    """What an alert looks at, without what it compares that with: a system that is well has no data beyond limits."""
+    """Return the left side of an alert's comparison: a healthy system has no data beyond the limit."""
     bare = re.sub(r"absent\((\w+)\)", r"\1", expression)
     return [re.sub(r"\s*(==|!=|[<>]=?)\s*[\d.]+\s*$", "", part.strip()) for part in re.split(r"\sor\s", bare)]
 
@@ -217,7 +217,7 @@ def test_prometheus_has_data_for_every_expression(tmp_path: Path) -> None:
 
 
 def _data(asked: httpx.Client, question: str) -> list[Any]:
-    """What Prometheus answers that is a number; nothing while it does not listen yet."""
+    """Return the numbers that Prometheus answers, or nothing while it does not listen yet."""
     try:
         response = asked.get("/query", params={"query": question})
     except httpx.TransportError:

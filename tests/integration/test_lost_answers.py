@@ -1,4 +1,4 @@
-"""A report arrives, its answer does not: what counts is what the coordinator did, not what the worker could see."""
+"""A report arrives but its answer is lost: the state of the coordinator counts, not the view of the worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator sees of real worker processes: counts that agree with the server, and a truthful health."""
+"""Metrics of real worker processes agree with the server, and their health is truthful."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def wait_for(condition: Callable[[], object], timeout_s: float = 60) -> None:
 
 
 def _run_and_count(server: ConductorStub, directory: Path, tasks: int, kills: int) -> tuple[str, int]:
-    """The last metrics of a handler with four processes that did so many tasks, and the tasks in hand when killed."""
+    """Run `tasks` tasks in four processes. Return the last metrics, and the number of tasks that ran at the kills."""
     workers = [Worker(f"w{number}", quick if number % 2 else quick_def, thread_count=5) for number in range(4)]
     settings = MetricsSettings(directory=str(directory), file_name="metrics.prom", update_interval=0.2)
     in_hand = 0

@@ -45,7 +45,7 @@ async def talk_async() -> dict[str, int]:
 
 
 class Watcher:
-    """Somebody who looks at a task from outside."""
+    """Reads a task from outside."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._clients = OrkesClients(configuration)

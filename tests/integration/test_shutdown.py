@@ -1,4 +1,4 @@
-"""Ends of programs, with real processes and real signals: nothing lost, nothing left, no waiting for ever."""
+"""Programs end, with real processes and signals: nothing is lost, nothing is left behind, no wait is endless."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class TestSigterm:
     def test_the_second_hands_back_and_ends_it_at_once(
         self, conductor_stub: ConductorStub, tmp_path: Path, script: str
     ) -> None:
-        """Nobody waits for the functions any more, but their tasks do not wait for their response timeout."""
+        """The functions are abandoned, but their tasks do not wait for the response timeout."""
         ids = fill(conductor_stub, 2)
         with Program(tmp_path, script.replace("{grace_s}", "600"), server=conductor_stub.url) as program:
             wait_filled(conductor_stub, 2)
@@ -161,7 +161,7 @@ class TestSigterm:
     def test_workers_of_a_process_of_a_program_end_with_it(
         self, conductor_stub: ConductorStub, tmp_path: Path, join: str, how: signal.Signals
     ) -> None:
-        """A handler in a process that multiprocessing has started: who started that is dead, so nobody stops it."""
+        """A handler in a process of multiprocessing whose parent is dead, so that no process stops it."""
         script = """
             import multiprocessing
 
@@ -223,7 +223,7 @@ class TestSigterm:
         assert {conductor_stub.task(task_id).status for task_id in ids} == {"COMPLETED"}
 
     def test_a_process_without_workers_is_left_alone(self, conductor_stub: ConductorStub, tmp_path: Path) -> None:
-        """What else the program has started is its own: SIGTERM to the program is not passed on to it."""
+        """Other children of the program are its own: SIGTERM to the program is not passed on to them."""
         script = """
             import multiprocessing
             from pathlib import Path

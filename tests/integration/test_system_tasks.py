@@ -60,7 +60,7 @@ def start(api: httpx.Client, *tasks: dict[str, Any], given: dict[str, Any] | Non
 
 
 def wait_until(look: Callable[[], Any]) -> Any:
-    """Wait for what no route waits for: what a workflow comes to while nobody asks."""
+    """Poll until the condition holds: no route waits for it."""
     ends_s = time.monotonic() + PATIENCE_S
     while not (found := look()):
         assert time.monotonic() < ends_s, "waited in vain"
@@ -671,7 +671,7 @@ def test_a_type_that_somebody_made_up_is_polled_by_its_name(api: httpx.Client) -
 
 
 class TestRestarts:
-    """What one process had in hand, the next one does."""
+    """The next process runs the tasks that the last one was running."""
 
     def test_system_tasks_go_on_after_kill_9(self, tmp_path: Path, far: FarServer) -> None:
         database = tmp_path / "coordinator.db"
@@ -705,7 +705,7 @@ class TestRestarts:
 
 
 class TestAnswersWithScripts:
-    """What Conductor decides before it answers is in the answer. On a clock that stands still no wait is over."""
+    """The answer contains the decisions that Conductor makes before it answers. The clock stands still."""
 
     @pytest.fixture
     def clock(self) -> FakeClock:

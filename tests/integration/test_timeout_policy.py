@@ -1,4 +1,4 @@
-"""What a task past its `timeoutSeconds` comes to is the server's policy, whoever notices first."""
+"""The server's policy decides how a task past its `timeoutSeconds` ends, whether worker or server notices first."""
 
 from __future__ import annotations
 

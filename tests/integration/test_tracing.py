@@ -1,4 +1,4 @@
-"""One trace from the program that starts a workflow through its tasks into the user's own spans."""
+"""A trace leads from the program that starts a workflow through its tasks into the user's own spans."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def by_name(spans: list[dict[str, Any]]) -> Spans:
 
 
 def check(spans: list[dict[str, Any]], workflow_id: str) -> None:
-    """One trace, each span below the right one."""
+    """Check that there is one trace, with each span below the right one."""
     found = by_name(spans)
     (order,) = found["order"]
     ours = [span for span in spans if span["trace"] == order["trace"]]

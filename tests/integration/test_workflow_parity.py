@@ -1,4 +1,4 @@
-"""What conductor-python 2.0.0 has for workflows: the same names, parameters, JSON and requests."""
+"""Workflows have the names, parameters, JSON and requests of conductor-python 2.0.0."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("conductor-python"), pyt
 SCRIPTS = Path(__file__).parent / "sdk_scripts"
 PACKAGE = "conductor.client.workflow"
 
-#: Names of theirs that are not here, or are there with other parameters; and why.
+#: Names of conductor-python that are missing here or have other parameters, with the reason.
 EXCEPTIONS = {
-    # Generated marshalling tables of theirs: here the objects say what they are by `to_dict()`.
+    # Generated marshalling tables of conductor-python: here `to_dict()` describes the objects.
     "http_poll_task.HttpPollInput.attribute_map": "no marshalling tables",
     "http_poll_task.HttpPollInput.swagger_types": "no marshalling tables",
     "http_task.HttpInput.attribute_map": "no marshalling tables",
@@ -34,7 +34,7 @@ EXCEPTIONS = {
 }
 
 
-#: Clients of theirs, each with its class and that class under its Orkes name.
+#: Clients of conductor-python, each with its class and that class under its Orkes name.
 CLIENTS = {
     "orkes_clients": ["OrkesClients"],
     "workflow_client": ["WorkflowClient", "orkes.orkes_workflow_client.OrkesWorkflowClient"],
@@ -90,7 +90,7 @@ def python() -> Path:
 
 
 def output_of(python: Path | str, script: str, *args: str) -> Any:
-    """What a script prints, as JSON."""
+    """Return the JSON that a script prints."""
     command = [str(python), str(SCRIPTS / script), *args]
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CONDUCTOR"))}
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env, cwd=SCRIPTS)
@@ -133,7 +133,7 @@ def _same(theirs: Any, ours: Any, *, may_be_optional: bool = False) -> bool:
 
 class TestClients:
     def test_every_method_is_here_with_the_same_parameters(self, python: Path) -> None:
-        """What a caller must give there may be left out here."""
+        """Required parameters of conductor-python may be optional here."""
         classes = [
             f"conductor.client.{name if '.' in name else f'{module}.{name}'}"
             for module, names in CLIENTS.items()

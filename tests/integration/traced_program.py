@@ -74,7 +74,7 @@ def apart() -> dict[str, int]:
 
 
 class FileExporter(SpanExporter):
-    """One line of JSON a span: what a worker process cannot keep in the memory of its parent."""
+    """Writes one line of JSON per span, because a worker process cannot share the memory of its parent."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -99,7 +99,7 @@ def described(span: ReadableSpan) -> dict[str, Any]:
 
 
 def set_up_worker() -> None:
-    """What CONDUCTOR_TRACING names: called in each worker process."""
+    """The function that CONDUCTOR_TRACING names, called in each worker process."""
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(FileExporter(os.environ["SPANS"])))
     trace.set_tracer_provider(provider)

@@ -1,1 +1,1 @@
-"""One request script, played on two servers, and what differs between their answers."""
+"""Plays a request script on two servers and compares their answers."""

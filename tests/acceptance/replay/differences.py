@@ -1,4 +1,4 @@
-"""What differs between two sets of answers, and which of it is expected."""
+"""The differences between two sets of answers, and the expected ones among them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ABSENT = "(absent)"
 
 @dataclass(frozen=True)
 class Difference:
-    """One field of one answer."""
+    """A field of an answer that differs."""
 
     title: str
     field: str

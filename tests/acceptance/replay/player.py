@@ -24,7 +24,7 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Ask:
-    """One request. `<name>` in path and body stands for a value kept from an earlier answer.
+    """A request. `<name>` in path and body stands for a value kept from an earlier answer.
 
     `keep` names values of the answer by their path; the empty path is the whole body.
     """
@@ -42,7 +42,7 @@ class Ask:
 
 @dataclass
 class Answer:
-    """What came back, flat: field → value, with everything that cannot be equal replaced by its name."""
+    """An answer as flat fields and values. Values that cannot be equal are replaced by their names."""
 
     title: str
     fields: dict[str, Any]

@@ -1,4 +1,4 @@
-"""One node of the real Conductor: a JVM on a port of its own."""
+"""A node of a Conductor server: a JVM on its own port."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Node:
 
 @functools.cache
 def prepared_cache() -> Path | None:
-    """What makes starts quick, recorded once per JDK with a server that does nothing."""
+    """Return the AOT cache that makes starts quick, recorded once per JDK with an idle server."""
     cache = aot_cache()
     if cache is not None and not cache.exists():
         with tempfile.TemporaryDirectory(dir=cache.parent) as scratch:

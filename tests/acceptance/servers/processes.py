@@ -16,7 +16,7 @@ LOOK_EVERY_S = 0.1
 
 
 def listens(port: int) -> bool:
-    """Whether somebody accepts connections on this port."""
+    """Whether a process accepts connections on this port."""
     with socket.socket() as probe:
         probe.settimeout(2)
         return probe.connect_ex(("127.0.0.1", port)) == 0
@@ -49,7 +49,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self._child.pid
 
     @property

@@ -83,7 +83,7 @@ class RoundRobin:
 
 
 async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    """One direction until its end, which is the end of both."""
+    """Copy one direction until its end, which ends both directions."""
     while data := await source.read(65536):
         sink.write(data)
         await sink.drain()

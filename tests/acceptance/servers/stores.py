@@ -31,14 +31,14 @@ class Store(ABC):
 
     @abstractmethod
     def properties(self) -> dict[str, str]:
-        """What a node must be told."""
+        """The settings of a node."""
 
 
 class Sqlite(Store):
-    """One file beside the node."""
+    """SQLite in a file beside the node."""
 
     def properties(self) -> dict[str, str]:
-        """What a node must be told."""
+        """The settings of a node."""
         return {
             "spring.datasource.url": f"jdbc:sqlite:{self.directory}/conductor.db?busy_timeout=15000&journal_mode=WAL",
             "conductor.db.type": "sqlite",
@@ -55,7 +55,7 @@ class Postgres(Store):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self._port = free_port()
-        # Not below `directory`: that may be closed to the user whom Postgres runs as.
+        # Not below `directory`, which the user of Postgres may not be able to read.
         self._data = Path(tempfile.gettempdir()) / f"conductor-postgres-{secrets.token_hex(4)}"
         self._server: Process | None = None
         # Postgres refuses to run as root; Debian's package brings a user for it.
@@ -103,7 +103,7 @@ class Postgres(Store):
             raise RuntimeError(f"{program.name} failed:\n{done.stdout}{done.stderr}")
 
     def properties(self) -> dict[str, str]:
-        """What a node must be told."""
+        """The settings of a node."""
         return {
             "spring.datasource.url": f"jdbc:postgresql://127.0.0.1:{self._port}/conductor",
             "spring.datasource.username": "conductor",
@@ -151,7 +151,7 @@ class Redis(Store):
             self._server.stop()
 
     def properties(self) -> dict[str, str]:
-        """What a node must be told. Without an index there is no search, and no task logs are kept."""
+        """The settings of a node. Without an index there is no search, and no task logs are kept."""
         return {
             "conductor.db.type": "redis_standalone",
             "conductor.queue.type": "redis_standalone",

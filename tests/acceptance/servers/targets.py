@@ -1,4 +1,4 @@
-"""What the suite runs against: five servers behind one face."""
+"""The targets of the suite: five servers behind one interface."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class EmbeddedCoordinator(Target):
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         assert self._server is not None
         return self._server.pid
 

@@ -1,4 +1,4 @@
-"""The same workflows, run by the same workers on a real server and on the coordinator, and compared task by task.
+"""Runs workflows on a Conductor server and on the coordinator, and compares them task by task.
 
 - `definitions`: a definition from a folder, made harmless: its addresses lead to a stub, its waits are short.
 - `values`: inputs and outputs that lead a workflow through its definition, made up from how they are used.

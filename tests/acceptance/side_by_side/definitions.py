@@ -25,7 +25,7 @@ def read(file: Path) -> Definition:
 
 
 def tasks_of(definition: Any) -> Iterator[dict[str, Any]]:
-    """Every task of a definition, also inside of others, of inline sub-workflows and of values."""
+    """Every task of a definition, also inside other tasks, inline sub-workflows and values."""
     if isinstance(definition, dict):
         if "taskReferenceName" in definition:
             yield definition
@@ -43,7 +43,7 @@ def left_out(definition: Definition) -> str | None:
 
 
 def harmless(definition: Definition, stub: str) -> Definition:
-    """The same with all addresses on this machine, short waits, and an owner, whom a real server asks for."""
+    """Return the definition with local addresses, short waits and an owner, which a Conductor server requires."""
     text = _ADDRESS.sub(stub, json.dumps(definition))
     found: Definition = json.loads(text)
     found.setdefault("ownerEmail", OWNER)

@@ -1,7 +1,7 @@
-"""One workflow worked off by hand on one server: one task at a time, always the first that is open.
+"""Works off a workflow on a server: one task at a time, always the first that is open.
 
-What a server moves by itself is given time to settle before the next task is done, so that a run does not depend on
-who was faster, and two runs can be compared task by task.
+The server gets time to settle before the next task is done, so that a run does not depend on timing, and two runs can
+be compared task by task.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tests.acceptance.side_by_side.values import Values, Way
 Task = dict[str, Any]
 Workflow = dict[str, Any]
 
-#: A workflow in which nothing has moved for so long waits for ever.
+#: A workflow without a change for this time waits forever.
 QUIET_S = 30.0
 LOOK_EVERY_S = 0.05
-#: So many tasks are done; a workflow that wants more of them is terminated.
+#: The number of tasks to do. A workflow that wants more is terminated.
 MAX_TASKS_DONE = 40
 ENDS = ("COMPLETED", "FAILED", "TERMINATED", "TIMED_OUT")
 OPEN = ("SCHEDULED", "IN_PROGRESS")
@@ -31,7 +31,7 @@ _OF_THE_SERVER = frozenset({*TASK_TYPES, "FORK"} - {"SIMPLE"})
 
 
 class Server:
-    """One of the two servers."""
+    """One of the two servers that are compared."""
 
     def __init__(self, url: str) -> None:
         self._http = httpx.Client(base_url=url, timeout=60)
@@ -56,7 +56,7 @@ class Server:
         return self._http.post("/workflow", json=asked)
 
     def run(self, workflow_id: str, values: Values, way: Way) -> Workflow:
-        """Work it off; the workflow as it is when it has ended, or waits for ever. Sub-workflows are in `child`."""
+        """Work off the workflow. Return it when it has ended or waits forever. Sub-workflows are in `child`."""
         return _Run(self._http, workflow_id, values, way).run()
 
 
@@ -139,7 +139,7 @@ class _Run:
 
 
 def _all_tasks(workflow: Workflow) -> Iterator[Task]:
-    """Its tasks in order, those of sub-workflows behind the tasks that started them."""
+    """Return the tasks in order. Tasks of sub-workflows follow the tasks that started them."""
     for task in workflow["tasks"]:
         yield task
         if "child" in task:
@@ -147,7 +147,7 @@ def _all_tasks(workflow: Workflow) -> Iterator[Task]:
 
 
 def _is_for_outside(task: Task) -> bool:
-    """Whether a task of the server waits for somebody to update it."""
+    """Whether a system task waits for an update from outside."""
     given = task.get("inputData") or {}
     if task["taskType"] in _FROM_OUTSIDE:
         return not (given.get("duration") or given.get("until"))

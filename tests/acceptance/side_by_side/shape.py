@@ -1,10 +1,10 @@
-"""What of a run is compared: how it ended, and of every task its type, status, attempt and output keys, in order."""
+"""The compared part of a run: its end, and the type, status, attempt and output keys of every task, in order."""
 
 from __future__ import annotations
 
 from typing import Any
 
-#: Tasks that look at others. What the real server shows of one that has not come to its end depends on when a thread of
+#: Tasks that look at others. The state of an open one at a Conductor server depends on when a thread of
 #: its own last looked at it: its output may have what was there by then, and in a workflow that fails it is FAILED or
 #: CANCELED. Neither is compared.
 LOOKING = ("JOIN", "DO_WHILE", "EXCLUSIVE_JOIN")

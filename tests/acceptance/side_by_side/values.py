@@ -11,9 +11,9 @@ from tests.acceptance.side_by_side.definitions import Definition, tasks_of
 
 _EXPRESSION = re.compile(r"\$\{([^{}]+)\}")
 _NAMES = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-#: What a dynamic fork and a DYNAMIC task are told to run.
+#: The task that dynamic forks and DYNAMIC tasks run.
 MADE_TASK = "made_task"
-#: A workflow of one task, for whoever starts one that nobody has.
+#: A workflow of one task, for starts of a workflow that does not exist.
 MADE_WORKFLOW = "made_workflow"
 LONG_AGO = "2024-01-01 00:00 UTC"
 _BRANCHES = [{"name": MADE_TASK, "taskReferenceName": f"made_{n}", "type": "SIMPLE"} for n in (1, 2)]
@@ -36,7 +36,7 @@ WAYS = (Way("first case"), Way("last case", case=-1), Way("no such case", case=N
 
 @dataclass
 class Values:
-    """What a workflow is started with, and what the worker of each task gives."""
+    """The input of a workflow, and the output of the worker of each task."""
 
     input: dict[str, Any] = field(default_factory=dict)
     outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -56,7 +56,7 @@ def made_up(definition: Definition, way: Way, stub: str) -> Values:
 
 
 def _put(into: dict[str, Any], names: list[str], value: Any) -> None:
-    """A value under a path of names. What was said first, by somebody who needs something certain, stays."""
+    """Put a value under a path of names. An earlier value stays, because it comes from a stricter use."""
     for name in names[:-1]:
         inner = into.setdefault(name, {})
         if not isinstance(inner, dict):
@@ -81,7 +81,7 @@ def _uses(definition: Definition, way: Way, stub: str) -> Iterator[tuple[str, An
 
 
 def _needed(task: dict[str, Any], name: str, way: Way) -> Any:
-    """What a parameter of a task must be for the task to do something; None if anything will do."""
+    """Return the value that a parameter needs for the task to work, or None if any value will do."""
     kind = task.get("type")
     if kind in ("SWITCH", "DECISION") and name in (task.get("expression"), task.get("caseValueParam")):
         cases = list(task.get("decisionCases") or {})

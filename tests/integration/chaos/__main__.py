@@ -14,13 +14,13 @@ from pathlib import Path
 from .kills import run as run_kills
 from .run import Plan, run
 
-#: What a run may take before it counts as stuck: so much, and so much for each task.
+#: A run counts as stuck after the first value plus the second value for each task.
 LIMIT_S, LIMIT_A_TASK_S = 600.0, 0.1
 SHOWN = 30
 
 
 def main() -> int:
-    """Run what the command line asks for, and print what came of it."""
+    """Run the plan of the command line and print its result."""
     asked = _parse()
     directory = Path(asked.directory or tempfile.mkdtemp(prefix="chaos-"))
     directory.mkdir(parents=True, exist_ok=True)

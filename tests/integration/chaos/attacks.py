@@ -1,4 +1,4 @@
-"""What is done to the processes and disks of a run while they work: one attack after the other, in a thread."""
+"""Attacks on the processes and disks of a run while they work: one after the other, in a thread."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .disks import Disk
 from .processes import CoordinatorProcess, WorkerProgram
 from .server import RESPONSE_TIMEOUT_S, Server
 
-#: How long somebody may take to notice that a disk is full: they must want to write something first.
+#: Time for a process to notice a full disk: it notices at its next write.
 NOTICE_S = 10.0
-#: After each attack one workflow in so many is terminated, but no more than a few.
+#: After each attack, terminate one workflow out of this number, and at most a few.
 TERMINATED_SHARE, TERMINATED_MOST = 500, 5
 #: A process is stopped for up to this long: longer than leases are.
 LONGEST_STOP_S = 1.6 * RESPONSE_TIMEOUT_S
@@ -26,7 +26,7 @@ LONGEST_STOP_S = 1.6 * RESPONSE_TIMEOUT_S
 
 @dataclass
 class Targets:
-    """Who is attacked."""
+    """The targets of the attacks."""
 
     server: Server
     coordinator: CoordinatorProcess
@@ -44,13 +44,13 @@ class Attacks:
         self._seeds = self._rng = rng
         self._calm_s = calm_s
         self._most = most
-        #: How often each was carried out, and how often somebody wanted to write to a full disk.
+        #: Number of attacks by kind, and number of failed writes to a full disk.
         self.counts: Counter[str] = Counter()
         self.full_disks_noticed = 0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._work)
         self._failure: BaseException | None = None
-        #: What there is, and how likely it is.
+        #: The attacks and their probabilities.
         self._kinds: dict[str, tuple[Callable[[], None], int]] = {
             "coordinator killed": (self._kill_coordinator, 3),
             "worker process killed": (self._kill_worker, 4),
@@ -138,7 +138,7 @@ class Attacks:
             self._targets.journal_disk.free()
 
     def _wait_for(self, text: str, *logs: Path) -> None:
-        """Wait until one of these logs says so once more, or nobody had anything to write."""
+        """Wait until one of these logs reports another failed write, or no process had anything to write."""
         read, ends = {log: log.stat().st_size for log in logs}, time.monotonic() + NOTICE_S
         while not any(text in _since(at, log) for log, at in read.items()):
             if time.monotonic() > ends:

@@ -1,4 +1,4 @@
-"""What a chaos run came to: figures to print, and promises that were broken."""
+"""The result of a chaos run: figures to print, and broken promises."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from .execution_log import read
 from .proxy import Seen
 
-#: Heartbeats have a thread of their own: one that was on its way when another thread was told is allowed this much.
+#: Heartbeats have their own thread: one that was in flight when another thread got a verdict may be this late.
 UNDER_WAY_NS = 100_000_000
 _ENDED_BY_REPORT = ("COMPLETED", "FAILED", "FAILED_WITH_TERMINAL_ERROR")
 
@@ -46,7 +46,7 @@ class Checks:
     workflows: list[dict[str, Any]]
     unfinished: set[str]
     attacks: Counter[str]
-    #: Times that somebody wanted to write to a full disk and could not.
+    #: Number of failed writes to a full disk.
     full_disks_noticed: int
     #: How each disk was filled, or why it was not.
     disks: dict[str, str]
@@ -99,7 +99,7 @@ class Checks:
         return repeated
 
     def _why_repeated(self, effect: dict[str, Any]) -> str | None:
-        """Why somebody else could not know of this effect; None: there is no reason in the execution log."""
+        """Return why the next worker could not know of this effect. None: the execution log has no reason."""
         about = effect["task"], effect["lease"]
         if about in self._lost_leases:
             return "lease lost"
@@ -163,7 +163,7 @@ class Checks:
 
     @property
     def verdicts(self) -> Counter[str]:
-        """What workers were told, and leases they lost."""
+        """Count the verdicts of the workers and their lost leases."""
         told = Counter(str(line["verdict"]) for line in self.lines["verdict"])
         told["lease lost"] = len(self.lines["lost"])
         return told
@@ -307,7 +307,7 @@ class Checks:
         ]
 
     def figures(self) -> dict[str, object]:
-        """What is printed."""
+        """Return the lines to print."""
         states = Counter(workflow["status"] for workflow in self.workflows)
         return {
             "seed": self.seed,
@@ -341,7 +341,7 @@ class Checks:
         }
 
     def keep(self, directory: Path) -> None:
-        """Put down what the server had and what the network saw, for whoever looks for a cause."""
+        """Write the data of the server and of the network to files, for a search for the cause."""
         (directory / "workflows.json").write_text(json.dumps(self.workflows))
         (directory / "seen.json").write_text(json.dumps([seen._asdict() for seen in self.seen]))
 

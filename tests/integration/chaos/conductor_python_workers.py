@@ -1,4 +1,4 @@
-"""The same work under conductor-python: `python conductor_python_workers.py URL LOG`, a process per worker."""
+"""The work of `work.py` under conductor-python: `python conductor_python_workers.py URL LOG`, a process per worker."""
 
 import asyncio
 import logging
@@ -52,7 +52,7 @@ async def work_on_the_loop(plan: dict) -> object:
 
 
 class Told:
-    """What it gives up for good."""
+    """Logs the results that conductor-python gives up."""
 
     def on_task_update_failure(self, event: TaskUpdateFailure) -> None:
         execution_log.write("given up", task=event.task_id, journaled=False)

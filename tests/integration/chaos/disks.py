@@ -18,7 +18,7 @@ PAGE_BYTES = 4096
 
 
 class Disk(Protocol):
-    """What holds files, and can be full for a while."""
+    """A disk that can be full for a while."""
 
     how: str
 
@@ -85,7 +85,7 @@ class Disks:
     def __init__(self, directory: Path, coordinator_pid: Callable[[], int]) -> None:
         self.database = directory / "database"
         self.journals = directory / "journals"
-        #: What fills each of them; None: cannot be done here.
+        #: The disk of each process. None: this machine cannot provide one.
         self.of_coordinator: Disk | None = _small_disk(self.database) or _size_limit(coordinator_pid)
         self.of_journals: Disk | None = _small_disk(self.journals)
 

@@ -1,4 +1,4 @@
-"""What really happened, in one append-only file: one line, one write. Standard library only: any worker can use it."""
+"""The events of a run in one append-only file: one line, one write. Standard library only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ExecutionLog:
         self._file = -1
 
     def write(self, kind: str, **about: Any) -> None:
-        """Put down one line: what happened, where, when (monotonic, the same clock in every process), to what."""
+        """Append a line: kind of event, process, monotonic time (one clock for all processes) and details."""
         if self._owner != os.getpid():
             self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
             self._owner = os.getpid()

@@ -34,7 +34,7 @@ class Message(NamedTuple):
 
 
 class Stream:
-    """One side of a connection."""
+    """Reads the messages of one side of a connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader

@@ -26,16 +26,16 @@ BRANCHES = 10
 WORKERS = 3
 #: Longer than a restart takes, so that most leases survive one.
 LEASE_S = 8
-#: Up to so long the coordinator lives between its start and its next kill.
+#: The longest time between a start of the coordinator and its next kill.
 LONGEST_LIFE_S = 0.6
-#: Clients start no more while so many tasks are still to be done.
+#: Clients start nothing more while this number of tasks is open.
 BACKLOG = 500
-#: So long may the last tasks take before they count as stuck.
+#: The last tasks count as stuck after this time.
 STUCK_S = 300.0
 
 
 def run(directory: Path, kills: int, seed: int, tell: Callable[[str], None] = lambda _: None) -> Found:
-    """Kill it so often while there is always work. What was answered, and what is there, comes back."""
+    """Kill the coordinator `kills` times under constant load. Return the answers and the final data."""
     rng = random.Random(seed)
     with CoordinatorProcess(directory / "coordinator.db", directory / "coordinator.log") as coordinator:
         load = Load(coordinator, directory / "execution_log")
@@ -69,7 +69,7 @@ class Load:
         self._working = [threading.Thread(target=self._work, args=(f"w{n}",)) for n in range(WORKERS)]
 
     def define(self) -> None:
-        """One task type, and a workflow of many tasks that can all run at once."""
+        """Register one task type, and a workflow of many tasks that can all run at once."""
         work = {"name": "work", "responseTimeoutSeconds": LEASE_S, "retryDelaySeconds": 0, "retryCount": 1000}
         refs = [f"t{n}" for n in range(BRANCHES)]
         branches = [[{"name": "work", "taskReferenceName": ref}] for ref in refs]
@@ -176,14 +176,14 @@ class Load:
 
 @dataclass
 class Found:
-    """What was answered, and what is there."""
+    """The answers of the coordinator, and its data afterwards."""
 
     seed: int
     kills: int
     execution_log: list[dict[str, Any]]
     #: How many workflows the server has.
     count: int
-    #: Those that it said it started.
+    #: The workflows whose start was answered.
     workflows: list[dict[str, Any]]
 
     @property
@@ -193,7 +193,7 @@ class Found:
 
     @property
     def verdicts(self) -> Counter[str]:
-        """What the workers were told."""
+        """Count the verdicts of the workers."""
         return Counter(line["verdict"] for line in self.execution_log if line["kind"] == "verdict")
 
     @property
@@ -203,7 +203,7 @@ class Found:
 
     @property
     def lost(self) -> list[str]:
-        """What was answered and is not there."""
+        """Return the answers whose data is missing."""
         there = {workflow["workflowId"] for workflow in self.workflows}
         outputs = {task["taskId"]: task["outputData"] for task in self._done}
         known = {task["taskId"] for workflow in self.workflows for task in workflow["tasks"]}
@@ -224,7 +224,7 @@ class Found:
 
     @property
     def twice(self) -> list[str]:
-        """What happened more than once."""
+        """Return the results that were committed more than once."""
         told = Counter(line["task"] for line in self.committed)
         done = Counter((task["workflowInstanceId"], task["referenceTaskName"]) for task in self._done)
         return [

@@ -59,7 +59,7 @@ class CoordinatorProcess:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert self.process.stdout is not None
         assert self.process.stderr is not None
-        # Its log goes through a pipe: a process that may write no file can still say so.
+        # The log goes through a pipe, so that a process that cannot write files can still log that.
         self._logging = threading.Thread(target=_append, args=(self.process.stderr, self.log), daemon=True)
         self._logging.start()
         line = self.process.stdout.readline()
@@ -125,7 +125,7 @@ class WorkerProgram:
             self.start()
 
     def stop_one(self, rng: random.Random, seconds: float) -> None:
-        """SIGSTOP for the program or for one of its children, and SIGCONT so much later."""
+        """Send SIGSTOP to the program or to one of its children, and SIGCONT after `seconds`."""
         victim = self._one(rng)
         _signal(victim, signal.SIGSTOP)
         try:
@@ -163,7 +163,7 @@ class WorkerProgram:
         return left
 
     def _one(self, rng: random.Random) -> int:
-        """One of the living processes of the program. Sorted, so that the same draw is the same kind of process."""
+        """Draw a living process of the program. They are sorted: equal draws give the same kind of process."""
         try:
             parent = psutil.Process(self.process.pid)
             family = [parent.pid, *sorted(child.pid for child in parent.children(recursive=True))]

@@ -51,19 +51,19 @@ class Faults:
 
 
 class Fate(Protocol):
-    """Who decides what happens to a request."""
+    """Decides the fate of a request."""
 
     def draw(self, rng: random.Random, request: Message) -> str: ...
 
 
 CALM = Faults(**dict.fromkeys(vars(Faults()), 0.0))
-#: Delays are up to this long; late duplicates come up to this much later.
+#: The longest delay, and the longest time until a late duplicate.
 MAX_DELAY_S = 0.6
 MAX_DUPLICATE_S = 1.5
 
 
 class Seen(NamedTuple):
-    """One statement about one task, as it left a worker."""
+    """A report or heartbeat about one task, as the worker sent it."""
 
     task: str
     lease: str | None
@@ -131,7 +131,7 @@ class Proxy:
         return Stream(*await asyncio.open_connection("127.0.0.1", self.upstream_port))
 
     async def _carry(self, request: Message, client: Stream, upstream: Stream) -> bool:
-        """One request through whatever fate draws. False: the connection is over."""
+        """Pass one request through a random fate. Return False if the connection is over."""
         fate = self.faults.draw(self._rng, request)
         self._note(request, fate)
         if fate == "cut_request":
@@ -175,7 +175,7 @@ class Proxy:
         return (answer.header("connection") or "").lower() != "close"
 
     async def _answer(self, client: Stream, upstream: Stream) -> Message | None:
-        """The server's answer; None when it hangs up, or when the client does and nobody waits for it any more."""
+        """Return the server's answer, or None if the server or the client hangs up."""
         reading = asyncio.ensure_future(upstream.message(answer=True))
         leaving = asyncio.ensure_future(client.ended())
         try:
@@ -192,7 +192,7 @@ class Proxy:
         task.add_done_callback(self._side.discard)
 
     async def _duplicate(self, request: Message, after_s: float) -> None:
-        """The same bytes once more, on a connection of their own; nobody reads what comes back."""
+        """Send the same bytes once more on another connection and ignore the answer."""
         await asyncio.sleep(after_s)
         try:
             upstream = await self._dial()

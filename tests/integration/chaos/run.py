@@ -1,4 +1,4 @@
-"""One chaos run: jobs of two steps, workers, a bad network, attacks on processes and disks."""
+"""A chaos run: jobs of two steps, workers, a bad network, attacks on processes and disks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .proxy import CALM, Faults, Proxy
 from .server import LONG_TIMEOUT_S, Server
 
 HERE = Path(__file__).parent
-#: What the workers under test are told, beside the address: short waits.
+#: Options of the workers under test: short waits.
 ENVIRONMENT = {
     "CONDUCTOR_WORKER_UPDATE_RETRY_DELAY_SECONDS": "0.3",
     "CONDUCTOR_WORKER_ALL_SHUTDOWN_GRACE_SECONDS": "1",
@@ -35,13 +35,13 @@ class Plan:
 
     jobs: int
     seed: int
-    #: It is over by then, or it has failed.
+    #: The run fails if it takes longer.
     limit_s: float
     #: The jobs are started evenly over this time.
     spread_s: float = 0.0
     #: Seconds between two attacks.
     calm_s: tuple[float, float] = (1.0, 4.0)
-    #: After so many attacks the processes are left alone.
+    #: The number of attacks of a run.
     attacks: int = 1_000_000
     #: The option of the workers. With it, timeouts are long, and some functions block the event loop.
     prefetch: int = 0

@@ -21,15 +21,15 @@ from .processes import CoordinatorProcess
 
 #: Schedules that make up for what they missed, and one that does not.
 CATCHING_UP = 3
-#: Up to so long the coordinator lives between its start and its next kill.
+#: The longest time between a start of the coordinator and its next kill.
 LONGEST_LIFE_S = 0.8
-#: So long may it take until all that was missed is made up for.
+#: The longest time until all missed runs are made up for.
 STUCK_S = 120.0
 SECOND_MS = 1000
 
 
 def run(directory: Path, kills: int, seed: int, tell: Callable[[str], None] = lambda _: None) -> Found:
-    """Kill it so often while there is always something due. What was asked for, and what is there, comes back."""
+    """Kill the coordinator `kills` times while schedules are due. Return the requests and the final data."""
     rng = random.Random(seed)
     execution_log = ExecutionLog(directory / "execution_log")
     names = [f"every-second-{n}" for n in range(CATCHING_UP)]
@@ -100,7 +100,7 @@ def _ended_as_it_should(workflow: dict[str, Any]) -> bool:
 
 @dataclass
 class Found:
-    """What was asked for, and what is there."""
+    """The requests for schedules, and the data afterwards."""
 
     seed: int
     kills: int

@@ -145,7 +145,7 @@ class Server:
 
 
 def _step(rng: random.Random, job: int, name: str) -> dict[str, Any]:
-    """What one step will be like: mostly quick, some longer than their lease, some failing first."""
+    """Draw the plan of a step: most are quick, some last longer than their lease, some fail first."""
     seconds = rng.choice((0.01, 0.05, 0.1, 0.2)) if rng.random() < 0.95 else rng.uniform(0.5, 1.6 * RESPONSE_TIMEOUT_S)
     return {
         "job": job,

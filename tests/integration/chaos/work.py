@@ -1,4 +1,4 @@
-"""What the workers under test do, whoever runs them: planned endings, and one effect that must not be repeated.
+"""The work of all workers under test: planned endings, and one effect that must not be repeated.
 
 Standard library only, so that a worker of another make can do exactly the same.
 """
@@ -12,7 +12,7 @@ from execution_log import ExecutionLog
 
 
 class Work:
-    """One execution of one step of one job."""
+    """The execution of a step of a job."""
 
     def __init__(self, execution_log: ExecutionLog, plan: dict[str, Any], **about: Any) -> None:
         self.token = uuid.uuid4().hex
@@ -27,7 +27,7 @@ class Work:
         return float(self._plan["seconds"]) / 2
 
     def ending(self, retry_count: int, poll_count: int) -> str:
-        """What this attempt comes to: `fail`, `refuse`, `later` or `succeed`."""
+        """Return the end of this attempt: `fail`, `refuse`, `later` or `succeed`."""
         if retry_count < self._plan["failures"]:
             return "fail"
         if self._plan["refused"]:

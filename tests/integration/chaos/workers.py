@@ -45,7 +45,7 @@ class Executions:
         self._lost: dict[tuple[str, str], dict[str, Any]] = {}
 
     def begin(self, task_id: str, about: dict[str, Any]) -> None:
-        """One more, under the lease and with the token in `about`."""
+        """Register one more execution, with the lease and the token in `about`."""
         self._open.setdefault(task_id, deque()).append(about)
 
     def judged(self, task_id: str, reason: str | None) -> dict[str, Any]:
@@ -127,7 +127,7 @@ class Told(TaskRunnerEventsListener):
 
 
 def stamp_requests() -> None:
-    """Every request says who sent it and when, so that what was under way is told from what came after."""
+    """Add the sender and the time to every request, so that requests in flight differ from later ones."""
     send = AsyncRESTClientObject.send
 
     async def stamped(self: AsyncRESTClientObject, call: Call) -> Response:

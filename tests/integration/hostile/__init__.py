@@ -1,4 +1,4 @@
-"""Hostile data against a real coordinator, with a neighbour who must not notice. In reading order:
+"""Hostile data against a real coordinator, with a neighbour that must not notice. In reading order:
 
 - `test_hostile`: each case in turn: the neighbour is served meanwhile, memory is bounded, and after `kill -9` the same
   file opens and serves.

@@ -1,4 +1,4 @@
-"""Somebody else's program on the same coordinator: asks for /health and starts small workflows, every 50 ms.
+"""Another client of the same coordinator: asks for /health and starts small workflows every 50 ms.
 
 It runs in a process of its own, so that what it measures is the coordinator and not the case beside it. It measures
 from request to answer, and says at the end how long the longest of each took.
@@ -18,7 +18,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 EVERY_S = 0.05
-#: No answer for so long is a hang, on however busy a machine.
+#: Seconds without an answer that count as a hang, even on a busy machine.
 HANGS_AFTER_S = 30.0
 SMALL = {
     "name": "small",

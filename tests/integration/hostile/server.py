@@ -26,7 +26,7 @@ Coordinator(sys.argv[1], port=int(sys.argv[2])).serve(lambda: print("ready", flu
 
 
 class Server:
-    """One process. At the end of the block it is killed, as `kill -9` does it."""
+    """A coordinator process. At the end of the block it is killed with SIGKILL."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
@@ -67,7 +67,7 @@ class Server:
 
     @property
     def log(self) -> str:
-        """What it and those before it had to say."""
+        """Return the log of this process and of those before it."""
         return self._database.with_suffix(".log").read_text("utf-8", "replace")
 
     @property

@@ -14,7 +14,7 @@ from .server import Server
 from .world import World
 
 MAX_RSS_MB = 300
-#: What a neighbour waited longer for than this is printed with the results.
+#: Longer waits of the neighbour are printed with the results.
 WORTH_A_LINE_S = 0.3
 
 

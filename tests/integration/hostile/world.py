@@ -1,4 +1,4 @@
-"""What a case can do to a coordinator. Whatever it sends, an answer of 5xx is a failure of the case."""
+"""The operations of a case on a coordinator. Every answer of 5xx fails the case."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TERMINAL = ("COMPLETED", "FAILED", "TERMINATED", "TIMED_OUT")
 
 
 class World:
-    """One coordinator, from outside."""
+    """A client of the coordinator under attack."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -29,7 +29,7 @@ class World:
     # -- requests
 
     def ask(self, method: str, path: str, body: Any = None, **more: Any) -> httpx.Response:
-        """One request; a body that is not bytes is sent as JSON."""
+        """Send one request. A body that is not bytes is sent as JSON."""
         if body is not None:
             more["content"] = body if isinstance(body, bytes) else json.dumps(body).encode()
             more.setdefault("headers", {})["Content-Type"] = "application/json"

@@ -62,7 +62,7 @@ from conductor.client.workflow.task.wait_for_webhook_task import WaitForWebHookT
 from conductor.client.workflow.task.wait_task import WaitForDurationTask, WaitTask, WaitUntilTask
 
 PROGRAMS = {}
-#: Those that the coordinator can run to the end with workers that echo their input, and what they are given.
+#: Programs that the coordinator can run to the end with workers that echo their input, and the input of each.
 RUNNABLE = {}
 
 
