@@ -100,7 +100,7 @@ class IncomingBody:
 
 
 class IncomingRequest:
-    """One request on a connection."""
+    """A request on a connection, from its head to the end of its body."""
 
     __slots__ = ("_client_is_silent", "_on_gone", "body", "head")
 

@@ -1,4 +1,4 @@
-"""One connection: parses bytes into requests and writes answers, with limits on the time and memory a client may use.
+"""HTTP/1.1 connections: parse bytes into requests, write answers, and limit what a client can use of both.
 
 The requests of a connection are answered one at a time, in their order. A request that arrives during an answer waits,
 and nothing is read after it until its turn comes.

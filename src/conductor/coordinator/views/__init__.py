@@ -1,4 +1,4 @@
-"""What clients read, built from the rows of one transaction.
+"""Views for clients, built from the rows of one transaction.
 
 JSON as Conductor's clients expect it:
 

@@ -92,7 +92,7 @@ class Search(NamedTuple):
 
 
 class SearchPage(msgspec.Struct, rename="camel"):
-    """One page of results, and the number of all that match."""
+    """A page of results, and the number of all matches."""
 
     total_hits: int
     results: list[msgspec.Raw]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import get_args
 
 from conductor.coordinator.http.answer import DONE, Answer, as_json, as_text
 from conductor.coordinator.http.request import Request
@@ -16,6 +16,7 @@ from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.tasks.task_report import Outcome, ReportedStatus, report_on
 from conductor.coordinator.views import workflow_views
 from conductor.coordinator.workflows.workflow_signals import find_open_task
+from conductor.protocol.json_types import JsonObject
 
 
 async def update(request: Request) -> Answer:
@@ -42,7 +43,7 @@ async def update_task(request: Request, find: Callable[[Tx], TaskRow | None]) ->
     if status not in get_args(ReportedStatus):
         allowed = ", ".join(get_args(ReportedStatus))
         raise bad_request(f"{status!r} is not a status that a task can be given; use {allowed}")
-    output, worker_id = request.json(dict[str, Any]), request.query("workerid")
+    output, worker_id = request.json(JsonObject), request.query("workerid")
 
     def change(tx: Tx) -> Outcome | None:
         row = find(tx)
@@ -63,9 +64,8 @@ def _find_by_reference(request: Request) -> Callable[[Tx], TaskRow | None]:
 
 
 _WORKER = {"workerid": "string"}
-_OUTPUT = dict[str, Any]
 
 ROUTES = [
-    Route("POST", "/api/tasks/{workflowId}/{ref}/{status}", update, query=_WORKER, body=_OUTPUT),
-    Route("POST", "/api/tasks/{workflowId}/{ref}/{status}/sync", update_sync, query=_WORKER, body=_OUTPUT),
+    Route("POST", "/api/tasks/{workflowId}/{ref}/{status}", update, query=_WORKER, body=JsonObject),
+    Route("POST", "/api/tasks/{workflowId}/{ref}/{status}/sync", update_sync, query=_WORKER, body=JsonObject),
 ]

@@ -12,11 +12,11 @@ from conductor.coordinator.http.routing import Route
 
 async def run(request: Request) -> Answer:
     """POST /workflow/test: run a workflow in memory with mocked task outputs; return the workflow."""
-    asked = request.json(dry_run.DryRunRequest)
-    await request.offload_if_large(asked.check)
-    known = await request.core.read(dry_run.definitions)
+    dry_run_request = request.json(dry_run.DryRunRequest)
+    await request.offload_if_large(dry_run_request.check)
+    definitions = await request.core.read(dry_run.definitions)
     async with request.core.trials:
-        body = await asyncio.to_thread(dry_run.run, asked, known, request.core.clock.wall_ms())
+        body = await asyncio.to_thread(dry_run.run, dry_run_request, definitions, request.core.clock.wall_ms())
     return Answer(200, body, JSON)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import sqlite3
 from collections.abc import Callable
-from typing import Any
 
 from conductor.coordinator import limits
 from conductor.coordinator.http.answer import DONE, Answer, as_json, as_text
@@ -19,6 +18,7 @@ from conductor.coordinator.store.statements import PENDING_TASKS_OF_TYPE
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views import task_views
 from conductor.coordinator.workflows.workflow_signals import find_open_task
+from conductor.protocol.json_types import JsonObject
 from conductor.version import __version__
 
 #: Tasks in one answer.
@@ -37,7 +37,7 @@ async def list_pending_tasks(request: Request) -> Answer:
     start, count = max(0, request.query_int("start", 0)), min(max(0, request.query_int("count", 100)), MAX_TASKS)
     name, snapshots = request.params["type"], request.core.snapshots
 
-    def find(tx: Tx) -> list[dict[str, Any]]:
+    def find(tx: Tx) -> list[JsonObject]:
         keys = tx.rows(PENDING_TASKS_OF_TYPE, name, count, start)
         return [task_views.read_task(tx, snapshots, tx.ids.task(pk)) for pk in keys]
 
@@ -87,7 +87,6 @@ async def _update(request: Request, find: Callable[[Tx], TaskRow | None], name: 
     return DONE
 
 
-_OUTPUT = dict[str, Any]
 _PAGE = {"start": "integer", "count": "integer"}
 
 ROUTES = [
@@ -98,6 +97,6 @@ ROUTES = [
     Route("POST", "/api/admin/consistency/verifyAndRepair/{workflowId}", verify_and_repair),
     Route("GET", "/api/queue/", list_event_queues),
     Route("GET", "/api/queue/size", list_event_queues),
-    Route("POST", "/api/queue/update/{workflowId}/{ref}/{status}", update_by_name, body=_OUTPUT),
-    Route("POST", "/api/queue/update/{workflowId}/task/{taskId}/{status}", update_by_id, body=_OUTPUT),
+    Route("POST", "/api/queue/update/{workflowId}/{ref}/{status}", update_by_name, body=JsonObject),
+    Route("POST", "/api/queue/update/{workflowId}/task/{taskId}/{status}", update_by_id, body=JsonObject),
 ]

@@ -13,6 +13,7 @@ from conductor.coordinator.http.routing import Route
 from conductor.coordinator.limits import MAX_WARNINGS_NAMED
 from conductor.coordinator.request_errors import ApiError, bad_request, invalid, not_found
 from conductor.coordinator.store.transaction import Tx
+from conductor.protocol.json_types import JsonObject
 from conductor.protocol.wire import MAX_REASON_CHARS, WARNING_HEADER
 
 logger = logging.getLogger(__name__)
@@ -20,12 +21,12 @@ logger = logging.getLogger(__name__)
 
 def warning_headers(warnings: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Log warnings about definitions, and return them as headers of the answer."""
-    named = [" ".join(warning.split())[:MAX_REASON_CHARS] for warning in warnings[:MAX_WARNINGS_NAMED]]
-    if len(warnings) > len(named):
-        named.append(f"there are {len(warnings) - len(named)} more warnings")
-    for warning in named:
+    texts = [" ".join(warning.split())[:MAX_REASON_CHARS] for warning in warnings[:MAX_WARNINGS_NAMED]]
+    if len(warnings) > len(texts):
+        texts.append(f"there are {len(warnings) - len(texts)} more warnings")
+    for warning in texts:
         logger.warning("Definition accepted with a warning: %s", warning)
-    return tuple((WARNING_HEADER, _as_header_value(warning)) for warning in named)
+    return tuple((WARNING_HEADER, _as_header_value(warning)) for warning in texts)
 
 
 def _as_header_value(text: str) -> str:
@@ -33,7 +34,7 @@ def _as_header_value(text: str) -> str:
     return printable.encode("ascii", "backslashreplace").decode()
 
 
-def _check_with_warnings(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _check_with_warnings(raw: JsonObject) -> tuple[JsonObject, list[str]]:
     """Return a definition with its defaults, and the warnings about it; raise a 400 if it is invalid."""
     definition = workflow_defs.check_workflow_def(raw)
     return definition, workflow_defs.find_workflow_def_warnings(definition)
@@ -56,10 +57,10 @@ async def register_task_defs(request: Request) -> Answer:
 
 async def update_task_def(request: Request) -> Answer:
     """PUT /metadata/taskdefs[/{name}]: replace an existing definition."""
-    raw = request.json(dict[str, Any])
-    named = request.params.get("name")
-    if named is not None and raw.setdefault("name", named) != named:
-        raise bad_request(f"the path names {named!r}, the body {raw['name']!r}")
+    raw = request.json(JsonObject)
+    name = request.params.get("name")
+    if name is not None and raw.setdefault("name", name) != name:
+        raise bad_request(f"the path names {name!r}, the body {raw['name']!r}")
     task_def = await request.offload_if_large(lambda: task_defs.parse_task_def(raw, "updateTaskDef.taskDefinition"))
     warnings = await request.offload_if_large(lambda: task_defs.find_task_def_warnings(task_def))
     await request.core.write(lambda tx: task_defs.update_task_def(tx, task_def))
@@ -89,7 +90,7 @@ async def remove_task_def(request: Request) -> Answer:
 
 async def register_workflow_def(request: Request) -> Answer:
     """POST /metadata/workflow: create a definition; 409 if it exists, unless overwrite=true."""
-    raw = request.json(dict[str, Any])
+    raw = request.json(JsonObject)
     definition, warnings = await request.offload_if_large(lambda: _check_with_warnings(raw))
     overwrite = request.query_flag("overwrite", default=False)
     await request.core.write(lambda tx: workflow_defs.put_workflow_def(tx, definition, overwrite=overwrite))
@@ -98,14 +99,14 @@ async def register_workflow_def(request: Request) -> Answer:
 
 async def validate_workflow_def(request: Request) -> Answer:
     """POST /metadata/workflow/validate: check a definition without storing it."""
-    raw = request.json(dict[str, Any])
+    raw = request.json(JsonObject)
     _, warnings = await request.offload_if_large(lambda: _check_with_warnings(raw))
     return DONE._replace(headers=warning_headers(warnings))
 
 
 async def update_workflow_defs(request: Request) -> Answer:
     """PUT /metadata/workflow: create or replace each definition of an array."""
-    raw = request.json(list[dict[str, Any]])
+    raw = request.json(list[JsonObject])
     checked = await request.offload_if_large(lambda: [_check_with_warnings(item) for item in raw])
 
     def put_all(tx: Tx) -> None:
@@ -133,11 +134,9 @@ async def list_workflow_defs(request: Request) -> Answer:
 
 async def list_names_and_versions(request: Request) -> Answer:
     """GET /metadata/workflow/names-and-versions: return the versions of each name, and their creation times."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[JsonObject]] = {}
     for definition in await request.core.read(workflow_defs.all_workflow_defs):
-        known: dict[str, Any] = {
-            name: definition[name] for name in ("name", "version", "createTime") if name in definition
-        }
+        known: JsonObject = {name: definition[name] for name in ("name", "version", "createTime") if name in definition}
         found.setdefault(definition["name"], []).append(known)
     return as_json(found)
 
@@ -168,8 +167,6 @@ async def remove_workflow_def(request: Request) -> Answer:
     return DONE
 
 
-_DEFINITION = dict[str, Any]
-
 ROUTES = [
     Route("POST", "/api/metadata/taskdefs", register_task_defs, body=list[task_defs.TaskDef]),
     Route("PUT", "/api/metadata/taskdefs", update_task_def, body=task_defs.TaskDef),
@@ -177,10 +174,10 @@ ROUTES = [
     Route("PUT", "/api/metadata/taskdefs/{name}", update_task_def, body=task_defs.TaskDef),
     Route("GET", "/api/metadata/taskdefs/{name}", get_task_def),
     Route("DELETE", "/api/metadata/taskdefs/{name}", remove_task_def),
-    Route("POST", "/api/metadata/workflow", register_workflow_def, query={"overwrite": "boolean"}, body=_DEFINITION),
-    Route("PUT", "/api/metadata/workflow", update_workflow_defs, body=list[dict[str, Any]]),
+    Route("POST", "/api/metadata/workflow", register_workflow_def, query={"overwrite": "boolean"}, body=JsonObject),
+    Route("PUT", "/api/metadata/workflow", update_workflow_defs, body=list[JsonObject]),
     Route("GET", "/api/metadata/workflow", list_workflow_defs),
-    Route("POST", "/api/metadata/workflow/validate", validate_workflow_def, body=_DEFINITION),
+    Route("POST", "/api/metadata/workflow/validate", validate_workflow_def, body=JsonObject),
     Route("GET", "/api/metadata/workflow/names", list_names),
     Route("GET", "/api/metadata/workflow/names-and-versions", list_names_and_versions),
     Route("GET", "/api/metadata/workflow/latest-versions", list_latest_versions),

@@ -13,6 +13,7 @@ from conductor.coordinator.schedules import schedule_store
 from conductor.coordinator.schedules.cron_schedule import Schedule, next_due_times
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views import search_query
+from conductor.protocol.json_types import JsonObject
 
 #: Due times in one answer, as in Conductor.
 MAX_NEXT = 5
@@ -36,7 +37,7 @@ async def list_schedules(request: Request) -> Answer:
     """GET /scheduler/schedules?workflowName=: return all schedules, or those of a workflow."""
     workflow = request.query("workflowName")
 
-    def find(tx: Tx) -> list[dict[str, Any]]:
+    def find(tx: Tx) -> list[JsonObject]:
         return [schedule_store.get(tx, name) for name in schedule_store.find_names(tx, workflow=workflow)]
 
     return as_json(await request.core.read(find))
@@ -48,7 +49,7 @@ async def search(request: Request) -> Answer:
     if not 0 <= size <= search_query.MAX_SIZE:
         raise bad_request(f"size is from 0 to {search_query.MAX_SIZE}, not {size}")
     text = request.query("freeText")
-    criteria: dict[str, Any] = {
+    criteria: JsonObject = {
         "workflow": request.query("workflowName"),
         "name": request.query("scheduleName"),
         "paused": request.query_flag("paused", default=False) if request.query("paused") else None,
@@ -56,7 +57,7 @@ async def search(request: Request) -> Answer:
     }
     is_descending = _is_descending(request.query("sort"))
 
-    def find(tx: Tx) -> dict[str, Any]:
+    def find(tx: Tx) -> JsonObject:
         names = schedule_store.find_names(tx, **criteria)
         if is_descending:
             names.reverse()
@@ -111,7 +112,7 @@ async def _change_many(request: Request, method: str, change: Any) -> Answer:
     if len(names) > MAX_BULK:
         raise invalid([(f"{method}.arg0", f"Cannot process more than {MAX_BULK} schedules.")])
 
-    def change_all(tx: Tx) -> dict[str, Any]:
+    def change_all(tx: Tx) -> JsonObject:
         done, failed = [], {}
         for name in names:
             try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -13,10 +13,11 @@ from conductor.coordinator.http.request import Request, read_json, whole_number
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import invalid, not_found
 from conductor.coordinator.store.transaction import Tx
+from conductor.protocol.json_types import JsonObject
 
 
 class SchemaKey(msgspec.Struct):
-    """What every schema must have."""
+    """Name and version of a schema."""
 
     name: Annotated[str, Meta(min_length=1)]
     version: Annotated[int, Meta(ge=0, lt=2**31)] = 1
@@ -25,7 +26,7 @@ class SchemaKey(msgspec.Struct):
 async def register(request: Request) -> Answer:
     """POST /schema: create or replace one schema, or each of an array."""
     many = request.body.lstrip().startswith(b"[")
-    found = request.json(list[dict[str, Any]]) if many else [request.json(dict[str, Any])]
+    found = request.json(list[JsonObject]) if many else [request.json(JsonObject)]
     keys = [read_json(msgspec.json.encode(schema), SchemaKey) for schema in found]
     await request.offload_if_large(lambda: _check_schemas(found, keys))
 
@@ -37,7 +38,7 @@ async def register(request: Request) -> Answer:
     return DONE
 
 
-def _check_schemas(found: list[dict[str, Any]], keys: list[SchemaKey]) -> None:
+def _check_schemas(found: list[JsonObject], keys: list[SchemaKey]) -> None:
     problems = [
         (f"schema.{key.name}", f"schema {key.name} cannot be used: {wrong}")
         for schema, key in zip(found, keys, strict=True)

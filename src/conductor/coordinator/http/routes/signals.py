@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from typing import Any, get_args
+from typing import get_args
 from uuid import uuid4
 
 from conductor.coordinator.http.answer import DONE, Answer, as_json
@@ -18,6 +18,7 @@ from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.task_views import has_ended
 from conductor.coordinator.workflows import workflow_signals
 from conductor.coordinator.workflows.workflow_signals import ReturnStrategy
+from conductor.protocol.json_types import JsonObject
 
 #: Longest wait for a signalled workflow.
 MAX_WAIT_MS = 60_000
@@ -81,15 +82,14 @@ async def wait_for_signal(
 
 
 RETURN_STRATEGY = {"returnStrategy": "string"}
-_OUTPUT = dict[str, Any]
 
 ROUTES = [
-    Route("POST", "/api/tasks/{workflowId}/{status}/signal", signal, query={"workerid": "string"}, body=_OUTPUT),
+    Route("POST", "/api/tasks/{workflowId}/{status}/signal", signal, query={"workerid": "string"}, body=JsonObject),
     Route(
         "POST",
         "/api/tasks/{workflowId}/{status}/signal/sync",
         signal_sync,
         query={"timeoutMillis": "integer", **RETURN_STRATEGY},
-        body=_OUTPUT,
+        body=JsonObject,
     ),
 ]

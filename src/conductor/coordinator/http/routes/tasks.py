@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -18,6 +17,7 @@ from conductor.coordinator.store.lookup import get_task
 from conductor.coordinator.store.statements import ADD_LOG, LOGS
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views import queue_sizes, task_views
+from conductor.protocol.json_types import JsonObject
 from conductor.protocol.wire import FEATURES as FEATURE_LIST
 from conductor.protocol.wire import FEATURES_HEADER, MAX_BODY_HEADER
 
@@ -48,7 +48,7 @@ async def poll_batch(request: Request) -> Answer:
 
 
 def deliver_or_requeue(
-    request: Request, tasks: list[dict[str, Any]], answer: Answer, instead: Answer = OUT_OF_MEMORY
+    request: Request, tasks: list[JsonObject], answer: Answer, instead: Answer = OUT_OF_MEMORY
 ) -> Answer:
     """Return an answer that delivers tasks. If there is no memory for it, requeue them and send `instead`."""
     if len(answer.body) <= UNCOUNTED_BYTES:

@@ -19,6 +19,7 @@ from conductor.coordinator.store.lookup import find_workflow, remove_workflow
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views.workflow_views import read_workflow
 from conductor.coordinator.workflows import workflow_actions
+from conductor.protocol.json_types import JsonObject
 
 #: Workflows in one bulk request.
 MAX_BULK = 1000
@@ -32,16 +33,16 @@ class Rerun(msgspec.Struct, rename="camel"):
 
     re_run_from_task_id: str | None = None
     re_run_from_workflow_id: str | None = None
-    task_input: dict[str, Any] | None = None
-    workflow_input: dict[str, Any] | None = None
+    task_input: JsonObject | None = None
+    workflow_input: JsonObject | None = None
     correlation_id: str | None = None
 
 
 class Skip(msgspec.Struct, rename="camel"):
     """Input and output of the skipped task."""
 
-    task_input: dict[str, Any] | None = None
-    task_output: dict[str, Any] | None = None
+    task_input: JsonObject | None = None
+    task_output: JsonObject | None = None
 
 
 def _act(request: Request, action: workflow_actions.Action, **options: Any) -> WorkflowChange:
@@ -168,7 +169,7 @@ async def read_many(request: Request) -> Answer:
     ids, with_tasks = _read_ids(request), request.query_flag("includeTasks", default=True)
     snapshots = request.core.snapshots
 
-    def read(tx: Tx) -> dict[str, Any]:
+    def read(tx: Tx) -> JsonObject:
         done, failed, size = [], {}, 0
         for workflow_id in ids:
             try:
@@ -187,12 +188,13 @@ async def read_many(request: Request) -> Answer:
 
 async def rerun(request: Request) -> Answer:
     """POST /workflow/{id}/rerun: rerun a workflow from a task, also of a sub-workflow, or from its start."""
-    asked, executions, workflow_id = request.json(Rerun), request.core.executions, request.params["id"]
-    options: dict[str, Any] = {
-        "task_id": asked.re_run_from_task_id,
-        "task_input": asked.task_input,
-        "workflow_input": asked.workflow_input,
-        "correlation_id": asked.correlation_id,
+    rerun_request, workflow_id = request.json(Rerun), request.params["id"]
+    executions = request.core.executions
+    options: JsonObject = {
+        "task_id": rerun_request.re_run_from_task_id,
+        "task_input": rerun_request.task_input,
+        "workflow_input": rerun_request.workflow_input,
+        "correlation_id": rerun_request.correlation_id,
     }
     await request.core.write(lambda tx: executions.rerun(tx, find_workflow(tx, workflow_id), **options))
     return as_text(workflow_id)
@@ -200,11 +202,11 @@ async def rerun(request: Request) -> Answer:
 
 async def skip(request: Request) -> Answer:
     """PUT /workflow/{id}/skiptask/{ref}: skip a task that is not scheduled yet."""
-    asked = request.json(Skip) if request.body else Skip()
-    options: dict[str, Any] = {
+    skip_request = request.json(Skip) if request.body else Skip()
+    options: JsonObject = {
         "ref": request.params["ref"],
-        "task_input": asked.task_input,
-        "task_output": asked.task_output,
+        "task_input": skip_request.task_input,
+        "task_output": skip_request.task_output,
     }
     change = _act(request, workflow_actions.skip_task, refused=400, **options)
     await request.core.write(lambda tx: change(tx, request.params["id"]))

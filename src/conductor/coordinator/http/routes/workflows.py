@@ -22,11 +22,11 @@ from conductor.coordinator.views import task_views, workflow_views
 from conductor.coordinator.workflows.bulk_start import start_turn
 from conductor.coordinator.workflows.effects import Start
 from conductor.coordinator.workflows.operators import MAX_PRIORITY
+from conductor.protocol.json_types import JsonObject
 from conductor.protocol.wire import MAX_BULK_STARTS
 
 #: Longest wait of `execute`.
 MAX_WAIT_S = 60
-_INPUT = dict[str, Any]
 
 
 async def start(request: Request) -> Answer:
@@ -36,17 +36,18 @@ async def start(request: Request) -> Answer:
 
 async def start_by_name(request: Request) -> Answer:
     """POST /workflow/{name}: start a workflow; the body is its input; return its id."""
-    asked = Start(name=request.params["name"], input=request.json(_INPUT))
+    start_request = Start(name=request.params["name"], input=request.json(JsonObject))
     if request.head.query:
-        asked.version = request.query_int("version", 0) or None
-        asked.correlation_id = request.query("correlationId")
-        asked.priority = request.query_int("priority", 0)
+        start_request.version = request.query_int("version", 0) or None
+        start_request.correlation_id = request.query("correlationId")
+        start_request.priority = request.query_int("priority", 0)
     try:
-        return await _start_and_wait(request, asked)
+        return await _start_and_wait(request, start_request)
     except ApiError as error:
         if error.status != 404:
             raise
-        raise not_found(f"No such workflow found by name: {asked.name}, version: {asked.version or 'null'}") from None
+        version = start_request.version or "null"
+        raise not_found(f"No such workflow found by name: {start_request.name}, version: {version}") from None
 
 
 async def start_many(request: Request) -> Answer:
@@ -82,53 +83,54 @@ def _read_starts(request: Request) -> list[Start | ApiError]:
     return checked
 
 
-async def _start_and_wait(request: Request, asked: Start) -> Answer:
+async def _start_and_wait(request: Request, start_request: Start) -> Answer:
     """Start a workflow. If its first step needs scripts, answer after them, within `WAIT_FOR_SCRIPTS_S`."""
-    pk, workflow_id, waits = await _start(request, asked)
+    pk, workflow_id, waits = await _start(request, start_request)
     if waits:
         await request.core.wait_for_scripts(pk)
     return as_text(workflow_id)
 
 
-async def _start(request: Request, asked: Start) -> tuple[int, str, bool]:
+async def _start(request: Request, start_request: Start) -> tuple[int, str, bool]:
     """Start a workflow. Return its key, its id, and whether it waits for a script."""
-    if asked.workflow_def is None:
-        _check_start(asked)
+    if start_request.workflow_def is None:
+        _check_start(start_request)
     else:
-        await request.offload_if_large(lambda: _check_start(asked))
-    asked.traceparent = request.traceparent() or asked.traceparent
+        await request.offload_if_large(lambda: _check_start(start_request))
+    start_request.traceparent = request.traceparent() or start_request.traceparent
     executions = request.core.executions
 
     def start(tx: Tx) -> tuple[int, str, bool]:
-        pk = executions.start(tx, asked)
+        pk = executions.start(tx, start_request)
         return pk, tx.ids.workflow(pk), executions.waits_for_script(tx, pk)
 
     return await request.core.write(start)
 
 
-def _check_start(asked: Start) -> None:
+def _check_start(start_request: Start) -> None:
     """Reject a request that could never be started. A definition in the request gets its defaults."""
-    if not (asked.name or "").strip():
+    if not (start_request.name or "").strip():
         raise invalid([("startWorkflow.name", "Workflow name cannot be null or empty")])
-    if not 0 <= (asked.priority or 0) <= MAX_PRIORITY:
-        bound = "minimum 0" if (asked.priority or 0) < 0 else f"maximum {MAX_PRIORITY}"
-        raise invalid([("startWorkflow.priority", f"priority: {asked.priority} should be {bound}")])
-    if asked.external_input_payload_storage_path:
+    if not 0 <= (start_request.priority or 0) <= MAX_PRIORITY:
+        bound = "minimum 0" if (start_request.priority or 0) < 0 else f"maximum {MAX_PRIORITY}"
+        raise invalid([("startWorkflow.priority", f"priority: {start_request.priority} should be {bound}")])
+    if start_request.external_input_payload_storage_path:
         raise bad_request("externalInputPayloadStoragePath is not supported by the coordinator; send the input itself")
-    if asked.input is None:
+    if start_request.input is None:
         raise bad_request("NULL input passed when starting workflow")
-    if asked.workflow_def is not None:
-        asked.workflow_def = check_workflow_def({"name": asked.name, **asked.workflow_def})
+    if start_request.workflow_def is not None:
+        start_request.workflow_def = check_workflow_def({"name": start_request.name, **start_request.workflow_def})
 
 
 async def execute(request: Request) -> Answer:
     """POST /workflow/execute/{name}/{version}: start a workflow; answer at its end, an open WAIT or a listed task."""
-    asked = request.json(Start)
-    asked.name, asked.version = request.params["name"], whole_number("a version", request.params["version"]) or None
+    start_request = request.json(Start)
+    start_request.name = request.params["name"]
+    start_request.version = whole_number("a version", request.params["version"]) or None
     wait_s = min(max(0, request.query_int("waitForSeconds", 10)), MAX_WAIT_S)
     refs = {ref for text in request.query_list("waitUntilTaskRef") for ref in text.split(",") if ref}
     strategy = read_return_strategy(request)
-    _, workflow_id, _ = await _start(request, asked)
+    _, workflow_id, _ = await _start(request, start_request)
     return await wait_for_signal(request, workflow_id, strategy, wait_s, request.query("requestId"), refs)
 
 
@@ -189,19 +191,19 @@ async def list_correlated_many(request: Request) -> Answer:
     return as_json(await _find_correlated(request, request.json(list[str])))
 
 
-async def _find_correlated(request: Request, ids: list[str]) -> dict[str, Any]:
+async def _find_correlated(request: Request, ids: list[str]) -> JsonObject:
     name, snapshots = request.params["name"], request.core.snapshots
     if len(ids) > MAX_CORRELATION_IDS:
         raise bad_request(f"at most {MAX_CORRELATION_IDS} correlation ids in one request, not {len(ids)}")
     closed = request.query_flag("includeClosed", default=False)
     with_tasks = request.query_flag("includeTasks", default=False)
 
-    def find(tx: Tx, correlation_id: str) -> list[dict[str, Any]]:
+    def find(tx: Tx, correlation_id: str) -> list[JsonObject]:
         rows = tx.rows(CORRELATED_WORKFLOWS, correlation_id, name, closed)
         return [workflow_views.read_whole_workflow(tx, snapshots, row, with_tasks=with_tasks) for row in rows]
 
-    def find_all(tx: Tx) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+    def find_all(tx: Tx) -> JsonObject:
+        found: JsonObject = {}
         size = 0
         for correlation_id in dict.fromkeys(ids):
             found[correlation_id] = find(tx, correlation_id)
@@ -223,7 +225,7 @@ _PERIOD = {"version": "integer", "startTime": "integer", "endTime": "integer"}
 ROUTES = [
     Route("POST", "/api/workflow", start, body=Start),
     Route("POST", "/api/workflow/start/bulk", start_many, body=list[Start]),
-    Route("POST", "/api/workflow/{name}", start_by_name, query=_BY_NAME, body=dict[str, Any]),
+    Route("POST", "/api/workflow/{name}", start_by_name, query=_BY_NAME, body=JsonObject),
     Route("POST", "/api/workflow/execute/{name}/{version}", execute, query=_WAIT, body=Start),
     Route("GET", "/api/workflow/{id}", get_workflow, query={"includeTasks": "boolean"}),
     Route("GET", "/api/workflow/{id}/status", get_status, query=_STATUS),
