@@ -1,7 +1,7 @@
-"""JSON schemas: those that are kept under a name, and the check of an input against the one its definition enforces.
+"""JSON schemas: those that are registered under a name, and the validation of inputs against enforced schemas.
 
-Schema and input are both from strangers. Nothing is fetched for them, and how much work a schema can make is known
-before it is used: a schema of two kilobytes can ask for the same check a million times over.
+Neither schemas nor inputs are trusted. Nothing is fetched for a schema, and `schema_cost` bounds the work of a
+validation before it begins.
 """
 
 from __future__ import annotations
@@ -10,88 +10,80 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from conductor.coordinator.definitions.schema_cost import (
-    _PER_LETTER,
-    _PER_TRIED_LETTER,
-    _TOO_DEEP,
-    MAX_TRIED_LENGTH,
-    MAX_TRIES,
-    PlainSchema,
-    SchemaRefused,
-    WorkBound,
-    cut,
-)
+from conductor.coordinator.definitions.plain_schema import TOO_DEEP, PlainSchema, SchemaRejected, cut
+from conductor.coordinator.definitions.schema_cost import SchemaCost, measure_schema
 from conductor.coordinator.store.statements import DROP_SCHEMA, DROP_SCHEMAS, LATEST_SCHEMA, SCHEMA, SCHEMAS, SET_SCHEMA
 from conductor.coordinator.store.transaction import Tx
+from conductor.protocol.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
+    from jsonschema_rs import Draft7Validator
+
     from conductor.coordinator.definitions.task_defs import TaskDef
 
-#: The types that a schema can have on Conductor. Only the first can be enforced here.
+#: The types of schemas in Conductor. The coordinator enforces only JSON schemas.
 SCHEMA_TYPES = ("JSON", "AVRO", "PROTOBUF")
-#: A schema that is larger than this as JSON cannot be used.
+#: A schema with more bytes as JSON cannot be used.
 MAX_SCHEMA_BYTES = 256 * 1024
-#: An input nested deeper than this is refused; with a long chain of schemas, earlier: both are on the stack at once.
-MAX_INPUT_DEPTH = 200
-MAX_NESTED_CHECKS = 3000
-#: Checks for one whole input, half a second or so.
-MAX_WORK = 2_500_000
-#: Up to this much work, a message says where the input is wrong even if that takes looking at every alternative.
+#: Up to this much work, a message names the wrong value even if every alternative of the schema must be tried.
 MAX_EXPLAINED_WORK = 100_000
-#: Compiled schemas that are kept, and how large they were as JSON.
-MAX_KEPT = 256
-MAX_KEPT_BYTES = 8 * 1024 * 1024
+#: A backtracking pattern gives up after this many attempts.
+MAX_BACKTRACKS = 1000
+#: Limits of the cache of compiled schemas.
+MAX_CACHED = 256
+MAX_CACHED_BYTES = 8 * 1024 * 1024
+_MAX_REGEX_BYTES = 2**20
 
 
 # -- schemas in the store ------------------------------------------------------------------------------------------
 
 
-def put_schema(tx: Tx, name: str, version: int, schema: dict[str, Any]) -> None:
-    """Register or replace one version."""
+def put_schema(tx: Tx, name: str, version: int, schema: JsonObject) -> None:
+    """Register or replace one version of a schema."""
     tx.run(SET_SCHEMA, name, version, msgspec.json.encode({**schema, "version": version}))
 
 
-def get_schema(tx: Tx, name: str, version: int | None = None) -> dict[str, Any] | None:
-    """One version, or the latest; None if there is none."""
+def get_schema(tx: Tx, name: str, version: int | None = None) -> JsonObject | None:
+    """Return one version of a schema, by default the latest, or None."""
     body = tx.first(LATEST_SCHEMA, name) if version is None else tx.first(SCHEMA, name, version)
-    return None if body is None else msgspec.json.decode(body, type=dict[str, Any])
+    return None if body is None else msgspec.json.decode(body, type=JsonObject)
 
 
-def all_schemas(tx: Tx) -> list[dict[str, Any]]:
-    """Every version of every schema."""
+def all_schemas(tx: Tx) -> list[JsonObject]:
+    """Return every version of every schema."""
     return [msgspec.json.decode(body) for body in tx.rows(SCHEMAS)]
 
 
 def drop_schema(tx: Tx, name: str, version: int | None = None) -> bool:
-    """Forget one version, or all of them. Whether there was one."""
+    """Remove one version of a schema, by default all versions. Return whether there was one."""
     return bool(tx.run(DROP_SCHEMAS, name) if version is None else tx.run(DROP_SCHEMA, name, version))
 
 
-# -- enforcing them ------------------------------------------------------------------------------------------------
+# -- enforcement ---------------------------------------------------------------------------------------------------
 
 
-def find_task_input_problem(tx: Tx, task_def: TaskDef, given: dict[str, Any]) -> str | None:
-    """Why the input of a task is not accepted, with the path of the value; None if it is."""
+def find_task_input_problem(tx: Tx, task_def: TaskDef, task_input: JsonObject) -> str | None:
+    """Return why the enforced schema of a task rejects its input, or None."""
     if not task_def.enforce_schema:
         return None
-    return _problem(tx, task_def.name, task_def.input_schema, given)
+    return _find_input_problem(tx, task_def.name, task_def.input_schema, task_input)
 
 
-def find_workflow_input_problem(tx: Tx, definition: Mapping[str, Any], given: dict[str, Any]) -> str | None:
-    """Why a workflow cannot be started with this input; None if it can. A definition enforces unless it says no."""
+def find_workflow_input_problem(tx: Tx, definition: Mapping[str, Json], workflow_input: JsonObject) -> str | None:
+    """Return why the schema of a workflow rejects its input, or None. Schemas are enforced by default."""
     if definition.get("enforceSchema") is False:
         return None
-    return _problem(tx, str(definition.get("name")), definition.get("inputSchema"), given)
+    return _find_input_problem(tx, str(definition.get("name")), definition.get("inputSchema"), workflow_input)
 
 
-def find_schema_form_problem(schema: Any) -> str | None:
-    """Return why a definition cannot have this schema (name, version, type, data); None if it can.
+def find_schema_form_problem(schema: Json) -> str | None:
+    """Return why a definition cannot have this schema (name, version, type, data), or None.
 
-    Whether `data` is a schema that can be used is a question of `find_schema_problem`.
+    Whether `data` is a usable schema is a question for `find_schema_problem`.
     """
     if not isinstance(schema, dict):
         return None if schema is None else "a schema is a JSON object with name, version, type and data"
@@ -104,156 +96,135 @@ def find_schema_form_problem(schema: Any) -> str | None:
     return None
 
 
-def find_schema_problem(schema: Any) -> str | None:
-    """Return why no input can be checked by this schema; None if it can.
+def find_schema_problem(schema: Json) -> str | None:
+    """Return why no input can be validated with this schema, or None.
 
-    A schema that only names a registered one has no data to look at.
+    A schema that only names a registered schema has no data to examine.
     """
-    wrong = find_schema_form_problem(schema)
-    if wrong is not None or schema is None:
-        return wrong
+    problem = find_schema_form_problem(schema)
+    if problem is not None or schema is None:
+        return problem
     if schema.get("type") not in (None, "JSON"):
         return f"its type is {schema['type']}; only JSON is supported by the coordinator"
-    return _compiled(schema["data"]).problem if schema.get("data") else None
+    return _get_compiled(schema["data"]).problem if schema.get("data") else None
 
 
-def _problem(tx: Tx, owner: str, named: Any, given: dict[str, Any]) -> str | None:
-    if not named:
+def _find_input_problem(tx: Tx, owner: str, schema: Json, value: JsonObject) -> str | None:
+    if not schema:
         return None
-    wrong = find_schema_problem(named)
-    if wrong is None and not named.get("data"):
-        named = get_schema(tx, str(named.get("name")), named.get("version") or 1)
-        if named is None or not named.get("data"):
+    problem = find_schema_problem(schema)
+    if problem is None and not schema.get("data"):
+        schema = get_schema(tx, str(schema.get("name")), schema.get("version") or 1)
+        if schema is None or not schema.get("data"):
             return None
-        wrong = find_schema_problem(named)
-    if wrong is not None:
-        return f"the input schema of {owner} cannot be used: {wrong}"
-    wrong = _compiled(named["data"]).refusal(given)
-    return None if wrong is None else f"input of {owner} refused by its schema: {wrong}"
+        problem = find_schema_problem(schema)
+    if problem is not None:
+        return f"the input schema of {owner} cannot be used: {problem}"
+    problem = _get_compiled(schema["data"]).find_input_problem(value)
+    return None if problem is None else f"input of {owner} refused by its schema: {problem}"
 
 
-@dataclass(slots=True)
-class _Compiled:
-    """A schema that was looked at: either it has a problem, or it can check."""
+@dataclass(frozen=True, slots=True)
+class _CompiledSchema:
+    """A schema that can validate inputs."""
 
-    problem: str | None = None
-    validator: Any = None
-    #: What one value of an input can cost at most, how many schemas deep that goes, and how many patterns are tried.
-    checks: int = 0
-    chain: int = 0
-    tries: int = 0
-    #: Whether it has alternatives, each of which an explanation looks into.
-    alternatives: bool = False
+    validator: Draft7Validator
+    cost: SchemaCost
+    #: Whether the schema has alternatives. To explain a failure, the validator tries each of them.
+    has_alternatives: bool
+    problem: None = None
 
-    def refusal(self, given: dict[str, Any]) -> str | None:
-        """Why an input does not pass; None if it does."""
-        values, letters, tried, depth = _measured(given, MAX_WORK / self.checks)
-        if depth > MAX_INPUT_DEPTH or depth * self.chain > MAX_NESTED_CHECKS:
-            return f"the input is nested {depth} levels deep, which is too deep to be checked"
-        work = (values + letters * _PER_LETTER) * self.checks + tried * _PER_TRIED_LETTER * self.tries
-        if work > MAX_WORK:
-            return (
-                f"checking the input would take more than {MAX_WORK} steps "
-                f"(up to {self.checks} for each of its values); send less of it, or simplify the schema"
-            )
+    def find_input_problem(self, value: JsonObject) -> str | None:
+        """Return why an input is rejected, with the path of the wrong value, or None."""
         try:
-            if self.validator.is_valid(given):
+            work = self.cost.measure(value)
+            if self.validator.is_valid(value):
                 return None
-            if self.alternatives and work > MAX_EXPLAINED_WORK:
+            if self.has_alternatives and work > MAX_EXPLAINED_WORK:
                 return "the input does not match; it is too large to say where"
-            self.validator.validate(given)
-        except ValueError as error:  # jsonschema_rs.ValidationError is one of them
-            where = ".".join(str(part) for part in getattr(error, "instance_path", ())) or "the input"
-            return f"{cut(where)}: {cut(getattr(error, 'message', str(error)))}"
+            self.validator.validate(value)
+        except SchemaRejected as error:
+            return str(error)
+        except ValueError as error:  # jsonschema_rs.ValidationError is a ValueError
+            place, message = _describe(error)
+            return f"{place or 'the input'}: {message}"
         return None
 
 
-def _compiled(schema: Any) -> _Compiled:
+@dataclass(frozen=True, slots=True)
+class _UnusableSchema:
+    """A schema that cannot validate inputs."""
+
+    problem: str
+
+    def find_input_problem(self, _: JsonObject) -> str:
+        return self.problem
+
+
+_Compiled = _CompiledSchema | _UnusableSchema
+
+
+def _describe(error: ValueError) -> tuple[str, str]:
+    """Return the place and the message of an error of the validator."""
+    place = ".".join(str(part) for part in getattr(error, "instance_path", ()))
+    return cut(place), cut(getattr(error, "message", str(error)))
+
+
+def _get_compiled(schema: Json) -> _Compiled:
     try:
         body = msgspec.json.encode(schema)
     except RecursionError:
-        return _Compiled(problem=_TOO_DEEP)
-    found = _KEPT.get(body)
-    if found is None:
+        return _UnusableSchema(TOO_DEEP)
+    if len(body) > MAX_SCHEMA_BYTES:
+        return _UnusableSchema(f"it is larger than {MAX_SCHEMA_BYTES} bytes")
+    compiled = _CACHE.get(body)
+    if compiled is None:
         try:
-            if len(body) > MAX_SCHEMA_BYTES:
-                raise SchemaRefused(f"it is larger than {MAX_SCHEMA_BYTES} bytes")
-            found = _compile(schema)
-        except SchemaRefused as error:
-            found = _Compiled(problem=str(error))
-        _KEPT.put(body, found)
-    return found
+            compiled = _compile(schema)
+        except SchemaRejected as error:
+            compiled = _UnusableSchema(str(error))
+        _CACHE.put(body, compiled)
+    return compiled
 
 
-def _compile(schema: Any) -> _Compiled:
-    # Only definitions that enforce a schema pay for the import.
+def _compile(schema: Json) -> _CompiledSchema:
+    # Imported here, so that only definitions with an enforced schema pay for the import.
     from jsonschema_rs import Draft7Validator, FancyRegexOptions, RegexOptions
 
     if not isinstance(schema, dict):
-        raise SchemaRefused("it is not a JSON object")
+        raise SchemaRejected("it is not a JSON object")
     plain = PlainSchema(schema)
-    options: dict[str, Any] = {"offline": True, "validate_formats": False}
-    linear = RegexOptions(size_limit=2**20, dfa_size_limit=2**20)
+    linear = RegexOptions(size_limit=_MAX_REGEX_BYTES, dfa_size_limit=_MAX_REGEX_BYTES)
+
+    def make_validator(root: JsonObject, patterns: RegexOptions | FancyRegexOptions) -> Draft7Validator:
+        return Draft7Validator(root, pattern_options=patterns, offline=True, validate_formats=False)
+
+    def is_linear(pattern: str) -> bool:
+        try:
+            make_validator({"pattern": pattern}, linear)
+        except ValueError:
+            return False
+        return True
+
     try:
         try:
-            validator = Draft7Validator(plain.root, pattern_options=linear, **options)
+            validator = make_validator(plain.root, linear)
         except ValueError:
-            # Looking ahead and back takes another engine, which tries one way after the other.
-            plain.limit_tries(lambda text: _compiles(Draft7Validator, {"pattern": text}, linear))
-            tries = FancyRegexOptions(backtrack_limit=MAX_TRIES, size_limit=2**20, dfa_size_limit=2**20)
-            validator = Draft7Validator(plain.root, pattern_options=tries, **options)
+            # Patterns with look-ahead or look-behind need the engine that backtracks.
+            plain.limit_backtracking(is_linear)
+            backtracking = FancyRegexOptions(
+                backtrack_limit=MAX_BACKTRACKS, size_limit=_MAX_REGEX_BYTES, dfa_size_limit=_MAX_REGEX_BYTES
+            )
+            validator = make_validator(plain.root, backtracking)
     except ValueError as error:
-        where = ".".join(str(part) for part in getattr(error, "instance_path", ()))
-        said = cut(getattr(error, "message", str(error)))
-        raise SchemaRefused(f"it is not a JSON schema: {cut(where)}: {said}" if where else said) from error
-    bound = WorkBound(plain)
-    bound.walk()
-    return _Compiled(
-        validator=validator,
-        checks=bound.checks,
-        chain=bound.chain,
-        tries=bound.tries,
-        alternatives=any("anyOf" in node or "oneOf" in node for node in plain.nodes()),
-    )
+        place, message = _describe(error)
+        raise SchemaRejected(f"it is not a JSON schema: {place}: {message}" if place else message) from error
+    has_alternatives = any("anyOf" in node or "oneOf" in node for node in plain.nodes())
+    return _CompiledSchema(validator, measure_schema(plain), has_alternatives)
 
 
-def _compiles(validator: Any, schema: dict[str, Any], patterns: Any) -> bool:
-    try:
-        validator(schema, pattern_options=patterns)
-    except ValueError:
-        return False
-    return True
-
-
-def _measured(given: Any, at_most: float) -> tuple[int, int, int, int]:
-    """How large an input is: values, letters, letters of texts that a pattern is tried on, depth. Stops at too many."""
-    values, letters, tried, depth = 0, 0, 0, 0
-    level = [given]
-    while level and values <= at_most and depth <= MAX_INPUT_DEPTH:
-        depth += 1
-        below: list[Any] = []
-        for value in level:
-            values += 1
-            if isinstance(value, str):
-                letters += len(value)
-                tried += len(value) if len(value) <= MAX_TRIED_LENGTH else 0
-            elif isinstance(value, dict):
-                names = sum(map(len, value))
-                letters += names
-                tried += names
-                below += value.values()
-            elif isinstance(value, list):
-                below += value
-            elif isinstance(value, int):
-                values += value.bit_length() // 64  # dozens of digits take their time
-            elif isinstance(value, float) and not 1e-15 < abs(value) < 1e15:
-                values += 20  # and so do the zeros of these
-        level = below
-    return values, letters, tried, depth
-
-
-class _Kept:
-    """Compiled schemas by their JSON; those not used for longest go first. Registration and running share them."""
+class _SchemaCache:
+    """Compiled schemas by their JSON, the least recently used dropped first. Thread-safe."""
 
     def __init__(self) -> None:
         self._by_body: OrderedDict[bytes, _Compiled] = OrderedDict()
@@ -262,21 +233,19 @@ class _Kept:
 
     def get(self, body: bytes) -> _Compiled | None:
         with self._lock:
-            found = self._by_body.get(body)
-            if found is not None:
+            compiled = self._by_body.get(body)
+            if compiled is not None:
                 self._by_body.move_to_end(body)
-            return found
+            return compiled
 
     def put(self, body: bytes, compiled: _Compiled) -> None:
-        if len(body) > MAX_SCHEMA_BYTES:
-            return
         with self._lock:
             if body not in self._by_body:
                 self._bytes += len(body)
             self._by_body[body] = compiled
-            while len(self._by_body) > MAX_KEPT or self._bytes > MAX_KEPT_BYTES:
-                gone, _ = self._by_body.popitem(last=False)
-                self._bytes -= len(gone)
+            while len(self._by_body) > MAX_CACHED or self._bytes > MAX_CACHED_BYTES:
+                dropped, _ = self._by_body.popitem(last=False)
+                self._bytes -= len(dropped)
 
 
-_KEPT = _Kept()
+_CACHE = _SchemaCache()

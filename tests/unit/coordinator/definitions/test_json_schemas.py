@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conductor.coordinator.definitions import json_schemas
+from conductor.coordinator.definitions import json_schemas, schema_cost
 from conductor.coordinator.definitions.json_schemas import (
     find_schema_problem,
     find_task_input_problem,
@@ -230,7 +230,7 @@ class TestEndlessWork:
         ],
     )
     def test_an_input_that_is_too_much_for_its_schema(self, schema: Any, item: Any, count: int) -> None:
-        assert f"would take more than {json_schemas.MAX_WORK} steps" in str(
+        assert f"would take more than {schema_cost.MAX_WORK} steps" in str(
             problem(under(schema), {"a": [item] * count})
         )
         assert "steps" not in str(problem(under(schema), {"a": [item]}))
@@ -299,14 +299,14 @@ class TestEndlessWork:
 
 
 def test_compiled_schemas_are_kept_up_to_a_number_and_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = json_schemas._Kept()
-    monkeypatch.setattr(json_schemas, "_KEPT", kept)
-    for n in range(json_schemas.MAX_KEPT + 10):
+    kept = json_schemas._SchemaCache()
+    monkeypatch.setattr(json_schemas, "_CACHE", kept)
+    for n in range(json_schemas.MAX_CACHED + 10):
         refused({"const": n})
-    assert len(kept._by_body) == json_schemas.MAX_KEPT
+    assert len(kept._by_body) == json_schemas.MAX_CACHED
     for n in range(60):
         refused({"const": n, "description": "x" * 200_000})
-    assert kept._bytes <= json_schemas.MAX_KEPT_BYTES
+    assert kept._bytes <= json_schemas.MAX_CACHED_BYTES
     assert kept._bytes == sum(map(len, kept._by_body))
 
 
