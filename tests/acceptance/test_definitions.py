@@ -65,7 +65,7 @@ class TestUnknownNames:
     def test_a_name_elsewhere_is_accepted(self, api: Api, target: Target, tasks: list[Task]) -> None:
         warnings = warnings_of(api, target, *tasks)
         if not target.plain:
-            assert ["which is no task of this workflow" in warning for warning in warnings] == [True]
+            assert ["which is not a task of this workflow" in warning for warning in warnings] == [True]
 
     def test_a_name_in_an_inline_sub_workflow_is_null(self, api: Api) -> None:
         inner = {"name": "inner", "tasks": [task("v", "SET_VARIABLE", inputParameters={"x": UNKNOWN})]}
@@ -116,7 +116,7 @@ class TestFieldsWithoutEffect:
     def test_what_to_do_on_a_change_of_state_is_kept(self, api: Api, target: Target) -> None:
         warnings = warnings_of(api, target, task("a", onStateChange=self.STATES))
         if not target.plain:
-            assert warnings == ["tasks[0].onStateChange: onStateChange of NOOP 'a' is kept and has no effect"]
+            assert warnings == ["tasks[0].onStateChange: onStateChange of NOOP 'a' is stored and has no effect"]
         kept = api.client.get(f"/metadata/workflow/{api.name}").json()["tasks"][0]
         assert kept["onStateChange"] == self.STATES
         found = api.until(

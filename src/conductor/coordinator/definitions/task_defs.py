@@ -1,9 +1,9 @@
-"""Task definitions: what may be registered, and where it is kept."""
+"""Task definitions: their fields, their limits and their storage."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -21,16 +21,17 @@ from conductor.coordinator.store.statements import (
     TASK_TYPE,
 )
 from conductor.coordinator.store.transaction import Tx
+from conductor.protocol.json_types import Json, JsonObject
 from conductor.protocol.wire import DEFAULT_RESPONSE_TIMEOUT_S
 
-#: Java's int: what Conductor's definitions are made of.
+#: The largest Java int, the type of numbers in Conductor's definitions.
 MAX_INT = 2**31 - 1
 Count = Annotated[int, Meta(ge=0, le=MAX_INT)]
 Positive = Annotated[int, Meta(ge=1, le=MAX_INT)]
 
 
 class TaskDef(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False):
-    """A task definition with Conductor's names, defaults and bounds."""
+    """A task definition with Conductor's names, defaults and limits."""
 
     name: str
     description: str | None = None
@@ -38,14 +39,14 @@ class TaskDef(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False)
     timeout_seconds: Count = 0
     input_keys: list[str] = []
     output_keys: list[str] = []
-    #: secrets that come with each task of this type
+    #: Names of secrets that every task of this type receives.
     runtime_metadata: list[str] = []
     timeout_policy: Literal["RETRY", "TIME_OUT_WF", "ALERT_ONLY"] = "TIME_OUT_WF"
     retry_logic: Literal["FIXED", "EXPONENTIAL_BACKOFF", "LINEAR_BACKOFF"] = "FIXED"
     retry_delay_seconds: Count = 60
     response_timeout_seconds: Positive = DEFAULT_RESPONSE_TIMEOUT_S
     concurrent_exec_limit: Count | None = None
-    input_template: dict[str, Any] = {}
+    input_template: JsonObject = {}
     rate_limit_per_frequency: Count = 0
     rate_limit_frequency_in_seconds: Positive = 1
     isolation_group_id: str | None = None
@@ -58,8 +59,8 @@ class TaskDef(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False)
     base_type: str | None = None
     total_timeout_seconds: Count = 0
     task_status_listener_enabled: bool = True
-    input_schema: dict[str, Any] | None = None
-    output_schema: dict[str, Any] | None = None
+    input_schema: JsonObject | None = None
+    output_schema: JsonObject | None = None
     enforce_schema: bool = False
     owner_app: str | None = None
     create_time: Annotated[int, Meta(ge=0, lt=2**53)] | None = None
@@ -67,18 +68,18 @@ class TaskDef(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=False)
     created_by: str | None = None
     updated_by: str | None = None
 
-    def wire(self) -> dict[str, Any]:
-        """As JSON, without what is absent."""
+    def wire(self) -> JsonObject:
+        """Return the definition as JSON, without absent fields."""
         return {key: value for key, value in msgspec.to_builtins(self).items() if value is not None}
 
 
-def parse_task_def(raw: Any, path: str = "taskDef", *, embedded: bool = False) -> TaskDef:
-    """Read a definition from a request; ApiError 400 names what is wrong.
+def parse_task_def(raw: Json, path: str = "taskDef", *, embedded: bool = False) -> TaskDef:
+    """Parse a task definition. Raises ApiError with status 400 and all problems.
 
-    One that is `embedded` in a workflow may have timeouts that contradict each other, as on Conductor.
+    A definition that is `embedded` in a workflow may have contradictory timeouts, as on Conductor.
     """
     if not isinstance(raw, dict):
-        raise invalid([(path, f"a task definition is a JSON object, not {type(raw).__name__}")])
+        raise invalid([(path, f"a task definition must be a JSON object, not {type(raw).__name__}")])
     try:
         found = msgspec.convert({k: v for k, v in raw.items() if v is not None}, TaskDef, strict=False)
     except msgspec.ValidationError as error:
@@ -96,7 +97,7 @@ def parse_task_def(raw: Any, path: str = "taskDef", *, embedded: bool = False) -
 
 
 def find_task_def_warnings(task_def: TaskDef) -> list[str]:
-    """Return what tasks of this type will fail by."""
+    """Return why tasks of this type will fail, although the definition can be registered."""
     wrong = find_schema_problem(task_def.input_schema) if task_def.enforce_schema else None
     return [] if wrong is None else [f"the input schema of {task_def.name} cannot be used, so no task can run: {wrong}"]
 
@@ -125,18 +126,18 @@ def _timeout_problems(task_def: TaskDef, path: str) -> Iterator[tuple[str, str]]
 
 
 def get_task_def(tx: Tx, name: str) -> TaskDef | None:
-    """The registered definition, or None."""
+    """Return the registered definition, or None."""
     row = tx.cached_first(TASK_TYPE, name)
     return msgspec.json.decode(row.definition, type=TaskDef) if row and row.definition is not None else None
 
 
 def put_task_def(tx: Tx, task_def: TaskDef) -> None:
-    """Register or replace."""
+    """Register or replace a definition."""
     tx.define(SET_TASK_TYPE, task_def.name, msgspec.json.encode(task_def.wire()), *_limits(task_def))
 
 
 def register_task_defs(tx: Tx, found: list[TaskDef]) -> None:
-    """Create or replace each."""
+    """Register or replace definitions, and set their time of creation."""
     for task_def in found:
         task_def.create_time = tx.now_ms
         task_def.created_by = task_def.created_by or ""
@@ -144,7 +145,7 @@ def register_task_defs(tx: Tx, found: list[TaskDef]) -> None:
 
 
 def update_task_def(tx: Tx, task_def: TaskDef) -> None:
-    """Replace one that exists; 404 otherwise."""
+    """Replace a registered definition; 404 if it is not registered."""
     before = get_task_def(tx, task_def.name)
     if before is None:
         raise not_found(f"No such task by name {task_def.name}")
@@ -154,13 +155,13 @@ def update_task_def(tx: Tx, task_def: TaskDef) -> None:
 
 
 def drop_task_def(tx: Tx, name: str) -> None:
-    """Forget the definition; tasks that run keep the one they started with."""
+    """Remove a definition. Running workflows keep their snapshot of it."""
     if not tx.define(DROP_TASK_DEFINITION, name):
         raise not_found("No such task definition")
 
 
-def all_task_defs(tx: Tx) -> list[dict[str, Any]]:
-    """Every registered definition."""
+def all_task_defs(tx: Tx) -> list[JsonObject]:
+    """Return all registered definitions."""
     return [msgspec.json.decode(body) for body in tx.rows(TASK_DEFINITIONS)]
 
 
@@ -173,19 +174,22 @@ def _limits(task_def: TaskDef) -> tuple[int, int, int]:
 
 
 def get_queue_keys(tx: Tx, name: str, domain: str, embedded: TaskDef) -> tuple[int, int]:
-    """The keys of a task type and of its queue for a domain, both made on first use."""
+    """Return the keys of a task type and of its queue for a domain; add them to the store on first use."""
     key = "queue keys", name, domain
     known: tuple[int, int, TaskDef] | None = tx.lookups.peek(key)
     # Comparing two definitions takes longer than everything else here, and they are nearly always the same object.
     if known is None or (known[2] is not embedded and known[2] != embedded):
         task_type = get_task_type_pk(tx, name, embedded)
-        known = task_type, get_queue_pk(tx, task_type, domain), embedded
+        known = task_type, _get_queue_pk(tx, task_type, domain), embedded
         tx.lookups.put(key, known)
     return known[:2]
 
 
 def get_task_type_pk(tx: Tx, name: str, embedded: TaskDef | None = None) -> int:
-    """The key of a task type, made on first use. A definition inside a workflow limits types nobody registered."""
+    """Return the key of a task type; add it to the store on first use.
+
+    The limits of an embedded definition apply to a type that is not registered.
+    """
     row = tx.cached_first(TASK_TYPE, name)
     if row is None:
         tx.define(ADD_TASK_TYPE, name)
@@ -197,8 +201,7 @@ def get_task_type_pk(tx: Tx, name: str, embedded: TaskDef | None = None) -> int:
     return row.pk
 
 
-def get_queue_pk(tx: Tx, task_type: int, domain: str) -> int:
-    """The key of a queue, made on first use."""
+def _get_queue_pk(tx: Tx, task_type: int, domain: str) -> int:
     pk = tx.cached_first(QUEUE, task_type, domain)
     if pk is None:
         tx.define(ADD_QUEUE, task_type, domain)

@@ -1,11 +1,11 @@
-"""Which workflow definitions can be registered. What is not supported is refused here by name, never ignored later."""
+"""Which workflow definitions can be registered. Unsupported parts are rejected here, and never ignored later."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from conductor.coordinator.definitions.json_schemas import find_schema_form_problem, find_schema_problem
 from conductor.coordinator.definitions.task_defs import parse_task_def
@@ -29,58 +29,59 @@ from conductor.coordinator.language.jsonpath import ExpressionError, parse_path
 from conductor.coordinator.language.script_engines import Language, missing_engine
 from conductor.coordinator.limits import MAX_EXPRESSIONS
 from conductor.coordinator.request_errors import ApiError
+from conductor.protocol.json_types import Json, JsonObject
 
-#: Cases, branches, loops and inline sub-workflows deeper than this are refused.
+#: Deeper nesting of cases, branches, loops and inline sub-workflows is rejected.
 MAX_NESTING = 30
-#: Fields that only relatives of Conductor act on: kept, with a warning unless they are empty.
-IDLE_TASK_FIELDS = ("cacheConfig", "onStateChange", "joinStatus")
-IDLE_WORKFLOW_FIELDS = ("cacheConfig",)
-#: What may be said of a second start with the same idempotency key.
+#: Fields without effect here, which products based on Conductor use. They are stored, with a warning if they are set.
+UNUSED_TASK_FIELDS = ("cacheConfig", "onStateChange", "joinStatus")
+UNUSED_WORKFLOW_FIELDS = ("cacheConfig",)
+#: What a second start with the same idempotency key does.
 IDEMPOTENCY_STRATEGIES = ("FAIL", "FAIL_ON_RUNNING", "RETURN_EXISTING")
-#: When a JOIN is looked at on Conductor. Here it is looked at as soon as a task of it ends, whatever is said.
+#: When Conductor evaluates a JOIN. The coordinator always evaluates it as soon as one of its tasks ends.
 JOIN_MODES = ("SYNC", "ASYNC")
-#: What a limit on workflows can say, and what may become of one that is too many.
+#: The fields of a rate limit, and what happens to a workflow above the limit.
 RATE_LIMIT_FIELDS = ("rateLimitKey", "concurrentExecLimit", "policy")
 RATE_LIMIT_POLICIES = ("QUEUE", "REJECT")
-#: Types that are about other tasks. What is made at run time is none of them.
-HOLDERS = ("SWITCH", "DECISION", "FORK_JOIN", "FORK_JOIN_DYNAMIC", "JOIN", "EXCLUSIVE_JOIN", "DO_WHILE")
+#: Types that contain other tasks or wait for them. A task made at run time cannot have one of these types.
+CONTAINER_TYPES = ("SWITCH", "DECISION", "FORK_JOIN", "FORK_JOIN_DYNAMIC", "JOIN", "EXCLUSIVE_JOIN", "DO_WHILE")
 _OUTPUT = "outputParameters"
-#: Conductor looks for unknown names in `${...}` only here: in the input of tasks at the top of a definition.
-_INPUT_AT_TOP = re.compile(r"tasks\[\d+\]\.inputParameters")
-#: The largest number of seconds, attempts or versions: Java's int, as in Conductor.
+#: Conductor rejects unknown names in `${...}` only in the input of top-level tasks.
+_TOP_LEVEL_INPUT = re.compile(r"tasks\[\d+\]\.inputParameters")
+#: The largest number of seconds, attempts or versions: the largest Java int, as in Conductor.
 MAX_COUNT = 2**31 - 1
 TIMEOUT_POLICIES = ("ALERT_ONLY", "TIME_OUT_WF")
-#: Fields of an HTTP request that lead elsewhere in Conductor or its relatives, and what to do instead.
+#: Fields of an HTTP request that only Conductor or products based on it support → what to do instead.
 UNSUPPORTED_HTTP_FIELDS = {
-    "vipAddress": "there is no discovery of services here; write the address of the service into uri",
-    "hedgingConfig": "a request is not sent twice here; let the task be tried again with retryCount",
+    "vipAddress": "there is no service discovery; write the address of the service into uri",
+    "hedgingConfig": "requests are not duplicated; retry the task with retryCount",
 }
-_WORKER = "use a SIMPLE task and a worker that does it"
-_AI = f"there are no AI integrations here; {_WORKER}"
-#: Types that have a meaning in Conductor or its relatives and none here, and what to do instead.
+_USE_WORKER = "use a SIMPLE task and a worker that does it"
+_NO_AI = f"there are no AI integrations; {_USE_WORKER}"
+#: Types that only Conductor or products based on it support → what to do instead.
 FOREIGN_TYPES = {
-    **dict.fromkeys(("KAFKA_PUBLISH", "JDBC", "GET_DOCUMENT", "PULL_WORKFLOW_MESSAGES"), _WORKER),
+    **dict.fromkeys(("KAFKA_PUBLISH", "JDBC", "GET_DOCUMENT", "PULL_WORKFLOW_MESSAGES"), _USE_WORKER),
     "HTTP_POLL": "use an HTTP task in a DO_WHILE with a WAIT",
-    "WAIT_FOR_WEBHOOK": "use a WAIT or a HUMAN task, which whoever is called completes over the API",
-    **dict.fromkeys(("AGENT", "GET_AGENT_CARD", "CANCEL_AGENT", "LIST_API_TOOLS", "PLAN_AND_COMPILE"), _AI),
-    **dict.fromkeys(("LIST_MCP_TOOLS", "CALL_MCP_TOOL"), _AI),
+    "WAIT_FOR_WEBHOOK": "use a WAIT or a HUMAN task, and complete it over the API when the webhook is called",
+    **dict.fromkeys(("AGENT", "GET_AGENT_CARD", "CANCEL_AGENT", "LIST_API_TOOLS", "PLAN_AND_COMPILE"), _NO_AI),
+    **dict.fromkeys(("LIST_MCP_TOOLS", "CALL_MCP_TOOL"), _NO_AI),
 }
-#: So begin the names of others.
+#: Prefixes of further unsupported types.
 AI_TYPES = ("LLM_", "GENERATE_")
 
 
 class DefinitionProblem(NamedTuple):
-    """Why a definition is refused or warned about, and where in it."""
+    """A problem or a warning, and its place in the definition."""
 
     path: str
     message: str
 
 
-def find_runtime_task_problem(task: Any) -> str | None:
-    """Why a task that was made at run time cannot be; None if it can. It is one task, and none that holds others."""
+def find_runtime_task_problem(task: Json) -> str | None:
+    """Return why a task that was made at run time is invalid, or None."""
     kind = task_type(task)
-    if kind in HOLDERS:
-        return f"a {kind} holds or waits for other tasks; put it into a SUB_WORKFLOW"
+    if kind in CONTAINER_TYPES:
+        return f"a {kind} contains or waits for other tasks; put it into a SUB_WORKFLOW"
     checker = _Checker()
     checker.check_task(task, _Place(""))
     if checker.problems:
@@ -93,18 +94,18 @@ def find_runtime_task_problem(task: Any) -> str | None:
     return None
 
 
-def validate_definition(definition: Any, *, nested: bool = False) -> list[DefinitionProblem]:
-    """Return all that is wrong with a workflow definition, in the order it is written; empty if it can be registered.
+def validate_definition(definition: Json, *, nested: bool = False) -> list[DefinitionProblem]:
+    """Return all problems of a workflow definition in the order of its text; an empty list if it is valid.
 
-    `nested` definitions are those of sub-workflows: Conductor does not look for unknown names in their expressions.
+    `nested`: this is the definition of a sub-workflow, in which Conductor accepts unknown names in expressions.
     """
     checker = _Checker(nested=nested)
     checker.check_definition(definition)
     return checker.problems
 
 
-def find_definition_warnings(definition: Any) -> list[DefinitionProblem]:
-    """Return what a workflow definition says without effect, or will fail by when it is used."""
+def find_definition_warnings(definition: Json) -> list[DefinitionProblem]:
+    """Return which parts of a workflow definition have no effect, or will fail when they are used."""
     checker = _Checker()
     checker.check_definition(definition)
     return checker.warnings
@@ -112,20 +113,19 @@ def find_definition_warnings(definition: Any) -> list[DefinitionProblem]:
 
 @dataclass
 class _Place:
-    """Where in a definition we are."""
+    """The place of a task or of a sequence of tasks in a definition."""
 
     path: str
-    #: The reference name of the enclosing DO_WHILE.
-    loop: str | None = None
+    in_loop: bool = False
     depth: int = 0
 
-    def inside(self, path: str, loop: str | None = None) -> _Place:
-        return _Place(f"{self.path}.{path}" if self.path else path, loop or self.loop, self.depth + 1)
+    def inside(self, path: str, *, in_loop: bool = False) -> _Place:
+        return _Place(f"{self.path}.{path}" if self.path else path, in_loop or self.in_loop, self.depth + 1)
 
 
 @dataclass
 class _Checker:
-    """One definition; an inline sub-workflow gets a checker of its own."""
+    """Checks one definition; an inline sub-workflow gets its own checker."""
 
     prefix: str = ""
     depth: int = 0
@@ -133,10 +133,10 @@ class _Checker:
     nested: bool = False
     problems: list[DefinitionProblem] = field(default_factory=list)
     warnings: list[DefinitionProblem] = field(default_factory=list)
-    #: Reference name → whether it is inside a loop.
+    #: Reference name → whether the task is inside a loop.
     refs: dict[str, bool] = field(default_factory=dict)
-    #: (where, what holds expressions)
-    templates: list[tuple[str, Any]] = field(default_factory=list)
+    #: Values with expressions, each with its path.
+    templates: list[tuple[str, Json]] = field(default_factory=list)
 
     def problem(self, path: str, message: str) -> None:
         self.problems.append(DefinitionProblem(self.prefix + path, message))
@@ -146,9 +146,9 @@ class _Checker:
 
     # -- the workflow
 
-    def check_definition(self, definition: Any) -> None:
+    def check_definition(self, definition: Json) -> None:
         if not isinstance(definition, dict):
-            self.problem("", f"a workflow definition is a JSON object, not {_kind(definition)}")
+            self.problem("", f"a workflow definition must be a JSON object, not {_describe_type(definition)}")
             return
         if not _is_name(definition.get("name")):
             self.problem("name", "WorkflowDef name cannot be null or empty")
@@ -158,10 +158,10 @@ class _Checker:
         self.check_sequence(definition.get("tasks"), _Place("tasks", depth=self.depth))
         self.templates.append((_OUTPUT, definition.get("outputParameters")))
         self.templates.append(("failureWorkflow", definition.get("failureWorkflow")))
-        self.check_round_names()
+        self.check_iteration_names()
         self.check_expressions()
 
-    def check_workflow_fields(self, definition: Mapping[str, Any]) -> None:
+    def check_workflow_fields(self, definition: JsonObject) -> None:
         self.check_count("version", definition.get("version"), at_least=1)
         self.check_count("timeoutSeconds", definition.get("timeoutSeconds"))
         self.check_count("failureWorkflowVersion", definition.get("failureWorkflowVersion"))
@@ -171,25 +171,25 @@ class _Checker:
         for name in ("outputParameters", "inputTemplate", "variables"):
             self.check_object(name, definition.get(name))
         if not isinstance(definition.get("failureWorkflow"), str | None):
-            self.problem("failureWorkflow", "failureWorkflow is the name of a workflow")
+            self.problem("failureWorkflow", "failureWorkflow must be the name of a workflow")
         schema = definition.get("inputSchema") if definition.get("enforceSchema") is not False else None
         if (wrong := find_schema_form_problem(schema)) is not None:
             self.problem("inputSchema", f"the input schema cannot be used: {wrong}")
         elif (wrong := find_schema_problem(schema)) is not None:
             self.warn("inputSchema", f"the input schema cannot be used, so no workflow can start: {wrong}")
         self.check_rate_limit(definition.get("rateLimitConfig"))
-        for name in IDLE_WORKFLOW_FIELDS:
+        for name in UNUSED_WORKFLOW_FIELDS:
             if definition.get(name):
-                self.warn(name, f"{name} is kept and has no effect")
+                self.warn(name, f"{name} is stored and has no effect")
 
-    def check_rate_limit(self, config: Any) -> None:
+    def check_rate_limit(self, config: Json) -> None:
         path = "rateLimitConfig"
         self.check_object(path, config)
         if not isinstance(config, dict):
             return
         key, policy = config.get("rateLimitKey"), config.get("policy")
         if not isinstance(key, str | None):
-            self.problem(f"{path}.rateLimitKey", "rateLimitKey is a text such as ${workflow.input.customer}")
+            self.problem(f"{path}.rateLimitKey", "rateLimitKey must be a text such as ${workflow.input.customer}")
         self.check_count(f"{path}.concurrentExecLimit", config.get("concurrentExecLimit"))
         if policy is not None and policy not in RATE_LIMIT_POLICIES:
             known = " or ".join(RATE_LIMIT_POLICIES)
@@ -200,49 +200,49 @@ class _Checker:
         for _, text in find_expressions(key):
             if not text.strip().startswith("workflow."):
                 self.problem(
-                    f"{path}.rateLimitKey", f"${{{shorten(text)}}} is not known when a workflow starts; name its input"
+                    f"{path}.rateLimitKey", f"${{{shorten(text)}}} is unknown when a workflow starts; use its input"
                 )
 
     # -- its tasks
 
-    def check_sequence(self, tasks: Any, place: _Place, *, may_be_empty: bool = False) -> None:
+    def check_sequence(self, tasks: Json, place: _Place, *, may_be_empty: bool = False) -> None:
         if may_be_empty and tasks in (None, []):
             return
         if not isinstance(tasks, list):
-            self.problem(place.path, f"a list of tasks is expected, not {_kind(tasks)}")
+            self.problem(place.path, f"a list of tasks is expected, not {_describe_type(tasks)}")
         elif not tasks:
             self.problem(place.path, "there must be at least one task")
         elif place.depth > MAX_NESTING:
             self.problem(place.path, f"tasks are nested more than {MAX_NESTING} deep; use a SUB_WORKFLOW")
         else:
             for index, task in enumerate(tasks):
-                self.check_task(task, _Place(f"{place.path}[{index}]", place.loop, place.depth))
+                self.check_task(task, _Place(f"{place.path}[{index}]", place.in_loop, place.depth))
 
-    def check_task(self, task: Any, place: _Place) -> None:
+    def check_task(self, task: Json, place: _Place) -> None:
         if not isinstance(task, dict):
-            self.problem(place.path, f"a task is a JSON object, not {_kind(task)}")
+            self.problem(place.path, f"a task must be a JSON object, not {_describe_type(task)}")
             return
         if not _is_name(task.get("name")):
             self.problem(f"{place.path}.name", "WorkflowTask name cannot be empty or null")
         self.check_reference(task.get("taskReferenceName"), place)
         self.check_task_fields(task, place)
-        kind: Any = task_type(task)
+        kind: Json = task_type(task)
         if kind not in TASK_TYPES:
-            self.check_foreign_type(task, place)
+            self.check_custom_type(task, place)
         elif check := _CHECKS.get(kind):
             check(self, task, place)
 
-    def check_foreign_type(self, task: Mapping[str, Any], place: _Place) -> None:
-        """A type that is none of ours is for workers of that name, unless it has a meaning elsewhere."""
-        kind: Any = task_type(task)
-        instead = FOREIGN_TYPES.get(kind) if isinstance(kind, str) else "a type is a name"
+    def check_custom_type(self, task: JsonObject, place: _Place) -> None:
+        """Accept an unknown type, which workers poll by its name, unless it has a meaning in other products."""
+        kind: Json = task_type(task)
+        instead = FOREIGN_TYPES.get(kind) if isinstance(kind, str) else "a type must be a name"
         if isinstance(kind, str) and kind.startswith(AI_TYPES):
-            instead = _AI
+            instead = _NO_AI
         if instead is not None:
             message = f"task type {kind} of '{task.get('taskReferenceName')}' is not supported by the coordinator"
             self.problem(f"{place.path}.type", f"{message}: {instead}")
 
-    def check_reference(self, ref: Any, place: _Place) -> None:
+    def check_reference(self, ref: Json, place: _Place) -> None:
         path = f"{place.path}.taskReferenceName"
         if not _is_name(ref):
             self.problem(path, "WorkflowTask taskReferenceName name cannot be empty or null")
@@ -251,9 +251,9 @@ class _Checker:
         elif ref in self.refs:
             self.problem(path, f"taskReferenceName: {ref} should be unique across tasks for a given workflow")
         else:
-            self.refs[ref] = place.loop is not None
+            self.refs[ref] = place.in_loop
 
-    def check_task_fields(self, task: Mapping[str, Any], place: _Place) -> None:
+    def check_task_fields(self, task: JsonObject, place: _Place) -> None:
         parameters = task.get("inputParameters")
         self.check_object(f"{place.path}.inputParameters", parameters)
         self.templates.append((f"{place.path}.inputParameters", parameters))
@@ -261,24 +261,24 @@ class _Checker:
             self.check_count(f"{place.path}.{name}", task.get(name))
         for name in ("optional", "permissive"):
             if not isinstance(task.get(name), bool | None):
-                self.problem(f"{place.path}.{name}", f"{name} is true or false, not {_kind(task[name])}")
+                self.problem(f"{place.path}.{name}", f"{name} must be true or false, not {_describe_type(task[name])}")
         for name in ("taskDefinition", "onStateChange"):
             self.check_object(f"{place.path}.{name}", task.get(name))
-        for name in IDLE_TASK_FIELDS:
+        for name in UNUSED_TASK_FIELDS:
             if task.get(name):
-                self.warn(f"{place.path}.{name}", f"{name} of {_titled(task)} is kept and has no effect")
+                self.warn(f"{place.path}.{name}", f"{name} of {_title(task)} is stored and has no effect")
 
-    def check_object(self, path: str, value: Any) -> None:
+    def check_object(self, path: str, value: Json) -> None:
         if not isinstance(value, dict | None):
-            self.problem(path, f"a JSON object is expected, not {_kind(value)}")
+            self.problem(path, f"a JSON object is expected, not {_describe_type(value)}")
 
-    def check_count(self, path: str, value: Any, at_least: int = 0) -> None:
+    def check_count(self, path: str, value: Json, at_least: int = 0) -> None:
         if value is None:
             return
         if not isinstance(value, int) or isinstance(value, bool) or not at_least <= value <= MAX_COUNT:
             self.problem(path, f"'{shorten(value)}' is not a whole number from {at_least} to {MAX_COUNT}")
 
-    def required(self, task: Mapping[str, Any], place: _Place, name: str) -> bool:
+    def required(self, task: JsonObject, place: _Place, name: str) -> bool:
         if task.get(name) not in (None, "", [], {}):
             return True
         self.problem(
@@ -287,9 +287,9 @@ class _Checker:
         )
         return False
 
-    # -- what each type needs
+    # -- checks of each type
 
-    def check_switch(self, task: Mapping[str, Any], place: _Place) -> None:
+    def check_switch(self, task: JsonObject, place: _Place) -> None:
         if self.required(task, place, "evaluatorType") and self.required(task, place, "expression"):
             evaluator = task["evaluatorType"]
             if evaluator in SCRIPT_EVALUATORS:
@@ -298,19 +298,19 @@ class _Checker:
                 self.unknown_evaluator(task, f"{place.path}.evaluatorType", evaluator)
         self.check_cases(task, place)
 
-    def unknown_evaluator(self, task: Mapping[str, Any], path: str, evaluator: Any) -> None:
+    def unknown_evaluator(self, task: JsonObject, path: str, evaluator: Json) -> None:
         known = ", ".join(("value-param", *SCRIPT_EVALUATORS))
-        message = f"evaluatorType {evaluator} of {_titled(task)} is not supported by the coordinator"
+        message = f"evaluatorType {evaluator} of {_title(task)} is not supported by the coordinator"
         self.problem(path, f"{message}; supported: {known}")
 
-    def check_decision(self, task: Mapping[str, Any], place: _Place) -> None:
+    def check_decision(self, task: JsonObject, place: _Place) -> None:
         if task.get("caseExpression"):
             self.check_condition(f"{place.path}.caseExpression", task["caseExpression"])
         else:
             self.required(task, place, "caseValueParam")
         self.check_cases(task, place)
 
-    def check_cases(self, task: Mapping[str, Any], place: _Place) -> None:
+    def check_cases(self, task: JsonObject, place: _Place) -> None:
         if not self.required(task, place, "decisionCases"):
             return
         cases = task["decisionCases"]
@@ -319,43 +319,43 @@ class _Checker:
             self.check_sequence(tasks, place.inside(f"decisionCases.{case}"), may_be_empty=True)
         self.check_sequence(task.get("defaultCase"), place.inside("defaultCase"), may_be_empty=True)
 
-    def check_condition(self, path: str, text: Any) -> None:
+    def check_condition(self, path: str, text: Json) -> None:
         try:
             javascript_subset.parse(text if isinstance(text, str) else repr(text))
         except javascript_subset.ConditionError as error:
             missing = missing_engine("javascript")
             if missing is not None or not isinstance(text, str):
-                self.problem(path, f"{error}; all of JavaScript {missing or 'is written as a text'}")
+                self.problem(path, f"{error}; all of JavaScript {missing or 'must be written as a text'}")
 
-    def check_fork(self, task: Mapping[str, Any], place: _Place) -> None:
+    def check_fork(self, task: JsonObject, place: _Place) -> None:
         if not self.required(task, place, "forkTasks"):
             return
         branches = task["forkTasks"]
         if not isinstance(branches, list) or not any(branches):
-            self.problem(f"{place.path}.forkTasks", "forkTasks is a list of lists of tasks")
+            self.problem(f"{place.path}.forkTasks", "forkTasks must be a list of lists of tasks")
             return
         for index, branch in enumerate(branches):
             self.check_sequence(branch, place.inside(f"forkTasks[{index}]"), may_be_empty=True)
 
-    def check_join(self, task: Mapping[str, Any], place: _Place) -> None:
+    def check_join(self, task: JsonObject, place: _Place) -> None:
         for name in ("joinOn", "defaultExclusiveJoinTask"):
-            joined = task.get(name)
-            if not isinstance(joined, list | None) or not all(isinstance(ref, str) for ref in joined or ()):
-                self.problem(f"{place.path}.{name}", f"{name} is a list of task reference names")
+            refs = task.get(name)
+            if not isinstance(refs, list | None) or not all(isinstance(ref, str) for ref in refs or ()):
+                self.problem(f"{place.path}.{name}", f"{name} must be a list of task reference names")
         mode = task.get("joinMode")
         if mode is not None and mode not in JOIN_MODES:
             self.problem(
                 f"{place.path}.joinMode", f"joinMode is '{shorten(mode)}'; it can be {' or '.join(JOIN_MODES)}"
             )
 
-    def check_exclusive_join(self, task: Mapping[str, Any], place: _Place) -> None:
+    def check_exclusive_join(self, task: JsonObject, place: _Place) -> None:
         self.required(task, place, "joinOn")
         self.check_join(task, place)
 
-    def check_dynamic(self, task: Mapping[str, Any], place: _Place) -> None:
+    def check_dynamic(self, task: JsonObject, place: _Place) -> None:
         self.required(task, place, "dynamicTaskNameParam")
 
-    def check_dynamic_fork(self, task: Mapping[str, Any], place: _Place) -> None:
+    def check_dynamic_fork(self, task: JsonObject, place: _Place) -> None:
         parameters = task.get("inputParameters")
         if isinstance(parameters, dict) and "forkTaskInputs" in parameters:
             return
@@ -364,19 +364,19 @@ class _Checker:
         else:
             self.required(task, place, "dynamicForkJoinTasksParam")
 
-    def check_loop(self, task: Mapping[str, Any], place: _Place) -> None:
+    def check_loop(self, task: JsonObject, place: _Place) -> None:
         if not isinstance(task.get("items"), str | None):
             self.problem(
                 f"{place.path}.items",
-                f"items is an expression such as ${{workflow.input.list}}, not {_kind(task['items'])}",
+                f"items must be an expression such as ${{workflow.input.list}}, not {_describe_type(task['items'])}",
             )
         self.templates.append((f"{place.path}.items", task.get("items")))
-        if task.get("loopCondition") not in (None, ""):  # without one, a loop has one round, or goes through its list
+        if task.get("loopCondition") not in (None, ""):  # without a condition, a loop runs once or over its items
             self.check_condition(f"{place.path}.loopCondition", task["loopCondition"])
         if self.required(task, place, "loopOver"):
-            self.check_sequence(task["loopOver"], place.inside("loopOver", loop=str(task.get("taskReferenceName"))))
+            self.check_sequence(task["loopOver"], place.inside("loopOver", in_loop=True))
 
-    def check_sub_workflow(self, task: Mapping[str, Any], place: _Place) -> None:
+    def check_sub_workflow(self, task: JsonObject, place: _Place) -> None:
         if not self.required(task, place, "subWorkflowParam"):
             return
         path, parameters = f"{place.path}.subWorkflowParam", task["subWorkflowParam"]
@@ -397,63 +397,62 @@ class _Checker:
         if inline is not None and not isinstance(inline, str):
             self.check_inline(inline, f"{path}.workflowDefinition", place.depth + 1)
 
-    def check_inline(self, definition: Any, path: str, depth: int) -> None:
+    def check_inline(self, definition: Json, path: str, depth: int) -> None:
         inner = _Checker(prefix=f"{self.prefix}{path}.", depth=depth, nested=True)
         inner.check_definition(definition)
         self.problems += inner.problems
         self.warnings += inner.warnings
 
-    def check_terminate(self, task: Mapping[str, Any], place: _Place) -> None:
+    def check_terminate(self, task: JsonObject, place: _Place) -> None:
         path = f"{place.path}.inputParameters.terminationStatus"
         parameters = task.get("inputParameters")
         status = parameters.get("terminationStatus") if isinstance(parameters, dict) else None
         if not _is_expression(status) and status not in TERMINATION_STATUSES:
             self.problem(path, f"terminationStatus is '{status}'; it can be {', '.join(TERMINATION_STATUSES)}")
         if task.get("optional"):
-            self.problem(f"{place.path}.optional", f"{_titled(task)} cannot be optional")
+            self.problem(f"{place.path}.optional", f"{_title(task)} cannot be optional")
 
-    # -- tasks of the coordinator's own workers
+    # -- system tasks
 
-    def check_http(self, task: Mapping[str, Any], place: _Place) -> None:
-        given, path = _parameters(task), f"{place.path}.inputParameters"
-        request = given.get("http_request")
-        if request is None and given.get("uri") is None:
+    def check_http(self, task: JsonObject, place: _Place) -> None:
+        parameters, path = _get_parameters(task), f"{place.path}.inputParameters"
+        request = parameters.get("http_request")
+        if request is None and parameters.get("uri") is None:
             message = (
                 "inputParameters.http_request or inputParameters.uri field is required for taskType: HTTP taskName:"
             )
             self.problem(path, f"{message} {task.get('name')}")
             return
-        asked = given if request is None else request
+        fields = parameters if request is None else request
         for name, instead in UNSUPPORTED_HTTP_FIELDS.items():
-            if isinstance(asked, dict) and asked.get(name):
-                self.problem(
-                    f"{path}.{name}", f"{name} of {_titled(task)} is not supported by the coordinator: {instead}"
-                )
+            if isinstance(fields, dict) and fields.get(name):
+                message = f"{name} of {_title(task)} is not supported by the coordinator: {instead}"
+                self.problem(f"{path}.{name}", message)
 
-    def check_inline_script(self, task: Mapping[str, Any], place: _Place) -> None:
-        evaluator = _parameters(task).get("evaluatorType") or SCRIPT_EVALUATORS[0]
+    def check_inline_script(self, task: JsonObject, place: _Place) -> None:
+        evaluator = _get_parameters(task).get("evaluatorType") or SCRIPT_EVALUATORS[0]
         if evaluator in SCRIPT_EVALUATORS or task_type(task) == "LAMBDA":
             self.check_engine(task, place, "javascript")
         elif evaluator != "value-param" and not _is_expression(evaluator):
             self.unknown_evaluator(task, f"{place.path}.inputParameters.evaluatorType", evaluator)
 
-    def check_jq(self, task: Mapping[str, Any], place: _Place) -> None:
-        if _parameters(task).get("queryExpression") in (None, ""):
+    def check_jq(self, task: JsonObject, place: _Place) -> None:
+        if _get_parameters(task).get("queryExpression") in (None, ""):
             message = "inputParameters.queryExpression field is required for taskType: JSON_JQ_TRANSFORM taskName:"
             self.problem(f"{place.path}.inputParameters", f"{message} {task.get('name')}")
         self.check_engine(task, place, "jq")
 
-    def check_engine(self, task: Mapping[str, Any], place: _Place, language: Language) -> None:
+    def check_engine(self, task: JsonObject, place: _Place, language: Language) -> None:
         missing = missing_engine(language)
         if missing is not None:
-            self.problem(f"{place.path}.type", f"{_titled(task)} {missing}")
+            self.problem(f"{place.path}.type", f"{_title(task)} {missing}")
 
-    def check_event(self, task: Mapping[str, Any], place: _Place) -> None:
-        # Where a sink leads is found out when the task runs, as in Conductor; one that is not ours fails it by name.
+    def check_event(self, task: JsonObject, place: _Place) -> None:
+        # The sink is checked when the task runs, as in Conductor; an unsupported sink fails the task.
         if self.required(task, place, "sink"):
             self.templates.append((f"{place.path}.sink", task["sink"]))
 
-    def check_wait(self, task: Mapping[str, Any], place: _Place) -> None:
+    def check_wait(self, task: JsonObject, place: _Place) -> None:
         parameters = task.get("inputParameters")
         if not isinstance(parameters, dict):
             return
@@ -473,19 +472,19 @@ class _Checker:
 
     # -- names
 
-    def check_round_names(self) -> None:
-        """In a loop, round 2 of task `a` is called `a__2`: nothing else may be."""
+    def check_iteration_names(self) -> None:
+        """Reject the reference name `a__2` if `a` is in a loop, where its second iteration has this name."""
         for ref in self.refs:
             for base in strip_iterations(ref):
                 if self.refs.get(base):
                     self.problem(
-                        "tasks", f"taskReferenceName '{ref}' is what '{base}' is called in a round of its loop"
+                        "tasks", f"taskReferenceName '{ref}' is the name of '{base}' in an iteration of its loop"
                     )
 
     def check_expressions(self) -> None:
         count = sum(count_expressions(template) for _, template in self.templates)
         if count > MAX_EXPRESSIONS:
-            self.problem("", f"there are {count} expressions; one definition can have {MAX_EXPRESSIONS}")
+            self.problem("", f"there are {count} expressions; a definition can have {MAX_EXPRESSIONS}")
             return
         for path, template in self.templates:
             for where, text in find_unclosed(template, path):
@@ -501,24 +500,24 @@ class _Checker:
         except ExpressionError as error:
             self.problem(path, f"expression {error}")
             return
-        in_round = any(self.refs.get(base, False) for base in strip_iterations(name))
+        is_iteration = any(self.refs.get(base, False) for base in strip_iterations(name))
         if path.startswith(_OUTPUT):
-            return  # it is null, as on Conductor: a branch that a dynamic fork makes, for instance, is known by no one
-        if name in ("workflow", TASK_ID_NAME) or name in self.refs or in_round:
+            return  # an unknown name is null, as on Conductor: it may be the task of a dynamic fork
+        if name in ("workflow", TASK_ID_NAME) or name in self.refs or is_iteration:
             return
-        message = f"${{{shorten(text)}}} names '{shorten(name)}', which is no task of this workflow"
-        if _INPUT_AT_TOP.match(path) and not self.nested:
+        message = f"${{{shorten(text)}}} names '{shorten(name)}', which is not a task of this workflow"
+        if _TOP_LEVEL_INPUT.match(path) and not self.nested:
             self.problem(path, message)
         else:
-            self.warn(path, f"{message}: it is null unless a dynamic fork makes a task of that name")
+            self.warn(path, f"{message}: its value is null unless a dynamic fork makes a task of that name")
 
 
-def _parameters(task: Mapping[str, Any]) -> Mapping[str, Any]:
-    given = task.get("inputParameters")
-    return given if isinstance(given, dict) else {}
+def _get_parameters(task: JsonObject) -> JsonObject:
+    parameters = task.get("inputParameters")
+    return parameters if isinstance(parameters, dict) else {}
 
 
-_CHECKS: dict[str, Callable[[_Checker, Mapping[str, Any], _Place], None]] = {
+_CHECKS: dict[str, Callable[[_Checker, JsonObject, _Place], None]] = {
     "SWITCH": _Checker.check_switch,
     "DECISION": _Checker.check_decision,
     "FORK_JOIN": _Checker.check_fork,
@@ -538,17 +537,17 @@ _CHECKS: dict[str, Callable[[_Checker, Mapping[str, Any], _Place], None]] = {
 }
 
 
-def _titled(task: Mapping[str, Any]) -> str:
+def _title(task: JsonObject) -> str:
     return f"{task_type(task)} '{task.get('taskReferenceName')}'"
 
 
-def _is_name(value: Any) -> bool:
+def _is_name(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _is_expression(value: Any) -> bool:
+def _is_expression(value: object) -> bool:
     return isinstance(value, str) and "${" in value
 
 
-def _kind(value: Any) -> str:
+def _describe_type(value: Json) -> str:
     return {dict: "an object", list: "a list", str: "a string", type(None): "null"}.get(type(value), f"'{value}'")

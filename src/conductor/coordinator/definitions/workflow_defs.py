@@ -1,8 +1,6 @@
-"""Workflow definitions: what may be registered or started inline, and where it is kept."""
+"""Workflow definitions: their validation, their defaults and their storage."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import msgspec
 
@@ -20,12 +18,19 @@ from conductor.coordinator.store.statements import (
     WORKFLOW_DEFINITIONS,
 )
 from conductor.coordinator.store.transaction import Tx
+from conductor.protocol.json_types import Json, JsonObject
 
 
-def check_workflow_def(raw: dict[str, Any], path: str = "workflowDef", *, nested: bool = False) -> dict[str, Any]:
-    """Return the definition with its defaults; 400 names everything that is wrong or not supported.
+def check_workflow_def(raw: JsonObject, path: str = "workflowDef", *, nested: bool = False) -> JsonObject:
+    """Validate a definition and return it with its defaults.
 
-    `nested`: it is the definition of a sub-workflow.
+    Args:
+        raw: The definition.
+        path: The name of the definition in messages.
+        nested: Whether this is the definition of a sub-workflow.
+
+    Raises:
+        ApiError: The definition is invalid or not supported (400). The error lists all problems.
     """
     problems = validate_definition(raw, nested=nested)
     if problems:
@@ -40,8 +45,8 @@ def check_workflow_def(raw: dict[str, Any], path: str = "workflowDef", *, nested
     return with_defaults(raw)
 
 
-def find_workflow_def_warnings(definition: dict[str, Any]) -> list[str]:
-    """Return what a definition that can be registered says without effect, or will fail by when it is used."""
+def find_workflow_def_warnings(definition: JsonObject) -> list[str]:
+    """Return which parts of a valid definition have no effect, or will fail when they are used."""
     found = [f"{where}: {message}" for where, message in find_definition_warnings(definition)]
     for task in walk_tasks(definition["tasks"]):
         if embedded := task.get("taskDefinition"):
@@ -49,20 +54,21 @@ def find_workflow_def_warnings(definition: dict[str, Any]) -> list[str]:
     return found
 
 
-def get_workflow_def(tx: Tx, name: str, version: int | None = None) -> dict[str, Any] | None:
-    """One version, or the latest."""
+def get_workflow_def(tx: Tx, name: str, version: int | None = None) -> JsonObject | None:
+    """Return one version of a definition, by default the latest, or None."""
     body = workflow_def_body(tx, name, version)
-    return None if body is None else msgspec.json.decode(body, type=dict[str, Any])
+    return None if body is None else msgspec.json.decode(body, type=JsonObject)
 
 
 def workflow_def_body(tx: Tx, name: str, version: int | None) -> bytes | None:
+    """Return the JSON of one version of a definition, by default the latest, or None."""
     if version:
         return tx.cached_first(WORKFLOW_DEFINITION, name, version)
     return tx.cached_first(LATEST_WORKFLOW_DEFINITION, name)
 
 
-def put_workflow_def(tx: Tx, definition: dict[str, Any], *, overwrite: bool) -> None:
-    """Register; 409 if it exists and may not be replaced."""
+def put_workflow_def(tx: Tx, definition: JsonObject, *, overwrite: bool) -> None:
+    """Register a definition; 409 if it exists and `overwrite` is false."""
     name, version = definition["name"], definition["version"]
     before = tx.first(WORKFLOW_DEFINITION, name, version)
     if before is not None and not overwrite:
@@ -73,23 +79,23 @@ def put_workflow_def(tx: Tx, definition: dict[str, Any], *, overwrite: bool) -> 
 
 
 def drop_workflow_def(tx: Tx, name: str, version: int) -> None:
-    """Forget one version; running workflows keep theirs."""
+    """Remove one version of a definition. Running workflows keep their snapshot of it."""
     if not tx.define(DROP_WORKFLOW_DEFINITION, name, version):
         raise not_found(f"No such workflow definition: {name} version: {version}")
 
 
-def all_workflow_defs(tx: Tx) -> list[dict[str, Any]]:
-    """Every version of every registered definition."""
+def all_workflow_defs(tx: Tx) -> list[JsonObject]:
+    """Return every version of every registered definition."""
     return [msgspec.json.decode(body) for body in tx.rows(WORKFLOW_DEFINITIONS)]
 
 
-def versions_of(tx: Tx, name: str) -> list[dict[str, Any]]:
-    """Every version of one."""
+def versions_of(tx: Tx, name: str) -> list[JsonObject]:
+    """Return every version of one definition."""
     return [msgspec.json.decode(body) for body in tx.rows(WORKFLOW_DEFINITION_VERSIONS, name)]
 
 
-def with_defaults(raw: dict[str, Any]) -> dict[str, Any]:
-    """A definition with Conductor's defaults filled in, at every level of nesting."""
+def with_defaults(raw: JsonObject) -> JsonObject:
+    """Return a definition with Conductor's defaults, also for its top-level tasks."""
     filled = {
         "version": 1,
         "schemaVersion": 2,
@@ -108,9 +114,9 @@ def with_defaults(raw: dict[str, Any]) -> dict[str, Any]:
     return filled
 
 
-def _task_with_defaults(raw: Any) -> Any:
+def _task_with_defaults(raw: Json) -> Json:
     if not isinstance(raw, dict):
-        return raw  # validation says what is wrong with it
+        return raw  # the validation reports it
     return {
         "inputParameters": {},
         "type": "SIMPLE",

@@ -107,12 +107,12 @@ def test_a_type_that_somebody_made_up_is_for_workers_of_that_name() -> None:
         (
             {"name": "x", "tasks": [task("a")], "rateLimitConfig": {"rateLimitKey": 5}},
             "rateLimitConfig.rateLimitKey",
-            "is a text",
+            "must be a text",
         ),
         (
             {"name": "x", "tasks": [task("a")], "rateLimitConfig": {"rateLimitKey": "${a.output.key}"}},
             "rateLimitConfig.rateLimitKey",
-            "not known when a workflow starts",
+            "unknown when a workflow starts",
         ),
         (
             {"name": "x", "tasks": [task("a")], "rateLimitConfig": {"policy": "WAIT"}},
@@ -143,14 +143,14 @@ def test_mistakes_of_the_workflow_itself_are_named(definition: Any, path: str, s
         (
             task("a", inputParameters={"x": ["${b.output.y}"]}),
             "tasks[0].inputParameters.x[0]",
-            "no task of this workflow",
+            "not a task of this workflow",
         ),
         (
             task("a", inputParameters={"x": "${a.output[?(@.y]}"}),
             "tasks[0].inputParameters.x",
             "not understood",
         ),
-        (task("a", inputParameters={"x": "${a__1.output}"}), "tasks[0].inputParameters.x", "no task"),
+        (task("a", inputParameters={"x": "${a__1.output}"}), "tasks[0].inputParameters.x", "not a task"),
         # SWITCH and DECISION
         (task("s", "SWITCH", expression="x", decisionCases={"a": []}), "tasks[0].evaluatorType", "is required"),
         (
@@ -199,7 +199,7 @@ def test_mistakes_of_the_workflow_itself_are_named(definition: Any, path: str, s
         (
             task("j", "EXCLUSIVE_JOIN", joinOn=["a"], defaultExclusiveJoinTask=5),
             "tasks[0].defaultExclusiveJoinTask",
-            "is a list",
+            "must be a list",
         ),
         (
             task("f", "FORK_JOIN_DYNAMIC", dynamicForkTasksParam="t"),
@@ -254,15 +254,15 @@ def test_reference_names_are_unique_wherever_they_stand() -> None:
 
 def test_an_output_may_name_a_task_that_nobody_knows_and_an_input_may_not() -> None:
     assert problems(task("a"), outputParameters={"x": "${made_at_run_time.output.k}"}) == []
-    assert "is no task" in only(task("a", inputParameters={"x": "${made_at_run_time.output.k}"}))[1]
+    assert "is not a task" in only(task("a", inputParameters={"x": "${made_at_run_time.output.k}"}))[1]
 
 
 def test_names_that_a_round_of_a_loop_will_have_are_taken() -> None:
     _, message = only(loop("l", "true", task("a")), task("a__2"))
-    assert "'a__2' is what 'a' is called in a round" in message
+    assert "'a__2' is the name of 'a' in an iteration" in message
     assert problems(task("a"), task("a__2")) == []
     _, message = only(loop("l", "true", loop("m", "true", task("a"))), task("a__2__3"))
-    assert "'a__2__3' is what 'a' is called in a round" in message
+    assert "'a__2__3' is the name of 'a' in an iteration" in message
 
 
 def test_a_join_may_stand_anywhere_and_its_list_is_a_list() -> None:
