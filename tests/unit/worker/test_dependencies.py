@@ -208,7 +208,7 @@ class TestRefused:
 
         def work(it: Annotated[str, Depends(model)]) -> None: ...
 
-        with pytest.raises(DependencyError, match=r"model is made once per process and cannot use get_session"):
+        with pytest.raises(DependencyError, match=r"model is created once per process and cannot use get_session"):
             make_call(Worker("work", work))
 
     def test_a_parameter_that_nobody_fills(self) -> None:
@@ -217,13 +217,13 @@ class TestRefused:
 
         def work(it: Annotated[str, Depends(connect)]) -> None: ...
 
-        with pytest.raises(DependencyError, match="nobody gives .*connect its parameter 'url'"):
+        with pytest.raises(DependencyError, match="parameter .url. of .*connect has no value"):
             make_call(Worker("work", work))
 
     @pytest.mark.parametrize(
         ("annotation", "words"),
         [
-            ("Annotated[str, Depends]", "says Depends and not whose"),
+            ("Annotated[str, Depends]", "has Depends without a provider"),
             ("Annotated[str, Depends(get_user), Depends(get_db)]", "2 providers: get_user and get_db"),
             ("Annotated[str, Depends(gone)]", "cannot be resolved"),
         ],
@@ -288,4 +288,4 @@ class TestSetUp:
         async with Resources(functions=[work]):
             pass
         assert happened == ["db up", "db down"]
-        assert "bad could not be cleaned up" in caplog.text
+        assert "Resource could not be cleaned up" in caplog.text

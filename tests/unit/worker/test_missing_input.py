@@ -83,7 +83,7 @@ def test_a_missing_input_is_warned_of_once_for_each_parameter(caplog: pytest.Log
         result = worker.execute(Task(task_id="t", task_def_name="charge", input_data={}))
         assert result.output_data == {"result": "None"}, "None stays what it becomes"
     (warning,) = caplog.messages
-    assert "worker 'charge'" in warning
+    assert "worker='charge'" in warning
     assert "'amount'" in warning
     assert "default" in warning
     assert "strict_schema=True" in warning

@@ -54,7 +54,7 @@ async def test_an_annotation_of_the_result_that_cannot_be_resolved_is_named(
     conductor_stub: ConductorStub, caplog: pytest.LogCaptureFixture
 ) -> None:
     (warning,) = await warnings_at_start(conductor_stub, caplog, prompt("charge", unknown_return))
-    assert "what unknown_return returns" in warning
+    assert "the result of unknown_return" in warning
 
 
 async def test_a_task_definition_that_is_not_registered_is_warned_of(

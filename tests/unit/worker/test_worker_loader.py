@@ -158,9 +158,11 @@ def test_an_import_error_names_module_and_cause_and_what_was_found(app, write, c
     (failure,) = loader.failures
     assert failure.module == "my_app.workers.order.broken"
     (record,) = [r for r in caplog.records if r.levelno >= logging.ERROR]
-    for said in ("my_app.workers.order.broken", cause, "found all the same", "take_order"):
+    for said in ("my_app.workers.order.broken", cause, "other workers were found", "take_order"):
         assert said in record.getMessage()
-    with pytest.raises(WorkerDiscoveryError, match=r"my_app\.workers\.order\.broken.*found all the same.*process"):
+    with pytest.raises(
+        WorkerDiscoveryError, match=r"my_app\.workers\.order\.broken.*other workers were found.*process"
+    ):
         loader.raise_for_failures()
 
 
@@ -185,7 +187,7 @@ def test_a_directory_that_is_not_there(tmp_path, caplog):
     loader = WorkerLoader()
     loader.scan_path(tmp_path / "nowhere")
     assert "not a directory" in caplog.text
-    assert "found all the same: none" in caplog.text
+    assert "other workers were found: none" in caplog.text
 
 
 def test_a_package_name_as_a_plain_text(app):

@@ -1,23 +1,23 @@
-"""What a worker is: a function or class, the task type it serves, its options, and one reading of its signature.
+"""Workers: functions or classes that serve a task type, their options and their signatures.
 
-In reading order:
+The modules in reading order:
 
 - `worker_task`: the decorator that makes a worker of a function.
-- `worker`: the worker itself, and the options that its code gives.
-- `worker_interface`: what every worker is, and the base of those written as classes.
-- `worker_config`: the table of options, and the value that each one has for a given worker.
+- `worker`: the worker, and the options from code.
+- `worker_interface`: the base class of all workers.
+- `worker_config`: the table of options, and their values for a worker.
 - `registry`: the decorated workers of this process, and its lifespans.
 - `worker_choice`: which workers a handler runs.
 - `worker_loader`: finds workers by importing packages and folders.
-- `signature`: what the function takes and returns, read once: its arguments from a task's input, and its schemas.
-- `parameters`: what a call of something may fill in, seen through wrappers.
-- `dependencies`: parameters that are no input: who provides them, and what that needs in turn.
-- `lifespan`: the decorator of what a process sets up before its first poll, and tears down at the end.
-- `resources`: both at work: what is made once per process, what for each task, and how functions get it.
-- `conversion`: the package that knows what annotations mean in JSON.
-- `output`: what was returned, as it travels.
-- `outcome`: how a task ended, as the result that is reported.
-- `exception`: what a function may raise to say more than that it failed.
+- `signature`: the arguments of a function from the input of a task, and its schemas.
+- `parameters`: the parameters of a function behind wrappers and partials.
+- `dependencies`: parameters that a provider fills instead of the input.
+- `lifespan`: the decorator of functions that set up a process before its first poll.
+- `resources`: creates the values of dependencies and lifespans, per process or per task.
+- `conversion`: the package that converts JSON values to annotated types.
+- `output`: the task output for a return value.
+- `outcome`: the result that is reported for a return value or an exception.
+- `exception`: exceptions that a function may raise.
 """
 
 from __future__ import annotations

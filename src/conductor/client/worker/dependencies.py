@@ -1,4 +1,4 @@
-"""What a function is given besides a task's input: `Annotated[Db, Depends(get_db)]`, and what that needs in turn."""
+"""Dependencies: parameters `Annotated[Db, Depends(get_db)]` that a provider fills instead of the task input."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ from conductor.client.worker.parameters import list_open_parameters, unwrap_func
 Scope = Literal["process", "task"]
 _SCOPES = typing.get_args(Scope)
 _HOW = "write Annotated[TheType, Depends(provider)]"
-#: Provider → what stands in for it, while somebody tests.
+#: The replacement of each provider, for tests.
 _overrides: dict[Any, Callable[..., Any]] = {}
 
 
 class DependencyError(ValueError):
-    """What a function asks for cannot be given to it: a circle, an unknown scope, a parameter that nobody fills."""
+    """A dependency cannot be resolved: a cycle, an unknown scope, or a parameter of a provider without a value."""
 
 
 @dataclass(frozen=True)
 class Depends:
-    """Says who provides a parameter, inside of `Annotated`. Such a parameter is no input of the task.
+    """Names the provider of a parameter inside `Annotated`. Such a parameter is not an input of the task.
 
+    Args:
+        provider: A function, sync or async, that returns the value, or yields it once and cleans up afterwards. Its
+            own parameters may be dependencies too.
+        scope: With `process`, the value is created once per worker process before its first poll. With `task`, it is
+            created for each task and cleaned up when the function has returned.
+
+    Example:
         async def get_db() -> AsyncIterator[Db]:
             async with connect() as db:
                 yield db
 
         @worker_task("order")
         async def order(number: int, db: Annotated[Db, Depends(get_db)]) -> dict: ...
-
-    Args:
-        provider: A function, sync or async, that returns the value; or yields it once, and cleans up after that. Its
-            own parameters may be provided in the same way.
-        scope: `process`: made once per worker process, before its first poll. `task`: made for each task, and cleaned
-            up when the function has returned.
     """
 
     provider: Callable[..., Any]
@@ -54,34 +55,35 @@ class Depends:
             hash(self.provider)
         except TypeError:
             raise DependencyError(
-                f"Depends({self.name}): {self.provider!r} has no hash, so nobody can tell whether it has been called"
+                f"Depends({self.name}): {self.provider!r} is not hashable: name a function or a hashable object"
             ) from None
 
     @property
     def name(self) -> str:
-        """The provider, as people know it."""
+        """The name of the provider."""
         return get_name(self.provider)
 
 
 class Need:
-    """One provider to be called, and what it needs itself."""
+    """A provider that has to be called, and its own dependencies."""
 
-    def __init__(self, asked: Depends, provider: Callable[..., Any], needs: Mapping[str, Need]) -> None:
-        #: What the value is known by: the provider that was asked for, even if another stands in for it.
-        self.asked = asked
+    def __init__(self, depends: Depends, provider: Callable[..., Any], needs: Mapping[str, Need]) -> None:
+        #: The dependency in the annotation. `provider` may be its replacement.
+        self.depends = depends
         self.provider = provider
         self.needs = needs
 
 
 @contextmanager
 def override_dependency(provider: Callable[..., Any], replacement: Callable[..., Any]) -> Iterator[None]:
-    """Inside of the block `replacement` is called in place of `provider`, by whatever is started there. For tests.
+    """Call `replacement` instead of `provider` inside the block. For tests.
 
+    The replacement applies to handlers and runners of this process that start inside the block, and to
+    `Worker.execute`. It does not apply to the processes of a TaskHandler.
+
+    Example:
         with override_dependency(get_db, lambda: FakeDb()):
             result = worker.execute(task)
-
-    It holds for handlers and runners of this process that start inside of the block, and for `Worker.execute`. It does
-    not travel to the processes of a TaskHandler.
     """
     before = _overrides.get(provider)
     _overrides[provider] = replacement
@@ -95,36 +97,40 @@ def override_dependency(provider: Callable[..., Any], replacement: Callable[...,
 
 
 def get_name(provider: Any) -> str:
-    """A provider or a lifespan, as people know it."""
+    """Return the name of a provider or a lifespan."""
     return getattr(provider, "__qualname__", None) or repr(provider)
 
 
 def find_dependencies(
     parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any], owner: str
 ) -> dict[str, Depends]:
-    """The parameters that somebody provides, by name. Raises DependencyError for those that are written wrongly."""
+    """Return the dependencies among the parameters by name.
+
+    Raises:
+        DependencyError: A dependency is not written as `Annotated[TheType, Depends(provider)]`.
+    """
     found: dict[str, Depends] = {}
     for parameter in parameters:
         where = f"parameter '{parameter.name}' of {owner}"
         if isinstance(parameter.default, Depends):
             raise DependencyError(f"{where} has Depends(...) as its default: {_HOW}")
-        depends = _depends_in(hints.get(parameter.name), where)
+        depends = _find_depends(hints.get(parameter.name), where)
         if depends is None:
             continue
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise DependencyError(f"{where} cannot be given by name, and so not be provided: take away its / or *")
+            raise DependencyError(f"{where} cannot be passed by name and so cannot be provided: remove its / or *")
         found[parameter.name] = depends
     return found
 
 
-def _depends_in(hint: Any, where: str) -> Depends | None:
+def _find_depends(hint: Any, where: str) -> Depends | None:
     if isinstance(hint, Unresolved) and "Depends(" in hint.text:
-        raise DependencyError(f"the annotation {hint.text} of {where} cannot be resolved: a name in it is not there")
+        raise DependencyError(f"the annotation {hint.text} of {where} cannot be resolved: a name in it is not defined")
     if typing.get_origin(hint) is not typing.Annotated:
         return None
     metadata = typing.get_args(hint)[1:]
     if Depends in metadata:
-        raise DependencyError(f"{where} says Depends and not whose: {_HOW}")
+        raise DependencyError(f"{where} has Depends without a provider: {_HOW}")
     found = [item for item in metadata if isinstance(item, Depends)]
     if len(found) > 1:
         raise DependencyError(f"{where} has {len(found)} providers: {' and '.join(item.name for item in found)}")
@@ -132,29 +138,33 @@ def _depends_in(hint: Any, where: str) -> Depends | None:
 
 
 def resolve_needs(injected: Mapping[str, Depends]) -> dict[str, Need]:
-    """What must be made for these parameters. Raises DependencyError where that cannot be."""
-    return {name: _need(depends, ()) for name, depends in injected.items()}
+    """Return the providers that have to be called for these dependencies.
+
+    Raises:
+        DependencyError: A dependency cannot be resolved.
+    """
+    return {name: _resolve_need(depends, ()) for name, depends in injected.items()}
 
 
-def _need(asked: Depends, above: tuple[Depends, ...]) -> Need:
-    path = [*above, asked]
-    if asked.provider in [one.provider for one in above]:
+def _resolve_need(depends: Depends, above: tuple[Depends, ...]) -> Need:
+    path = [*above, depends]
+    if depends.provider in [one.provider for one in above]:
         raise DependencyError(f"these depend on each other: {' → '.join(one.name for one in path)}")
-    if above and (above[-1].scope, asked.scope) == ("process", "task"):
+    if above and (above[-1].scope, depends.scope) == ("process", "task"):
         raise DependencyError(
-            f"{above[-1].name} is made once per process and cannot use {asked.name}, which is made for each task: "
-            "give both the same scope"
+            f"{above[-1].name} is created once per process and cannot use {depends.name}, which is created for each "
+            "task: give both the same scope"
         )
-    provider = _overrides.get(asked.provider, asked.provider)
-    needs = {name: _need(inner, tuple(path)) for name, inner in _injected_into(provider).items()}
-    return Need(asked, provider, needs)
+    provider = _overrides.get(depends.provider, depends.provider)
+    needs = {name: _resolve_need(inner, tuple(path)) for name, inner in _find_provider_dependencies(provider).items()}
+    return Need(depends, provider, needs)
 
 
-def _injected_into(provider: Callable[..., Any]) -> dict[str, Depends]:
+def _find_provider_dependencies(provider: Callable[..., Any]) -> dict[str, Depends]:
     owner = get_name(provider)
     try:
         parameters = list_open_parameters(provider)
-    except ValueError:  # a class of C code that does not tell
+    except ValueError:  # a class in C without a signature
         return {}
     annotated = provider.__init__ if isinstance(provider, type) else unwrap_function(provider)  # type: ignore[misc]
     injected = find_dependencies(parameters, resolve_hints(annotated), owner)
@@ -164,5 +174,5 @@ def _injected_into(provider: Callable[..., Any]) -> dict[str, Depends]:
             parameter.VAR_KEYWORD,
         )
         if not optional and parameter.name not in injected:
-            raise DependencyError(f"nobody gives {owner} its parameter '{parameter.name}': {_HOW}, or a default")
+            raise DependencyError(f"parameter '{parameter.name}' of {owner} has no value: {_HOW}, or give it a default")
     return injected

@@ -1,4 +1,4 @@
-"""What a worker function may raise to say more than 'it failed'."""
+"""Exceptions that a worker function may raise."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ __all__ = ["NonRetryableException", "TaskCancelled"]
 
 
 class NonRetryableException(Exception):
-    """Fail the task for good: FAILED_WITH_TERMINAL_ERROR, no retry whatever the task definition says.
+    """Fails the task without retries: its status becomes FAILED_WITH_TERMINAL_ERROR.
 
-    Raise it when trying again would give the same result: invalid input, a missing record, no permission.
-    Its message becomes the task's reason.
+    Raise it when a retry would fail again, for example because of invalid input, a missing record or missing
+    permissions. The message becomes the reason of the task.
     """

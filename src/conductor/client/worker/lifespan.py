@@ -1,4 +1,4 @@
-"""What surrounds the work of a process: set up before its first poll, torn down after its last task."""
+"""Lifespans: functions that set up a worker process before its first poll and clean up after its last task."""
 
 from __future__ import annotations
 
@@ -13,23 +13,27 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def worker_lifespan(function: F) -> F:
-    """Set something up once per worker process: a pool, a model, a client.
+    """Set up a resource once per worker process, such as a pool, a model or a client.
 
+    The part before `yield` runs before the first poll, the part after it when the last task has ended. The function is
+    `def` or `async def`, with or without `@contextmanager` and `@asynccontextmanager`. Several lifespans run in the
+    order of their decoration and clean up in reverse. Functions with a parameter `Annotated[Pool, Depends(pool)]`
+    receive the yielded value. An error before the `yield` ends the start.
+
+    Example:
         @worker_lifespan
         async def pool() -> AsyncIterator[Pool]:
-            async with create_pool() as made:
-                yield made
+            async with create_pool() as pool:
+                yield pool
 
-    The part before `yield` runs before the first poll, the part after it when the last task has ended. `def` and
-    `async def` both do, with or without `@contextmanager` and `@asynccontextmanager`. Several are set up in the order
-    in which they were decorated, and torn down in reverse. What is yielded goes to functions that ask for it with
-    `Annotated[Pool, Depends(pool)]`. An error before the `yield` ends the start, with its reason.
+    Raises:
+        TypeError: The function does not yield.
     """
-    behind = unwrap(function)
-    if not (inspect.isgeneratorfunction(behind) or inspect.isasyncgenfunction(behind)):
+    inner = unwrap(function)
+    if not (inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner)):
         raise TypeError(
-            "@worker_lifespan decorates a function with one `yield`: what stands before it sets up, what stands after "
-            f"it tears down; got {function!r}"
+            "@worker_lifespan decorates a function with one `yield`: the code before it sets up, the code after it "
+            f"cleans up; got {function!r}"
         )
     registry.register_lifespan(function)
     return function

@@ -1,7 +1,7 @@
-"""From what a worker returned to what travels as the task's output.
+"""The task output that is sent for a return value.
 
-JSON's own types are encoded in one pass. Everything else is first brought to them step by step, so that the place of
-what cannot be sent is known.
+Values of the JSON types are encoded in one pass. Other values are first converted to them, one by one, so that an error
+names the place of the value that cannot be sent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from conductor.client.worker.exception import NonRetryableException
 
 
 class OutputError(NonRetryableException):
-    """A value in the output cannot be sent as JSON; `path` says which one."""
+    """A value in the output cannot be sent as JSON. `path` is its place."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(f"{path}: {message}")
@@ -34,10 +34,10 @@ class OutputError(NonRetryableException):
 
 
 def to_output(value: Any) -> dict[str, Any]:
-    """The output that a return value stands for.
+    """Return the task output for a return value.
 
-    A mapping is the output itself; a dataclass, model, struct or named tuple gives its fields;
-    everything else, None included, becomes `{"result": value}`.
+    A mapping is the output itself. The output of a dataclass, model, struct or named tuple has its fields. Every other
+    value, including None, becomes `{"result": value}`.
     """
     if type(value) is dict:
         return value
@@ -45,7 +45,7 @@ def to_output(value: Any) -> dict[str, Any]:
         return dict(value)
     try:
         fields = read_object_fields(value)
-    except Exception as error:  # the object's own code was asked for its fields: anything may come out
+    except Exception as error:  # the code of the object may raise anything
         raise OutputError("output", f"{type(error).__name__}: {error}") from error
     if fields is None and isinstance(value, tuple) and hasattr(value, "_asdict"):
         fields = value._asdict()
@@ -53,10 +53,13 @@ def to_output(value: Any) -> dict[str, Any]:
 
 
 def encode_output(output: Mapping[str, Any]) -> bytes:
-    """The output as JSON, or an OutputError that names the value which has no place in JSON.
+    """Encode the output as JSON.
 
-    Sets become arrays; Enum members their values; datetime, date, time, timedelta and UUID their ISO text; bytes
-    base64; Decimal its exact text, which a Decimal parameter reads back unchanged; keys that are no text become text.
+    Sets become arrays, enum members their values, bytes base64, and keys become text. Datetimes, dates, times,
+    timedeltas and UUIDs become ISO text. A Decimal becomes its exact text, which a Decimal parameter can read.
+
+    Raises:
+        OutputError: A value cannot be sent as JSON.
     """
     try:
         raw = _encoder.encode(output)
@@ -66,78 +69,87 @@ def encode_output(output: Mapping[str, Any]) -> bytes:
             return raw
     except (TypeError, ValueError, RecursionError):
         pass
-    # Something else than JSON's own types, a NaN, or an error that has to be given a place.
+    # The output contains other types or a NaN, or cannot be encoded. Find the place.
     try:
         return _encoder.encode(to_plain(output, "output", ()))
     except RecursionError:
         raise OutputError("output", TOO_DEEP) from None
 
 
-#: Containers inside of each other, at most. From Python 3.14 on the encoder stops at nothing like it; servers do.
+#: The deepest nesting of containers. The encoder has no such limit on Python 3.14; servers have one.
 MAX_NESTING = 1000
 TOO_DEEP = "is nested too deeply to be sent as JSON"
 _encoder = msgspec.json.Encoder()
-_TEXT_ONLY = frozenset({str})
-_LEAVES = frozenset({str, int, bool, type(None)})
+_STR_ONLY = frozenset({str})
+_SCALARS = frozenset({str, int, bool, type(None)})
 _CONTAINERS = frozenset({dict, list, tuple})
 
 
 def _is_plain(output: Any) -> bool:
-    """Whether the output, which does not contain itself, holds nothing but JSON's own types and finite numbers."""
-    waiting = [output]
-    while waiting:
-        value = waiting.pop()
+    """Return whether an output without cycles contains only JSON types and finite numbers."""
+    pending = [output]
+    while pending:
+        value = pending.pop()
         kind = type(value)
-        if kind in _LEAVES:
+        if kind in _SCALARS:
             continue
         if kind is dict:
-            if not _TEXT_ONLY.issuperset(map(type, value)):
+            if not _STR_ONLY.issuperset(map(type, value)):
                 return False
-            waiting += value.values()
+            pending += value.values()
         elif kind is list or kind is tuple:
-            waiting += value
+            pending += value
         elif kind is not float or not math.isfinite(value):
             return False
     return True
 
 
 def _is_deeper(output: Any, limit: int) -> bool:
-    """Whether more than so many containers of a plain output are inside of each other."""
+    """Return whether more than `limit` containers of a plain output are nested."""
     level = [output]
     for _ in range(limit):
-        held = [value.values() if type(value) is dict else value for value in level]
-        level = [value for values in held for value in values if type(value) in _CONTAINERS]
+        children = [value.values() if type(value) is dict else value for value in level]
+        level = [value for values in children for value in values if type(value) in _CONTAINERS]
         if not level:
             return False
     return True
 
 
 def to_plain(value: Any, path: str, above: tuple[int, ...]) -> Any:
-    """The value in JSON's own types; raises OutputError at the first one that has none. `above`: what holds it."""
+    """Convert a value to JSON types.
+
+    Args:
+        value: The value.
+        path: The place of the value in the output.
+        above: The ids of the containers around the value.
+
+    Raises:
+        OutputError: The value, or a value inside it, cannot be converted.
+    """
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, Enum):  # also one that is a text or a number besides
+    if isinstance(value, Enum):  # including str and int enums
         return to_plain(value.value, path, above)
     if isinstance(value, int):
         return int(value)
     if isinstance(value, str):
-        return _text(value, path)
+        return _check_text(value, path)
     if isinstance(value, float):
-        return _finite(value, path)
+        return _check_finite(value, path)
     if id(value) in above:
         raise OutputError(path, "refers to itself and cannot be sent as JSON")
     above = (*above, id(value))
     if isinstance(value, Mapping):
-        return {_key(k, path): to_plain(v, _member(path, k), above) for k, v in value.items()}
+        return {_convert_key(k, path): to_plain(v, _join_path(path, k), above) for k, v in value.items()}
     if isinstance(value, (list, tuple, Set)):
         return [to_plain(item, f"{path}[{i}]", above) for i, item in enumerate(value)]
-    return _plain_object(value, path, above)
+    return _convert_object(value, path, above)
 
 
-def _plain_object(value: Any, path: str, above: tuple[int, ...]) -> Any:
+def _convert_object(value: Any, path: str, above: tuple[int, ...]) -> Any:
     try:
-        simpler = _simpler(value)
-    except Exception as error:  # the object's own code was asked for its fields: anything may come out
+        simpler = _simplify(value)
+    except Exception as error:  # the code of the object may raise anything
         raise OutputError(path, f"{type(error).__name__}: {error}") from error
     if simpler is not value:
         return to_plain(simpler, path, above)
@@ -147,8 +159,8 @@ def _plain_object(value: Any, path: str, above: tuple[int, ...]) -> Any:
         raise OutputError(path, f"object of type {_type_name(value)} cannot be sent as JSON") from None
 
 
-def _simpler(value: Any) -> Any:
-    """One step from an object towards JSON's own types; the object itself if there is none."""
+def _simplify(value: Any) -> Any:
+    """Convert an object to a simpler type; return the object itself if there is none."""
     if hasattr(type(value), "__pydantic_serializer__"):
         return _pydantic_dump(value)
     fields = read_object_fields(value)
@@ -168,7 +180,7 @@ def _simpler(value: Any) -> Any:
 
 
 def read_object_fields(value: Any) -> dict[str, Any] | None:
-    """The fields of a dataclass, struct, attrs or pydantic instance under the names they travel by; else None."""
+    """Return the fields of a dataclass, struct, attrs or pydantic instance by their JSON names; None for others."""
     cls: Any = type(value)
     if hasattr(cls, "__pydantic_serializer__"):
         dumped = _pydantic_dump(value)
@@ -181,7 +193,7 @@ def read_object_fields(value: Any) -> dict[str, Any] | None:
 
 @functools.lru_cache(maxsize=1024)
 def _field_names(cls: Any) -> list[tuple[str, str]] | None:
-    """Of a dataclass or attrs class: the names its fields travel by and those of its attributes."""
+    """Return the JSON name and the attribute of each field of a dataclass or attrs class."""
     if dataclasses.is_dataclass(cls):
         return [(f.name, f.name) for f in dataclasses.fields(cls)]
     if hasattr(cls, "__attrs_attrs__"):
@@ -198,16 +210,15 @@ def _struct_fields(value: msgspec.Struct) -> dict[str, Any]:
 
 
 def _pydantic_dump(value: Any) -> Any:
-    # By alias, since that is how a model of the same class reads it back. A pydantic dataclass has the serializer
-    # but not the method.
+    # By alias, because a model of the same class reads aliases. Pydantic dataclasses have no `model_dump`.
     serializer = type(value).__pydantic_serializer__
     try:
         return serializer.to_python(value, mode="json", by_alias=True)
-    except ValueError:  # one field cannot be serialized: let the walk find it
+    except ValueError:  # a field cannot be serialized; `to_plain` finds its place
         return serializer.to_python(value, mode="python", by_alias=True)
 
 
-def _text(value: str, path: str) -> str:
+def _check_text(value: str, path: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -215,18 +226,18 @@ def _text(value: str, path: str) -> str:
     return str(value)
 
 
-def _finite(value: float, path: str) -> float:
+def _check_finite(value: float, path: str) -> float:
     if math.isfinite(value):
         return float(value)
     raise OutputError(path, f"{value} cannot be sent as JSON")
 
 
-def _key(key: Any, path: str) -> str:
-    """A key as text, the way the JSON encoders of the standard library and msgspec write it."""
+def _convert_key(key: Any, path: str) -> str:
+    """Return a key as text, as the JSON encoders of the standard library and msgspec write it."""
     if isinstance(key, Enum):
         key = key.value
     if isinstance(key, str):
-        return _text(key, _member(path, key))
+        return _check_text(key, _join_path(path, key))
     if key is None or isinstance(key, bool):
         return {None: "null", True: "true", False: "false"}[key]
     if isinstance(key, int):
@@ -237,7 +248,7 @@ def _key(key: Any, path: str) -> str:
         raise OutputError(path, f"a key of type {_type_name(key)} cannot be sent as JSON") from None
 
 
-def _member(path: str, key: Any) -> str:
+def _join_path(path: str, key: Any) -> str:
     return f"{path}.{key}" if isinstance(key, str) and key.isidentifier() else f"{path}[{key!r}]"
 
 

@@ -1,4 +1,4 @@
-"""What the decorators write and the handlers read: the decorated workers of this process, and its lifespans."""
+"""The decorated workers and lifespans of this process. Decorators write it, handlers read it."""
 
 from __future__ import annotations
 
@@ -16,37 +16,40 @@ _lifespans: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
 class DuplicateWorkerError(ValueError):
-    """Two different functions claim the same task type in the same domain, and `strict_registry` is on."""
+    """Two functions serve the same task type and domain, and `strict_registry` is set."""
 
 
 def register(worker: Worker) -> None:
-    """Remember a decorated worker. The same function again (a reload, a notebook cell) replaces its older self."""
+    """Add a worker. It replaces an older version of the same function, as after a reload or in a notebook."""
     function = worker.execute_function
     key = (worker.task_definition_name, worker.domain)
     with _lock:
-        others = [known for known in _workers.get(key, []) if _origin(known.execute_function) != _origin(function)]
+        others = [
+            known for known in _workers.get(key, []) if _find_origin(known.execute_function) != _find_origin(function)
+        ]
         _workers[key] = [*others, worker]
         if function is not None:
             _by_function[id(function)] = _by_function[id(undecorate(function))] = worker
 
 
 def list_workers() -> list[Worker]:
-    """All decorated workers, in order. Of two functions for one task type and domain, the one decorated last."""
+    """Return the decorated workers in order. Of several for one task type and domain, return the last one."""
     with _lock:
         return [workers[-1] for workers in _workers.values() if workers]
 
 
 def describe_duplicates() -> list[str]:
-    """A sentence for each task type and domain that two functions claim: which they are, and which one runs."""
+    """Return a message for each task type and domain that several functions serve."""
     with _lock:
         claims = [(name, domain, workers) for (name, domain), workers in _workers.items() if len(workers) > 1]
     return [
-        describe_duplicate(name, domain, [_place(worker) for worker in workers]) for name, domain, workers in claims
+        describe_duplicate(name, domain, [_format_origin(worker) for worker in workers])
+        for name, domain, workers in claims
     ]
 
 
 def describe_duplicate(name: str, domain: str | None, claimants: list[str]) -> str:
-    """What to tell somebody who has several workers for one task type; the last one runs."""
+    """Return the message about several workers for one task type and domain."""
     where = f" in domain '{domain}'" if domain else ""
     return (
         f"task type '{name}'{where} has {len(claimants)} workers: {' and '.join(claimants)}; the last one runs. "
@@ -62,17 +65,26 @@ def register_decorated_fn(
     func: Callable[..., Any],
     **rest: Any,
 ) -> None:
-    """Make a worker of a function without decorating it, as conductor-python has it; `rest` are further options."""
+    """Register a function without decorating it, as in conductor-python.
+
+    Args:
+        name: The task type.
+        poll_interval: The longest wait between two polls, in milliseconds.
+        domain: The task domain to poll.
+        worker_id: The name of the worker in polls and reports.
+        func: The function.
+        **rest: Further options of `Worker`.
+    """
     register(Worker(name, func, poll_interval, domain, worker_id, **rest))
 
 
 def get_registered_worker_names() -> list[str]:
-    """The task types of all decorated workers."""
+    """Return the task types of all decorated workers."""
     return [worker.get_task_definition_name() for worker in list_workers()]
 
 
 def find_worker(function: Callable[..., Any]) -> Worker | None:
-    """The worker that the decorator made of this function, if it did."""
+    """Return the worker of a decorated function; None for other functions."""
     found = _by_function.get(id(function))
     if found is None or not (found.execute_function is function or undecorate(found.execute_function) is function):
         return None
@@ -80,38 +92,38 @@ def find_worker(function: Callable[..., Any]) -> Worker | None:
 
 
 def find_worker_in_module(module: str, name: str, domain: str | None) -> Worker | None:
-    """The decorated worker of this task type and domain whose function is of that module, if there is one."""
+    """Return the worker of this task type and domain whose function is in that module, if there is one."""
     with _lock:
         claimants = _workers.get((name, domain), [])
-        return next((one for one in reversed(claimants) if _origin(one.execute_function)[0] == module), None)
+        return next((one for one in reversed(claimants) if _find_origin(one.execute_function)[0] == module), None)
 
 
 def register_lifespan(function: Callable[..., Any]) -> None:
-    """Remember a lifespan. The same function again (a reload, a notebook cell) replaces its older self."""
+    """Add a lifespan. It replaces an older version of the same function."""
     with _lock:
-        _lifespans[_origin(function)] = function
+        _lifespans[_find_origin(function)] = function
 
 
 def list_lifespans() -> list[Callable[..., Any]]:
-    """All lifespans, in order."""
+    """Return the lifespans in order."""
     with _lock:
         return list(_lifespans.values())
 
 
 def clear() -> None:
-    """Forget every decorated worker and every lifespan. For tests."""
+    """Remove all workers and lifespans. For tests."""
     with _lock:
         _lifespans.clear()
         _workers.clear()
         _by_function.clear()
 
 
-def _place(worker: Worker) -> str:
-    return ".".join(_origin(worker.execute_function))
+def _format_origin(worker: Worker) -> str:
+    return ".".join(_find_origin(worker.execute_function))
 
 
-def _origin(function: Callable[..., Any] | None) -> tuple[str, str]:
+def _find_origin(function: Callable[..., Any] | None) -> tuple[str, str]:
     module = getattr(function, "__module__", None) or "?"
-    # A child process knows the user's script by another name; it is the same script.
+    # In a child process, multiprocessing loads the main script as `__mp_main__`.
     module = "__main__" if module == "__mp_main__" else module
     return module, getattr(function, "__qualname__", None) or repr(function)

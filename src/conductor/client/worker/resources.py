@@ -1,4 +1,4 @@
-"""What the functions of a process are given: made once for all of them, or for each task, and cleaned up."""
+"""Creates the values of dependencies and lifespans, per process or per task, and cleans them up."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from conductor.client.worker.parameters import is_coroutine_function, unwrap
 from conductor.client.worker.signature import read_signature
 
 T = TypeVar("T")
-#: Has something awaited, and gives what came of it.
+#: Awaits an object and returns its result.
 _Wait = Callable[[Awaitable[Any]], Awaitable[Any]]
 
 logger = logging.getLogger(__name__)
 
 
 class StartError(RuntimeError):
-    """Something that the workers need could not be set up, so they cannot start; the text says what, and why."""
+    """A dependency or lifespan could not be set up, so the workers cannot start."""
 
 
 class _Values:
-    """Values that live equally long, each made once. Leaving it cleans them up, the last one first."""
+    """Values with the same lifetime. Each is created once; leaving the context cleans them up in reverse order."""
 
     def __init__(self, known: Mapping[Any, Any], wait: _Wait) -> None:
         self._known = dict(known)
@@ -41,32 +41,31 @@ class _Values:
         return await self._stack.__aexit__(*failure)
 
     async def make(self, need: Need) -> Any:
-        """The value, made now unless it is there."""
-        if need.asked not in self._known:
-            self._known[need.asked] = await self._made(need)
-        return self._known[need.asked]
+        """Return the value of a dependency. Create it on first use."""
+        if need.depends not in self._known:
+            self._known[need.depends] = await self._create(need)
+        return self._known[need.depends]
 
-    async def _made(self, need: Need) -> Any:
-        made = need.provider(**{name: await self.make(inner) for name, inner in need.needs.items()})
+    async def _create(self, need: Need) -> Any:
+        created = need.provider(**{name: await self.make(inner) for name, inner in need.needs.items()})
         function = unwrap(need.provider)
         if inspect.isgeneratorfunction(function):
-            return self._entered(made if hasattr(made, "__enter__") else contextmanager(lambda: made)())
+            return self._enter(created if hasattr(created, "__enter__") else contextmanager(lambda: created)())
         if inspect.isasyncgenfunction(function):
-            return await self._async_entered(
-                made if hasattr(made, "__aenter__") else asynccontextmanager(lambda: made)()
-            )
-        return await self._wait(made) if inspect.isawaitable(made) else made
+            is_context = hasattr(created, "__aenter__")
+            return await self._enter_async(created if is_context else asynccontextmanager(lambda: created)())
+        return await self._wait(created) if inspect.isawaitable(created) else created
 
-    def _entered(self, context: Any) -> Any:
+    def _enter(self, context: Any) -> Any:
         value = context.__enter__()
 
-        async def leave(*failure: Any) -> None:  # nothing returned: a provider cannot turn a failure into a success
+        async def leave(*failure: Any) -> None:  # returns None, so that a provider cannot suppress an error
             context.__exit__(*failure)
 
         self._stack.push_async_exit(leave)
         return value
 
-    async def _async_entered(self, context: Any) -> Any:
+    async def _enter_async(self, context: Any) -> Any:
         value = await self._wait(context.__aenter__())
 
         async def leave(*failure: Any) -> None:
@@ -77,50 +76,51 @@ class _Values:
 
 
 class Resources:
-    """The lifespans of a process, and what its functions ask for. Use it as `async with`.
+    """The lifespans of a process and the dependencies of its functions, as an async context manager.
 
-    All that is made once per process is made on entering, in order, and cleaned up on leaving, in reverse. What cannot
-    be made is a StartError; what cannot be cleaned up is logged, and the others still are.
+    Entering creates the values of the process in order. Leaving cleans them up in reverse order; errors are logged.
+
+    Raises:
+        DependencyError: A dependency cannot be resolved.
+        StartError: A value cannot be created.
     """
 
     def __init__(
         self, lifespans: Iterable[Callable[..., Any]] = (), functions: Iterable[Callable[..., Any]] = ()
     ) -> None:
-        # Read here: what depends on itself is an error before anything is started.
-        first = resolve_needs({get_name(lifespan): Depends(lifespan) for lifespan in lifespans})
-        asked = [resolve_needs(read_signature(function).injected) for function in functions]
-        self._first = [
-            *first.values(),
-            *(need for needs in asked for each in needs.values() for need in _of_process(each)),
-        ]
+        # Dependencies are resolved here, so that a cycle is an error before anything is started.
+        self._needs = list(resolve_needs({get_name(lifespan): Depends(lifespan) for lifespan in lifespans}).values())
+        for function in functions:
+            for need in resolve_needs(read_signature(function).injected).values():
+                self._needs += _list_process_needs(need)
         self._values: dict[Any, Any] = {}
         self._leave: list[tuple[str, _Values]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        for need in self._first:
+        for need in self._needs:
             await self._set_up(need)
         return self
 
     async def _set_up(self, need: Need) -> None:
         for inner in need.needs.values():
             await self._set_up(inner)
-        if need.asked in self._values:
+        if need.depends in self._values:
             return
-        # One at a time, so that one that fails at its end does not reach into the others.
-        values = _Values(self._values, _on_this_loop)
+        # Each value has its own `_Values`, so that an error at the end of one does not affect the others.
+        values = _Values(self._values, _await)
         try:
-            self._values[need.asked] = await values.make(need)
+            self._values[need.depends] = await values.make(need)
         except Exception as error:
             await self._tear_down()
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            module = getattr(need.asked.provider, "__module__", "?")
-            raise StartError(f"{need.asked.name} of module {module} could not be set up: {reason}") from error
+            module = getattr(need.depends.provider, "__module__", "?")
+            raise StartError(f"{need.depends.name} of module {module} could not be set up: {reason}") from error
         except BaseException:
             await self._tear_down()
             raise
-        self._leave.append((need.asked.name, values))
+        self._leave.append((need.depends.name, values))
 
     async def __aexit__(self, *_: object) -> None:
         await self._tear_down()
@@ -131,30 +131,32 @@ class Resources:
             try:
                 await values.__aexit__(None, None, None)
             except Exception:
-                logger.error("%s could not be cleaned up", name, exc_info=True)
+                logger.error("Resource could not be cleaned up: %s", name, exc_info=True)
         self._values.clear()
 
     def inject(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, with the parameters filled in that are no input. One that has none comes back as it is."""
+        """Return the function with its dependencies passed. A function without dependencies is returned as it is."""
         needs = resolve_needs(read_signature(function).injected)
-        once = {name: self._values[need.asked] for name, need in needs.items() if need.asked.scope == "process"}
-        each = {name: need for name, need in needs.items() if name not in once}
-        filled = functools.partial(function, **once) if once else function
-        if not each:
+        of_process = {
+            name: self._values[need.depends] for name, need in needs.items() if need.depends.scope == "process"
+        }
+        of_task = {name: need for name, need in needs.items() if name not in of_process}
+        filled = functools.partial(function, **of_process) if of_process else function
+        if not of_task:
             return filled
         if is_coroutine_function(function):
-            return functools.partial(self._call_on_loop, filled, each)
-        return functools.partial(self._call_in_thread, filled, each)
+            return functools.partial(self._call_on_loop, filled, of_task)
+        return functools.partial(self._call_in_thread, filled, of_task)
 
     async def _call_on_loop(
         self, function: Callable[..., Any], needs: Mapping[str, Need], /, *args: Any, **kwargs: Any
     ) -> Any:
-        return await self._call(function, needs, _on_this_loop, args, kwargs)
+        return await self._call(function, needs, _await, args, kwargs)
 
     def _call_in_thread(
         self, function: Callable[..., Any], needs: Mapping[str, Need], /, *args: Any, **kwargs: Any
     ) -> Any:
-        return _without_loop(self._call(function, needs, self._on_the_loop, args, kwargs))
+        return _run_without_loop(self._call(function, needs, self._await_on_loop, args, kwargs))
 
     async def _call(
         self, function: Callable[..., Any], needs: Mapping[str, Need], wait: _Wait, args: Any, kwargs: dict[str, Any]
@@ -165,15 +167,15 @@ class Resources:
             value = function(*args, **kwargs)
             return await wait(value) if inspect.isawaitable(value) else value
 
-    async def _on_the_loop(self, work: Awaitable[Any]) -> Any:
-        """For threads: the loop awaits it, and the thread waits for that. So a coroutine in a thread never rests."""
+    async def _await_on_loop(self, work: Awaitable[Any]) -> Any:
+        """Await an object on the event loop while this thread blocks. So a coroutine in a thread never suspends."""
         assert self._loop is not None  # noqa: S101
-        return asyncio.run_coroutine_threadsafe(_on_this_loop(work), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(_await(work), self._loop).result()
 
 
 def inject_per_call(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function for a call without a handler: what it asks for is made for that call, and cleaned up after it."""
-    resolve_needs(read_signature(function).injected)  # what cannot be provided is an error of this line
+    """Return the function for calls without a handler. Dependencies are created and cleaned up for each call."""
+    resolve_needs(read_signature(function).injected)  # raises DependencyError now, not at the call
     is_coroutine = is_coroutine_function(function)
 
     async def work(args: Any, kwargs: Any) -> Any:
@@ -187,22 +189,22 @@ def inject_per_call(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _of_process(need: Need) -> list[Need]:
-    """What of it can be made before there is a task."""
-    if need.asked.scope == "process":
+def _list_process_needs(need: Need) -> list[Need]:
+    """Return the dependencies of scope `process`, which are created before the first task."""
+    if need.depends.scope == "process":
         return [need]
-    return [found for inner in need.needs.values() for found in _of_process(inner)]
+    return [found for inner in need.needs.values() for found in _list_process_needs(inner)]
 
 
-async def _on_this_loop(work: Awaitable[Any]) -> Any:
+async def _await(work: Awaitable[Any]) -> Any:
     return await work
 
 
-def _without_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never rests to its end, here."""
+def _run_without_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never suspends."""
     try:
         work.send(None)
     except StopIteration as end:
         value: T = end.value
         return value
-    raise RuntimeError("a coroutine in a thread waits for a loop that is not there")
+    raise RuntimeError("a coroutine in a thread waits for an event loop that does not run")

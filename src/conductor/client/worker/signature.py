@@ -1,4 +1,4 @@
-"""One reading of a worker function: how a task's input becomes its arguments, and the schemas that say so."""
+"""The signature of a worker function: converts the input of a task to arguments, and writes the schemas."""
 
 from __future__ import annotations
 
@@ -26,58 +26,58 @@ from conductor.client.worker.conversion.type_hints import Unresolved, resolve_hi
 from conductor.client.worker.dependencies import find_dependencies
 from conductor.client.worker.parameters import list_open_parameters, unwrap_function
 
-__all__ = ["InputError", "Signature", "missing_inputs_of", "read_signature"]
+__all__ = ["InputError", "Signature", "list_missing_inputs", "read_signature"]
 
 logger = logging.getLogger(__name__)
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 _MISSING = "missing input: "
-_WAYS_OUT = "Give the parameter a default, or refuse such tasks with strict_schema=True"
+_REMEDY = "Give the parameter a default, or reject such tasks with strict_schema=True"
 _cache: weakref.WeakKeyDictionary[Any, Signature] = weakref.WeakKeyDictionary()
 
 
 def read_signature(function: Callable[..., Any]) -> Signature:
-    """The reading of a function, made once.
+    """Return the signature of a function, which is cached.
 
-    Wrappers made with `functools.wraps`, partials, bound methods and callable objects are seen through.
+    The function may be behind wrappers of `functools.wraps`, partials, bound methods and callable objects.
     """
     try:
         known = _cache.get(function)
-    except TypeError:  # an object that cannot be a key
+    except TypeError:  # a callable object that is not hashable
         return Signature(function)
     if known is None:
         known = Signature(function)
-        if known.is_complete:  # a name that is not there yet may be there at the next reading
+        if known.is_complete:  # a name may be defined later
             _cache[function] = known
     return known
 
 
 class Signature:
-    """What a worker function takes and returns."""
+    """The parameters and the result of a worker function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._code = unwrap_function(function)
         self._hints = resolve_hints(self._code)
-        #: False if a name in the annotations could not be found.
+        #: Whether all names in the annotations are defined.
         self.is_complete = not any(isinstance(hint, Unresolved) for hint in self._hints.values())
         parameters = list_open_parameters(function)
-        #: The parameters that are no input: who provides them, by name.
+        #: The dependencies among the parameters, by name.
         self.injected = find_dependencies(parameters, self._hints, self._code.__name__)
         declared = [p for p in parameters if p.name not in self.injected]
         named = [p for p in declared if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-        #: The parameter that receives the task itself, if there is one.
-        self.task_parameter = self._name_of_task_parameter(named)
-        #: Reads the input that no parameter names; None if there is no `**kwargs`.
-        self.rest = next((self._node(p) for p in declared if p.kind is p.VAR_KEYWORD), None)
+        #: The parameter that receives the task.
+        self.task_parameter = self._find_task_parameter(named)
+        #: Converts the input for `**kwargs`; None without them.
+        self.rest = next((self._find_converter(p) for p in declared if p.kind is p.VAR_KEYWORD), None)
         self._positional = [p for p in named if p.kind is p.POSITIONAL_ONLY]
-        self._fields = [self._field(p) for p in named if p.name != self.task_parameter]
+        self._fields = [self._make_field(p) for p in named if p.name != self.task_parameter]
         self._names = frozenset(p.name for p in named)
         self._required = [field for field in self._fields if field.required]
-        self._warned_of: set[tuple[str, str]] = set()
+        self._warned: set[tuple[str, str]] = set()
         self._strict = make_readers(self._fields, strict=True)
         self._lenient = [reader._replace(required=False) for reader in make_readers(self._fields, strict=False)]
 
-    def _name_of_task_parameter(self, named: Sequence[inspect.Parameter]) -> str | None:
+    def _find_task_parameter(self, named: Sequence[inspect.Parameter]) -> str | None:
         for parameter in named:
             if _is_task(self._hints.get(parameter.name)):
                 return parameter.name
@@ -85,33 +85,37 @@ class Signature:
             return None
         return named[0].name
 
-    def _field(self, parameter: inspect.Parameter) -> ObjectField:
-        name, node = parameter.name, self._node(parameter)
+    def _make_field(self, parameter: inspect.Parameter) -> ObjectField:
+        name, converter = parameter.name, self._find_converter(parameter)
         has_default = parameter.default is not parameter.empty
-        required = not has_default and (not node.nullable or isinstance(node, RawConverter))
-        return ObjectField(name, name, node, required, has_default, find_description(self._hints.get(name)))
+        required = not has_default and (not converter.nullable or isinstance(converter, RawConverter))
+        return ObjectField(name, name, converter, required, has_default, find_description(self._hints.get(name)))
 
-    def _node(self, parameter: inspect.Parameter) -> Converter:
+    def _find_converter(self, parameter: inspect.Parameter) -> Converter:
         return read_annotation(self._hints[parameter.name]) if parameter.name in self._hints else RawConverter()
 
     @property
     def fields(self) -> Sequence[ObjectField]:
-        """The parameters that the task's input fills."""
+        """The parameters that the input of a task fills."""
         return self._fields
 
     @property
     def wraps_result(self) -> bool | None:
-        """Whether what is returned travels as `{"result": value}`; None if the annotation does not say."""
+        """Whether the output is `{"result": value}`; None if the annotation does not say."""
         return wraps_result(self._hints["return"]) if "return" in self._hints else None
 
     def bind(self, task: Task, *, strict: bool = False) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments for a call with this task. Raises InputError for input that does not fit."""
+        """Return the arguments for a call with this task.
+
+        Raises:
+            InputError: The input does not fit the parameters.
+        """
         given = task.input_data
         if strict:
             self._reject_unknown(given)
         kwargs = read_fields(given, self._strict if strict else self._lenient)
         if self.rest is not None:
-            kwargs |= self._rest(given, self.rest.read_strict if strict else self.rest.read_lenient)
+            kwargs |= self._read_rest(given, self.rest.read_strict if strict else self.rest.read_lenient)
         if self.task_parameter is not None:
             kwargs[self.task_parameter] = task
         if not self._positional:
@@ -119,21 +123,21 @@ class Signature:
         return tuple(kwargs.pop(p.name, p.default) for p in self._positional), kwargs
 
     def call(self, function: Callable[..., Any], task: Task, *, strict: bool = False) -> Any:
-        """Call the function with this task; a coroutine function's coroutine is returned."""
+        """Call the function with this task. The call of a coroutine function returns its coroutine."""
         args, kwargs = self.bind(task, strict=strict)
-        missing = [] if strict else self._missing(task.input_data)
+        missing = [] if strict else self._find_missing(task.input_data)
         if not missing:
             return function(*args, **kwargs)
-        self._warn_of(missing, task.task_def_name)
+        self._warn_once(missing, task.task_def_name)
         try:
             value = function(*args, **kwargs)
         except (TypeError, AttributeError) as error:
-            _explain(error, missing)
+            _add_note(error, missing)
             raise
-        return _awaited(value, missing) if inspect.isawaitable(value) else value
+        return _await_with_note(value, missing) if inspect.isawaitable(value) else value
 
-    def _missing(self, given: dict[str, Any]) -> list[str]:
-        """The required parameters that the input has no value for. A parameter without annotation takes null, too."""
+    def _find_missing(self, given: dict[str, Any]) -> list[str]:
+        """Return the required parameters without a value. Null is a value only for parameters without an annotation."""
         return [
             field.argument
             for field in self._required
@@ -141,31 +145,34 @@ class Signature:
             and not (isinstance(field.converter, RawConverter) and field.wire_name in given)
         ]
 
-    def _warn_of(self, missing: Sequence[str], worker_name: str) -> None:
+    def _warn_once(self, missing: Sequence[str], worker_name: str) -> None:
         for name in missing:
-            if (worker_name, name) not in self._warned_of:
-                self._warned_of.add((worker_name, name))
+            if (worker_name, name) not in self._warned:
+                self._warned.add((worker_name, name))
                 logger.warning(
-                    "worker '%s': a task came without '%s', which is now None. %s", worker_name, name, _WAYS_OUT
+                    "Task without a required input: worker='%s' parameter='%s'; the parameter is None. %s",
+                    worker_name,
+                    name,
+                    _REMEDY,
                 )
 
     @property
     def faults(self) -> Iterator[str]:
-        """What is wrong with the function, for people: annotations whose names could not be found."""
+        """Messages about annotations with undefined names."""
         for name, hint in self._hints.items():
             if isinstance(hint, Unresolved) and name != self.task_parameter:
                 function = self._code.__name__
-                where = f"what {function} returns" if name == "return" else f"parameter '{name}' of {function}"
+                where = f"the result of {function}" if name == "return" else f"parameter '{name}' of {function}"
                 yield f"the annotation {hint.text} of {where} cannot be resolved and is ignored"
 
     def caller(self, function: Callable[..., Any], *, strict: bool = False) -> Callable[[Task], Any]:
-        """Calls the function with the arguments that a task gives it."""
+        """Return a function that calls the worker function with the arguments from a task."""
         exact = [(field.wire_name, field.argument, field.converter.exact) for field in self._fields]
         if strict or self.rest or self.task_parameter or self._positional or any(kind is None for *_, kind in exact):
             return lambda task: self.call(function, task, strict=strict)
 
         def call(task: Task) -> Any:
-            # What is there, and of the very type that is asked for, needs no reading; as almost always.
+            # The common case: all values are present and have exactly the annotated types.
             given, kwargs = task.input_data, {}
             for wire_name, argument, kind in exact:
                 value = given.get(wire_name)
@@ -177,13 +184,13 @@ class Signature:
         return call
 
     def _reject_unknown(self, given: dict[str, Any]) -> None:
-        """The function has a place for every value: in a parameter, in `**kwargs`, or in the task."""
+        """Reject input keys that no parameter, no `**kwargs` and no task parameter receives."""
         if self.rest is not None or self.task_parameter is not None or given.keys() <= self._names:
             return
         unknown = next(name for name in given if name not in self._names)
         raise InputError(format_key(unknown), f"is not a parameter of {self._code.__name__}")
 
-    def _rest(self, given: dict[str, Any], read: Callable[[Any], Any]) -> dict[str, Any]:
+    def _read_rest(self, given: dict[str, Any], read: Callable[[Any], Any]) -> dict[str, Any]:
         rest = {}
         for name, value in given.items():
             if name not in self._names and name not in self.injected:
@@ -194,10 +201,10 @@ class Signature:
         return rest
 
     def input_schema(self, strict: bool = False) -> Schema | None:
-        """What the input may be, as JSON Schema draft-07; None if the annotations do not say it all."""
+        """Return the JSON schema (draft-07) of the input; None if an annotation has no schema."""
         if self.task_parameter is not None and not self._fields:
             return None
-        return self._schema(self._write_input, strict)
+        return self._write_schema(self._write_input, strict)
 
     def _write_input(self, writer: SchemaWriter) -> Schema:
         additional: bool | Schema = not writer.strict or self.task_parameter is not None
@@ -206,39 +213,39 @@ class Signature:
         return write_object_schema(self._fields, writer, additional=additional, description=read_docstring(self._code))
 
     def output_schema(self, strict: bool = False) -> Schema | None:
-        """What the output will be, as JSON Schema draft-07; None if the return annotation does not say."""
+        """Return the JSON schema (draft-07) of the output; None if the return annotation has no schema."""
         if "return" not in self._hints:
             return None
-        return self._schema(lambda writer: write_output_schema(self._hints["return"], writer), strict)
+        return self._write_schema(lambda writer: write_output_schema(self._hints["return"], writer), strict)
 
-    def _schema(self, write: Callable[[SchemaWriter], Schema], strict: bool) -> Schema | None:
+    def _write_schema(self, write: Callable[[SchemaWriter], Schema], strict: bool) -> Schema | None:
         writer = SchemaWriter(strict)
         try:
             schema = write(writer)
         except NoSchemaError:
             return None
         if writer.omitted:
-            what = ", ".join(dict.fromkeys(writer.omitted))
-            logger.warning("the schema of %s leaves out what JSON Schema cannot express: %s", self._code.__name__, what)
+            omitted = ", ".join(dict.fromkeys(writer.omitted))
+            logger.warning("Schema of %s omits rules that JSON Schema cannot express: %s", self._code.__name__, omitted)
         definitions = {"definitions": writer.definitions} if writer.definitions else {}
         return {"$schema": _DRAFT, **schema, **definitions}
 
 
-def missing_inputs_of(error: BaseException) -> list[str]:
-    """What `Signature.call` noted about inputs that were missing when this error came."""
+def list_missing_inputs(error: BaseException) -> list[str]:
+    """Return the notes of `Signature.call` on an error about missing inputs."""
     return [note for note in getattr(error, "__notes__", ()) if note.startswith(_MISSING)]
 
 
-def _explain(error: Exception, missing: Sequence[str]) -> None:
+def _add_note(error: Exception, missing: Sequence[str]) -> None:
     names = " and ".join(f"'{name}'" for name in missing)
-    error.add_note(f"{_MISSING}{names} {'was' if len(missing) == 1 else 'were'} not given and became None. {_WAYS_OUT}")
+    error.add_note(f"{_MISSING}{names} {'was' if len(missing) == 1 else 'were'} not given and became None. {_REMEDY}")
 
 
-async def _awaited(value: Awaitable[Any], missing: Sequence[str]) -> Any:
+async def _await_with_note(value: Awaitable[Any], missing: Sequence[str]) -> Any:
     try:
         return await value
     except (TypeError, AttributeError) as error:
-        _explain(error, missing)
+        _add_note(error, missing)
         raise
 
 

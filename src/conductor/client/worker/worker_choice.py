@@ -1,4 +1,4 @@
-"""Which workers a handler runs: those it was given, those that were decorated, or both; none of them twice."""
+"""The workers that a handler runs: those that are passed to it, decorated ones, or both."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from conductor.client.worker.worker_interface import WorkerInterface
 
 logger = logging.getLogger(__name__)
 
-#: Said once, when a handler that has no workers is started.
+#: The log line of a handler that is started without workers.
 NO_WORKERS = "There are no workers to start: decorate functions with @worker_task, or pass workers=[...]"
 
-#: What `workers=` takes: Worker objects, class-based workers, and decorated functions.
+#: An item of `workers=`: a worker object or a decorated function.
 WorkerLike = WorkerInterface | Callable[..., Any]
 
 
@@ -26,31 +26,41 @@ def choose_workers(
     import_modules: Sequence[str] | None,
     strict_registry: bool | None = None,
 ) -> list[WorkerInterface]:
-    """Only `workers`: those. Otherwise the decorated ones, after the modules were imported. Both asked for: both.
+    """Return the workers that a handler runs.
 
-    Of two for one task type and domain the last one is run, and one that was given rather than a decorated one; a
-    warning names both. With `strict_registry` that is a DuplicateWorkerError.
+    Of several workers for one task type and domain the last one runs. A worker that is passed has precedence over a
+    decorated one. A warning names both.
+
+    Args:
+        workers: Workers that are passed to the handler. Decorated workers then run only if they are requested.
+        scan_for_annotated_workers: Whether decorated workers run. None: only if no workers are passed.
+        import_modules: Packages to import before. Decorated workers then run.
+        strict_registry: Raise an error instead of a warning for several workers of one task type and domain.
+
+    Raises:
+        DuplicateWorkerError: Two workers serve one task type and domain, and `strict_registry` is set.
+        WorkerDiscoveryError: A module cannot be imported.
     """
-    given = [worker for one in _listed(workers) for worker in _worker_of(one).split_by_name()]
+    given = [worker for one in _to_list(workers) for worker in _to_worker(one).split_by_name()]
     if import_modules:
         from conductor.client.worker.worker_loader import WorkerLoader
 
         names = [import_modules] if isinstance(import_modules, str) else list(import_modules)
         loader = WorkerLoader()
         loader.scan_packages(names)
-        loader.raise_for_failures()  # a worker that is missing in production is worse than one clear error at start
+        loader.raise_for_failures()
     explicit = scan_for_annotated_workers is True or bool(import_modules)
     scan = explicit if given else scan_for_annotated_workers is not False
     decorated = registry.list_workers() if scan else []
-    chosen, contests = _one_for_each_claim(_each_once([*given, *decorated]), _each_once([*decorated, *given]))
-    _tell([*(registry.describe_duplicates() if scan else []), *contests], strict_registry)
+    chosen, duplicates = _remove_duplicates(_unique([*given, *decorated]), _unique([*decorated, *given]))
+    _report_duplicates([*(registry.describe_duplicates() if scan else []), *duplicates], strict_registry)
     for warning in find_unknown_variables(os.environ, name_workers(chosen)):
         logger.warning("%s", warning)
     return chosen
 
 
 def name_workers(workers: Sequence[WorkerInterface]) -> list[str]:
-    """A name for each: its task type, with the domain where two workers share one."""
+    """Return a name for each worker: its task type, with the domain where several workers share it."""
     types = [worker.get_task_definition_name() for worker in workers]
     return [
         f"{name}@{worker.get_domain()}" if types.count(name) > 1 and worker.get_domain() else name
@@ -59,11 +69,11 @@ def name_workers(workers: Sequence[WorkerInterface]) -> list[str]:
 
 
 def make_unknown_worker_error(name: str, running: Sequence[str]) -> KeyError:
-    """The error for a task type that none of the running workers serves."""
+    """Return the error for a task type that no running worker serves."""
     return KeyError(f"there is no running worker for task type '{name}'; there are: {', '.join(running) or 'none'}")
 
 
-def _listed(workers: WorkerLike | Iterable[WorkerLike] | None) -> list[WorkerLike]:
+def _to_list(workers: WorkerLike | Iterable[WorkerLike] | None) -> list[WorkerLike]:
     if workers is None:
         return []
     if isinstance(workers, WorkerInterface) or callable(workers):
@@ -71,7 +81,7 @@ def _listed(workers: WorkerLike | Iterable[WorkerLike] | None) -> list[WorkerLik
     return list(workers)
 
 
-def _worker_of(one: object) -> WorkerInterface:
+def _to_worker(one: object) -> WorkerInterface:
     if isinstance(one, WorkerInterface):
         return one
     found = registry.find_worker(one) if callable(one) else None
@@ -83,28 +93,31 @@ def _worker_of(one: object) -> WorkerInterface:
     return found
 
 
-def _each_once(workers: Sequence[WorkerInterface]) -> list[WorkerInterface]:
+def _unique(workers: Sequence[WorkerInterface]) -> list[WorkerInterface]:
     return list({id(worker): worker for worker in workers}.values())
 
 
-def _one_for_each_claim(
-    workers: list[WorkerInterface], rising: list[WorkerInterface]
+def _remove_duplicates(
+    workers: list[WorkerInterface], by_precedence: list[WorkerInterface]
 ) -> tuple[list[WorkerInterface], list[str]]:
-    """The last of `rising` for each task type and domain, in the order of `workers`; and a sentence for each loser."""
+    """Return the last worker of `by_precedence` for each task type and domain, and messages about the others.
+
+    The workers keep their order in `workers`.
+    """
     claims: dict[tuple[str, str | None], list[WorkerInterface]] = {}
-    for worker in rising:
+    for worker in by_precedence:
         claims.setdefault((worker.get_task_definition_name(), worker.get_domain()), []).append(worker)
     winners = {id(claimants[-1]) for claimants in claims.values()}
-    contests = [
-        registry.describe_duplicate(*key, [repr(one) for one in found])
-        for key, found in claims.items()
-        if len(found) > 1
+    messages = [
+        registry.describe_duplicate(name, domain, [repr(worker) for worker in claimants])
+        for (name, domain), claimants in claims.items()
+        if len(claimants) > 1
     ]
-    return [worker for worker in workers if id(worker) in winners], contests
+    return [worker for worker in workers if id(worker) in winners], messages
 
 
-def _tell(contests: list[str], strict_registry: bool | None) -> None:
-    if contests and resolve_worker_config("", strict_registry=strict_registry).strict_registry:
-        raise registry.DuplicateWorkerError(". ".join(contests))
-    for sentence in contests:
-        logger.warning("%s", sentence)
+def _report_duplicates(messages: list[str], strict_registry: bool | None) -> None:
+    if messages and resolve_worker_config("", strict_registry=strict_registry).strict_registry:
+        raise registry.DuplicateWorkerError(". ".join(messages))
+    for message in messages:
+        logger.warning("%s", message)

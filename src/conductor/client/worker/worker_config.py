@@ -1,8 +1,8 @@
-"""Every option of a worker, declared once, and the value each one has for a given worker.
+"""The table of all options of workers, and their values for a worker.
 
-A value comes from the worker's own environment variable, else from a global one, else from code, else from the table.
-The environment, the command line, the reference page and the attributes of workers are all derived from the fields
-below; the decorator and `Worker` name the options once more, in their signatures, for editors.
+A value comes from the environment variable of the worker, else from the global variable, else from code, else from the
+default. The environment, the command line, the reference page and the attributes of workers are derived from the
+table. `worker_task` and `Worker` repeat the names in their signatures, for editors.
 """
 
 import functools
@@ -38,13 +38,13 @@ __all__ = [
 
 
 def process_worker_id() -> str:
-    """The worker id of this process, its own after a fork too."""
+    """Return the worker id of this process. It changes after a fork."""
     return _worker_id(os.getpid())
 
 
 @functools.lru_cache(maxsize=1)
 def _worker_id(pid: int) -> str:
-    # The random part tells containers apart that share a host name and start with the same process ids.
+    # The random part distinguishes containers with the same host name and process ids.
     return f"{socket.gethostname()}-{pid}-{os.urandom(3).hex()}"
 
 
@@ -58,11 +58,11 @@ class WorkerOptions:
         aliases=("poll_interval", "polling_interval"),
     )
     thread_count: int = option(
-        1, "Tasks in hand at once: threads of a `def`, coroutines of an `async def`.", minimum=1, maximum=10_000
+        1, "Tasks that run at once: threads of a `def`, coroutines of an `async def`.", minimum=1, maximum=10_000
     )
     prefetch: int = option(
         0,
-        "Tasks that the worker may hold beyond `thread_count`, waiting for a slot; on a coordinator only.",
+        "Tasks that the worker may hold beyond `thread_count`, which wait for a slot. Only with a coordinator.",
         minimum=0,
         maximum=1000,
     )
@@ -88,33 +88,35 @@ class WorkerOptions:
         False, "Send heartbeats while a task runs, so that it may run longer than its response timeout."
     )
     register_task_def: bool = option(False, "Register the task definition, with schemas from the type hints, at start.")
-    overwrite_task_def: bool = option(True, "Registering replaces the definition and schemas that the server has.")
+    overwrite_task_def: bool = option(True, "Registering replaces the definition and schemas on the server.")
     strict_schema: bool = option(
         False, "Input must match the annotations exactly: no conversion, no unknown keys, nothing missing."
     )
-    register_schema: bool = option(True, "Registering the task definition registers the schemas of its type hints too.")
+    register_schema: bool = option(
+        True, "Registering the task definition also registers the schemas of its type hints."
+    )
     paused: bool = option(False, "Do not poll.")
     verify_reports: bool = option(
-        False, "Read each task back after its report, on servers whose answer does not tell whether it was accepted."
+        False, "Read each task after its report, on servers whose answer does not say whether they accepted it."
     )
     update_attempts: int = option(
-        4, "How often a result is sent before the journal takes over.", minimum=1, maximum=100
+        4, "How often a result is sent before it is left to the journal.", minimum=1, maximum=100
     )
     update_retry_delay_seconds: float = option(
-        10.0, "Wait before the second attempt, in seconds; before the n-th it is n - 1 times as long.", minimum=0
+        10.0, "Wait before the second attempt, in seconds; the wait before the n-th is n - 1 times as long.", minimum=0
     )
     task_log_level: str | None = option(
-        None, "Log records of this level and above, made inside a task, also become the task's logs.", choices=LEVELS
+        None, "Log records of this level and above inside a task also become the logs of the task.", choices=LEVELS
     )
-    log_tracebacks: bool = option(True, "The traceback of a task that fails goes to the worker's log too.")
+    log_tracebacks: bool = option(True, "Log the traceback of a failed task in the log of the worker.")
     poison_limit: int = option(
         3,
-        "A task that has killed its worker process this often is not retried. 0: only its retry policy ends it.",
+        "A task that has killed its worker process this often is not retried. 0: only its retry policy applies.",
         minimum=0,
         maximum=65_535,
     )
     process_name: str | None = option(
-        None, "Workers of a TaskHandler that give the same name share one process; without one each has its own."
+        None, "Workers of a TaskHandler with the same name share one process. Without a name, each has its own."
     )
 
 
@@ -122,59 +124,66 @@ _process_option = functools.partial(option, per_worker=False)
 
 
 class ProcessOptions:
-    """The options of a whole process, which have no variable of a single worker and are no arguments in code."""
+    """The options of a process. They have no variables for single workers and are not arguments of workers."""
 
     shutdown_grace_seconds: float = _process_option(
-        25.0, "How long a stopping process waits for the tasks in hand, in seconds.", minimum=0
+        25.0, "How long a stopping process waits for running tasks, in seconds.", minimum=0
     )
     strict_registry: bool = _process_option(
-        False, "Two functions for one task type and domain are an error at start, in place of a warning."
+        False, "Two functions for one task type and domain are an error at start instead of a warning."
     )
     journal_enabled: bool = _process_option(
-        True, "Keep results on disk until the server has answered.", aliases=("journal",)
+        True, "Store results on disk until the server has answered.", aliases=("journal",)
     )
     journal_dir: str | None = _process_option(
         None, "Directory of the result journal.", default_text="the user's state directory"
     )
     journal_max_age_seconds: int = _process_option(
-        604_800, "A result that is older than this, in seconds, is given up.", minimum=1
+        604_800, "A result that is older than this, in seconds, is discarded.", minimum=1
     )
     journal_max_bytes: int = _process_option(
-        268_435_456, "Most bytes that the journal of one process may take.", minimum=65_536
+        268_435_456, "The largest size of the journal of one process, in bytes.", minimum=65_536
     )
     max_tasks_per_process: int = _process_option(
-        0, "A process of TaskHandler that has taken this many tasks is replaced by a fresh one. 0: never.", minimum=0
+        0, "A process of TaskHandler is replaced after this many tasks. 0: never.", minimum=0
     )
     max_memory_mb: int = _process_option(
         0,
-        "A process of TaskHandler that uses more megabytes than this is replaced by a fresh one. 0: never.",
+        "A process of TaskHandler that uses more megabytes than this is replaced. 0: never.",
         minimum=0,
     )
     memory_limit_mb: int = _process_option(
-        0, "Most megabytes that a process of TaskHandler can get: more is a MemoryError. 0: no limit.", minimum=0
+        0, "The memory limit of a process of TaskHandler in megabytes; more raises MemoryError. 0: no limit.", minimum=0
     )
     nice: int = _process_option(
-        0, "How far the processes of TaskHandler stand back for others where the CPU is short.", minimum=0, maximum=19
+        0,
+        "The niceness of the processes of TaskHandler: higher values leave more CPU time to other programs.",
+        minimum=0,
+        maximum=19,
     )
     kill_stuck: bool = _process_option(
-        False, "A process of TaskHandler in which a function does not stop is replaced, and ended with that function."
+        False, "A process of TaskHandler in which a function does not stop is replaced and killed."
     )
 
 
-#: The table, by name.
+#: All options by name.
 OPTIONS: Mapping[str, Option] = {**declared_in(WorkerOptions), **declared_in(ProcessOptions)}
 
-_BY_SPELLING = {spelling: row for row in OPTIONS.values() for spelling in row.spellings}
+_BY_NAME_OR_ALIAS = {spelling: row for row in OPTIONS.values() for spelling in row.spellings}
 _GLOBAL_VARIABLES = frozenset(variable for row in OPTIONS.values() for variable in global_variables(row))
 
 
 def find_option(name: str) -> Option:
-    """The row with this name or alias; KeyError when there is none."""
-    return _BY_SPELLING[name]
+    """Return the option with this name or alias.
+
+    Raises:
+        KeyError: There is no such option.
+    """
+    return _BY_NAME_OR_ALIAS[name]
 
 
 def describe_unknown_option(name: str, allowed: Iterable[str]) -> str:
-    """What to tell somebody who mistyped an option."""
+    """Return the message about an unknown option, with the most similar name."""
     names = sorted(allowed)
     meant = nearest(name, names)
     advice = f"did you mean '{meant}'? The" if meant else "the"
@@ -182,9 +191,9 @@ def describe_unknown_option(name: str, allowed: Iterable[str]) -> str:
 
 
 class ResolvedConfig(WorkerOptions, ProcessOptions, Mapping[str, Any]):
-    """The options of one worker, each with the place its value came from. Also readable as a mapping.
+    """The options of one worker and the sources of their values. Also a mapping by option name.
 
-    Resolve it in the process that runs the worker: the automatic worker id is that process's.
+    Resolve the options in the process that runs the worker, because the default worker id belongs to the process.
     """
 
     def __init__(self, worker_name: str, values: Mapping[str, Any], sources: Mapping[str, str]) -> None:
@@ -193,7 +202,7 @@ class ResolvedConfig(WorkerOptions, ProcessOptions, Mapping[str, Any]):
         vars(self).update(values)
 
     def source(self, name: str) -> str:
-        """Where the value came from: `default`, `code` or `env <VARIABLE>`."""
+        """Return the source of a value: `default`, `code` or `env <VARIABLE>`."""
         return self.sources[find_option(name).name]
 
     def __getitem__(self, name: str) -> Any:
@@ -213,13 +222,19 @@ def resolve_worker_config(
     env: Mapping[str, str] | None = None,
     **code: Any,
 ) -> ResolvedConfig:
-    """The value of every option for this worker.
+    """Return the values of all options of a worker.
 
-    Values from code are given as a mapping or as keywords, under any spelling; None means not given.
-    Raises ConfigurationError for a value that is not allowed, wherever it came from.
+    Args:
+        worker_name: The task type of the worker.
+        code_defaults: Values from code by name or alias; None means not set.
+        env: The environment; by default that of the process.
+        **code: Further values from code.
+
+    Raises:
+        ConfigurationError: A value is not allowed.
     """
     environ = os.environ if env is None else env
-    given = _code_values(worker_name, {**(code_defaults or {}), **code})
+    given = _collect_code_values(worker_name, {**(code_defaults or {}), **code})
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for row in OPTIONS.values():
@@ -239,11 +254,11 @@ def _resolve(row: Option, worker_name: str, given: Mapping[str, Any], env: Mappi
     return row.default_value(), "default"
 
 
-def _code_values(worker_name: str, code: Mapping[str, Any]) -> dict[str, Any]:
-    """By proper name, without what was not given. Two spellings of one option must agree."""
+def _collect_code_values(worker_name: str, code: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that are set, by option name. The values of a name and its aliases must be equal."""
     given: dict[str, Any] = {}
     for spelling, value in code.items():
-        if spelling not in _BY_SPELLING:
+        if spelling not in _BY_NAME_OR_ALIAS:
             raise ConfigurationError(f"worker {worker_name!r} has {describe_unknown_option(spelling, OPTIONS)}")
         if value is None or value == "":
             continue
@@ -255,14 +270,14 @@ def _code_values(worker_name: str, code: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_unknown_variables(env: Mapping[str, str], worker_names: Iterable[str]) -> list[str]:
-    """A warning for each variable that looks like one of ours and sets nothing, with the nearest real one."""
-    from conductor.client.configuration.near_misses import unknown_among  # not needed by those who only decorate
+    """Return a warning for each variable that resembles a variable of an option and has no effect."""
+    from conductor.client.configuration.near_misses import unknown_among
 
     return list(unknown_among(env, OPTIONS.values(), worker_names))
 
 
 def format_start_line(config: ResolvedConfig, name: str, pid: int) -> str:
-    """Return the line that a worker logs when it starts. `lease_extend=false`: heartbeats go to coordinators only."""
+    """Return the line that a worker logs at its start. With `lease_extend=false`, only coordinators get heartbeats."""
     domain = f"domain={config.domain}, " if config.domain else ""
     return (
         f"Conductor Worker[name={name}, pid={pid}, status={'paused' if config.paused else 'active'}, "
@@ -272,12 +287,12 @@ def format_start_line(config: ResolvedConfig, name: str, pid: int) -> str:
 
 
 def get_worker_config_oneline(worker_name: str, resolved_config: ResolvedConfig) -> str:
-    """The line that a worker of this name would log if it started in this process."""
+    """Return the line that a worker of this name would log at its start in this process."""
     return format_start_line(resolved_config, worker_name, os.getpid())
 
 
 def get_worker_config_summary(worker_name: str, resolved_config: ResolvedConfig) -> str:
-    """Every option that has a value, one a line, and where the value came from."""
+    """Return the options with a value and their sources, one per line."""
     given = [(name, value) for name, value in resolved_config.items() if value is not None]
     lines = [f"  {name}: {value} (from {resolved_config.source(name)})" for name, value in given]
     return "\n".join([f"Worker '{worker_name}' configuration:", *lines])

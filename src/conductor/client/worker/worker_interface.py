@@ -1,4 +1,4 @@
-"""The base of class-based workers: subclass it, write `execute(task)`, pass an instance as `workers=[...]`."""
+"""The base class of all workers."""
 
 from __future__ import annotations
 
@@ -14,21 +14,26 @@ from conductor.client.worker.worker_config import OPTIONS, WorkerOptions, proces
 
 
 class WorkerInterface(WorkerOptions, abc.ABC):
-    """A worker written as a class.
+    """A worker that is written as a class.
 
+    Options are attributes of the object or of its class, such as `thread_count`, `domain` or `paused`. The environment
+    overrides them. An option that is not set has its default.
+
+    Args:
+        task_definition_name: The task type. For a list of task types, a handler runs one worker for each.
+
+    Example:
         class Resize(WorkerInterface):
             def execute(self, task: Task) -> dict:      # or `async def`
                 return {"width": task.input_data["width"] // 2}
 
         TaskHandler(workers=[Resize("resize_image")])
-
-    Options are attributes of the object or of its class (`thread_count`, `domain`, `poll_interval_millis`, `paused`,
-    …); the environment wins over them, and one that is not set reads as its default. With a list of task types a
-    handler runs one worker for each of them.
     """
 
     def __init__(self, task_definition_name: str | Sequence[str]) -> None:
-        names = _listed(task_definition_name)
+        names: list[Any] = [task_definition_name]
+        if isinstance(task_definition_name, list | tuple) and task_definition_name:
+            names = list(task_definition_name)
         for name in names:
             check_task_name(name)
         self.task_definition_name: str = names[0]
@@ -36,52 +41,52 @@ class WorkerInterface(WorkerOptions, abc.ABC):
 
     @abc.abstractmethod
     def execute(self, task: Task) -> Any:
-        """Do the work. Return a TaskResult, a TaskInProgress, a dict, or anything else that JSON can carry."""
+        """Run a task. Return a TaskResult, a TaskInProgress, a dict, or any other value that JSON can represent."""
 
     @property
     def poll_interval(self) -> float:
-        """The older spelling of `poll_interval_millis`."""
+        """The older name of `poll_interval_millis`."""
         return self.poll_interval_millis
 
     @poll_interval.setter
     def poll_interval(self, millis: float) -> None:
-        # Any number will do here: it is checked with the other options when the worker starts.
+        # The value is checked with the other options when the worker starts.
         vars(self)["poll_interval_millis"] = millis
 
     @property
     def task_definition_names(self) -> list[str]:
-        """Every task type that this worker serves."""
+        """The task types that this worker serves."""
         return [self.get_task_definition_name(), *getattr(self, "_further_names", ())]
 
     def split_by_name(self) -> list[WorkerInterface]:
-        """This worker once for each of its task types; the handlers call this."""
+        """Return a worker for each task type. Used by the handlers."""
         names = self.task_definition_names
-        return [self] if len(names) == 1 else [self._named(name) for name in names]
+        return [self] if len(names) == 1 else [self._copy_for(name) for name in names]
 
-    def _named(self, name: str) -> WorkerInterface:
+    def _copy_for(self, name: str) -> WorkerInterface:
         worker = copy.copy(self)
         worker.task_definition_name, worker._further_names = name, ()
         return worker
 
     def get_task_definition_name(self) -> str:
-        """The task type that this worker serves."""
+        """Return the task type that this worker serves."""
         return self.task_definition_name
 
     def get_identity(self) -> str:
-        """The worker id sent with polls and results; made up once per process unless `worker_id` is set."""
+        """Return the worker id of polls and reports: `worker_id` or a generated one per process."""
         return self.worker_id or process_worker_id()
 
     def get_domain(self) -> str | None:
-        """The domain whose tasks this worker takes; None for the tasks of no domain."""
+        """Return the task domain that this worker polls; None for tasks without a domain."""
         return self.domain
 
     def get_polling_interval_in_seconds(self) -> float:
-        """The longest pause between two polls of an idle worker."""
+        """Return the longest wait between two polls of an idle worker."""
         millis: float = self.poll_interval or OPTIONS["poll_interval_millis"].default
         return millis / 1000
 
     def get_task_result_from_task(self, task: Task) -> TaskResult:
-        """A result with the task's identity filled in, COMPLETED unless changed."""
+        """Return a COMPLETED result with the ids of the task."""
         return TaskResult(
             task_id=task.task_id,
             workflow_instance_id=task.workflow_instance_id,
@@ -90,22 +95,23 @@ class WorkerInterface(WorkerOptions, abc.ABC):
         )
 
 
-def _listed(names: object) -> list[Any]:
-    return list(names) if isinstance(names, list | tuple) and names else [names]
+def check_task_name(name: object, owner: str = "a worker") -> None:
+    """Check the name of a task type.
 
-
-def check_task_name(name: object, who: str = "a worker") -> None:
-    """TypeError for what cannot be the name of a task type, ValueError for a text that no server would take as one."""
+    Raises:
+        TypeError: The name is not a text, or is empty.
+        ValueError: The name has control characters or is blank.
+    """
     if not (name and isinstance(name, str)):
-        raise TypeError(f"{who} needs the name of its task type, got {name!r}")
+        raise TypeError(f"{owner} needs the name of its task type, got {name!r}")
     if not name.isprintable() or not name.strip():
-        raise ValueError(f"{who} needs the name of its task type without control characters, got {name!r}")
+        raise ValueError(f"{owner} needs the name of its task type without control characters, got {name!r}")
 
 
-#: Where a decorated function keeps the function that was decorated.
+#: The attribute of a decorated function with the original function.
 PLAIN_FUNCTION = "__conductor_function__"
 
 
 def undecorate(function: Any) -> Any:
-    """What the worker runs: of a decorated function, the one that was decorated. Anything else as it is."""
+    """Return the original function of a decorated one, or the argument itself."""
     return getattr(function, PLAIN_FUNCTION, function)

@@ -1,4 +1,4 @@
-"""Finds workers by importing the packages they are in: the decorator registers each one as its module is imported."""
+"""Finds workers by importing packages: the decorator registers a worker when its module is imported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ImportFailure:
-    """A module that could not be imported, and why."""
+    """A module that could not be imported, and the error."""
 
     module: str
     cause: BaseException
@@ -32,23 +32,24 @@ class ImportFailure:
 
 
 class WorkerDiscoveryError(ImportError):
-    """Some modules could not be imported. Says which, why, and what was found all the same."""
+    """Some modules could not be imported. The message names them, the errors, and the workers that were found."""
 
     def __init__(self, failures: Sequence[ImportFailure], found: Sequence[str]) -> None:
         causes = "; ".join(map(str, failures))
-        super().__init__(f"Cannot import {causes} (workers found all the same: {', '.join(found) or 'none'})")
+        super().__init__(f"Cannot import {causes} (other workers were found: {', '.join(found) or 'none'})")
         self.failures = tuple(failures)
 
 
 class WorkerLoader:
     """Discovers workers in packages, modules and directories.
 
+    A module that cannot be imported does not end a scan: the scan logs the failure, adds it to `failures` and
+    continues. `raise_for_failures()` raises an exception for them.
+
+    Example:
         loader = WorkerLoader()
         loader.scan_packages(["my_app.workers"])
-        TaskHandler(configuration=config)  # runs what was found
-
-    A module that fails to import does not hide the others: every scan imports what it can, logs each failure, keeps
-    it in `failures`, and goes on. `raise_for_failures()` turns them into an exception.
+        TaskHandler(configuration=config)  # runs the workers that were found
     """
 
     def __init__(self) -> None:
@@ -56,27 +57,32 @@ class WorkerLoader:
         self._modules: dict[str, ModuleType] = {}
 
     def scan_packages(self, package_names: Iterable[str], recursive: bool = True) -> None:
-        """Import packages and, unless told otherwise, everything inside them."""
+        """Import packages and, with `recursive`, all modules inside them."""
         names = [package_names] if isinstance(package_names, str) else package_names
-        with self._telling_failures():
+        with self._log_failures():
             for name in names:
                 package = self._import(name)
                 if package is not None and hasattr(package, "__path__"):
                     self._scan_inside(package, recursive)
 
     def scan_module(self, module_name: str) -> None:
-        """Import one module."""
-        with self._telling_failures():
+        """Import a module."""
+        with self._log_failures():
             self._import(module_name)
 
     def scan_path(self, path: str | Path, package_prefix: str = "", recursive: bool = True) -> None:
-        """Import every Python file of a directory, as modules of `package_prefix` if one is given.
+        """Import all Python files of a directory.
 
-        A file whose module, under that name, can be found on the import path is imported from there, so that it is
-        never imported under two names.
+        A file that is on the import path under its module name is imported from there, so that no file is imported
+        under two names.
+
+        Args:
+            path: The directory.
+            package_prefix: The package that the modules belong to.
+            recursive: Include directories inside the directory.
         """
         root = Path(path)
-        with self._telling_failures():
+        with self._log_failures():
             if not root.is_dir():
                 self._fail(str(path), NotADirectoryError("not a directory"))
             for file in sorted(root.rglob("*.py") if recursive else root.glob("*.py")):
@@ -85,41 +91,41 @@ class WorkerLoader:
                     self._import_file(name, file)
 
     def get_workers(self) -> list[Worker]:
-        """The decorated workers of the modules that were scanned, each once."""
-        return [worker for worker in registry.list_workers() if _home(worker) in self._modules]
+        """Return the decorated workers of the scanned modules."""
+        return [worker for worker in registry.list_workers() if _find_module(worker) in self._modules]
 
     def get_worker_count(self) -> int:
-        """How many workers were found."""
+        """Return the number of workers that were found."""
         return len(self.get_workers())
 
     def get_worker_names(self) -> list[str]:
-        """The task types of the workers that were found."""
+        """Return the task types of the workers that were found."""
         return [worker.get_task_definition_name() for worker in self.get_workers()]
 
     def print_summary(self) -> None:
-        """Print what was found, and what could not be imported."""
+        """Print the workers that were found and the modules that could not be imported."""
         sys.stdout.write(self.summary() + "\n")
 
     def summary(self) -> str:
-        """What `print_summary` prints."""
+        """Return the text of `print_summary`."""
         workers = self.get_workers()
         lines = [f"{len(workers)} worker{'' if len(workers) == 1 else 's'} in {len(self._modules)} modules"]
-        lines += [f"  {_described(worker)}" for worker in workers]
+        lines += [f"  {_describe(worker)}" for worker in workers]
         lines += [f"  cannot import {failure}" for failure in self.failures]
         return "\n".join(lines)
 
     def raise_for_failures(self) -> None:
-        """Raise WorkerDiscoveryError if a module could not be imported."""
+        """Raise `WorkerDiscoveryError` if a module could not be imported."""
         if self.failures:
             raise WorkerDiscoveryError(self.failures, self.get_worker_names())
 
     def _scan_inside(self, package: ModuleType, recursive: bool) -> None:
         for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
             if found.name.endswith(".__main__"):
-                continue  # a program, not a module: importing would run it
+                continue  # importing it would run the program
             self._scan(found.name, recursive and found.ispkg)
         if recursive:
-            for folder in _folders_without_init(package.__path__):
+            for folder in _list_namespace_packages(package.__path__):
                 self._scan(f"{package.__name__}.{folder}", recursive)
 
     def _scan(self, name: str, inside: bool) -> None:
@@ -132,12 +138,12 @@ class WorkerLoader:
             return self._modules[name]
         try:
             self._modules[name] = importlib.import_module(name)
-        except (Exception, SystemExit) as error:  # importing runs the user's code: anything may come out
+        except (Exception, SystemExit) as error:  # the code of the user may raise anything
             self._fail(name, error)
         return self._modules.get(name)
 
     def _import_file(self, name: str, file: Path) -> None:
-        known = _loaded_from(file)
+        known = _find_loaded(file)
         if known is not None:
             self._modules[known.__name__] = known
             return
@@ -162,8 +168,8 @@ class WorkerLoader:
             self.failures.append(ImportFailure(name, cause))
 
     @contextmanager
-    def _telling_failures(self) -> Iterator[None]:
-        """Log what failed inside the block when it is over and can be told along with what was found."""
+    def _log_failures(self) -> Iterator[None]:
+        """Log the failures after the block, together with the workers that were found by then."""
         before = len(self.failures)
         yield
         for failure in self.failures[before:]:
@@ -171,8 +177,8 @@ class WorkerLoader:
             logger.debug("Traceback of %s", failure.module, exc_info=failure.cause)
 
 
-def _folders_without_init(paths: Iterable[str]) -> list[str]:
-    """The namespace packages in these directories: folders that Python imports although they have no `__init__.py`."""
+def _list_namespace_packages(paths: Iterable[str]) -> list[str]:
+    """Return the namespace packages in these directories: packages without an `__init__.py`."""
     folders = [folder for path in paths if Path(path).is_dir() for folder in Path(path).iterdir() if folder.is_dir()]
     bare = [f for f in folders if f.name.isidentifier() and not (f / "__init__.py").exists() and any(f.rglob("*.py"))]
     return sorted({folder.name for folder in bare} - {"__pycache__"})
@@ -189,8 +195,8 @@ def _is_hidden(file: Path) -> bool:
     return any(part.startswith(".") or part == "__pycache__" for part in file.parts)
 
 
-def _loaded_from(file: Path) -> ModuleType | None:
-    """The module that was imported from this file, whatever its name."""
+def _find_loaded(file: Path) -> ModuleType | None:
+    """Return the module that was imported from this file, under any name."""
     resolved = file.resolve()
     for module in list(sys.modules.values()):
         origin = getattr(module, "__file__", None)
@@ -207,21 +213,21 @@ def _is_importable_from(name: str, file: Path) -> bool:
     return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == file.resolve()
 
 
-def _home(worker: Worker) -> str:
+def _find_module(worker: Worker) -> str:
     function = worker.execute_function
     while isinstance(function, functools.partial):
         function = function.func
     return getattr(function, "__module__", None) or ""
 
 
-def _described(worker: Worker) -> str:
+def _describe(worker: Worker) -> str:
     domain = f" (domain {worker.domain})" if worker.domain else ""
     function = getattr(worker.execute_function, "__qualname__", repr(worker.execute_function))
-    return f"{worker.get_task_definition_name()}{domain}: {_home(worker)}.{function}"
+    return f"{worker.get_task_definition_name()}{domain}: {_find_module(worker)}.{function}"
 
 
 def scan_for_workers(*package_names: str, recursive: bool = True) -> WorkerLoader:
-    """Scan packages and return the loader that did."""
+    """Scan packages. Return the loader."""
     loader = WorkerLoader()
     loader.scan_packages(package_names, recursive=recursive)
     return loader
@@ -232,7 +238,16 @@ def auto_discover_workers(
     paths: Iterable[str | Path] | None = None,
     print_summary: bool = True,
 ) -> WorkerLoader:
-    """Scan packages and directories, print what was found unless told otherwise, and return the loader."""
+    """Scan packages and directories.
+
+    Args:
+        packages: The packages to import.
+        paths: The directories to import.
+        print_summary: Print the workers that were found.
+
+    Returns:
+        The loader.
+    """
     loader = WorkerLoader()
     loader.scan_packages(packages or ())
     for path in paths or ():
