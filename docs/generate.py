@@ -63,10 +63,10 @@ def connection() -> Iterator[str]:
 
 def variables() -> Iterator[str]:
     """The variables that set one option of one worker, the strongest first."""
-    from conductor.client.configuration.option import variables_of
+    from conductor.client.configuration.option import list_variables
     from conductor.client.worker.worker_config import OPTIONS
 
-    found = enumerate(variables_of(OPTIONS["thread_count"], "process_order"), 1)
+    found = enumerate(list_variables(OPTIONS["thread_count"], "process_order"), 1)
     yield "\n".join(f"{i}. `{variable}`" for i, variable in found)
 
 
@@ -85,12 +85,12 @@ def process_options() -> Iterator[str]:
 
 
 def _options(table: type) -> str:
-    from conductor.client.configuration.option import declared_in
+    from conductor.client.configuration.option import list_options
     from conductor.client.worker.worker_task import worker_task
 
     arguments = inspect.signature(worker_task).parameters
     rows = []
-    for row in declared_in(table).values():
+    for row in list_options(table).values():
         notes = [row.help]
         if row.aliases:
             notes.append(f"Also spelled {_code_list(row.aliases)}.")

@@ -20,8 +20,8 @@ from typer.main import get_command
 
 from conductor.cli.main import app
 from conductor.client.configuration.connection_options import CONNECTION_OPTIONS
-from conductor.client.configuration.near_misses import OF_METRICS, OF_THE_COORDINATOR
-from conductor.client.configuration.option import global_variables, worker_variables
+from conductor.client.configuration.near_misses import COORDINATOR_VARIABLES, METRICS_VARIABLES
+from conductor.client.configuration.option import list_global_variables, list_worker_variables
 from conductor.client.event.task_runner_events import EVENT_TYPES
 from conductor.client.http.models import TaskDef
 from conductor.client.telemetry.worker_metrics import CANONICAL, METRICS
@@ -153,10 +153,10 @@ def test_the_tutorial_works_as_printed(tmp_path: Path) -> None:
 
 def known_variables() -> set[str]:
     workers = ("process_order", "greet")
-    per_worker = {name for row in OPTIONS.values() for worker in workers for name in worker_variables(worker, row)}
-    for_all = {name for row in OPTIONS.values() for name in global_variables(row)}
+    per_worker = {name for row in OPTIONS.values() for worker in workers for name in list_worker_variables(worker, row)}
+    for_all = {name for row in OPTIONS.values() for name in list_global_variables(row)}
     of_connections = {row.variable for row in CONNECTION_OPTIONS.values()}
-    return per_worker | for_all | of_connections | OF_THE_COORDINATOR | OF_METRICS
+    return per_worker | for_all | of_connections | COORDINATOR_VARIABLES | METRICS_VARIABLES
 
 
 @each_page

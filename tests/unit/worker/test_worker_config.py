@@ -11,7 +11,7 @@ import pytest
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.connection_options import CONNECTION_OPTIONS
-from conductor.client.configuration.option import global_variables, variables_of, worker_variables
+from conductor.client.configuration.option import list_global_variables, list_variables, list_worker_variables
 from conductor.client.worker.worker import CODE_OPTIONS, Worker
 from conductor.client.worker.worker_config import (
     OPTIONS,
@@ -26,7 +26,7 @@ from conductor.client.worker.worker_task import worker_task
 NAME = "process-order"
 PER_WORKER = [row.name for row in OPTIONS.values() if row.per_worker]
 PER_PROCESS = [row.name for row in OPTIONS.values() if not row.per_worker]
-PAIRS = [(name, variable) for name in OPTIONS for variable in variables_of(OPTIONS[name], NAME)]
+PAIRS = [(name, variable) for name in OPTIONS for variable in list_variables(OPTIONS[name], NAME)]
 
 
 def sample(name, n=0):
@@ -67,7 +67,7 @@ def test_options_have_the_documented_defaults():
 
 
 def test_the_documented_order_of_spellings():
-    assert list(variables_of(OPTIONS["thread_count"], "process_order")) == [
+    assert list(list_variables(OPTIONS["thread_count"], "process_order")) == [
         "conductor.worker.process_order.thread_count",
         "CONDUCTOR_WORKER_PROCESS_ORDER_THREAD_COUNT",
         "CONDUCTOR_WORKER_process_order_THREAD_COUNT",
@@ -90,7 +90,7 @@ def test_every_option_is_read_from_every_spelling(name, variable):
 @pytest.mark.parametrize(("name", "variable"), PAIRS)
 def test_every_spelling_beats_code_and_the_spellings_after_it(name, variable):
     text, value = sample(name)
-    variables = list(variables_of(OPTIONS[name], NAME))
+    variables = list(list_variables(OPTIONS[name], NAME))
     weaker = variables[variables.index(variable) + 1 :]
     env = {variable: text} | dict.fromkeys(weaker, opposite(name, value))
     code = {} if name == "paused" else {name: OPTIONS[name].default}
@@ -138,7 +138,7 @@ def test_none_in_code_means_not_given(name):
 
 @pytest.mark.parametrize("name", PER_PROCESS)
 def test_an_option_of_the_process_has_no_variable_of_one_worker(name):
-    env = {variable: sample(name)[0] for variable in worker_variables("x", OPTIONS[name])}
+    env = {variable: sample(name)[0] for variable in list_worker_variables("x", OPTIONS[name])}
     assert resolve_worker_config("x", env=env).source(name) == "default"
     assert all("did you mean" in warning for warning in find_unknown_variables(env, ["x"]))
     assert len(find_unknown_variables(env, ["x"])) == len(env)
@@ -294,7 +294,7 @@ def bad_values(name):
 
 @pytest.mark.parametrize(("name", "text"), [(name, text) for name in OPTIONS for text in bad_values(name)])
 def test_a_bad_variable_stops_with_one_line_that_says_what_is_allowed(name, text):
-    variable = next(iter(variables_of(OPTIONS[name], NAME)))
+    variable = next(iter(list_variables(OPTIONS[name], NAME)))
     with pytest.raises(ConfigurationError) as caught:
         resolve_worker_config(NAME, env={variable: text})
     message = str(caught.value)
@@ -398,7 +398,7 @@ def test_real_names_and_foreign_names_are_not_warned_about():
 
 
 def test_no_two_options_share_a_variable():
-    everything = [variable for row in OPTIONS.values() for variable in global_variables(row)]
+    everything = [variable for row in OPTIONS.values() for variable in list_global_variables(row)]
     assert len(everything) == len(set(everything))
 
 

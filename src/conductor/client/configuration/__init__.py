@@ -1,10 +1,10 @@
-"""Which server, how to reach it, and what an option is.
+"""The configuration of the connection to a server, and the options of workers.
 
 In reading order:
 
-- `configuration`: the server and the way to it, as one object.
-- `connection_options`: the table of options behind it.
-- `option`: what an option is, for connections and workers alike: parsing, defaults, environment variables.
-- `near_misses`: the warning about a variable that was meant to set an option and sets nothing.
-- `settings`: the access key, and where metrics go.
+- `configuration`: the server and the connection to it, as one object.
+- `connection_options`: the table of its options.
+- `option`: one option of a connection or a worker: parsing, default, environment variables.
+- `near_misses`: warnings about environment variables with a mistyped name.
+- `settings`: the access key and the metrics settings.
 """

@@ -1,4 +1,4 @@
-"""Which server, and how to reach it. Pure data: picklable, and importing it loads no HTTP library."""
+"""The server and the connection to it, as data: picklable, and importable without the HTTP library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from conductor.client.configuration.connection_options import CONNECTION_OPTIONS
-from conductor.client.configuration.option import without_password
+from conductor.client.configuration.option import mask_password
 from conductor.client.configuration.settings.authentication_settings import AuthenticationSettings
 from conductor.telemetry.log_format import TEXT_FORMAT, set_up_logging
 
@@ -18,40 +18,47 @@ LOGGER_FORMAT = TEXT_FORMAT
 
 
 class Configuration:
-    """The server and how to reach it. What code leaves out comes from the environment, then from the defaults.
+    """The server and the connection to it.
+
+    An argument that is not given comes from its environment variable, or else from its default.
+
+    Example:
+        configuration = Configuration("https://conductor.example.com/api", timeout_s=10)
 
     Args:
-        server_api_url: The server, with or without `/api` (`CONDUCTOR_SERVER_URL`, `http://localhost:8080/api`).
-        debug: Worker processes log at DEBUG.
-        authentication_settings: Access key (`CONDUCTOR_AUTH_KEY`, `CONDUCTOR_AUTH_SECRET`).
-        base_url: Another name for `server_api_url`, which wins when both are given.
-        auth_token_ttl_min: Minutes an access token lives; it is renewed before.
-        proxy: URL of a proxy for every request (`CONDUCTOR_PROXY`).
-        proxy_headers: Headers for that proxy alone.
-        ssl_ca_cert: PEM file of certificate authorities to trust as well (`CONDUCTOR_TLS_CA_FILE`).
-        cert_file: PEM file of the client certificate (`CONDUCTOR_TLS_CERT_FILE`).
-        key_file: PEM file of its key when it is not in `cert_file` (`CONDUCTOR_TLS_KEY_FILE`).
-        verify_ssl: `False` accepts any server certificate (`CONDUCTOR_TLS_VERIFY`).
-        timeout_s: Seconds a request may take (`CONDUCTOR_HTTP_TIMEOUT`, 30).
-        connect_timeout_s: Seconds to make a connection (`CONDUCTOR_HTTP_CONNECT_TIMEOUT`, 10).
-        max_answer_bytes: Bytes of an answer at most, after decompression (`CONDUCTOR_HTTP_MAX_ANSWER_BYTES`, 64 MiB).
-        pool_size: Connections at most (`CONDUCTOR_HTTP_POOL_SIZE`, 100).
-        keepalive_connections: Idle connections kept (`CONDUCTOR_HTTP_KEEPALIVE_CONNECTIONS`, 50).
-        http2: HTTP/2 where a TLS server offers it (`CONDUCTOR_HTTP2`, on).
-        ui_host: The server's user interface, for links in the log (`CONDUCTOR_UI_SERVER_URL`).
-        register_schema: Whether workers that register their task definition register schemas too, where they do not
-            say so themselves (`CONDUCTOR_REGISTER_SCHEMAS`, on).
-        log_level: Log level of worker processes (`CONDUCTOR_LOG_LEVEL`).
-        log_format: `text`, or `json`: one object a line, with the task's ids as fields (`CONDUCTOR_LOG_FORMAT`).
-        tracing: `auto` (what the program or the OTEL_ variables have set up), `off`, or the `module:function` that sets
-            OpenTelemetry up in each worker process (`CONDUCTOR_TRACING`).
-        logger_format: Log format of worker processes, as Python's `logging` writes formats; for `text` alone.
+        server_api_url: The URL of the server, with or without `/api` (`CONDUCTOR_SERVER_URL`,
+            `http://localhost:8080/api`).
+        debug: Let worker processes log at DEBUG.
+        authentication_settings: The access key (`CONDUCTOR_AUTH_KEY`, `CONDUCTOR_AUTH_SECRET`).
+        base_url: Another name for `server_api_url`, which has precedence.
+        auth_token_ttl_min: The lifetime of an access token in minutes (`CONDUCTOR_AUTH_TOKEN_TTL_MIN`, 45). The token
+            is renewed before it expires.
+        proxy: The URL of a proxy for every request (`CONDUCTOR_PROXY`).
+        proxy_headers: Headers for the proxy, which the server does not get.
+        ssl_ca_cert: A PEM file with additional certificate authorities (`CONDUCTOR_TLS_CA_FILE`).
+        cert_file: A PEM file with the client certificate (`CONDUCTOR_TLS_CERT_FILE`).
+        key_file: A PEM file with its key, if that is not in `cert_file` (`CONDUCTOR_TLS_KEY_FILE`).
+        verify_ssl: Whether to verify the server's certificate (`CONDUCTOR_TLS_VERIFY`, on).
+        timeout_s: The time limit of a request in seconds (`CONDUCTOR_HTTP_TIMEOUT`, 30).
+        connect_timeout_s: The time limit of a new connection in seconds (`CONDUCTOR_HTTP_CONNECT_TIMEOUT`, 10).
+        max_answer_bytes: The largest answer in bytes, after decompression (`CONDUCTOR_HTTP_MAX_ANSWER_BYTES`, 64 MiB).
+        pool_size: The largest number of connections (`CONDUCTOR_HTTP_POOL_SIZE`, 100).
+        keepalive_connections: The largest number of idle connections (`CONDUCTOR_HTTP_KEEPALIVE_CONNECTIONS`, 50).
+        http2: Whether to use HTTP/2 if a TLS server offers it (`CONDUCTOR_HTTP2`, on).
+        ui_host: The URL of the server's web UI, for links in the log (`CONDUCTOR_UI_SERVER_URL`).
+        register_schema: Whether workers register schemas with their task definitions, unless a worker has an option
+            of its own (`CONDUCTOR_REGISTER_SCHEMAS`, on).
+        log_level: The log level of worker processes (`CONDUCTOR_LOG_LEVEL`).
+        log_format: `text`, or `json` for one object per line with the ids of the task (`CONDUCTOR_LOG_FORMAT`).
+        tracing: `auto` for the tracing that the program or the OTEL_ variables set up, `off`, or a `module:function`
+            that sets up OpenTelemetry in each worker process (`CONDUCTOR_TRACING`).
+        logger_format: The format of text lines in worker processes, as for Python's `logging`.
 
     Raises:
-        ValueError: A value is not allowed; the message names it, where it came from and what is allowed.
+        ValueError: A value is not allowed. The message names the value, its source and the allowed values.
     """
 
-    #: The access token in use, if any. Set it with `update_token`.
+    #: The current access token, or None. `update_token` sets it.
     AUTH_TOKEN: str | None
 
     def __init__(
@@ -83,8 +90,8 @@ class Configuration:
     ) -> None:
         self._debug = debug
         self.host: str = _api_url(_resolve("server_api_url", server_api_url or base_url or None))
-        self.ui_host: str = _resolve("ui_host", ui_host) or without_password(self.host).removesuffix(API_PATH)
-        self.authentication_settings = authentication_settings or _key_pair_of_environment()
+        self.ui_host: str = _resolve("ui_host", ui_host) or mask_password(self.host).removesuffix(API_PATH)
+        self.authentication_settings = authentication_settings or _read_key_pair()
         self.auth_token_ttl_min: int = _resolve("auth_token_ttl_min", auth_token_ttl_min)
         self.proxy: str | None = _resolve("proxy", proxy)
         self.proxy_headers: dict[str, str] = dict(proxy_headers or {})
@@ -105,17 +112,15 @@ class Configuration:
         self.log_format: str = _resolve("log_format", log_format)
         self.logger_format: str = logger_format or LOGGER_FORMAT
         self.AUTH_TOKEN = None
-        #: When `AUTH_TOKEN` was set, epoch milliseconds; 0 = never.
+        #: When `AUTH_TOKEN` was set, in epoch milliseconds; 0 means never.
         self.token_update_time: int = 0
         if self.key_file and not self.cert_file:
-            raise ValueError(
-                f"key_file is {self.key_file!r} without a cert_file (CONDUCTOR_TLS_CERT_FILE) it belongs to"
-            )
+            raise ValueError(f"key_file is {self.key_file!r}, but there is no cert_file (CONDUCTOR_TLS_CERT_FILE)")
 
     @property
     def shown_host(self) -> str:
-        """`host` as it may be printed: without the password that a URL can have."""
-        return without_password(self.host)
+        """The `host` without the password that a URL can contain."""
+        return mask_password(self.host)
 
     @property
     def debug(self) -> bool:
@@ -129,19 +134,22 @@ class Configuration:
 
     @staticmethod
     def get_logging_formatted_name(name: str) -> str:
-        """The name with the process id before it, as programs for conductor-python name their loggers."""
+        """Return the name after the process id, as programs for conductor-python name their loggers."""
         return f"[{os.getpid()}] {name}"
 
     def update_token(self, token: str | None) -> None:
-        """Use this access token from now on; `None` forgets it."""
+        """Set the access token; None removes it."""
         self.AUTH_TOKEN = token
         self.token_update_time = time.time_ns() // 1_000_000 if token else 0
 
     def apply_logging_config(self, log_format: str | None = None, level: int | None = None) -> None:
-        """Give a process without any logging the level and format of this Configuration.
+        """Set up the logging of this process with the level and format of this Configuration.
 
-        Worker processes call it when they start. A root logger that has a handler is left as it is, and the process
-        that made the Configuration is never touched unless it calls this itself.
+        Worker processes call this at their start. A root logger that already has a handler stays unchanged.
+
+        Args:
+            log_format: A format for text lines, in place of `logger_format`.
+            level: A log level, in place of `log_level`.
         """
         text_format = log_format or self.logger_format
         set_up_logging(
@@ -155,7 +163,7 @@ class Configuration:
 
 
 def _resolve(name: str, code_value: object) -> Any:
-    """The value in code if there is one, else the environment's, else the default."""
+    """Return the value from the code, or else from the environment, or else the default."""
     row = CONNECTION_OPTIONS[name]
     if code_value is not None:
         return row.parse(str(code_value), f"Configuration({name}=…)")
@@ -167,7 +175,7 @@ def _api_url(url: str) -> str:
     return url if url.endswith(API_PATH) else url + API_PATH
 
 
-def _key_pair_of_environment() -> AuthenticationSettings | None:
+def _read_key_pair() -> AuthenticationSettings | None:
     key_id, secret = _resolve("auth_key", None), _resolve("auth_secret", None)
     if key_id is None and secret is None:
         return None

@@ -1,4 +1,7 @@
-"""The options of the connection to the server, declared once: name, default, meaning, variable, what is allowed."""
+"""The table of the options of a connection: name, default, help, environment variable, allowed values.
+
+The docstring of a `form` function is the description of the allowed values in error messages.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ def url(text: str) -> str:
     parts = urlsplit(text.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise ValueError(text)
-    _ = parts.port  # raises when it is no number
+    _ = parts.port  # raises ValueError for an invalid port
     return text.strip().rstrip("/")
 
 
@@ -55,7 +58,7 @@ _ROWS = (
     Option(
         "ui_host",
         None,
-        "URL of the server's user interface; the server's own when absent",
+        "URL of the server's web UI; the server itself by default",
         variable="CONDUCTOR_UI_SERVER_URL",
         form=url,
     ),
@@ -64,7 +67,7 @@ _ROWS = (
     Option(
         "auth_token_ttl_min",
         45,
-        "minutes an access token lives; it is renewed before",
+        "lifetime of an access token in minutes; it is renewed before it expires",
         variable="CONDUCTOR_AUTH_TOKEN_TTL_MIN",
         minimum=1,
         maximum=525_600,
@@ -72,36 +75,36 @@ _ROWS = (
     Option(
         "ssl_ca_cert",
         None,
-        "PEM file of certificate authorities to trust as well",
+        "PEM file with additional certificate authorities",
         variable="CONDUCTOR_TLS_CA_FILE",
         form=certificate_file,
     ),
     Option(
         "cert_file",
         None,
-        "PEM file of the client certificate",
+        "PEM file with the client certificate",
         variable="CONDUCTOR_TLS_CERT_FILE",
         form=certificate_file,
     ),
     Option(
         "key_file",
         None,
-        "PEM file of its key, when not in the same file",
+        "PEM file with its key, if that is in another file",
         variable="CONDUCTOR_TLS_KEY_FILE",
         form=key_file,
     ),
-    Option("verify_ssl", True, "check the server's certificate", variable="CONDUCTOR_TLS_VERIFY"),
+    Option("verify_ssl", True, "verify the server's certificate", variable="CONDUCTOR_TLS_VERIFY"),
     Option(
         "proxy",
         None,
-        "proxy for every request; when absent HTTP_PROXY, HTTPS_PROXY and NO_PROXY count, but not for this machine",
+        "proxy for every request; without it HTTP_PROXY, HTTPS_PROXY and NO_PROXY apply, except for a local server",
         variable="CONDUCTOR_PROXY",
         form=proxy_url,
     ),
     Option(
         "timeout_s",
         30.0,
-        "seconds a request may take (a poll: what it asks for, and 10 s)",
+        "time limit of a request in seconds; a poll may take 10 s more than it asks the server to wait",
         variable="CONDUCTOR_HTTP_TIMEOUT",
         minimum=0.001,
         maximum=3600,
@@ -109,7 +112,7 @@ _ROWS = (
     Option(
         "connect_timeout_s",
         10.0,
-        "seconds to make a connection",
+        "time limit of a new connection in seconds",
         variable="CONDUCTOR_HTTP_CONNECT_TIMEOUT",
         minimum=0.001,
         maximum=3600,
@@ -117,49 +120,56 @@ _ROWS = (
     Option(
         "max_answer_bytes",
         64 * 1024 * 1024,
-        "bytes of an answer at most, after decompression; a larger one is not read to its end and counts as failed",
+        "largest answer in bytes, after decompression; a request with a larger answer fails",
         variable="CONDUCTOR_HTTP_MAX_ANSWER_BYTES",
         minimum=64 * 1024,
         maximum=2**31 - 1,
     ),
-    Option("pool_size", 100, "connections at most", variable="CONDUCTOR_HTTP_POOL_SIZE", minimum=1, maximum=10_000),
+    Option(
+        "pool_size",
+        100,
+        "largest number of connections",
+        variable="CONDUCTOR_HTTP_POOL_SIZE",
+        minimum=1,
+        maximum=10_000,
+    ),
     Option(
         "keepalive_connections",
         50,
-        "idle connections kept at most",
+        "largest number of idle connections",
         variable="CONDUCTOR_HTTP_KEEPALIVE_CONNECTIONS",
         minimum=1,
         maximum=10_000,
     ),
-    Option("http2", True, "speak HTTP/2 where a TLS server offers it", variable="CONDUCTOR_HTTP2"),
+    Option("http2", True, "use HTTP/2 if a TLS server offers it", variable="CONDUCTOR_HTTP2"),
     Option(
         "register_schema",
         True,
-        "register schemas along with task definitions, for workers that do not say so themselves",
+        "register schemas with task definitions, unless a worker has an option of its own",
         variable="CONDUCTOR_REGISTER_SCHEMAS",
     ),
     Option(
         "log_level",
         None,
-        "level of the log of worker processes; INFO, or DEBUG with debug=True",
+        "log level of worker processes; INFO by default, DEBUG with debug=True",
         variable="CONDUCTOR_LOG_LEVEL",
         choices=LEVELS,
     ),
     Option(
         "log_format",
         "text",
-        "how lines of the log look in worker processes: text, or json with the task's ids as fields",
+        "format of log lines in worker processes: text, or json with the ids of the task as fields",
         variable="CONDUCTOR_LOG_FORMAT",
         choices=FORMATS,
     ),
     Option(
         "tracing",
         AUTO,
-        "traces: auto is what OpenTelemetry's own variables or the program set up; off; or a function that sets it up",
+        "tracing: auto for OpenTelemetry's own variables or the program's setup, off, or a function that sets it up",
         variable="CONDUCTOR_TRACING",
         form=check_setting,
     ),
 )
 
-#: The table, by name.
+#: The options by name.
 CONNECTION_OPTIONS = {row.name: row for row in _ROWS}

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from conductor.client.configuration.configuration import Configuration
-from conductor.client.configuration.option import without_password
+from conductor.client.configuration.option import mask_password
 from conductor.client.http.call import Call
 from conductor.client.http.errors import (
     AnswerTooLarge,
@@ -394,7 +394,7 @@ def _translate(error: Exception, call: Call) -> Exception:
 
 
 def _name(call: Call) -> str:
-    return f"{call.method} {without_password(call.url)}"
+    return f"{call.method} {mask_password(call.url)}"
 
 
 def _timeout(call: Call) -> RequestTimeout:

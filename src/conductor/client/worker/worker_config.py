@@ -15,11 +15,11 @@ from conductor.client.configuration.option import (
     LEVELS,
     ConfigurationError,
     Option,
-    declared_in,
-    global_variables,
-    nearest,
+    find_nearest,
+    list_global_variables,
+    list_options,
+    list_variables,
     option,
-    variables_of,
 )
 from conductor.protocol.wire import MAX_POLL_TIMEOUT_MS
 
@@ -167,10 +167,10 @@ class ProcessOptions:
 
 
 #: All options by name.
-OPTIONS: Mapping[str, Option] = {**declared_in(WorkerOptions), **declared_in(ProcessOptions)}
+OPTIONS: Mapping[str, Option] = {**list_options(WorkerOptions), **list_options(ProcessOptions)}
 
 _BY_NAME_OR_ALIAS = {spelling: row for row in OPTIONS.values() for spelling in row.spellings}
-_GLOBAL_VARIABLES = frozenset(variable for row in OPTIONS.values() for variable in global_variables(row))
+_GLOBAL_VARIABLES = frozenset(variable for row in OPTIONS.values() for variable in list_global_variables(row))
 
 
 def find_option(name: str) -> Option:
@@ -185,7 +185,7 @@ def find_option(name: str) -> Option:
 def describe_unknown_option(name: str, allowed: Iterable[str]) -> str:
     """Return the message about an unknown option, with the most similar name."""
     names = sorted(allowed)
-    meant = nearest(name, names)
+    meant = find_nearest(name, names)
     advice = f"did you mean '{meant}'? The" if meant else "the"
     return f"no option '{name}'; {advice} options are {', '.join(names)}"
 
@@ -243,7 +243,7 @@ def resolve_worker_config(
 
 
 def _resolve(row: Option, worker_name: str, given: Mapping[str, Any], env: Mapping[str, str]) -> tuple[Any, str]:
-    for variable in variables_of(row, worker_name, _GLOBAL_VARIABLES):
+    for variable in list_variables(row, worker_name, _GLOBAL_VARIABLES):
         text = env.get(variable)
         if text:
             return row.parse(text, variable), f"env {variable}"
@@ -271,9 +271,9 @@ def _collect_code_values(worker_name: str, code: Mapping[str, Any]) -> dict[str,
 
 def find_unknown_variables(env: Mapping[str, str], worker_names: Iterable[str]) -> list[str]:
     """Return a warning for each variable that resembles a variable of an option and has no effect."""
-    from conductor.client.configuration.near_misses import unknown_among
+    from conductor.client.configuration.near_misses import describe_unknown_variables
 
-    return list(unknown_among(env, OPTIONS.values(), worker_names))
+    return list(describe_unknown_variables(env, OPTIONS.values(), worker_names))
 
 
 def format_start_line(config: ResolvedConfig, name: str, pid: int) -> str:

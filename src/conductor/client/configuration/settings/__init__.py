@@ -1,5 +1,5 @@
 """Settings that a program passes as objects.
 
 - `authentication_settings`: the access key.
-- `metrics_settings`: where metrics go.
+- `metrics_settings`: the port or file for metrics.
 """

@@ -1,4 +1,4 @@
-"""The key pair a worker exchanges for access tokens."""
+"""The access key, which a client exchanges for access tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class AuthenticationSettings:
-    """An access key of the server: `AuthenticationSettings(key_id, key_secret)`. The secret is never printed."""
+    """An access key of a server. Its `repr` does not show the secret."""
 
     key_id: str
     key_secret: str = field(repr=False)

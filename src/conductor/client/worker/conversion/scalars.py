@@ -18,7 +18,7 @@ from enum import Enum, Flag
 from pathlib import Path, PurePath
 from typing import Any
 
-from conductor.client.configuration.option import read_boolean
+from conductor.client.configuration.option import parse_boolean
 from conductor.client.worker.conversion.converter import Converter, InputError, NoSchemaError, Schema, SchemaWriter
 
 #: An epoch time above this is in milliseconds, as in Conductor; otherwise it is in seconds. The limit is the year 2603.
@@ -166,7 +166,7 @@ class BoolConverter(Converter):
 
     def read_lenient(self, value: object) -> Any:
         try:
-            return read_boolean(str(value) if isinstance(value, (str, int)) else "")
+            return parse_boolean(str(value) if isinstance(value, (str, int)) else "")
         except ValueError:
             raise self.make_error(value) from None
 
