@@ -15,7 +15,7 @@ PAGES = 3
     task_def=TaskDef(retry_count=5, response_timeout_seconds=60, owner_email="examples@example.com"),
 )
 async def crawl_site(site: str) -> dict[str, object] | TaskInProgress:
-    """One page a round: the server gives the task back to us, or to another worker, after a second."""
+    """Handle one page per call: after a second, the server delivers the task again, to this worker or to another."""
     context = get_task_context()
     page = context.get_poll_count()  # 1 at the first round
     await asyncio.sleep(0.05)  # the download

@@ -18,7 +18,7 @@ async def fetch_price(symbol: str) -> dict[str, object]:
 
 @worker_task(task_definition_name="sign_document", thread_count=2)
 def sign_document(text: str) -> dict[str, str]:
-    """Blocks, as old code does: it runs in a thread and holds up nobody."""
+    """Block, as old code does: the function runs in a thread and does not block the event loop."""
     return {"signature": hashlib.sha256(text.encode()).hexdigest()}
 
 

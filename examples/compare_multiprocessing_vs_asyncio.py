@@ -1,4 +1,4 @@
-"""One worker as a process and on the event loop: speed, memory. Needs psutil and a server. Ends by itself."""
+"""Compare a worker as a process and on the event loop: speed, memory. Needs psutil and a server. Ends by itself."""
 
 import asyncio
 import time

@@ -21,7 +21,7 @@ async def validate_order(amount: float) -> bool:
 
 
 def explain(worker: Worker) -> None:
-    """Print what the worker would run with, and who said so."""
+    """Print the options of the worker and the source of each value."""
     config = resolve_worker_config(worker.task_definition_name, get_code_options(worker))
     print(f"\n{worker.task_definition_name}")
     for name, value in config.items():

@@ -1,4 +1,4 @@
-"""What every test can rely on: an environment without our variables, and hypothesis without a stopwatch."""
+"""Fixtures of every test: an environment without CONDUCTOR variables, and hypothesis without deadlines."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from hypothesis import settings
 
 from conductor.client.worker import registry
 
-# Examples are the same in every run: what passed once does not fail by chance. To look for new ones:
-# make test ARGS=--hypothesis-profile=random (and make test-slow). What takes many more than 25 is marked slow.
+# Examples are the same in every run, so that a test does not fail by chance. To look for new ones:
+# make test ARGS=--hypothesis-profile=random (and make test-slow). Tests with many more examples are marked slow.
 settings.register_profile("same", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("random", deadline=None, max_examples=25)
 settings.load_profile("same")
@@ -42,7 +42,7 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """What was collected stays to the end, and is no longer looked at."""
+    """Keep the collected objects out of further garbage collections: they stay to the end."""
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -59,7 +59,7 @@ def _state_homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def _no_variables_of_ours(monkeypatch: pytest.MonkeyPatch, _state_homes: Iterator[Path]) -> None:
     for name in [name for name in os.environ if name.lower().startswith("conductor")]:
         monkeypatch.delenv(name)
-    # The journal of a test is the test's own, and nobody's home is written to.
+    # Each test has its own journal, and no home directory is written to.
     home = next(_state_homes)
     monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL_DIR", str(home / "journal"))
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
@@ -67,7 +67,7 @@ def _no_variables_of_ours(monkeypatch: pytest.MonkeyPatch, _state_homes: Iterato
 
 @pytest.fixture(autouse=True)
 def _own_registry() -> Iterator[None]:
-    """What a test decorates is its own: no worker of another test is there, and none of its own stays."""
+    """Clear the registry of decorated workers before and after each test."""
     registry.clear()
     yield
     registry.clear()

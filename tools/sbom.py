@@ -54,7 +54,7 @@ def reference(found: Distribution) -> str:
 
 
 def said(found: Distribution, field: str) -> str:
-    """One field of a package's metadata, or nothing."""
+    """Return a field of a package's metadata, or nothing."""
     return str((found.metadata.get_all(field) or [""])[0])
 
 

@@ -10,7 +10,7 @@ from conductor.client.workflow import step, workflow
     task_definition_name="price_order", thread_count=10, register_task_def=True, task_def=TaskDef(retry_count=3)
 )
 def price_order(item: str, pieces: int = 1) -> dict[str, int]:
-    """What an order costs."""
+    """Return the price of an order."""
     return {"cents": 1999 * pieces if item else 0}
 
 

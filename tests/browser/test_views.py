@@ -1,4 +1,4 @@
-"""Every view on real workflows, at both widths and in both themes: what it shows, and that everybody can use it."""
+"""Every view on real workflows, at both widths and in both themes: its content and its accessibility."""
 
 from __future__ import annotations
 

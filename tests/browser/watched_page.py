@@ -16,7 +16,7 @@ expect.set_options(timeout=TIMEOUT_MS)
 
 
 class WatchedPage:
-    """One tab on one coordinator."""
+    """A browser tab on a coordinator."""
 
     def __init__(self, browser: Browser, root: str, width: int, theme: Literal["light", "dark"] = "light") -> None:
         self.root = root
@@ -74,7 +74,7 @@ class WatchedPage:
         return self.tab.locator(f'.graph a[data-ref="{ref}"]')
 
     def says(self, text: str) -> None:
-        """What was done is said in the corner."""
+        """Expect a message in the corner of the page."""
         expect(self.tab.locator("#said")).to_contain_text(text)
 
     def status_is(self, status: str) -> None:
@@ -84,7 +84,7 @@ class WatchedPage:
     # -- what must always hold
 
     def faults(self) -> list[str]:
-        """What axe-core finds serious or critical."""
+        """Return the serious and critical findings of axe-core."""
         self.tab.evaluate(AXE)
         found = self.tab.evaluate("axe.run(document, { resultTypes: ['violations'] })")
         return [

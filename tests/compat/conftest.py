@@ -1,4 +1,4 @@
-"""What the tests of the printed surface share: a server, a web page to fetch, blocks, and programs made of them."""
+"""Fixtures of the tests of printed code: a server, a web page to fetch, blocks, and programs made of them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the printed blocks take for granted: every public name, the modules they use, and stand-ins for user code.
+"""Names that the printed blocks need: every public name, the modules they use, and stand-ins for user code.
 
 In a program it is read by `from preamble import *`, so that worker processes find the same names; in a test
 `names()` gives them for `exec`. httpx is added where a block uses it: it takes long to import, and each process does.
-Stand-ins note what they were called with in `CALLS`.
+Stand-ins note their calls in `CALLS`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MODULES = (asyncio, logging, os, sys, time)
 logger = logging.getLogger("block")
 config = Configuration()
 
-#: What stand-ins were called with: (name, arguments).
+#: Calls of the stand-ins: (name, arguments).
 CALLS: list[tuple[str, Any]] = []
 
 
@@ -240,7 +240,7 @@ __all__ = [
 
 
 def names(server_url: str, **stand_ins: Any) -> dict[str, Any]:
-    """What a block finds when it is run inside a test: all of the above, for this server, and what the test adds."""
+    """Return the names of a block that runs inside a test: all of the above for this server, and those of the test."""
     import httpx
 
     here = globals()

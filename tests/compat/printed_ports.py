@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-#: The same for every run of every user, whatever their TMPDIR is.
+#: One path for every run of every user, whatever their TMPDIR is.
 _LOCK = "/tmp/conductor-worker-tests-port-{port}.lock"
 
 

@@ -1,4 +1,4 @@
-"""Every printed block is run or has a reason not to be, and what is run is what was printed."""
+"""Every printed block runs or has a reason not to, and runs as it was printed."""
 
 from __future__ import annotations
 

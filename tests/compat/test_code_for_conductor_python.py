@@ -1,4 +1,4 @@
-"""What programs written for conductor-python 2.0.0 import and call: the same names do the same here."""
+"""Imports and calls of programs for conductor-python 2.0.0 work here in the same way."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ async def test_metrics_and_health_are_where_curl_looks_for_them(server: Conducto
     check_promql(scraped)
 
 
-#: What the documents promise: series, and the labels it has.
+#: The series that the documents promise, with their labels.
 SERIES = {
     "task_poll_total": {"taskType"},
     "task_poll_time_seconds": {"taskType", "quantile"},

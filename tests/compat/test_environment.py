@@ -114,7 +114,7 @@ def test_a_wrong_boolean_stops_the_start(spelling: str, monkeypatch: pytest.Monk
 
 _PAUSED = {"conductor.worker.my_task.paused": "false", "conductor.worker.all.paused": "true"}
 
-#: The examples of the documents: what is set, for which worker, with what in code, and what comes out.
+#: The examples of the documents: variables, worker, options in code, and the result.
 EXAMPLES: list[tuple[dict[str, str], str, dict[str, Any], dict[str, Any]]] = [
     (
         {"conductor.worker.all.domain": "production", "conductor.worker.all.thread_count": "20",

@@ -34,7 +34,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
 
 
 def without_labels(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    """The same without the words at the end that say which task a line is about."""
+    """Return the line without the ids of the task at its end."""
     return [(level, re.sub(r" \(task_type=.*\)$", "", text)) for level, text in lines(caplog)]
 
 

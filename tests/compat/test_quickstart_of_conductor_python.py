@@ -1,4 +1,4 @@
-"""The calls that conductor-python's quickstart and README teach for workflows, as programs of ours on a coordinator."""
+"""The calls that conductor-python's quickstart and README teach for workflows, as programs on a coordinator."""
 
 from __future__ import annotations
 

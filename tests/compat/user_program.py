@@ -1,4 +1,4 @@
-"""Runs a program as its user would: a script in a process of its own, ended by a signal, with nobody left behind."""
+"""Runs a program as its user would: a script in its own process, ended by a signal, with no process left behind."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class Program:
 
     @property
     def output(self) -> str:
-        """What it has printed and logged so far."""
+        """Return the output and log so far."""
         return self._log.read_text()
 
     @property
     def calm(self) -> bool:
-        """Whether nothing went wrong that anybody could see."""
+        """Whether the output shows no error."""
         return not any(word in self.output for word in ("Traceback", "Exception ignored", "Warning:"))
 
     def members(self) -> list[psutil.Process]:

@@ -1,4 +1,4 @@
-"""What a worker may rely on, over HTTP, sentence by sentence: the same on the coordinator and on the kit's stub."""
+"""The promises of a server to a worker over HTTP: equal on the coordinator and on the stub of the test kit."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ class TestHeartbeat:
     def test_a_heartbeat_after_its_own_report_gets_the_verdict_of_the_report(
         self, server: EitherServer, task: Task, status: str
     ) -> None:
-        """Its author did not lose the lease: if the answer to the report was lost, this says what it was."""
+        """The worker did not lose the lease: if the answer to the report was lost, the heartbeat repeats it."""
         server.report(task, status)
         answer = server.heartbeat(task)
         assert verdict_of(answer) == COMMITTED

@@ -1,4 +1,4 @@
-"""What type checkers know of the clients. Checked by mypy, never run."""
+"""Types of the clients. Checked by mypy, never run."""
 
 from typing import assert_type
 

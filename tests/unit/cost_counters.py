@@ -1,4 +1,4 @@
-"""What a task costs, counted and not timed: the same on a fast machine, on a slow one, and on one that is busy.
+"""The cost of a task, counted and not timed: equal on fast, slow and busy machines.
 
 Everything is counted over many tasks and given per task. What else the machine does can make an event loop turn once
 more, or tear apart what travels together, so that some runs count more; what the code itself does more of is in every
@@ -54,11 +54,11 @@ class Cost:
     writes: float = 0
     #: Callbacks that the event loop has run.
     callbacks: float = 0
-    #: Blocks of memory that are left when nobody collects garbage: what is kept, and what hangs together in circles.
+    #: Memory blocks that are left without garbage collection: kept objects and reference cycles.
     blocks: float = 0
 
     def over(self, budget: Cost) -> dict[str, tuple[float, float]]:
-        """What is more than the budget allows: name to (counted, allowed)."""
+        """Return the counts that exceed the budget: name to (counted, allowed)."""
         both = zip(fields(self), astuple(self), astuple(budget), strict=True)
         return {field.name: (counted, allowed) for field, counted, allowed in both if counted > allowed + 1e-9}
 
@@ -109,7 +109,7 @@ class Counter:
 
 
 def between(before: Cost, after: Cost, count: int) -> Cost:
-    """The difference, for each of so many."""
+    """Return the difference divided by `count`."""
     return Cost(*((there - here) / count for here, there in zip(astuple(before), astuple(after), strict=True)))
 
 
@@ -143,7 +143,7 @@ def no_collection() -> Iterator[None]:
 
 
 def ask(connection: socket.socket, method: str, path: str, body: Any = None) -> bytes:
-    """One request in one piece: in two, they would arrive together or not."""
+    """The request is sent in one piece: two pieces would arrive together or not."""
     content = b"" if body is None else msgspec.json.encode(body)
     head = f"{method} /api{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}\r\n"
     connection.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + content)
@@ -209,7 +209,7 @@ class CountedCoordinator:
             asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loops[0]).result(60)
 
     def cost_of(self, action: Callable[[], object], count: int) -> Cost:
-        """What `action` costs for each of `count`."""
+        """Return the cost of `action` divided by `count`."""
         self.quiet()
         before = self.counter.now()
         action()
@@ -266,7 +266,7 @@ class CountedCoordinator:
 
 
 def costs_of_coordinator(found: CountedCoordinator) -> dict[str, Cost]:
-    """One run: what a client or a worker asks for, in the sizes in which it does."""
+    """Run the requests of a client and of a worker once, in their usual sizes."""
     costs: dict[str, Cost] = {}
     for batch, repeats in ((50, 1), (10, 4), (1, 10)):
         count = batch * repeats
@@ -278,7 +278,7 @@ def costs_of_coordinator(found: CountedCoordinator) -> dict[str, Cost]:
     picked_up: list[dict[str, Any]] = []
     costs["start that a parked poll waits for"] = found.cost_of(lambda: picked_up.extend(found.pick_up(10)), 10)
     found.report(picked_up)
-    # What is left in memory is asked of the whole life of a task: in between, the task itself is there.
+    # Memory is measured over the whole life of a task: in between, the task itself is in memory.
     costs = {name: replace(cost, blocks=0) for name, cost in costs.items()}
     with no_collection():
         costs["whole task, batches of 50"] = found.cost_of(lambda: found.work_off(100, 50), 100)
@@ -298,7 +298,7 @@ def function(n: int) -> dict[str, int]:
 
 
 class _Stretch(TaskRunnerEventsListener):
-    """What is counted between two verdicts, of which the first is far enough from the start."""
+    """Counts between two verdicts, of which the first is far enough from the start."""
 
     def __init__(self, counter: Counter, first: int, count: int) -> None:
         self._counter = counter
@@ -337,7 +337,7 @@ def counted_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter]:
 
 
 def cost_of_worker(url: str, counter: Counter, call: Any, thread_count: int) -> Cost:
-    """One run: a task of a queue that is never empty, on an event loop of Python's own; journal and events are on."""
+    """Run tasks of a queue that is never empty, on Python's own event loop, with journal and events."""
     warm_up = 2 * thread_count
 
     async def run() -> Cost:

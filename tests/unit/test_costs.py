@@ -1,7 +1,7 @@
 """A task costs no more than it is allowed to: statements, commits, requests, callbacks, memory. No clock decides.
 
-A change that makes a task dearer says so here, in the one table; one that makes it cheaper lowers the figure. With
-`-rP`, or when it fails, the test prints what was counted beside what is allowed.
+A change that makes a task more expensive says so in this table; one that makes it cheaper lowers the figure. With
+`-rP`, or when it fails, the test prints the counts beside the budget.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.unit.cost_counters import (
 
 T = TypeVar("T")
 
-#: What is allowed, per task. All but the blocks is exact where requests come one after the other; a worker's own
+#: The budget per task. All but the blocks is exact where requests come one after the other; a worker's own
 #: figures have a little room, but less than for one more of anything in each task.
 AT_THE_COORDINATOR = {
     "start": Cost(statements=4, commits=1, callbacks=5),
@@ -54,7 +54,7 @@ AT_THE_WORKER = {
 
 
 def table(counted: dict[str, Cost], budgets: dict[str, Cost]) -> str:
-    """What was counted, and in brackets what is allowed."""
+    """Return the counts, with the budget in brackets."""
     names = [field.name for field in fields(Cost)]
     rows = [f"{'per task: counted (allowed)':36}" + "".join(f"{name:>16}" for name in names)]
     for row, cost in counted.items():

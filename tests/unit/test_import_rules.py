@@ -1,4 +1,4 @@
-"""What importing does, and which way imports point."""
+"""The effects of importing, and the direction of imports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIGHT = {"conductor", "msgspec", "typing_extensions"}
 DECORATOR = "from conductor.client.worker.worker_task import worker_task"
 #: All in one process of the suite, which reads the sources once.
 pytestmark = pytest.mark.xdist_group("imports")
-#: What importing must not change: what it is, and how it is read.
+#: Global state that importing must not change, as expressions.
 STATES = [
     "__import__('multiprocessing').get_start_method(allow_none=True)",
     "[str(h) for h in logging.getLogger().handlers]",
@@ -47,7 +47,7 @@ def run(code: str) -> Any:
 
 
 def modules_loaded_by(statement: str) -> set[str]:
-    """What a statement loads beyond the standard library."""
+    """Return the modules that a statement loads beyond the standard library."""
     code = f"import sys, json, asyncio\nbefore = set(sys.modules)\n{statement}\n"
     loaded = run(code + "print(json.dumps(sorted(set(sys.modules) - before)))")
     return {name for name in loaded if name.partition(".")[0] not in sys.stdlib_module_names}
@@ -55,7 +55,7 @@ def modules_loaded_by(statement: str) -> set[str]:
 
 @cache
 def states_around_imports() -> tuple[dict[str, Any], dict[str, Any]]:
-    """What was read before the imports, and after them."""
+    """Return the global state before and after the imports."""
     read = "{" + ", ".join(f"{state!r}: {state}" for state in STATES) + "}"
     before, after = run(
         "import asyncio, json, logging, os, signal, sys, threading, warnings\n"
@@ -102,13 +102,13 @@ class TestTheDecorator:
 
 @cache
 def imports() -> dict[str, set[str]]:
-    """Module → modules of ours that it imports at run time, at its top or inside a function."""
+    """Map each module to the modules of this package that it imports, at its top or inside a function."""
     return {name: set(_imported(_run_time_nodes(tree))) - {name} for name, tree in sources()}
 
 
 @cache
 def top_imports() -> dict[str, set[str]]:
-    """The same, of those at the top alone: what is loaded together."""
+    """Map each module to the modules that it imports at its top: they are loaded together."""
     return {name: set(_imported(_run_time_nodes(tree, inside=False))) - {name} for name, tree in sources()}
 
 
@@ -147,7 +147,7 @@ def _run_time_nodes(tree: ast.AST, *, inside: bool = True) -> Iterator[ast.AST]:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not inside:
                 continue
             yield node
-            if not isinstance(node, ast.expr):  # no import is inside of an expression
+            if not isinstance(node, ast.expr):  # no import is inside an expression
                 left.append(node)
 
 
@@ -261,7 +261,7 @@ class TestDirection:
             assert not imports()[AUTOMATOR + name] & above, name
 
     def test_poll_execute_and_report_do_not_know_each_other(self) -> None:
-        """One caller, the engine: the files of a task's path in the order of events."""
+        """Only the engine calls these modules."""
         parts = {AUTOMATOR + name for name in ("poller", "executor", "reporter", "journal", "thread_pool")}
         allowed = {(AUTOMATOR + "executor", AUTOMATOR + "thread_pool"), (AUTOMATOR + "reporter", AUTOMATOR + "journal")}
         pairs = {(name, other) for name in parts for other in imports()[name] & parts}
@@ -271,7 +271,7 @@ class TestDirection:
         assert not circles(top_imports())
 
     def test_late_imports_of_the_client_make_none_either(self) -> None:
-        """They are there to load a heavy library late, never to hide that two modules need each other."""
+        """A late import loads a heavy library on first use. It never hides that two modules need each other."""
         assert not circles({name: targets for name, targets in imports().items() if _within(name, "conductor.client")})
 
     @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ class TestDirection:
 
 
 class TestLoggers:
-    """P25: whoever configures logging finds our loggers by the names of our modules."""
+    """P25: loggers have the names of their modules."""
 
     def test_loggers_are_named_after_their_modules(self) -> None:
         found = 0

@@ -39,7 +39,7 @@ MAPPED = [
 
 
 def names_in(docstring: str) -> list[str]:
-    """What stands between backticks and may be a module: no dots, no capitals, no spaces."""
+    """Return the words between backticks that may be modules: no dots, no capitals, no spaces."""
     return re.findall(r"`([a-z_0-9]+)`", docstring)
 
 

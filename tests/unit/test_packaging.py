@@ -1,4 +1,4 @@
-"""What is released: the same bytes for the same sources, nothing that does not belong there, a bill of materials."""
+"""A release: equal bytes for equal sources, only the files that belong there, and a bill of materials."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import json
 import zlib
 from typing import Any
 
-#: What the tests allow an answer to have.
+#: The size limit of an answer in the tests.
 MAX_ANSWER_BYTES = 1024 * 1024
 
 
@@ -23,7 +23,7 @@ def chunked(body: bytes) -> bytes:
 
 
 def packed(size: int) -> bytes:
-    """So many zeros, compressed: a thousandth of it."""
+    """Return `size` zeros, compressed to a thousandth."""
     packer = zlib.compressobj(1, zlib.DEFLATED, 31)
     block = bytes(1024 * 1024)
     return b"".join([*(packer.compress(block) for _ in range(size // len(block))), packer.flush()])

@@ -27,7 +27,7 @@ def ask_server(url: str) -> dict[str, int]:
 
 
 async def ask_server_async(url: str) -> dict[str, int]:
-    """The same on the event loop."""
+    """The coroutine version of the function above."""
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     writer.write(f"GET {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n".encode())
@@ -37,7 +37,7 @@ async def ask_server_async(url: str) -> dict[str, int]:
 
 
 def about_process(**_: object) -> dict[str, object]:
-    """What a worker's process knows of itself."""
+    """Return facts about the worker's process."""
     return {
         "pid": os.getpid(),
         "sigint_ignored": signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
@@ -48,7 +48,7 @@ def about_process(**_: object) -> dict[str, object]:
 
 
 async def about_process_async(**_: object) -> dict[str, object]:
-    """The same on the event loop."""
+    """The coroutine version of the function above."""
     return about_process()
 
 
@@ -80,5 +80,5 @@ def own_memory(number: int) -> dict[str, int]:
 
 
 async def own_memory_async(number: int) -> dict[str, int]:
-    """The same on the event loop."""
+    """The coroutine version of the function above."""
     return own_memory(number)

@@ -19,7 +19,7 @@ def count(number: int) -> dict[str, int]:
 
 
 def count_and_ask(number: int, url: str = "") -> dict[str, int]:
-    """The same, and then it stands at the gate of the stub, if it is given one."""
+    """Count, and then wait at the gate of the stub if there is one."""
     answer = count(number)
     if url:
         ask_server(url)
@@ -27,7 +27,7 @@ def count_and_ask(number: int, url: str = "") -> dict[str, int]:
 
 
 def count_and_hang(number: int, url: str = "") -> dict[str, int]:
-    """The same, and for a negative number it never returns."""
+    """Count, and never return for a negative number."""
     answer = count_and_ask(number, url)
     while number < 0:
         time.sleep(3600)
@@ -35,6 +35,6 @@ def count_and_hang(number: int, url: str = "") -> dict[str, int]:
 
 
 def keep(megabytes: int) -> dict[str, int]:
-    """Keeps that much memory for ever, and says in which process."""
+    """Keep that much memory forever, and return the process id."""
     _kept.append(b"x" * (megabytes << 20))
     return {"pid": os.getpid()}

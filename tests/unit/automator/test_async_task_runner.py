@@ -203,7 +203,7 @@ async def test_adaptive_backoff_on_empty_polls() -> None:
 
 
 async def test_task_result_serialization(conductor_stub: ConductorStub) -> None:
-    """What Python holds arrives as what JSON can say."""
+    """Python values arrive as JSON values."""
 
     class Colour(Enum):
         RED = "red"

@@ -1,4 +1,4 @@
-"""What a server's answers and tasks say about a report: one reading for reports, heartbeats and redelivery."""
+"""The meaning of a server's answers and tasks for a report: the same for reports, heartbeats and redelivery."""
 
 from __future__ import annotations
 

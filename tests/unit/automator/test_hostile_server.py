@@ -110,7 +110,7 @@ async def bench(
 
 
 def calm(caplog: pytest.LogCaptureFixture) -> None:
-    """No line of ours has a traceback or could be taken for two, and none is a storm of control characters."""
+    """No log line of the SDK has a traceback, a line break or control characters."""
     for record in caplog.records:
         if record.name.startswith("conductor"):
             assert record.exc_info is None, record.getMessage()
@@ -194,7 +194,7 @@ class TestTheCorpus:
         calm(caplog)
 
     def test_hostile_answers_do_not_end_a_worker_in_its_own_process(self) -> None:
-        """The same process does all of it: nothing restarts it."""
+        """One process survives all answers: nothing restarts it."""
         names = ["deep lists", "a header that is not ASCII", "gzip that becomes 100 MB", "a log-in page", "no HTTP"]
         with ConductorStub() as stub:
             handler = TaskHandler(

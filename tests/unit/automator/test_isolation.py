@@ -128,7 +128,7 @@ async def test_a_suspect_waits_for_the_others_and_the_others_wait_for_it(process
 
 
 async def test_a_task_that_waits_too_long_to_begin_is_returned(process: Process) -> None:
-    """It would run into its timeout without having run."""
+    """The task would run into its timeout without having run."""
     process.suspect("deadly", ran_s=60)
     await process.start("deadly")
     waiting = await process.start("a", timeout_s=12)

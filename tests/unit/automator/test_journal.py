@@ -290,7 +290,7 @@ def _say_and_wait(pipe: Connection) -> None:
 
 
 class TestTasksInHand:
-    """What a process has polled is in its file until there is a result, or nothing more to say."""
+    """Polled tasks are in the journal until there is a result or the task needs no report."""
 
     def test_a_batch_is_one_record(self, journal: Journal) -> None:
         journal.add_tasks([taken(1), taken(2)])
@@ -391,7 +391,7 @@ def test_on_a_full_disk_the_old_file_stays_until_the_new_one_is_whole(tmp_path: 
 
 
 class TestRemoved:
-    """Somebody clears the directory while workers run."""
+    """The directory is cleared while workers run."""
 
     def test_a_removed_journal_is_written_again(self, journal: Journal, caplog: pytest.LogCaptureFixture) -> None:
         journal.add(entry(1))
@@ -416,7 +416,7 @@ class TestRemoved:
 
 
 class TestStrangers:
-    """What is in a journal is sent with the worker's credentials."""
+    """Entries of a journal are sent with the worker's credentials, so foreign files must not be read."""
 
     def _left(self, journal: Journal) -> Path:
         journal.add(entry(1))

@@ -67,7 +67,7 @@ def clock() -> FakeClock:
 async def running(
     server: ConductorStub, function: Callable[..., Any], clock: FakeClock, **options: Any
 ) -> AsyncIterator[Seen]:
-    """One slot: while its task is in hand, nobody but the lease waits for the time."""
+    """One slot: while its task runs, only the lease waits for the time."""
     seen = Seen()
     handler = TaskHandlerAsyncIO(
         workers=[Worker("job", function, **{"thread_count": 1, **options})],
@@ -143,7 +143,7 @@ async def test_p11_heartbeats_hold_a_lease_far_longer_than_its_response_timeout(
 async def test_p11_heartbeats_go_on_while_a_task_blocks_the_event_loop(
     clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It blocks the loop in earnest: until the heartbeats have been seen, and the warning that names it."""
+    """The task really blocks the loop, until the heartbeats and the warning have been seen."""
     told = threading.Event()
 
     class Ear(logging.Handler):
@@ -180,7 +180,7 @@ async def test_p11_heartbeats_go_on_while_a_task_blocks_the_event_loop(
 async def test_p11_a_task_that_ends_a_long_wait_for_work_has_its_whole_lease(
     leases: bool, kind: str, clock: FakeClock
 ) -> None:
-    """The poll was sent long ago, but nobody held the task then: a heartbeat finds out how much time there is."""
+    """The poll was sent long ago, but the lease began later: a heartbeat finds out how much time is left."""
 
     def job() -> str:
         return "done"

@@ -39,7 +39,7 @@ class Address:
 
 
 async def report_of(stub: ConductorStub, worker: Worker, input_data: Any = None, **options: Any) -> dict[str, Any]:
-    """One task through one worker; its report."""
+    """Run one task through a worker. Return its report."""
     task_id = stub.add_task("job", input_data)
     assert await AsyncTaskRunner(worker, Configuration(stub.url), **options).run_once() == 1
     (report,) = stub.results_for(task_id)
@@ -123,7 +123,7 @@ async def test_p09_output_that_cannot_be_sent_fails_the_task_for_good(
 
 
 class TestP12:
-    """What a task says through its context counts."""
+    """Output, logs and callbacks that a task sets through its context are reported."""
 
     @pytest.mark.parametrize("kind", KINDS)
     async def test_p12_set_output_is_not_lost(self, conductor_stub: ConductorStub, kind: str) -> None:

@@ -159,7 +159,7 @@ class TestBatchSize:
 
 
 class TestBatchSizeOfProcesses:
-    """The same in a process of its own. The tasks stand at a gate of the server, which this process can see."""
+    """A worker in its own process. The tasks wait at a gate of the server, which this process can see."""
 
     @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize(("in_hand", "asked"), [(3, 7), (8, 2)])
@@ -197,7 +197,7 @@ class TestBatchSizeOfProcesses:
 class TestAtCapacity:
     @pytest.mark.parametrize("kind", KINDS)
     async def test_at_capacity_nothing_wakes_up_until_a_task_ends(self, kind: str) -> None:
-        """P20: at capacity there is no timer at all."""
+        """P20: a worker at capacity runs no timer."""
         clock, gate = FakeClock(), Gate()
         with ConductorStub(clock=clock) as stub:
             for _ in range(3):

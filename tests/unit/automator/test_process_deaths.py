@@ -48,7 +48,7 @@ class Dead:
         return file
 
     def die(self, held: list[HeldTask], executing: list[HeldTask], status: int | None, **options: object) -> list[str]:
-        """One more process dies. Return the reports about its tasks: each as task id and status."""
+        """Let one more process die. Return the reports about its tasks as pairs of task id and status."""
         self.leave(held, executing, **options)  # type: ignore[arg-type]
         file = self.adopt()
         self.events: list[TaskProcessDied] = judge(file, self.records, NOW_MS, status)

@@ -1,4 +1,4 @@
-"""What a task says while it runs: seen by others within a second, told once, and never at the lease's cost."""
+"""Progress of a running task is visible within a second, is sent once, and never costs the lease."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class TestAfterSoManyTasks:
 
 class TestMemory:
     def test_a_process_that_has_grown_is_replaced(self, conductor_stub: ConductorStub) -> None:
-        limit_mb = memory_in_use() // (1 << 20) + 400  # a worker process is no larger than the test
+        limit_mb = memory_in_use() // (1 << 20) + 400  # a worker process is not larger than the test process
         worker = worker_of(recycled_workers.keep)
         with handler_of(conductor_stub, worker, max_memory_mb=limit_mb) as handler:
             handler.start_processes()

@@ -1,4 +1,4 @@
-"""What a worker tells the server about itself when it starts, on servers with and without a schema registry."""
+"""The definitions and schemas that a worker registers when it starts, on servers with and without a schema registry."""
 
 import logging
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ async def registered(stub, worker, configuration=None, **options):
 
 @pytest.fixture
 def lines(caplog):
-    """What was logged so far."""
+    """Return the log lines so far."""
     caplog.set_level(logging.INFO, LOGGER)
     return lambda: [(record.levelname, record.getMessage()) for record in caplog.records if record.name == LOGGER]
 

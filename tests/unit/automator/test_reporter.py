@@ -1,4 +1,4 @@
-"""Reporting: what is sent again, what never is, and what a worker concludes. Time is a clock that the tests turn."""
+"""Reports: which are sent again, which never are, and their verdicts. Time is a clock that the tests turn."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from conductor.testing import (
 )
 from tests.unit.automator.worker_fixture import KINDS, Events, Gate, lines, turn_loop, working
 
-#: What says nothing about the report: it is sent again.
+#: Answers that say nothing about the report: it is sent again.
 SENT_AGAIN: dict[str, Behaviour] = {
     "500": Status(500),
     "502": Status(502, "<html>bad gateway</html>"),
@@ -52,7 +52,7 @@ SENT_AGAIN: dict[str, Behaviour] = {
     "answer lost": Reset(applied=True),
     "answer cut short": Malformed(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nab", raw=True),
 }
-#: What is final on a plain server: the report is wrong, and stays wrong.
+#: Answers of a Conductor server that are final: the report is wrong, and stays wrong.
 SENT_ONCE = [300, 302, 304, 400, 402, 404, 405, 406, 409, 410, 411, 412, 414, 415, 418, 422, 423, 431, 451]
 
 
@@ -172,7 +172,7 @@ class TestAttempts:
                 await stub.until_results(1)
 
     async def test_every_attempt_is_the_same_report(self) -> None:
-        """The same report id again: a server that has it already says the same again."""
+        """A repeated report has the same report id, so that the server gives the same answer."""
         clock = FakeClock()
         with ConductorStub(clock=clock) as stub:
             stub.script("update", Reset(applied=True), Status(500))

@@ -21,12 +21,12 @@ from tests.unit.automator.worker_forms import BARE, CASES, FORMS, MISFIT, Case, 
 
 HANDLERS = ("processes", "one loop")
 
-# The handlers run once for all cases: whoever runs these tests in parallel keeps them together.
+# The handlers run once for all cases: a parallel run keeps these tests in one process.
 pytestmark = pytest.mark.xdist_group("same everywhere")
 
 
 class Outcome:
-    """What one handler made of all cases, by form and case."""
+    """The results of one handler, by form and case."""
 
     def __init__(self, stub: ConductorStub, ids: dict[tuple[str, str], str], events: list[dict[str, Any]]) -> None:
         self._stub = stub

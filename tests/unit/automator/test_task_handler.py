@@ -42,7 +42,7 @@ def handler_of(stub: ConductorStub, *workers: Any, **options: Any) -> TaskHandle
 
 
 def output_of(stub: ConductorStub, name: str = "job") -> dict[str, Any]:
-    """What the worker's process says of itself."""
+    """Return the output of a task of `about_process`."""
     task_id = stub.add_task(name)
     stub.wait_for(lambda: stub.results_for(task_id), timeout=PATIENCE_S)
     output: dict[str, Any] = stub.results_for(task_id)[0]["outputData"]
@@ -358,7 +358,7 @@ class TestRestarts:
         return WorkerProcess(spec, multiprocessing.get_context("spawn"))
 
     def _die(self, child: WorkerProcess, now: list[float], *, after_s: float) -> float:
-        """One life of that length, without a real process; the wait before the next."""
+        """Simulate a process that lives for `after_s`. Return the wait before its restart."""
 
         class Dead:
             pid, exitcode = 42, 1

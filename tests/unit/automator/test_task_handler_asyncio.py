@@ -328,7 +328,7 @@ class TestStopping:
         assert conductor_stub.logs(task_id) == ["stopped half way"]
 
     async def test_a_report_that_waits_for_the_server_is_no_unfinished_task(self) -> None:
-        """Its function is done: it is left to the journal, not handed back."""
+        """The function has returned: the result stays in the journal and the task is not handed back."""
         clock, events = FakeClock(), Events()
         with ConductorStub(clock=clock) as stub:
             stub.script("update", Status(500), repeat=True)
@@ -479,7 +479,7 @@ class TestStopping:
         assert (result["status"], result["reasonForIncompletion"]) == ("IN_PROGRESS", "worker shutting down")
 
     def test_a_program_that_ends_waits_for_what_the_poll_brings(self, conductor_stub: ConductorStub) -> None:
-        """The end of an event loop cancels everything on it, but a task that is handed out to nobody waits an hour."""
+        """The end of an event loop cancels everything on it. A task that is not handed back would wait for an hour."""
 
         async def program() -> None:
             handler = handler_of(conductor_stub, Worker("job", nothing, idle_poll_timeout=5000))

@@ -47,7 +47,7 @@ def runner_of(stub: ConductorStub, worker: WorkerInterface, *listeners: object, 
 
 
 def run_one(stub: ConductorStub, function: Any, input_data: dict[str, Any] | None = None, **options: Any) -> Any:
-    """One task through one `run_once`; its report."""
+    """Run one task with `run_once`. Return its report."""
     task_id = stub.add_task("job", input_data)
     assert runner_of(stub, Worker("job", function, **options)).run_once() == 1
     (result,) = stub.results_for(task_id)
@@ -145,7 +145,7 @@ class TestOneTask:
         assert (result["status"], result["outputData"]) == (status, output)
 
     def test_a_task_in_progress_comes_back(self, conductor_stub: ConductorStub) -> None:
-        """Its callback travels, and at the second delivery the poll count is two."""
+        """The callback is sent, and at the second delivery the poll count is two."""
 
         def in_rounds() -> Any:
             if get_task_context().poll_count == 1:

@@ -81,7 +81,7 @@ class TestConstruction:
         assert conductor_stub.polls()[0].query["count"] == "5"
 
     async def test_a_runner_leaves_the_worker_as_it_was(self, conductor_stub: ConductorStub) -> None:
-        """The same worker may be run elsewhere, too."""
+        """Another runner may use the same worker."""
         worker = Worker("job", echo, thread_count=2)
         runner_of(conductor_stub, worker, max_concurrent_tasks=5)
         assert worker.thread_count == 2
@@ -339,7 +339,7 @@ class TestTimeouts:
 
 
 class TestHttpClient:
-    """A user's `httpx.AsyncClient` is used for everything and closed by nobody but the user."""
+    """A user's `httpx.AsyncClient` is used for all requests, and only the user closes it."""
 
     async def test_a_shared_client_serves_several_runners(self, conductor_stub: ConductorStub) -> None:
         async with httpx.AsyncClient(headers={"X-Mine": "yes"}) as client:
@@ -388,7 +388,7 @@ class TestStopping:
     async def test_stopping_carries_what_the_poll_under_way_brings(
         self, conductor_stub: ConductorStub, kind: str
     ) -> None:
-        """P03: the server has given these tasks to us; nobody else will do them."""
+        """P03: the server has given these tasks to this worker; no other worker will run them."""
         gate, events = Gate(), Events()
         gate.let_go()
         runner = runner_of(conductor_stub, gate.worker(kind, idle_poll_timeout=0), events, max_concurrent_tasks=4)

@@ -47,7 +47,7 @@ class Events:
         return [type(event).__name__ for event in self.all]
 
     def of(self, *event_types: type[T]) -> list[T]:
-        """Those of some types."""
+        """Return the events of some types."""
         return [event for event in self.all if isinstance(event, event_types)]
 
     async def until(self, event_type: type[T], count: int = 1) -> list[T]:
@@ -60,11 +60,11 @@ class Events:
         await self._watch.until(lambda: len(self.of(*event_types)) >= count)
 
     def wait_any(self, event_types: tuple[type[Any], ...], count: int = 1) -> None:
-        """The same without an event loop."""
+        """The blocking version of the method above."""
         self._watch.wait_for(lambda: len(self.of(*event_types)) >= count)
 
     def wait(self, event_type: type[T], count: int = 1) -> list[T]:
-        """The same without an event loop."""
+        """The blocking version of the method above."""
         self._watch.wait_for(lambda: len(self.of(event_type)) >= count)
         return self.of(event_type)
 
@@ -104,7 +104,7 @@ class Gate:
         await self._watch.until(lambda: self.entered >= count)
 
     def wait_entered(self, count: int) -> None:
-        """The same without an event loop."""
+        """The blocking version of the method above."""
         self._watch.wait_for(lambda: self.entered >= count)
 
     def worker(self, kind: str, name: str = "job", **options: Any) -> Worker:
@@ -192,7 +192,7 @@ async def turn_loop(times: int = 20) -> None:
 
 
 def wait_until(predicate: Callable[[], object]) -> None:
-    """Wait for what nobody tells: the state of a process, a line of a log."""
+    """Poll for a condition without a notification: the state of a process, a line of a log."""
     ends_s = time.monotonic() + 60.0
     while not predicate():
         assert time.monotonic() < ends_s

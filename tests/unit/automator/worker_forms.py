@@ -1,4 +1,4 @@
-"""What a function can do, once, and workers of every form that do it. Imported by worker processes too."""
+"""Everything that a function can do, and workers of every form that do it. Worker processes import this module too."""
 
 from __future__ import annotations
 

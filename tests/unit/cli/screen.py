@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from tests.unit.cli.program import DEADLINE_S
 
-#: What only a pipe, a CI system or another terminal would say.
+#: Variables that only a pipe, a CI system or another terminal would set.
 _FORGET = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "CI")
 
 
 class Screen(NamedTuple):
-    """What was seen, and how it ended."""
+    """The output of a program, and its exit status."""
 
     status: int
     text: str

@@ -11,13 +11,13 @@ EVIL = "evil\x1b[2J\x07\r\n[red]\u202e\x9b31m"
 
 
 class Client:
-    """What the tests do to a server, as its clients and workers do."""
+    """A client and worker of the server, for the tests."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
     def ask(self, path: str, body: object = None, method: str | None = None) -> Any:
-        """One request; what it answers, as JSON or as text."""
+        """Send one request. Return the answer as JSON or as text."""
         data = None if body is None else json.dumps(body).encode()
         request = Request(self.url + path, data, {"Content-Type": "application/json"}, method=method)
         with urlopen(request, timeout=60) as answer:
@@ -38,7 +38,7 @@ class Client:
         return str(self.ask("/workflow", body))
 
     def work(self, task_type: str, status: str = "COMPLETED", *, count: int = 1, **more: Any) -> int:
-        """Do so many tasks as a worker called ada would; how many there were."""
+        """Do up to `count` tasks as the worker `ada`. Return how many there were."""
         tasks = self.ask(f"/tasks/poll/batch/{task_type}?count={count}&timeout=100&workerid=ada")
         for task in tasks:
             ids = {key: task.get(key) for key in ("taskId", "workflowInstanceId", "leaseId")}
@@ -57,7 +57,7 @@ def step(type_: str, ref: str, **more: Any) -> dict[str, Any]:
 
 
 def order(charge: str, pack: str) -> list[dict[str, Any]]:
-    """A switch, a fork, a loop, somebody to wait for, and a step that is never reached."""
+    """Return a switch, a fork, a loop, a wait, and a step that is never reached."""
     how = {"evaluatorType": "value-param", "expression": "how", "inputParameters": {"how": "${workflow.input.how}"}}
     return [
         step("SWITCH", "how", **how, decisionCases={"post": [simple(pack, "stamp")], "fetch": []}, defaultCase=[]),

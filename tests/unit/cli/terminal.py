@@ -22,7 +22,7 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>()][0B]?|\r")
 
 
 class Terminal:
-    """One run of a command, as the foreground of a new terminal. Whatever is left at the end is killed."""
+    """A command in the foreground of a new terminal. Processes that are left at the end are killed."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Terminal:
         return _CONTROL.sub("", self.raw)
 
     def wait_for(self, text: str) -> str:
-        """Wait until this is shown, after what was waited for before; what was shown in between."""
+        """Wait until `text` is shown after the last match. Return the output in between."""
 
         def shown() -> int:
             found = self.text.find(text, self._seen)
@@ -92,7 +92,7 @@ class Terminal:
         os.write(self._screen, keys.encode())
 
     def interrupt(self) -> None:
-        """Ctrl-C: the terminal tells everybody in the foreground."""
+        """Press Ctrl-C: the terminal signals all processes in the foreground."""
         self.type("\x03")
 
     def send(self, number: int) -> None:
@@ -125,7 +125,7 @@ class Terminal:
         while True:
             try:
                 read = os.read(self._screen, 65536)
-            except OSError:  # nobody has the terminal open any more
+            except OSError:  # no process has the terminal open any more
                 return
             if not read:
                 return

@@ -82,12 +82,12 @@ class Loop:
         (self.place / "shop.py").write_text(module.replace("VERSION", json.dumps(version)))
 
     def version(self) -> Any:
-        """What the code that takes the next task says."""
+        """Return the output of the code that takes the next task."""
         return self.ended(self.start("dev_answer"))["tasks"][0]["outputData"]["version"]
 
 
 def until(look: Callable[[], Any]) -> Any:
-    """Look again until there is something: the other side tells nobody."""
+    """Poll until there is a result: the other side sends no notification."""
     ends = time.monotonic() + DEADLINE_S
     while not (found := look()):
         assert time.monotonic() < ends, "it did not come"

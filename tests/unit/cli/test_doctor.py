@@ -1,4 +1,4 @@
-"""What a worker here would meet."""
+"""`conductor-worker doctor`: the server and settings that a worker would meet here."""
 
 from __future__ import annotations
 

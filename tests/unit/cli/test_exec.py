@@ -1,4 +1,4 @@
-"""One task through the real executor, without a server."""
+"""`conductor-worker exec`: a task through the real executor, without a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A workflow as lines of text, of any definition that somebody may have registered."""
+"""Workflows of every registered definition as lines of text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the help promises: examples that exist, and JSON wherever a program may want to read."""
+"""The help: its examples exist, and every command that shows data has `--json`."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LATER = "2100-01-01"
 
 @pytest.fixture
 def client() -> Iterator[Client]:
-    """One that runs, two that completed, one that was terminated."""
+    """A client with one running, two completed and one terminated workflow."""
     with Coordinator() as coordinator:
         made = Client(coordinator.url)
         for name in ("errand", "other"):

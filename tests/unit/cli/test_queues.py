@@ -1,4 +1,4 @@
-"""What waits where, and whether anybody comes for it."""
+"""`conductor-worker queues`: the waiting tasks, and whether a worker polls for them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ask(url: str, body: object = None) -> str:
 
 @pytest.fixture
 def coordinator(tmp_path: Path) -> Any:
-    """One task of `lonely` and two of `busy` wait; the latter has a worker."""
+    """A coordinator where one task of `lonely` and two of `busy` wait; only `busy` has a worker."""
     with Coordinator(tmp_path / "a.db") as running:
         for name, count in (("lonely", 1), ("busy", 2)):
             ask(f"{running.url}/metadata/taskdefs", [{"name": name, "ownerEmail": "ada@example.com"}])

@@ -80,7 +80,7 @@ def test_metrics_are_served_where_asked(place: Any, conductor_stub: ConductorStu
 def test_a_coroutine_that_ignores_its_cancellation_does_not_hold_up_the_end(
     place: Any, conductor_stub: ConductorStub, mode: str, signals: int
 ) -> None:
-    """The task is requeued, and the process ends with a function that would go on for ever."""
+    """The task is requeued, and the process ends although a function would go on forever."""
     (place / "stubborn.py").write_text(
         "import asyncio\n"
         "from conductor import worker_task\n"
@@ -299,7 +299,7 @@ def body_of(url: str) -> str:
 
 
 def unhealthy(url: str) -> str:
-    """What /health says once it says that the server does not answer."""
+    """Wait until /health reports that the server does not answer. Return its report."""
     deadline = time.monotonic() + DEADLINE_S
     while "unreachable" not in (body := body_of(url)):
         assert time.monotonic() < deadline, body

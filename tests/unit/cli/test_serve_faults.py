@@ -41,7 +41,7 @@ def refused(database: Path) -> str:
 
 
 def refused_by_serve(database: Path) -> str:
-    """The same with the command, as a process."""
+    """Run the command as a process. Return its error."""
     ran = subprocess.run(
         [*CLI, "serve", "--port", "0", "--database", str(database)],
         capture_output=True,
@@ -198,7 +198,7 @@ class TestDisksWithoutRoom:
 
     @pytest.mark.parametrize("pages", range(1, 60, 10))
     def test_a_database_that_may_not_grow(self, tmp_path: Path, pages: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The same for users who cannot mount: SQLite itself reports a full disk, after a number of pages."""
+        """A full disk without a mount: SQLite itself reports it after a number of pages."""
         connect: Any = sqlite3.connect
 
         def connect_to_full_disk(*arguments: Any, **options: Any) -> sqlite3.Connection:

@@ -28,7 +28,7 @@ def client() -> Iterator[Client]:
 
 @pytest.fixture(autouse=True)
 def no_views(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a plain server answers there."""
+    """The answer of a Conductor server there."""
 
     async def not_found(*_: object, **__: object) -> None:
         return None

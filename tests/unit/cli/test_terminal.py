@@ -18,7 +18,7 @@ from tests.unit.cli.program import CLI, DEADLINE_S
 from tests.unit.cli.screen import Screen, run_in_terminal
 from tests.unit.cli.server_client import EVIL, Client, order
 
-#: What colours and weights are made of; nothing else may reach a terminal.
+#: The escape sequences of colours and weights; no other sequence may reach a terminal.
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _COLOUR = re.compile(r"\x1b\[(?:[0-9]+;)*(?:3[0-7]|38|9[0-7])[;m]")
 
@@ -51,7 +51,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 def command_lines(workflow_id: str) -> dict[str, list[str]]:
-    """One of each command that looks at something."""
+    """Every command that shows something."""
     return {
         "workflow list": ["workflow", "list"],
         "workflow show": ["workflow", "show", workflow_id],
@@ -65,7 +65,7 @@ def command_lines(workflow_id: str) -> dict[str, list[str]]:
 
 
 def check(screen: Screen, columns: int, *, coloured: bool) -> None:
-    """It went well, every line fits, and only colours were sent: none when they are not wanted."""
+    """Check that the command succeeded, every line fits, and only wanted colours were sent."""
     assert screen.status == 0, screen.text
     assert coloured or not _COLOUR.search(screen.text)
     plain = [_STYLE.sub("", line) for line in screen.lines]

@@ -1,4 +1,4 @@
-"""What would run, with every option and where its value came from."""
+"""`conductor-worker workers`: the workers with every option and the source of its value."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ FAILED_BECAUSE = "ConnectionError: bank.example refused"
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    """One order that waits for a person, one that has failed, one that nobody works on."""
+    """A client with an order that waits for a person, a failed one, and one without workers."""
     with Coordinator() as coordinator:
         made = Client(coordinator.url)
         made.ask(

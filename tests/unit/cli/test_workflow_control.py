@@ -37,7 +37,7 @@ def status_of(client: Client, workflow_id: str) -> str:
 
 
 def failed(client: Client, name: str = "two") -> str:
-    """One that has failed at its second task."""
+    """Start a workflow that fails at its second task."""
     workflow_id = client.start(name)
     client.work("first")
     client.work("second", "FAILED", reasonForIncompletion="no")

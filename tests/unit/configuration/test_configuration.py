@@ -1,4 +1,4 @@
-"""Configuration: which value stands, what a wrong one says, and what it leaves alone."""
+"""Configuration: the precedence of values, the errors of wrong ones, and no side effects."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""What a running task knows of itself, and what it may say."""
+"""The context of a running task: its identity, logs, output, callback and cancellation."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def simple(name: str, ref: str | None = None, **more: Any) -> dict[str, Any]:
 
 
 class Harness:
-    """One coordinator without a network. Every call is its own transaction."""
+    """A coordinator without a network. Every call is its own transaction."""
 
     def __init__(self, database: Path | str = ":memory:", clock: FakeClock | None = None) -> None:
         self.database = database

@@ -119,7 +119,7 @@ def apply(state: WorkflowState, decision: Decision) -> WorkflowState:
 
 
 class Run:
-    """One execution. Deciding twice must give nothing the second time, and is done after every step."""
+    """An execution. After every step it decides twice; the second decision must be empty."""
 
     def __init__(
         self, *tasks: Any, given: dict[str, Any] | None = None, task_defs: dict[str, Any] | None = None, **fields: Any

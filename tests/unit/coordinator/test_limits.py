@@ -1,4 +1,4 @@
-"""What is kept or made for a request has a bound, however the request is written."""
+"""The memory and work of a request are bounded, however the request is written."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def prose_of(page: Path) -> str:
 
 
 def code_words(page: Path) -> list[str]:
-    """What the prose of a page prints as code."""
+    """Return the words that the prose of a page marks as code."""
     return _CODE.findall(prose_of(page))
 
 

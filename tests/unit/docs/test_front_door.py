@@ -22,7 +22,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def steps(checkout: Path, *targets: str) -> str:
-    """What make would do."""
+    """Return the commands that make would run."""
     command = ["make", "--no-print-directory", "-n", *targets, f"PYTHON={sys.executable}"]
     # The suite may itself run under make, whose variables would make this one a part of it.
     own = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "ARGS"))}

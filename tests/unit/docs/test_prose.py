@@ -7,7 +7,7 @@ import pytest
 from tests.unit.docs.pages import ROOT
 from tests.unit.docs.prose import RULES, Sentence, sentences_of_markdown, sentences_of_python
 
-#: The share of sentences that may break a rule. A hit is a hint and not a proof: "who" may be a person.
+#: The share of sentences that may break a rule. A hit is a hint and not a proof.
 MOST_IN_SOURCES, MOST_IN_DOCUMENTATION = 0.16, 0.09
 
 

@@ -1,4 +1,4 @@
-"""Events and who hears them."""
+"""Events and their listeners."""
 
 from __future__ import annotations
 

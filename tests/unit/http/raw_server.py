@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass
 class Seen:
-    """One request as the server saw it; `connection` and `nth` count from 1."""
+    """A request as the server saw it; `connection` and `nth` count from 1."""
 
     method: str
     target: str
@@ -37,7 +37,7 @@ def answer(status: int = 200, body: bytes | str | dict[str, Any] | list[Any] = b
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-#: Instead of an answer: end the connection politely, end it with a reset, or say nothing for ever.
+#: Instead of an answer: end the connection politely, end it with a reset, or never answer.
 CLOSE, RESET, SILENCE = object(), object(), object()
 
 Script = Callable[[Seen], Any]

@@ -161,7 +161,7 @@ async def test_a_cancelled_fetch_is_taken_over_by_who_waits(world: Any) -> None:
     await first_asked.wait()
     waiting = [asyncio.create_task(world.used()) for _ in range(3)]
     await asyncio.sleep(0)
-    waiting.pop().cancel()  # one who only waits takes nobody with him
+    waiting.pop().cancel()  # cancelling one waiter does not cancel the others
     fetching.cancel()
     assert set(await asyncio.gather(*waiting)) == {"t1"}
     release.set()

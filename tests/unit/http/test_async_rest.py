@@ -1,4 +1,4 @@
-"""One request at a time over real sockets: what comes back, and what becomes of a connection that fails."""
+"""Single requests over real sockets: their answers, and connections that fail."""
 
 import asyncio
 import contextlib

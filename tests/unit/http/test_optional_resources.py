@@ -1,4 +1,4 @@
-"""Calls to the parts of the API that not every server has: what they put on the wire, and what they say without."""
+"""Calls to optional parts of the API: their requests, and their errors on servers without these parts."""
 
 from __future__ import annotations
 

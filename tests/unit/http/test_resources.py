@@ -1,4 +1,4 @@
-"""Every typed call: what it puts on the wire, and what it makes of the answer."""
+"""Every typed call: its request, and its reading of the answer."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from conductor.client.workflow_client import AsyncWorkflowClient
 from tests.unit.http.raw_server import RESET, SILENCE, answer
 from tests.unit.http.test_optional_resources import OPERATIONS
 
-#: Their cases are in the other file.
+#: The cases of these resources are in `test_optional_resources`.
 OPTIONAL = OPERATIONS | {"update_state", "getWorkflowRateLimit", "setWorkflowRateLimit", "removeWorkflowRateLimit"}
 RESULT = TaskResult(task_id="t", workflow_instance_id="w")
 START = StartWorkflowRequest(name="wf", input={"a": 1})

@@ -22,7 +22,7 @@ PROGRAM = "conductor-worker"
 
 
 class CommandLine(NamedTuple):
-    """What a recipe starts: the words after `conductor-worker`."""
+    """A command of a recipe: the words after `conductor-worker`."""
 
     where: str
     words: list[str]
@@ -37,7 +37,7 @@ def documents(path: Path) -> list[Any]:
 
 
 def dockerfile(instruction: str, stage: str) -> list[str]:
-    """What a stage of the Dockerfile says, line by line: the JSON array, or the words."""
+    """Return the instructions of a stage of the Dockerfile: the JSON array, or the words."""
     text = (DEPLOY / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
     part = re.split(r"^FROM .+ AS (\w+)$", text, flags=re.MULTILINE)
     body = dict(zip(part[1::2], part[2::2], strict=True))[stage]
@@ -57,7 +57,7 @@ def exec_start(unit: Path) -> list[str]:
 
 
 def setting(unit: Path, name: str) -> str:
-    """One setting of a systemd unit."""
+    """Return a setting of a systemd unit."""
     (value,) = re.findall(rf"^{name}=(.*)$", unit.read_text("utf-8"), re.MULTILINE)
     return str(value)
 
@@ -80,7 +80,7 @@ def workloads() -> dict[str, dict[str, Any]]:
 
 
 def command_lines() -> Iterator[CommandLine]:
-    """Every command line of ours in the recipes."""
+    """Return every `conductor-worker` command line in the recipes."""
     for stage in ("coordinator", "workers"):
         yield CommandLine(f"Dockerfile, {stage}", json.loads(dockerfile("CMD", stage)[0]))
     for name, service in services().items():

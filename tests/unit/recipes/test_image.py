@@ -1,6 +1,6 @@
 """The images of the Dockerfile, built and run, by a builder that needs no engine.
 
-A registry of images may be out of reach where this runs, so the base image is one of ours under the same name: Debian
+A registry of images may be out of reach where this runs, so the base image is a local one under the same name: Debian
 with its Python of the same release. Whatever comes after that line is what the Dockerfile says.
 """
 
@@ -28,7 +28,7 @@ from tests.unit.recipes.test_recipes_run import CREDENTIALS, READY, order
 
 #: Debian's release that has the Python of the Dockerfile, and what the base image has of it.
 SUITE, PACKAGES = "trixie", "ca-certificates,python3,python3-venv"
-#: What everything in the images runs as.
+#: The user of the images.
 USER = 10001
 BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 
@@ -46,7 +46,7 @@ class Builder:
         return [*self._command, *words]
 
     def do(self, *words: str) -> str:
-        """One command of the builder; what it prints."""
+        """Run a command of the builder. Return its output."""
         command = self.words(*words)
         ran = subprocess.run(
             command, env={**os.environ, **self.env}, cwd=ROOT, capture_output=True, text=True, timeout=600
@@ -72,7 +72,7 @@ class Builder:
         if made.returncode:
             pytest.skip(f"no base image can be made here: {(made.stdout + made.stderr).strip()[-300:]}")
         (root / "usr/local/bin/python").symlink_to("/usr/bin/python3")
-        shutil.copy(BUNDLE, root / "etc/ssl/certs")  # whom this machine trusts
+        shutil.copy(BUNDLE, root / "etc/ssl/certs")  # the certificate authorities of this machine
         container = self.do("from", "scratch")
         self.do("copy", "--quiet", container, str(root), "/")
         self.do("config", "--env", "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", container)
@@ -123,7 +123,7 @@ def stop(program: Program, words: list[str]) -> int:
 
 
 def checked(builder: Builder, container: str, stage: str, port: str) -> bool:
-    """What the image's own check says inside of it, with the port of this run."""
+    """Run the health check of the image inside it, with the port of this run."""
     python, flag, program = healthcheck(stage)
     own = re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{port}", program)
     words = builder.run(container, [python, flag, own])

@@ -41,7 +41,7 @@ def status(url: str, context: ssl.SSLContext | None = None, **headers: str) -> i
 
 
 def healthy(stage: str, port: str) -> bool:
-    """What the image's own check says, with the port of this run."""
+    """Run the health check of the image, with the port of this run."""
     python, flag, program = healthcheck(stage)
     own = re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{port}", program)
     assert python == "python"
@@ -186,7 +186,7 @@ def test_the_demo_runs_through_nginx_and_tls(tmp_path: Path) -> None:
 
 
 def page_post(url: str, context: ssl.SSLContext, origin: str) -> int:
-    """What a web page of this origin gets when it wants to start a workflow."""
+    """Return the answer to a web page of this origin that starts a workflow."""
     headers = {"Origin": origin, "Content-Type": "application/json"}
     request = Request(f"{url}/api/workflow/order", b"{}", headers, method="POST")
     try:

@@ -43,7 +43,7 @@ def samples_of(text: bytes) -> Samples:
 
 
 def value(text: bytes, name: str, **labels: str) -> float:
-    """One sample of a scrape."""
+    """Return one sample of a scrape."""
     return samples_of(text)[name, frozenset(labels.items())]
 
 

@@ -23,7 +23,7 @@ def a_context() -> TaskContext:
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
-    """What the root logger's own handler wrote, in a format that needs the task."""
+    """Output of the root logger's handler, in a format that needs the task."""
     stream, root = io.StringIO(), logging.getLogger()
     handler, level = logging.StreamHandler(stream), root.level
     handler.setFormatter(logging.Formatter(FORMAT))

@@ -11,7 +11,7 @@ from conductor import Depends, worker_lifespan, worker_task
 
 
 def note(text: str) -> None:
-    """One line in the file that the test reads: one write, so that lines of processes do not mix."""
+    """Append a line to the test's file: one write, so that lines of several processes do not mix."""
     with Path(os.environ["LIFESPAN_LOG"]).open("a") as log:
         log.write(f"{os.getpid()} {text}\n")
 
@@ -43,6 +43,6 @@ async def ask(question: str, using: Annotated[str, Depends(pool)]) -> dict[str, 
 
 @worker_task("tell", idle_poll_timeout=100)
 def tell(using: Annotated[str, Depends(pool)]) -> dict[str, object]:
-    """The same as a `def`."""
+    """The version of `ask` as a `def`."""
     note("tell")
     return {"answer": using, "pid": os.getpid()}

@@ -113,7 +113,7 @@ def _strings(schema, root, depth):
 
 
 def _damaged(text):
-    """One character less, or another one in its place."""
+    """Remove one character, or replace it."""
     place = st.integers(0, max(0, len(text) - 1))
     return st.builds(lambda i, c: text[:i] + c + text[i + 1 :], place, st.sampled_from(["", "0", "9", "3", "-", "x"]))
 

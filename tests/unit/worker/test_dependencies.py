@@ -19,7 +19,7 @@ from conductor.client.worker.worker import make_call
 from conductor.client.workflow.authoring import workflow
 from conductor.client.workflow.authoring_errors import WorkflowError
 
-#: What happened, in order.
+#: Events in order.
 happened: list[str] = []
 
 
@@ -77,7 +77,7 @@ def task_of(**inputs: Any) -> Task:
 
 
 async def called(function: Callable[..., Any], *tasks: Task) -> list[Any]:
-    """What the function makes of these tasks, in one process; as a worker would call it."""
+    """Run tasks through the function in one process, as a worker would. Return the results."""
     answers = []
     async with Resources(functions=[function]) as resources:
         call = make_call(Worker("work", function), resources=resources)

@@ -1,4 +1,4 @@
-"""A required input that is missing becomes None, and that is said where somebody will look for it."""
+"""A missing required input becomes None, and the log, the task and the error say so."""
 
 from __future__ import annotations
 

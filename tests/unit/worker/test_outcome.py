@@ -1,4 +1,4 @@
-"""What a TaskResult of the user's own making becomes: what the server would refuse is a failure of the task instead."""
+"""A TaskResult made by the user: one that the server would refuse fails the task instead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conductor.client.worker.worker import Worker
 
 
 def given(**fields: Any) -> TaskResult:
-    """What comes of a function that returns a result with these fields."""
+    """Return the outcome of a function that returns a result with these fields."""
 
     def work() -> TaskResult:
         made = TaskResult()

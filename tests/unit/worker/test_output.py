@@ -1,4 +1,4 @@
-"""What a return value becomes as the task's output, and what cannot become one."""
+"""Return values as the output of a task, and values that cannot be one."""
 
 import asyncio
 import collections

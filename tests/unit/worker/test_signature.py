@@ -1,4 +1,4 @@
-"""What a worker's parameters receive: annotation × input × mode × kind of function × how annotations are stored."""
+"""The values of a worker's parameters: annotation × input × mode × kind of function × stored form of annotations."""
 
 import base64
 import collections
@@ -394,7 +394,7 @@ def make(declaration, *, future=False):
 
 @functools.cache
 def takers(annotation):
-    """The same worker as def and async def, with annotations as objects and as strings."""
+    """Return a worker as `def` and as `async def`, with annotations as objects and as strings."""
     kinds = itertools.product(("def", "async def"), (False, True))
     return [make(f"{kind} f(x: {annotation}):\n    return x", future=future) for kind, future in kinds]
 

@@ -1,4 +1,4 @@
-"""What a worker says when it starts, because nobody would notice it otherwise."""
+"""Warnings of a worker at its start about problems that would stay unnoticed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from conductor.testing import ConductorStub
 
 
 async def warnings_at_start(stub: ConductorStub, caplog: pytest.LogCaptureFixture, worker: Worker) -> list[str]:
-    """What a handler warns of until the worker has polled."""
+    """Return the warnings of a handler until the worker has polled."""
     caplog.set_level(logging.WARNING)
     name = worker.get_task_definition_name()
     async with TaskHandlerAsyncIO(workers=[worker], configuration=Configuration(stub.url)):

@@ -425,7 +425,7 @@ class TestRegistry:
 
 
 class TestChoosingWorkers:
-    """What a handler runs: `workers=`, the decorated ones, or both."""
+    """The workers of a handler: `workers=`, the decorated ones, or both."""
 
     def test_without_workers_the_decorated_ones_run(self) -> None:
         worker_task("job")(add)

@@ -72,7 +72,7 @@ def test_packages_are_scanned_to_the_bottom(app):
 def test_a_scan_is_not_recursive_unless_asked(app):
     loader = WorkerLoader()
     loader.scan_packages(["my_app.workers"], recursive=False)
-    # Its modules and packages are imported, what is inside the packages is not.
+    # The modules and packages of the folder are imported, but not the modules inside the packages.
     assert names(loader) == ["in_init", "take_order"]
 
 

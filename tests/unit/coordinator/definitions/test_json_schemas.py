@@ -182,7 +182,7 @@ class TestWhatCannotBeUsed:
 
 
 class TestEndlessWork:
-    """A schema can ask for more work than anybody waits for. It is refused, when registered and when run."""
+    """A schema that asks for too much work is refused, when it is registered and when it runs."""
 
     @pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
     def test_a_chain_of_references_that_doubles_with_each_link(self, keyword: str) -> None:

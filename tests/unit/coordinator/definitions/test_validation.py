@@ -37,7 +37,7 @@ def test_a_definition_with_everything_in_it_is_good() -> None:
         task("t", "TERMINATE", inputParameters={"terminationStatus": "${workflow.input.s}"}),
     ]
     assert problems(*everything, schemaVersion=2, outputParameters={"o": "${l.output.iteration}"}) == []
-    # What other clients send for fields that do not matter to a type.
+    # Values that other clients send for fields that do not matter to a type.
     sent = task(
         "q", decisionCases={}, defaultCase=[], forkTasks=[], loopOver=[], joinOn=[], onStateChange={}, sink=None
     )

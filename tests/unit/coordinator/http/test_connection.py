@@ -264,7 +264,7 @@ async def send(app: App, pieces: list[bytes], pauses: list[int]) -> bytes:
 
 
 async def compare(core: Core, pieces: list[bytes], pauses: list[int]) -> None:
-    """Send a stream and compare what the application saw and what the client got with the reference."""
+    """Send a stream. Compare the requests of the application and the answers of the client with the reference."""
     reference = Reference(b"".join(pieces))
     plain, echo = Echo(core), Echo(core)
     raw = await send(echo.app, pieces, pauses)

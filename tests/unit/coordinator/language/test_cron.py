@@ -122,7 +122,7 @@ def numbers(least: int, most: int) -> st.SearchStrategy[str]:
 
 
 def picked(text: str, least: int, most: int) -> set[int]:
-    """What a field stands for, in the plainest way."""
+    """Return the values of a field, in the simplest way."""
     found: set[int] = set()
     for part in text.split(","):
         if part.startswith("*"):

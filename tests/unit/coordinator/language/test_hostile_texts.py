@@ -52,7 +52,7 @@ _NAMES = (
 
 @st.composite
 def written_durations(draw: st.DrawFn) -> tuple[str, int]:
-    """A duration as somebody may write it, and its seconds."""
+    """Draw a written duration and its seconds."""
     text, seconds = draw(_SPACES), 0
     for length_s, names in draw(st.lists(st.sampled_from(_NAMES), min_size=1, unique=True).map(sorted))[::-1]:
         number, name = draw(_NUMBERS), draw(st.sampled_from(names))

@@ -132,7 +132,7 @@ def test_what_is_not_understood_is_named(path: str, why: str) -> None:
 
 
 class Part(NamedTuple):
-    """One step of a path: its text, and all values that it leads to from one value."""
+    """A step of a path: its text, and all values that it leads to from one value."""
 
     text: str
     model: Callable[[Any], list[Any]]

@@ -84,7 +84,7 @@ class Board:
         return self.harness.clock.wall_ms()
 
     def runs(self, **asked: Any) -> list[dict[str, Any]]:
-        """What was started, in the order of events."""
+        """Return the runs in the order of events."""
         found = self.harness.store.call(
             lambda tx: search_query.search_schedule_runs(tx, search_query.Search(size=5000, **asked))
         )
@@ -224,7 +224,7 @@ class TestABusyCoordinator:
         return board.harness.store.counts.copy().get((MISSED_TOTAL.name,), 0)
 
     def late(self, board: Board, seconds: float) -> None:
-        """The timer comes so much later than it was asked to."""
+        """Let the timer fire `seconds` too late."""
         board.harness.clock.advance(seconds)
         board.turn_to(board.now_ms)
 

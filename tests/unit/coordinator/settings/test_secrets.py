@@ -1,4 +1,4 @@
-"""Secrets and the environment: who is given the values, and where they never are."""
+"""Secrets and the environment: which tasks get the values, and where the values never appear."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class TestASecret:
         assert harness.poll_one()["inputData"]["whole"] == SECRET
 
     def test_a_secret_is_not_given_to_data_that_names_it(self, harness: Harness) -> None:
-        """Whoever starts a workflow may send any text; it stays a text."""
+        """The input of a workflow may contain any text; it stays a text."""
         placeholder = "${workflow.secrets.DBPASS}"
         start(harness, {"host": placeholder, "data": {"a": placeholder, "b": [placeholder]}})
         given = harness.poll_one()["inputData"]

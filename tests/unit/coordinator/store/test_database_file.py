@@ -1,4 +1,4 @@
-"""The database file: whose it is, who may read it, what a copy of it lacks, and what a dead process leaves in it."""
+"""The database file: its lock and permissions, incomplete copies, errors, and the marks of a dead process."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _decide_and_die(database: Path) -> None:
 
 
 class TestAStepThatKills:
-    """A file that cannot be opened must never be: what took the process down twice is not tried a third time."""
+    """The file must stay usable: a step that ended the process twice is not tried a third time."""
 
     def test_a_workflow_that_took_the_process_down_twice_is_set_aside(self, tmp_path: Path) -> None:
         database = tmp_path / "a.db"
@@ -210,7 +210,7 @@ def test_an_older_file_is_brought_to_the_new_schema(tmp_path: Path) -> None:
 
 
 class TestWhatAWorkflowGives:
-    """It is what its last task gave, as a rule: that is stored once."""
+    """The output of a workflow usually is the output of its last task, which is stored once."""
 
     def test_the_output_of_a_workflow_is_read_from_its_last_task(self, tmp_path: Path) -> None:
         with Harness(tmp_path / "a.db") as harness:

@@ -17,7 +17,7 @@ from tests.unit.coordinator.core_harness import Harness, Task
 
 SECRET = b"0123456789abcdef"
 
-#: What happens on a coordinator: a workflow starts, a worker polls, reports, sends a heartbeat, or time passes.
+#: Events of a coordinator: a workflow starts, a worker polls, reports, sends a heartbeat, or time passes.
 _actions = st.lists(st.sampled_from(["start", "poll", "complete", "requeue", "heartbeat", "restart"]), max_size=12)
 
 

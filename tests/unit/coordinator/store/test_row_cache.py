@@ -1,4 +1,4 @@
-"""What the writer keeps in memory changes nothing: the same schedule gives the same rows and answers without it."""
+"""The row cache changes nothing: a schedule of calls has the same rows and answers without it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ steps = st.one_of(
 
 
 class Played:
-    """One coordinator that plays a schedule and writes down all that it answers."""
+    """A coordinator that plays a schedule of calls and records all answers."""
 
     def __init__(self) -> None:
         self.harness = Harness(clock=FakeClock())
@@ -147,7 +147,7 @@ calls = st.one_of(
 
 
 class Called(Played):
-    """The same with callers whose words are chosen before any of them is heard, so that they can share a commit."""
+    """Play the schedule with callers whose requests are chosen beforehand, so that they can share a commit."""
 
     def job(self, what: str, *args: Any) -> Callable[[Tx], Any]:
         made: Callable[[Tx], Any] = getattr(self, f"to_{what}")(*args)
@@ -211,7 +211,7 @@ def test_the_same_rows_and_answers_for_callers_who_share_a_commit_and_for_those_
             alone = [Job(apart.job(*words), None) for words in group]
             for job in alone:
                 apart.harness.store._pacer.put([job])
-                job.future.exception(60)  # nobody else comes before it is answered
+                job.future.exception(60)  # no other caller comes before the answer
             apart.hear(alone)
         assert together.said == apart.said
         assert together.rows() == apart.rows()

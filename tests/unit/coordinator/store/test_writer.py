@@ -36,7 +36,7 @@ def lines(store: Store) -> list[str]:
 
 
 def together(store: Store, *jobs: Callable[[Tx], Any]) -> list[Any]:
-    """What callers are told, or raised, who share one transaction."""
+    """Return the results or exceptions of callers that share one transaction."""
     blocked, go = threading.Event(), threading.Event()
 
     def hold(_tx: Tx) -> None:
@@ -147,7 +147,7 @@ class TestCommit:
             store.call(fail)
         store.call(add_log("kept"))
         assert lines(store) == ["kept"]
-        # It was undone with its transaction, then tried once more with a savepoint; who goes well never has one.
+        # The failed job was undone with its transaction, then tried again with a savepoint.
         assert [statement for statement in statements if statement.startswith("SAVEPOINT")] == ["SAVEPOINT part"]
         store.close()
 

@@ -1,4 +1,4 @@
-"""What an HTTP task asks for, and what an answer means."""
+"""The request of an HTTP task, and the meaning of an answer."""
 
 from __future__ import annotations
 

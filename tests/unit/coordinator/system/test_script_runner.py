@@ -1,4 +1,4 @@
-"""Scripts in their own process: what they give, what they cannot reach, and that nothing of them outlasts its limit."""
+"""Scripts in their own process: their values, their isolation, and their limits."""
 
 from __future__ import annotations
 

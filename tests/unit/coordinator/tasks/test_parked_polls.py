@@ -19,7 +19,7 @@ KEY = ("work", "")
 
 
 class Shelf:
-    """What the polls of a test take from."""
+    """The work that the polls of a test take."""
 
     def __init__(self) -> None:
         self.items: list[int] = []

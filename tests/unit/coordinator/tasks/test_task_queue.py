@@ -1,4 +1,4 @@
-"""What the coordinator makes of leases and reports, beyond what tests/contract asks of every server."""
+"""Leases and reports of the coordinator, beyond the promises in tests/contract."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class TestHandBack:
 
 
 class TestClientsWithoutLeases:
-    """Every other Conductor SDK: judged by the task and who they say they are, answered as Conductor answers."""
+    """Reports of other SDKs: judged by the task and the worker id, answered as Conductor answers."""
 
     def send(
         self, harness: Harness, task: Task, status: str | None = "COMPLETED", **fields: object

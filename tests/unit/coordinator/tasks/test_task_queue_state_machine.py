@@ -39,7 +39,7 @@ steps_taken = 0
 
 @dataclass(eq=False)
 class Lease:
-    """What the model knows of one delivery."""
+    """The model of one delivery."""
 
     task: dict[str, Any]
     expires_ms: int
@@ -130,7 +130,7 @@ class Contract(RuleBasedStateMachine):
 
     @rule(sent=consumes(reports))
     def lost(self, sent: tuple[Lease, dict[str, Any]]) -> None:
-        """Nobody will send it any more."""
+        """No worker will send the report any more."""
 
     def arrive(self, sent: tuple[Lease, dict[str, Any]]) -> None:
         lease, said = sent

@@ -1,4 +1,4 @@
-"""What the data of one workflow can do: end that workflow, with a reason. Never the server, never another workflow."""
+"""The data of a workflow can end that workflow, with a reason. It never ends the server or another workflow."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class TestValuesOfExpressions:
 
 
 class Poison(RuntimeError):
-    """A bug of ours that the data of one workflow meets."""
+    """Simulates a bug of the coordinator that the data of one workflow triggers."""
 
 
 @pytest.fixture
@@ -295,7 +295,7 @@ def set_variable(ref: str, **given: Any) -> dict[str, Any]:
 
 
 class TestSizes:
-    """What a few expressions can build is more than any memory holds: it ends where a request's body would."""
+    """A few expressions can build more than fits into memory: the limit is that of a request's body."""
 
     def failed(self, harness: Harness, workflow: str) -> dict[str, Any]:
         harness.settle()

@@ -20,7 +20,7 @@ def registered(harness: Harness) -> None:
 
 
 def start(harness: Harness, *starts: Start | ApiError) -> list[Any]:
-    """One turn: the id of each, or the status of its error."""
+    """Start the workflows in one turn. Return the id of each, or the status of its error."""
     results = harness.store.call(lambda tx: bulk_start.start_turn(harness.core.executions, starts, tx))
     return [result.status if isinstance(result, ApiError) else result for result in results]
 
@@ -88,7 +88,7 @@ def _noting(seen: list[str], name: str) -> Any:
 
 
 def test_one_that_is_refused_halfway_leaves_nothing_and_hurts_no_other(harness: Harness) -> None:
-    """Its definition is stored before its input is found to be wrong."""
+    """The definition is stored before the input is found to be wrong."""
     schema = {"name": "s", "version": 1, "type": "JSON", "data": {"type": "object", "required": ["x"]}}
     inline = {"name": "inline", "version": 1, "tasks": [simple("other")], "inputSchema": schema, "enforceSchema": True}
     snapshots = harness.store.call(lambda tx: tx.select("SELECT count(*) FROM snapshot", ()))

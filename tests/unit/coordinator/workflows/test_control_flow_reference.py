@@ -16,7 +16,7 @@ from tests.unit.coordinator.core_harness import Harness, simple
 PAGE = (Path(__file__).parents[4] / "docs" / "reference" / "workflows.md").read_text("utf-8")
 CONTROL = PAGE.partition("\n## Control flow\n")[2].partition("\n## ")[0]
 EXAMPLES = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", CONTROL, re.DOTALL)]
-#: Those that are whole workflows.
+#: The examples that are whole workflows.
 WHOLE = [
     found
     for found in (json.loads(text) for text in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))

@@ -361,7 +361,7 @@ def test_join_is_content_with_a_task_that_another_case_left_out() -> None:
     branch = [switch("s", "${workflow.input.k}", {"x": [task("x")]}, [task("y")])]
     run = Run(*fork("f", branch, [task("b")], join_on=["x", "b"]), given={"k": "other"})
     run.complete("b")
-    assert run.open == ["y", "f_join"]  # as on Conductor, what a SWITCH has chosen comes before what stands beside it
+    assert run.open == ["y", "f_join"]  # as on Conductor, the chosen case of a SWITCH comes before the next branch
     run.complete("y")
     assert run.status == "COMPLETED"
 

@@ -74,7 +74,7 @@ class Family:
         assert all("reasonForIncompletion" not in one for one in found)
 
     def check_done_once(self) -> None:
-        """What is left is done, and what was done before is not done again."""
+        """The remaining tasks run, and completed tasks do not run again."""
         assert self.harness.poll("a") == []
         self.do("f")
         self.do("b")

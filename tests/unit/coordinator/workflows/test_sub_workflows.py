@@ -122,7 +122,7 @@ def test_a_name_that_only_looks_like_a_round_is_none(harness: Harness) -> None:
 
 
 class TestWideForks:
-    """What a report costs must not grow with all that is still to be done beside it."""
+    """The cost of a report must not grow with the number of open tasks."""
 
     WIDTH = 300
 
@@ -186,7 +186,7 @@ class TestWideForks:
 
 
 class TestFields:
-    """What a SUB_WORKFLOW task and a definition may say, and is acted upon."""
+    """Fields of a SUB_WORKFLOW task and of a definition that have an effect."""
 
     def sub_task(self, harness: Harness, workflow: str) -> dict[str, Any]:
         (found,) = harness.workflow(workflow)["tasks"]

@@ -92,7 +92,7 @@ class TestALargeTree:
         assert by_status(harness) == {"TERMINATED": ALL - 1}
 
     def test_a_large_tree_ends_like_this_for_whatever_reason(self, harness: Harness, root: str) -> None:
-        """One leaf fails for good: its parents fail, and the other branches are terminated."""
+        """A leaf fails for good: its parents fail, and the other branches are terminated."""
         harness.task_def("work", retryCount=0)
         harness.report(harness.poll_one(), "FAILED_WITH_TERMINAL_ERROR", reasonForIncompletion="no")
         assert by_status(harness)["RUNNING"] > 1

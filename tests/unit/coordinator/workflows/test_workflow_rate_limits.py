@@ -172,7 +172,7 @@ class TestTurns:
         limit(harness, 3)
         last = start(harness)
         harness.settle()
-        # Those that were started under the old limit keep it, and the order with it.
+        # Workflows that were started under the old limit keep it, and their order.
         assert [harness.workflow(one)["rateLimited"] for one in (*waiting, last)] == [False, True, True, True]
         assert [end_next(harness) for _ in range(4)] == [*waiting, last]
 
@@ -212,7 +212,7 @@ DONE_TO_ONE = ("complete", "fail", "terminate", "pause", "resume", "retry", "res
 
 
 class Model:
-    """What should be so, kept with lists."""
+    """The expected state, as lists."""
 
     def __init__(self) -> None:
         self.key: dict[str, str] = {}
