@@ -132,7 +132,7 @@ class Real(EitherServer):
 
     def parked_polls(self) -> int:
         assert self._coordinator.core is not None
-        return len(self._coordinator.core.waiters)
+        return len(self._coordinator.core.tasks.parked)
 
     def stop(self) -> None:
         self.api.close()

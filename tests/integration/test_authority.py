@@ -87,7 +87,7 @@ class Shop:
 
     def parked_polls(self) -> int:
         assert self.coordinator.core is not None
-        return len(self.coordinator.core.waiters)
+        return len(self.coordinator.core.tasks.parked)
 
     def go_away(self) -> None:
         self.coordinator.__exit__(None, None, None)

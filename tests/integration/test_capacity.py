@@ -64,7 +64,7 @@ class Watched:
 
         def start(tx: Tx) -> None:
             for _ in range(count):
-                self.core.executions.start(tx, Start(name="flow", workflow_def=flow))
+                self.core.workflows.executions.start(tx, Start(name="flow", workflow_def=flow))
 
         self.core.store.call(start)
 

@@ -125,7 +125,7 @@ class TestBudgets:
 
 @contextmanager
 def held_up(coordinator: Coordinator, method: str, jobs: int) -> Iterator[None]:
-    """Hold `jobs` calls of core.read_long or core.write until the block ends."""
+    """Hold `jobs` calls of core.reader.read_long or core.write until the block ends."""
     core, go, begun = coordinator.core, threading.Event(), threading.Semaphore(0)
     assert core is not None
     ask: Callable[[Callable[[Tx], None]], Any] = getattr(core.store, method)

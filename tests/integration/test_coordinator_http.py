@@ -130,7 +130,7 @@ class TestPolling:
             )
             while not any(entry["queueName"] == name for entry in api.get("/tasks/queue/polldata/all").json()):
                 pass
-        while coordinator.core is not None and len(coordinator.core.waiters):
+        while coordinator.core is not None and len(coordinator.core.tasks.parked):
             pass
         start(api, name)
         assert poll(api, name)["workerId"] == "w1"
@@ -677,7 +677,7 @@ class TestLife:
 
         thread = threading.Thread(target=wait)
         thread.start()
-        while coordinator.core is None or not len(coordinator.core.waiters):
+        while coordinator.core is None or not len(coordinator.core.tasks.parked):
             pass
         coordinator.stop()
         thread.join()

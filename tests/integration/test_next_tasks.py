@@ -129,7 +129,7 @@ async def test_a_task_that_comes_after_the_grace_is_requeued_and_not_begun(monke
     held, asked, answered = Held(), threading.Event(), threading.Event()
     with Coordinator() as coordinator, httpx.Client(base_url=coordinator.url, timeout=60) as api:
         assert coordinator.core is not None
-        judge, requeue_running = coordinator.core.judge, Engine.requeue_running
+        judge, requeue_running = coordinator.core.tasks.judge, Engine.requeue_running
 
         def judge_after_the_stop(tx: Tx, reports: Sequence[Report], wanted: int = 0) -> list[Outcome]:
             if wanted:

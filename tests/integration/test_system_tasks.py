@@ -571,11 +571,10 @@ def is_at_work(api: httpx.Client, workflow: str) -> bool:
 
 class TestEventsAndStarts:
     @pytest.mark.parametrize(("sink", "name"), [("conductor", "e"), ("conductor:paid", "paid")])
-    def test_an_event_task_publishes_its_input(self, sink: str, name: str) -> None:
+    def test_an_event_task_publishes_its_input(self, sink: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        published: list[tuple[str, dict[str, Any]]] = []
+        monkeypatch.setattr(start_tasks, "publish_event", lambda tx, name, payload: published.append((name, payload)))
         with Coordinator() as found, httpx.Client(base_url=found.url) as api:
-            published: list[tuple[str, dict[str, Any]]] = []
-            assert found.core is not None
-            found.core.publish_event = lambda tx, name, payload: published.append((name, payload))  # type: ignore[method-assign]
             workflow = run(api, task("EVENT", "e", sink=sink, inputParameters={"a": 1}))
             (done,) = workflow["tasks"]
         event = f"conductor:{workflow['workflowName']}:{name}"

@@ -208,6 +208,9 @@ ROOMS = [
     "system",
     "dry_run",
     "core",
+    "task_authority",
+    "workflow_service",
+    "reader",
     "schedules",
     "events",
     "workflows",
@@ -244,6 +247,51 @@ class TestRooms:
 
     def test_the_languages_know_no_store(self) -> None:
         assert not {name for name in importers_of(COORDINATOR + "store") if _within(name, COORDINATOR + "language")}
+
+
+#: Route module → what it uses of the core. `tasks`, `workflows` and `reader` are its faces; see core.py.
+FACES = {
+    "admin": {"probe"},
+    "by_reference": {"reader", "tasks", "workflows", "write"},
+    "dry_runs": {"clock", "reader", "workflows"},
+    "events": {"reader", "write"},
+    "maintenance": {"reader", "store", "workflows", "write"},
+    "metadata": {"reader", "write"},
+    "metrics": {"counts", "probe", "reader", "request_times", "started_ms", "store", "tasks"},
+    "reports": {"tasks", "write"},
+    "schedules": {"clock", "reader", "write"},
+    "schemas": {"reader", "write"},
+    "search": {"reader"},
+    "settings": {"secrets", "write"},
+    "signals": {"reader", "workflows"},
+    "tasks": {"reader", "tasks", "write"},
+    "views": {"clock", "keep", "probe", "reader", "started_ms", "store", "tasks"},
+    "workflow_actions": {"reader", "tasks", "workflows", "write"},
+    "workflows": {"reader", "workflows", "write"},
+}
+
+
+def faces_used_by(tree: ast.Module) -> set[str]:
+    """Return the attributes of `request.core`, or of a local name `core`, that a module uses."""
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("core", "request.core", "self._core")
+    }
+
+
+class TestFaces:
+    """Routes and system tasks use only the face of the core that they need."""
+
+    def test_each_route_module_uses_only_its_faces(self) -> None:
+        routes = COORDINATOR + "http.routes."
+        found = {name.removeprefix(routes): faces_used_by(tree) for name, tree in sources() if name.startswith(routes)}
+        assert {name: faces for name, faces in found.items() if faces} == FACES
+
+    def test_system_tasks_know_tasks_and_workflows_only(self) -> None:
+        system = COORDINATOR + "system."
+        knowing = {name for name in importers_of(COORDINATOR + "core") if name.startswith(system)}
+        assert knowing == {system + "system_workers"}
 
 
 class TestDirection:

@@ -1,25 +1,27 @@
-"""An embedded, durable server that speaks Conductor's REST API and decides truth: who holds a task, and what counts.
+"""An embedded, durable server that speaks Conductor's REST API. It decides which worker holds a task and what counts.
 
-What happens to a request, room by room; each room's own docstring goes on file by file:
+The packages and modules, from the request down to the disk. Imports point downwards in this list:
 
-- `server` binds, serves, drains and closes; this is the `Coordinator`.
-- `http` makes a request of bytes, finds its route, and writes the answer.
-- `system` has workers of the coordinator's own, for HTTP calls, scripts, events and starts.
-- `dry_run` runs a workflow with made-up outputs, in memory.
-- `core` is the coordinator without HTTP: poll, report, wait. It wakes whoever waits for what was committed.
-- `schedules` starts workflows by the clock, `events` does what event handlers say.
-- `workflows` starts workflows and takes their next steps: decides what comes next, and makes it true.
-- `tasks` has the rules of authority: leases, heartbeats, reports, deadlines.
-- `views` shows tasks, workflows and queues as Conductor's clients read them.
-- `settings` has what definitions may use beside their data: secrets and the environment.
-- `definitions` holds what was registered, and what a running workflow keeps of it.
-- `language` reads the small languages inside definitions: expressions, conditions, durations.
-- `store` is the one truth: a SQLite file, one writer, and what the writer has at hand.
-- `server_metrics` names what the coordinator counts of itself.
-- `limits` says what data from outside may cost, and `request_errors` what a client is told of its mistakes.
+- `server`: binds, serves, drains and closes. This is the `Coordinator`.
+- `http`: parses requests, finds their routes, and writes the answers.
+- `system`: the coordinator's own workers for HTTP calls, scripts, events and starts.
+- `dry_run`: runs a workflow with mocked outputs, in memory.
+- `core`: builds the parts, runs the timer, and passes on what commits have changed. It has three faces:
+  `task_authority` (poll, report, heartbeat), `workflow_service` (start, act, wait) and `reader`.
+- `schedules`: starts workflows on a schedule. `events`: runs event handlers.
+- `workflows`: decides the next step of a workflow and carries it out.
+- `tasks`: the rules of authority: leases, heartbeats, reports, deadlines.
+- `views`: tasks, workflows and queues as clients read them.
+- `definitions`: registered definitions, and the snapshots that workflows run with.
+- `settings`: secrets and environment values that definitions may use.
+- `language`: the small languages inside definitions: expressions, conditions, durations, cron.
+- `store`: the SQLite file, its writer thread and its cache.
+- `server_metrics`: the metrics of the coordinator.
+- `limits`: what data from outside may cost.
+- `request_errors`: the errors that clients see.
 
-Imports point downwards in this list. A start goes from HTTP through the workflows to the store; a poll through the core
-and the rules of tasks; a report the same way, and then through the workflows. An answer goes out after its commit.
+A start goes from `http` through `workflows` to `store`. A poll and a report go through `task_authority` and `tasks`; a
+report then continues in `workflows`. An answer is sent after its commit.
 """
 
 try:

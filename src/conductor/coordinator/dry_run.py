@@ -16,7 +16,6 @@ from conductor.common.clock import Clock
 from conductor.coordinator.core import Core
 from conductor.coordinator.definitions import json_schemas, task_defs, workflow_defs
 from conductor.coordinator.limits import (
-    EXPIRED_PER_STEP,
     MAX_DRY_RUN_MOCKS,
     MAX_DRY_RUN_STEPS,
     MAX_DRY_RUN_TASKS,
@@ -87,7 +86,7 @@ def run(trial: DryRunRequest, known: Definitions, now_ms: int) -> bytes:
         core = Core(store, clock)
         max_tasks = MAX_DRY_RUN_TASKS + MAX_DRY_RUN_TASKS_PER_MOCK * trial.count()
         store.call(lambda tx: _define(tx, known))
-        workflow = store.call(lambda tx: core.executions.start(tx, trial))
+        workflow = store.call(lambda tx: core.workflows.executions.start(tx, trial))
         for _ in range(MAX_DRY_RUN_STEPS):
             if store.call(lambda tx: tx.first(COUNT_TASKS) or 0) > max_tasks:
                 raise bad_request(f"the test makes more than {max_tasks} tasks, {_LIMIT}")
@@ -99,7 +98,7 @@ def run(trial: DryRunRequest, known: Definitions, now_ms: int) -> bytes:
                 store.call(lambda tx, row=row, mock=mock: _end(tx, core, row, mock))  # type: ignore[misc]
         return store.call(
             lambda tx: msgspec.json.encode(
-                read_whole_workflow(tx, core.snapshots, get_workflow(tx, workflow), with_tasks=True)
+                read_whole_workflow(tx, core.reader.snapshots, get_workflow(tx, workflow), with_tasks=True)
             )
         )
     finally:
@@ -127,7 +126,7 @@ def _define(tx: Tx, known: Definitions) -> None:
 
 def _next(tx: Tx, core: Core, workflow: int, trial: DryRunRequest) -> list[tuple[TaskRow, MockedAttempt]] | None:
     """The first open task that has a mock, with it. None: nothing is left to do."""
-    core.deadlines.expire(tx, EXPIRED_PER_STEP)  # what was put off for the next transaction, and what mocks made late
+    core.tasks.apply_deadlines(tx)
     for row, mocks in _mocked(tx, workflow, trial):
         return [(row, mocks.pop(0))]
     due_ms = tx.first(NEAREST_WAKE)
@@ -135,7 +134,7 @@ def _next(tx: Tx, core: Core, workflow: int, trial: DryRunRequest) -> list[tuple
 
 
 def _end(tx: Tx, core: Core, row: TaskRow, mock: MockedAttempt) -> None:
-    (outcome,) = core.judge(tx, [report_on(tx, row, mock.status, mock.output or {})])
+    (outcome,) = core.tasks.judge(tx, [report_on(tx, row, mock.status, mock.output or {})])
     outcome.raise_for_verdict()
 
 

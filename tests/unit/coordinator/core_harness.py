@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 
-from conductor.coordinator.core import Core, Poll
+from conductor.coordinator.core import Core
 from conductor.coordinator.definitions import task_defs, workflow_defs
 from conductor.coordinator.definitions.workflow_defs import check_workflow_def
 from conductor.coordinator.store.lookup import find_workflow
 from conductor.coordinator.store.transaction import Notes
 from conductor.coordinator.store.writer import Store
+from conductor.coordinator.task_authority import Poll
 from conductor.coordinator.tasks.task_report import Outcome, Report
 from conductor.coordinator.views import task_views, workflow_views
 from conductor.coordinator.workflows.effects import Start
@@ -68,7 +69,7 @@ class Harness:
 
     def start(self, name: str = "flow", **fields: Any) -> str:
         asked = Start(name=name, **fields)
-        return self.store.call(lambda tx: tx.ids.workflow(self.core.executions.start(tx, asked)))
+        return self.store.call(lambda tx: tx.ids.workflow(self.core.workflows.executions.start(tx, asked)))
 
     def start_one(self, task: str = "work", *, task_def: dict[str, Any] | None = None, **fields: Any) -> str:
         """A workflow of one task."""
@@ -79,22 +80,24 @@ class Harness:
 
     def workflow(self, workflow_id: str) -> dict[str, Any]:
         found = self.store.call(
-            lambda tx: workflow_views.read_workflow(tx, self.core.snapshots, workflow_id, with_tasks=True)
+            lambda tx: workflow_views.read_workflow(tx, self.core.reader.snapshots, workflow_id, with_tasks=True)
         )
         return msgspec.json.decode(msgspec.json.encode(found), type=dict[str, Any])
 
     def act(self, workflow_id: str, action: Any, **asked: Any) -> None:
-        self.store.call(lambda tx: self.core.executions.act(tx, find_workflow(tx, workflow_id).pk, action, **asked))
+        self.store.call(
+            lambda tx: self.core.workflows.executions.act(tx, find_workflow(tx, workflow_id).pk, action, **asked)
+        )
 
     def task(self, task_id: str) -> Task:
-        found = self.store.call(lambda tx: task_views.read_task(tx, self.core.snapshots, task_id))
+        found = self.store.call(lambda tx: task_views.read_task(tx, self.core.reader.snapshots, task_id))
         return msgspec.json.decode(msgspec.json.encode(found), type=Task)
 
     # -- what workers do
 
     def poll(self, task_type: str = "work", worker: str | None = "w1", count: int = 1, domain: str = "") -> list[Task]:
         poll = Poll(task_type, domain, worker, count, 0)
-        found = self.store.call(lambda tx: self.core.poll_now(tx, poll))
+        found = self.store.call(lambda tx: self.core.tasks.poll_now(tx, poll))
         return msgspec.json.decode(msgspec.json.encode(found), type=list[Task])
 
     def poll_one(self, task_type: str = "work", worker: str | None = "w1", domain: str = "") -> Task:
@@ -115,7 +118,7 @@ class Harness:
     def send(self, said: dict[str, Any]) -> Outcome:
         """Judge a report as the routes do: what is refused is an outcome too."""
         report = msgspec.convert(said, Report)
-        return self.store.call(lambda tx: self.core.judge(tx, [report]))[0]
+        return self.store.call(lambda tx: self.core.tasks.judge(tx, [report]))[0]
 
     def heartbeat(self, task: Task, **fields: Any) -> Outcome:
         return self.report(task, None, extendLease=True, **fields)

@@ -39,11 +39,11 @@ def test_the_oldest_polls_are_forgotten() -> None:
     for number in range(MAX_POLLS_KEPT + 5):
         polls.note(f"t{number}", "", "w", number)
         polls.note("busy", "", "w", number)
-    names = {poll["queueName"] for poll in polls.of()}
+    names = {poll["queueName"] for poll in polls.list_wire()}
     assert len(names) == MAX_POLLS_KEPT
     assert {"busy", f"t{MAX_POLLS_KEPT + 4}"} <= names
     polls.note("n" * 2000, "", "w", 1)
-    assert not polls.of("n" * 2000)
+    assert not polls.list_wire("n" * 2000)
 
 
 def test_a_refusal_names_a_hundred_problems_and_counts_the_rest() -> None:

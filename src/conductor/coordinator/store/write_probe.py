@@ -1,4 +1,4 @@
-"""Whether the writer writes."""
+"""Finds out whether the writer can write."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
 ANSWER_TIMEOUT_S = 2.0
 
 
-class Probe:
-    """Asks the writer. However many want to know, one question is under way."""
+class WriteProbe:
+    """Submits a job to the writer. All callers share one job at a time."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._asked: asyncio.Task[None] | None = None
-        self._asked_at = 0.0
+        self._job: asyncio.Task[None] | None = None
+        self._submitted_at = 0.0
 
-    async def problem(self) -> str | None:
-        """What is wrong with the writer; None while it writes."""
+    async def find_problem(self) -> str | None:
+        """Return what is wrong with the writer; None while it can write."""
         loop = asyncio.get_running_loop()
-        if self._asked is None or self._asked.done():
-            self._asked = loop.create_task(self._store.write(self._touch))
-            self._asked_at = loop.time()
-            self._asked.add_done_callback(_look)
-        asked = self._asked
-        await asyncio.wait([asked], timeout=max(0.0, self._asked_at + ANSWER_TIMEOUT_S - loop.time()))
-        if not asked.done():
+        if self._job is None or self._job.done():
+            self._job = loop.create_task(self._store.write(self._touch))
+            self._submitted_at = loop.time()
+            self._job.add_done_callback(_retrieve_error)
+        job = self._job
+        await asyncio.wait([job], timeout=max(0.0, self._submitted_at + ANSWER_TIMEOUT_S - loop.time()))
+        if not job.done():
             return f"the writer of the database has not answered for {ANSWER_TIMEOUT_S:.0f} s"
-        if not asked.cancelled() and (error := asked.exception()) is not None:
+        if not job.cancelled() and (error := job.exception()) is not None:
             return str(error)
         return self._store.failure
 
     def _touch(self, tx: Tx) -> None:
-        # Nothing is written while all is well. After a failure, only a write tells that it is over.
+        # Nothing is written while commits work. After a failure only a write shows that it is over.
         if self._store.failure is not None:
             tx.run(TOUCH)
 
 
-def _look(asked: asyncio.Task[None]) -> None:
-    """The answer may come when nobody waits for it any more."""
-    if not asked.cancelled():
-        asked.exception()
+def _retrieve_error(job: asyncio.Task[None]) -> None:
+    """Mark the error as retrieved: it may come when no caller waits any more."""
+    if not job.cancelled():
+        job.exception()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from conductor.coordinator.core import Core
+from conductor.coordinator.definitions.event_handlers import publish_event
 from conductor.coordinator.store.lookup import find_workflow, workflow_data
 from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.system.system_task_result import SystemTaskResult, failed
 from conductor.coordinator.workflows.effects import Start, check_start
+from conductor.coordinator.workflows.executions import Executions
 from conductor.coordinator.workflows.operators import MAX_PRIORITY
 from conductor.protocol.json_types import JsonObject
 
@@ -18,7 +19,7 @@ EVENT_SINK = "conductor"
 _decode = msgspec.json.Decoder(JsonObject).decode
 
 
-def run_start_task(core: Core, tx: Tx, task: JsonObject) -> SystemTaskResult:
+def run_start_task(executions: Executions, tx: Tx, task: JsonObject) -> SystemTaskResult:
     """Execute an EVENT or a START_WORKFLOW task.
 
     Raises:
@@ -26,11 +27,11 @@ def run_start_task(core: Core, tx: Tx, task: JsonObject) -> SystemTaskResult:
     """
     task_input = _decode(bytes(task["inputData"]))
     if task["taskType"] == "EVENT":
-        return _publish_event(core, tx, task, task_input)
-    return _start_workflow(core, tx, task, task_input)
+        return _publish_event(tx, task, task_input)
+    return _start_workflow(executions, tx, task, task_input)
 
 
-def _publish_event(core: Core, tx: Tx, task: JsonObject, task_input: JsonObject) -> SystemTaskResult:
+def _publish_event(tx: Tx, task: JsonObject, task_input: JsonObject) -> SystemTaskResult:
     sink = task_input.get("sink")
     workflow = find_workflow(tx, task["workflowInstanceId"])
     domains = workflow_data(tx, workflow.pk).task_to_domain
@@ -52,11 +53,11 @@ def _publish_event(core: Core, tx: Tx, task: JsonObject, task_input: JsonObject)
     name = sink.partition(":")[2] or task["referenceTaskName"]
     event = f"{EVENT_SINK}:{task['workflowType']}:{name}"
     payload["event_produced"] = event
-    core.publish_event(tx, event, payload)
+    publish_event(tx, event, payload)
     return SystemTaskResult("IN_PROGRESS" if task_input.get("asyncComplete") is True else "COMPLETED", payload)
 
 
-def _start_workflow(core: Core, tx: Tx, task: JsonObject, task_input: JsonObject) -> SystemTaskResult:
+def _start_workflow(executions: Executions, tx: Tx, task: JsonObject, task_input: JsonObject) -> SystemTaskResult:
     request = task_input.get("startWorkflow")
     if request is None:
         return failed("Missing 'startWorkflow' in input data.")
@@ -69,5 +70,5 @@ def _start_workflow(core: Core, tx: Tx, task: JsonObject, task_input: JsonObject
     if not 0 <= (start.priority or 0) <= MAX_PRIORITY:
         return failed(f"startWorkflow validation failed. priority: {start.priority} is not from 0 to {MAX_PRIORITY}")
     check_start(start)
-    workflow = core.executions.start(tx, start, find_workflow(tx, task["workflowInstanceId"]))
+    workflow = executions.start(tx, start, find_workflow(tx, task["workflowInstanceId"]))
     return SystemTaskResult("COMPLETED", {"workflowId": tx.ids.workflow(workflow)})

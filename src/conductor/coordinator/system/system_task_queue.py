@@ -16,14 +16,15 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import NamedTuple, TypeVar
 
-from conductor.coordinator.core import RETRY_STEP_MS, Core
+from conductor.common.clock import Clock
 from conductor.coordinator.definitions.workflow_plan import SYSTEM_DOMAIN
 from conductor.coordinator.limits import SYSTEM_TASKS_PER_POLL
 from conductor.coordinator.request_errors import ApiError
 from conductor.coordinator.settings.masking import SecretMask
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.store.writer import StoreError
+from conductor.coordinator.store.writer import Store, StoreError
 from conductor.coordinator.system.system_task_result import SystemTaskResult, failed
+from conductor.coordinator.task_authority import TaskAuthority
 from conductor.coordinator.tasks.task_queue import RECEIVED_SECRETS
 from conductor.coordinator.tasks.task_report import Report
 from conductor.protocol.json_types import JsonObject
@@ -33,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 #: The worker id of the coordinator's own workers.
 WORKER_ID = "coordinator"
+#: How long a change waits before it is tried again, while the database is not writable.
+RETRY_S = 1.0
 
 T = TypeVar("T")
 #: Executes a task. None: the task was reported already, or its workflow continues with it.
@@ -40,11 +43,29 @@ Execute = Callable[[JsonObject], Awaitable[SystemTaskResult | None]]
 ExecuteInTransaction = Callable[[Tx, JsonObject], SystemTaskResult]
 
 
+class RetryingWriter:
+    """Runs changes in transactions, and tries again until the database is writable."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def write(self, change: Callable[[Tx], T]) -> T:
+        """Run a change. Return its value after the commit."""
+        while True:
+            try:
+                return await self._store.write(change)
+            except StoreError as error:
+                logger.error("System task waits for the database: error=%r retry_in=%.1fs", str(error), RETRY_S)
+                await self._clock.sleep(RETRY_S)
+
+
 class SystemTaskQueue:
     """Polls tasks while some are ready and there is room for them, one task type after the other."""
 
-    def __init__(self, core: Core, name: str) -> None:
-        self.core = core
+    def __init__(self, tasks: TaskAuthority, writer: RetryingWriter, name: str) -> None:
+        self.tasks = tasks
+        self.writer = writer
         self.domain = SYSTEM_DOMAIN + name
         self._closed = False
         #: Task types with ready tasks, in the order of their turns.
@@ -95,15 +116,24 @@ class ConcurrentTaskQueue(SystemTaskQueue):
     """Executes up to `slots` tasks at a time.
 
     Args:
-        core: The coordinator.
+        tasks: Leases the tasks and judges their reports.
+        writer: Runs the transactions.
         name: The name of the queue's domain.
         slots: How many tasks run at a time.
         execute: Executes one task; the queue masks and reports its result.
         max_bytes: No further task is polled while the inputs of the running tasks have this many bytes.
     """
 
-    def __init__(self, core: Core, name: str, slots: int, execute: Execute, max_bytes: int | None = None) -> None:
-        super().__init__(core, name)
+    def __init__(
+        self,
+        tasks: TaskAuthority,
+        writer: RetryingWriter,
+        name: str,
+        slots: int,
+        execute: Execute,
+        max_bytes: int | None = None,
+    ) -> None:
+        super().__init__(tasks, writer, name)
         self._slots = slots
         self._execute = execute
         self._max_bytes = max_bytes
@@ -123,8 +153,8 @@ class ConcurrentTaskQueue(SystemTaskQueue):
 
     async def _poll(self, task_type: str) -> bool:
         room = min(SYSTEM_TASKS_PER_POLL, self._slots - len(self._running))
-        granted = await write_with_retry(
-            self.core, lambda tx: self.core.queue.poll(tx, task_type, self.domain, WORKER_ID, room)
+        granted = await self.writer.write(
+            lambda tx: self.tasks.poll_system_tasks(tx, task_type, self.domain, WORKER_ID, room)
         )
         for task in granted:
             running = asyncio.create_task(self._run(task), name=f"coordinator{self.domain}/{task['taskId']}")
@@ -145,7 +175,7 @@ class ConcurrentTaskQueue(SystemTaskQueue):
             await self._report(task, failed(mask.mask_failure(reason)))
 
     async def _report(self, task: JsonObject, result: SystemTaskResult) -> None:
-        await write_with_retry(self.core, lambda tx: report_result(self.core, tx, task, result))
+        await self.writer.write(lambda tx: report_result(self.tasks, tx, task, result))
 
     def _free_slot(self, running: asyncio.Task[None]) -> None:
         del self._running[running]
@@ -155,23 +185,30 @@ class ConcurrentTaskQueue(SystemTaskQueue):
 class TransactionTaskQueue(SystemTaskQueue):
     """Executes tasks inside the transaction that polls them, up to `per_transaction` in each."""
 
-    def __init__(self, core: Core, name: str, per_transaction: int, execute: ExecuteInTransaction) -> None:
-        super().__init__(core, name)
+    def __init__(
+        self,
+        tasks: TaskAuthority,
+        writer: RetryingWriter,
+        name: str,
+        per_transaction: int,
+        execute: ExecuteInTransaction,
+    ) -> None:
+        super().__init__(tasks, writer, name)
         self._per_transaction = per_transaction
         self._execute = execute
 
     async def _poll(self, task_type: str) -> bool:
-        return await write_with_retry(self.core, lambda tx: self._execute_all(tx, task_type)) == self._per_transaction
+        return await self.writer.write(lambda tx: self._execute_all(tx, task_type)) == self._per_transaction
 
     def _execute_all(self, tx: Tx, task_type: str) -> int:
-        granted = self.core.queue.poll(tx, task_type, self.domain, WORKER_ID, self._per_transaction)
+        granted = self.tasks.poll_system_tasks(tx, task_type, self.domain, WORKER_ID, self._per_transaction)
         for task in granted:
             try:
                 with tx.savepoint():
                     result = self._execute(tx, task)
             except ApiError as error:
                 result = failed(error.in_one_line())
-            report_result(self.core, tx, task, result)
+            report_result(self.tasks, tx, task, result)
         return len(granted)
 
 
@@ -185,16 +222,6 @@ async def _mask_result(result: SystemTaskResult, mask: SecretMask) -> SystemTask
     return await run_in_thread(mask_all) if mask else result
 
 
-async def write_with_retry(core: Core, change: Callable[[Tx], T]) -> T:
-    """Run a change in a transaction, and try again until the database is writable."""
-    while True:
-        try:
-            return await core.write(change)
-        except StoreError as error:
-            logger.error("System task waits for the database: error=%r retry_in=%dms", str(error), RETRY_STEP_MS)
-            await core.clock.sleep(RETRY_STEP_MS / 1000)
-
-
 def make_report(task: JsonObject) -> Report:
     """Return a report on a task, still without a status and an output."""
     return Report(
@@ -206,16 +233,16 @@ def make_report(task: JsonObject) -> Report:
     )
 
 
-def report_result(core: Core, tx: Tx, task: JsonObject, result: SystemTaskResult) -> None:
+def report_result(tasks: TaskAuthority, tx: Tx, task: JsonObject, result: SystemTaskResult) -> None:
     """Report the result of a task. A task that has ended meanwhile stays as it is."""
     report = make_report(task)
     report.output_data = result.output
     if result.status == "IN_PROGRESS":
-        core.queue.remove_from_queue(tx, report)
+        tasks.remove_from_queue(tx, report)
         tx.notes.changed_workflows.add(tx.ids.workflow_pk(task["workflowInstanceId"]) or 0)
     else:
         report.status, report.reason_for_incompletion = result.status, result.reason
-        core.judge(tx, [report])
+        tasks.judge(tx, [report])
 
 
 def run_in_thread(call: Callable[[], T]) -> Awaitable[T]:

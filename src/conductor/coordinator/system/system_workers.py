@@ -31,13 +31,14 @@ from conductor.coordinator.system.script_task import RunScript, describe_script_
 from conductor.coordinator.system.start_tasks import run_start_task
 from conductor.coordinator.system.system_task_queue import (
     ConcurrentTaskQueue,
+    RetryingWriter,
     SystemTaskQueue,
     TransactionTaskQueue,
     make_report,
     run_in_thread,
-    write_with_retry,
 )
 from conductor.coordinator.system.system_task_result import SystemTaskResult
+from conductor.coordinator.task_authority import TaskAuthority
 from conductor.coordinator.workflows.decision import ScriptFailed
 from conductor.protocol.json_types import JsonObject
 
@@ -53,22 +54,28 @@ class SystemWorkers:
 
     def __init__(self, core: Core, addresses: Addresses) -> None:
         self._core = core
+        tasks, writer = core.tasks, RetryingWriter(core.store, core.clock)
+        self._writer = writer
         self._addresses = addresses
         self._calls: set[HttpCall] = set()
         self.scripts = ScriptRunner()
         self._quick_runs = asyncio.Semaphore(SCRIPT_PROCESSES)
         self._long_runs = asyncio.Semaphore(SCRIPT_PROCESSES)
         queues: tuple[SystemTaskQueue, ...] = (
-            ConcurrentTaskQueue(core, "http", HTTP_CALLS, self._call),
-            ConcurrentTaskQueue(core, "script", MAX_RUNNING_SCRIPTS, self._run_script, MAX_RUNNING_SCRIPT_BYTES),
-            TransactionTaskQueue(core, "start", STARTS_PER_TRANSACTION, partial(run_start_task, core)),
+            ConcurrentTaskQueue(tasks, writer, "http", HTTP_CALLS, self._call),
+            ConcurrentTaskQueue(
+                tasks, writer, "script", MAX_RUNNING_SCRIPTS, self._run_script, MAX_RUNNING_SCRIPT_BYTES
+            ),
+            TransactionTaskQueue(
+                tasks, writer, "start", STARTS_PER_TRANSACTION, partial(run_start_task, core.workflows.executions)
+            ),
         )
         self._queues = {queue.domain: queue for queue in queues}
 
     async def start(self) -> None:
         """Continue with the system tasks that an earlier process left unfinished."""
         self._core.on_system_task = self._notice
-        for task_type, domain in await self._core.write(lambda tx: _requeue_unfinished(self._core, tx)):
+        for task_type, domain in await self._core.write(lambda tx: _requeue_unfinished(self._core.tasks, tx)):
             self._notice(task_type, domain)
 
     async def stop(self) -> None:
@@ -79,7 +86,7 @@ class SystemWorkers:
         await asyncio.to_thread(self.scripts.close)
         try:
             if running:
-                await self._core.write(lambda tx: self._core.queue.undo_grants(tx, running))
+                await self._core.tasks.undo_grants(running)
         except StoreError as error:
             logger.warning(
                 "Running system tasks not requeued: tasks=%d error=%r; the next start requeues them",
@@ -140,8 +147,8 @@ class SystemWorkers:
 
     async def _evaluate_condition(self, task: JsonObject, kind: str) -> None:
         """Evaluate the script of a SWITCH or a loop, and let the workflow continue with its value."""
-        executions = self._core.executions
-        question = await write_with_retry(self._core, lambda tx: executions.question(tx, make_report(task)))
+        executions = self._core.workflows.executions
+        question = await self._writer.write(lambda tx: executions.question(tx, make_report(task)))
         if question is None:
             return
         script, data = question
@@ -153,7 +160,7 @@ class SystemWorkers:
             if kind == "DO_WHILE":
                 reason = f"Unable to evaluate condition {script}, exception {reason}"
             value = ScriptFailed(reason)
-        await write_with_retry(self._core, lambda tx: executions.answer(tx, make_report(task), value))
+        await self._writer.write(lambda tx: executions.answer(tx, make_report(task), value))
 
 
 def _read_request(encoded_input: bytes) -> tuple[HttpRequest, bool]:
@@ -161,10 +168,10 @@ def _read_request(encoded_input: bytes) -> tuple[HttpRequest, bool]:
     return http_task_worker.read_request(task_input), task_input.get("asyncComplete") is True
 
 
-def _requeue_unfinished(core: Core, tx: Tx) -> list[tuple[str, str]]:
+def _requeue_unfinished(tasks: TaskAuthority, tx: Tx) -> list[tuple[str, str]]:
     """Requeue the tasks that an earlier process was executing. Return the system queues that have ready tasks."""
     queues = [(name, domain, pk) for name, domain, pk, _ in tx.rows(ALL_QUEUES) if domain.startswith(SYSTEM_DOMAIN)]
     for _, _, queue in queues:
         for row in tx.rows(HELD_TASKS_OF_QUEUE, queue):
-            core.queue.requeue(tx, row)
+            tasks.requeue(tx, row)
     return [(name, domain) for name, domain, queue in queues if tx.first(IS_READY, queue) is not None]

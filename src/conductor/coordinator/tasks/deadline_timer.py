@@ -1,4 +1,4 @@
-"""An alarm on the nearest deadline. Nothing is due: nothing wakes up."""
+"""A timer on the nearest deadline. Nothing wakes up while nothing is due."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from conductor.common.clock import Clock
 
 
 class DeadlineTimer:
-    """Calls `tick` when the nearest known deadline has come; `tick` answers with the next one."""
+    """Calls `tick` at the nearest known deadline. `tick` returns the next one."""
 
     def __init__(self, clock: Clock, tick: Callable[[], Awaitable[int | None]]) -> None:
         self._clock = clock
@@ -17,28 +17,24 @@ class DeadlineTimer:
         self._nearest_ms: int | None = None
         self._changed = asyncio.Event()
 
-    def notice(self, at_ms: int | None) -> None:
-        """Something is due at this time."""
+    def add(self, at_ms: int | None) -> None:
+        """Add a deadline."""
         if at_ms is not None and (self._nearest_ms is None or at_ms < self._nearest_ms):
             self._nearest_ms = at_ms
             self._changed.set()
 
-    def look(self) -> None:
-        """Somebody is awake: if the wall clock was set forward meanwhile, what is due now is due now."""
+    def check_clock(self) -> None:
+        """Tick at once if the wall clock was set forward beyond the nearest deadline."""
         if self._nearest_ms is not None and self._nearest_ms <= self._clock.wall_ms():
             self._changed.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             self._changed.clear()
-            if await self._clock.wait(self._changed, self._left_s()):
+            left_s = None if self._nearest_ms is None else max(0, self._nearest_ms - self._clock.wall_ms()) / 1000
+            if await self._clock.wait(self._changed, left_s):
                 continue
-            # Forgotten before the tick: what is noticed while it runs counts from here.
+            # Cleared before the tick, so that deadlines that are added meanwhile count.
             self._nearest_ms = None
-            self.notice(await self._tick())
-
-    def _left_s(self) -> float | None:
-        if self._nearest_ms is None:
-            return None
-        return max(0, self._nearest_ms - self._clock.wall_ms()) / 1000
+            self.add(await self._tick())

@@ -1,7 +1,7 @@
 """Parked long polls, first come first served.
 
-A transaction that brings work grants it to them before it is committed, so that one commit is enough. What it could
-not grant rings as many as there is work.
+A transaction that makes tasks ready leases them to parked polls before it is committed, so one commit is enough. For
+ready tasks that it could not lease, the polls are woken, and poll by themselves.
 """
 
 from __future__ import annotations
@@ -15,165 +15,184 @@ from typing import Any, TypeVar
 from conductor.common.clock import Clock
 
 T = TypeVar("T")
-Key = tuple[str, str]
+#: Task type and domain of a queue.
+QueueKey = tuple[str, str]
 
 
-class Waiter:
-    """One parked poll: its place in the line, and the bell that rings it."""
+class ParkedPoll:
+    """One parked poll.
 
-    __slots__ = ("claimed", "gone", "granted", "missed", "rung", "tries", "wanted", "worker_id")
+    The writer thread leases tasks for it between `ParkedPolls.claim` and `finish_grant`. It may claim a poll only while
+    the poll rests: not woken, not polling by itself, not cancelled, and without tasks that were not taken yet.
+    """
 
-    def __init__(self, worker_id: str | None = None, wanted: int = 1) -> None:
+    def __init__(self, worker_id: str | None = None, count: int = 1) -> None:
         self.worker_id = worker_id
-        #: How many tasks it takes.
-        self.wanted = wanted
-        self.rung = asyncio.Event()
-        #: The client has left, or wants nothing any more: nothing may be granted to it.
-        self.gone = False
-        #: It is trying for itself, or leaving: whatever comes meanwhile is for others.
-        self.tries = False
-        #: A transaction is granting something to it; what, is told by `give` after the commit.
-        self.claimed = False
-        #: It was rung meanwhile: the next in the line tries in its place.
-        self.missed = False
-        #: What was granted and not taken yet.
-        self.granted: list[Any] = []
+        #: How many tasks the poll takes.
+        self.count = count
+        self.woken = asyncio.Event()
+        #: Whether the client has disconnected or withdrawn the poll.
+        self.is_cancelled = False
+        #: Whether the poll runs a transaction of its own, or is about to end.
+        self.is_polling = False
+        #: Whether a transaction is leasing tasks for the poll.
+        self.is_claimed = False
+        #: Whether the poll was to be woken while it was claimed. The next one in line is woken in its place.
+        self.has_missed_wake = False
+        #: Tasks that were leased for the poll and not taken yet.
+        self._granted: list[Any] = []
 
-    def give(self, granted: list[Any]) -> None:
-        """What a transaction has granted; nothing, if it failed."""
-        self.claimed = False
-        self.granted = granted
-        self.rung.set()
+    @property
+    def can_be_claimed(self) -> bool:
+        """Whether the poll rests."""
+        is_busy = self.is_claimed or self._granted or self.is_polling or self.is_cancelled
+        return not is_busy and not self.woken.is_set()
 
-    def take(self) -> list[Any]:
-        """What was granted and not taken yet."""
-        granted, self.granted = self.granted, []
+    @property
+    def has_grant(self) -> bool:
+        """Whether tasks are being leased for the poll, or were leased and not taken yet."""
+        return self.is_claimed or bool(self._granted)
+
+    def finish_grant(self, granted: list[Any]) -> None:
+        """End a claim with the tasks that the transaction has leased. The list is empty if it failed."""
+        self.is_claimed = False
+        self._granted = granted
+        self.woken.set()
+
+    def take_granted(self) -> list[Any]:
+        """Return the leased tasks that were not taken yet."""
+        granted, self._granted = self._granted, []
         return granted
 
-    def leave(self) -> None:
-        """The client hung up, or has recalled its poll."""
-        self.gone = True
-        self.rung.set()
+    def cancel(self) -> None:
+        """End the poll: the client has disconnected or withdrawn it."""
+        self.is_cancelled = True
+        self.woken.set()
 
 
-class Waiters:
-    """One line per queue. Lives on the server's event loop; only `claim` is called by the writer."""
+class ParkedPolls:
+    """One line of polls per queue. Used on the server's event loop; only `claim` is called by the writer thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        #: Those who wait, by their queue; a queue at which nobody waits is not there.
-        self.lines: dict[Key, deque[Waiter]] = {}
-        self._closed = False
-        self._parked = 0
-        #: Held while a line changes, for the writer looks through them too.
-        self._gate = threading.Lock()
+        #: Only queues with parked polls have a line.
+        self._lines: dict[QueueKey, deque[ParkedPoll]] = {}
+        self.is_closed = False
+        self._count = 0
+        #: Held while a line changes or is searched.
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return self._parked
+        return self._count
 
-    @property
-    def closed(self) -> bool:
-        """Whether the server is stopping."""
-        return self._closed
-
-    def parked(self) -> dict[Key, int]:
-        """How many polls are parked at each queue."""
-        return {key: len(line) for key, line in self.lines.items()}
+    def count_by_queue(self) -> dict[QueueKey, int]:
+        """Return how many polls are parked at each queue."""
+        return {key: len(line) for key, line in self._lines.items()}
 
     async def wait(
-        self, key: Key, timeout_s: float, waiter: Waiter, attempt: Callable[[], Awaitable[list[T]]]
+        self, key: QueueKey, timeout_s: float, parked: ParkedPoll, poll: Callable[[], Awaitable[list[T]]]
     ) -> list[T]:
-        """Try at once unless others wait already, then at each ring, until something comes or time is over."""
-        with self._gate:
-            line = self.lines.setdefault(key, deque())
+        """Park a poll until it gets tasks or its time is over.
+
+        Args:
+            key: The queue.
+            timeout_s: How long the poll may wait.
+            parked: The poll.
+            poll: Polls the queue once. Called at once if no other poll waits, and after each wake-up.
+
+        Returns:
+            The tasks.
+        """
+        with self._lock:
+            line = self._lines.setdefault(key, deque())
             if not line:
-                waiter.rung.set()
-            line.append(waiter)
-        self._parked += 1
+                parked.woken.set()
+            line.append(parked)
+        self._count += 1
         found: list[T] = []
         try:
             ends = self._clock.monotonic() + timeout_s
-            while not found and not self._closed and await self._rings(waiter, ends):
-                found = await self._try(waiter, attempt)
-            with self._gate:
-                waiter.tries = True
-            while waiter.claimed:  # its time was over in the very moment in which it was granted something
-                waiter.rung.clear()
-                await waiter.rung.wait()
-            found = found or waiter.take()
+            while not found and not self.is_closed and await self._wait_for_wake(parked, ends):
+                found = await self._take_or_poll(parked, poll)
+            with self._lock:
+                parked.is_polling = True
+            while parked.is_claimed:  # the time was over while a transaction was leasing tasks
+                parked.woken.clear()
+                await parked.woken.wait()
+            found = found or parked.take_granted()
         finally:
-            self._depart(key, line, waiter, passes_on=waiter.missed or len(found) >= waiter.wanted)
+            self._remove(key, line, parked, wakes_next=parked.has_missed_wake or len(found) >= parked.count)
         return found
 
-    async def _try(self, waiter: Waiter, attempt: Callable[[], Awaitable[list[T]]]) -> list[T]:
-        """What was granted, or else one attempt; unless something is being granted: then that is waited for."""
-        with self._gate:
-            found = waiter.take()
-            waiter.tries = not waiter.claimed
-        if not waiter.tries:
-            waiter.missed = True
-        elif not found:
-            found = await attempt()
-            waiter.tries = bool(found)
-        return found
-
-    def claim(self, key: Key) -> Waiter | None:
-        """The first that is at rest: the caller grants something to it, and tells it by `give`."""
-        if key not in self.lines:
-            return None
-        with self._gate:
-            for waiter in self.lines.get(key, ()):
-                if not (waiter.claimed or waiter.granted or waiter.tries or waiter.gone or waiter.rung.is_set()):
-                    waiter.claimed = True
-                    return waiter
-        return None
-
-    async def _rings(self, waiter: Waiter, ends: float) -> bool:
-        if not waiter.rung.is_set():
+    async def _wait_for_wake(self, parked: ParkedPoll, ends: float) -> bool:
+        if not parked.woken.is_set():
             left_s = ends - self._clock.monotonic()
-            if left_s <= 0 or not await self._clock.wait(waiter.rung, left_s):
+            if left_s <= 0 or not await self._clock.wait(parked.woken, left_s):
                 return False
-        if waiter.gone or self._closed:
+        if parked.is_cancelled or self.is_closed:
             return False
-        waiter.rung.clear()
+        parked.woken.clear()
         return True
 
-    def _depart(self, key: Key, line: deque[Waiter], waiter: Waiter, *, passes_on: bool) -> None:
-        """Leave the line. A ring that was not used, or more work than one could take, goes to the next."""
-        with self._gate:
-            line.remove(waiter)
+    async def _take_or_poll(self, parked: ParkedPoll, poll: Callable[[], Awaitable[list[T]]]) -> list[T]:
+        """Return the tasks that were leased; if there are none, poll once, unless a grant is in progress."""
+        with self._lock:
+            found = parked.take_granted()
+            parked.is_polling = not parked.is_claimed
+        if not parked.is_polling:
+            parked.has_missed_wake = True
+        elif not found:
+            found = await poll()
+            parked.is_polling = bool(found)
+        return found
+
+    def _remove(self, key: QueueKey, line: deque[ParkedPoll], parked: ParkedPoll, *, wakes_next: bool) -> None:
+        """Remove a poll from its line. A wake-up that it did not use, or further work, goes to the next one."""
+        with self._lock:
+            line.remove(parked)
             if not line:
-                self.lines.pop(key, None)
-        self._parked -= 1
-        if line and (passes_on or waiter.rung.is_set()):
-            self._ring(line, 1)
+                self._lines.pop(key, None)
+        self._count -= 1
+        if line and (wakes_next or parked.woken.is_set()):
+            self._wake_line(line, 1)
 
-    def recall(self, key: Key, worker_id: str | None) -> None:
-        """A worker wants no more work: its parked polls are answered at once, with nothing."""
-        for waiter in self.lines.get(key, ()):
-            if worker_id is not None and waiter.worker_id == worker_id:
-                waiter.leave()
+    def claim(self, key: QueueKey) -> ParkedPoll | None:
+        """Return the first poll that can be claimed, and claim it. The caller leases tasks and ends the claim."""
+        if key not in self._lines:
+            return None
+        with self._lock:
+            for parked in self._lines.get(key, ()):
+                if parked.can_be_claimed:
+                    parked.is_claimed = True
+                    return parked
+        return None
 
-    def wake(self, ready: Mapping[Key, int]) -> None:
-        """Work has come to these queues."""
+    def cancel_of_worker(self, key: QueueKey, worker_id: str | None) -> None:
+        """End the parked polls of a worker that wants no more work."""
+        for parked in self._lines.get(key, ()):
+            if worker_id is not None and parked.worker_id == worker_id:
+                parked.cancel()
+
+    def wake(self, ready: Mapping[QueueKey, int]) -> None:
+        """Wake as many polls of each queue as it has ready tasks."""
         for key, count in ready.items():
-            line = self.lines.get(key)
+            line = self._lines.get(key)
             if line:
-                self._ring(line, count)
+                self._wake_line(line, count)
 
-    def _ring(self, line: deque[Waiter], count: int) -> None:
-        for waiter in line:
+    def _wake_line(self, line: deque[ParkedPoll], count: int) -> None:
+        for parked in line:
             if count <= 0:
                 return
-            if waiter.claimed or waiter.granted:
-                waiter.missed = True
-            elif not waiter.rung.is_set():
-                waiter.rung.set()
+            if parked.has_grant:
+                parked.has_missed_wake = True
+            elif not parked.woken.is_set():
+                parked.woken.set()
                 count -= 1
 
     def close(self) -> None:
-        """Answer everyone at once; nobody waits from now on."""
-        self._closed = True
-        for line in self.lines.values():
-            for waiter in line:
-                waiter.rung.set()
+        """Answer all parked polls at once. Later polls do not wait."""
+        self.is_closed = True
+        for line in self._lines.values():
+            for parked in line:
+                parked.woken.set()

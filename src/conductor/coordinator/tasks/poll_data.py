@@ -1,13 +1,14 @@
-"""Who polled last. Advice for people and for choosing a domain; in memory only, since an empty poll writes nothing."""
+"""The last poll of each queue, for operators and for the choice of a domain. Kept in memory only."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from conductor.coordinator.limits import MAX_POLL_NAME_CHARS, MAX_POLLS_KEPT
+from conductor.protocol.json_types import JsonObject
 
-#: A domain whose workers polled within this time has workers.
+#: A queue that was polled within this time has workers.
 ACTIVE_MS = 10_000
 
 
@@ -24,27 +25,26 @@ class PollData:
     def __init__(self) -> None:
         self._last: dict[tuple[str, str], LastPoll] = {}
 
+    def __iter__(self) -> Iterator[tuple[tuple[str, str], LastPoll]]:
+        return iter(self._last.items())
+
     def note(self, task_type: str, domain: str, worker_id: str | None, now_ms: int) -> None:
-        """A worker polls."""
+        """Note a poll. Polls with very long names are not kept."""
         key = (task_type, domain)
         if len(task_type) + len(domain) + len(worker_id or "") > MAX_POLL_NAME_CHARS:
-            return  # nobody's work; and names are kept
-        self._last.pop(key, None)  # so that the oldest poll comes first
+            return
+        self._last.pop(key, None)  # the oldest poll stays first
         self._last[key] = LastPoll(worker_id, now_ms)
         if len(self._last) > MAX_POLLS_KEPT:
             del self._last[next(iter(self._last))]
 
-    def __iter__(self) -> Iterator[tuple[tuple[str, str], LastPoll]]:
-        """Each (task type, domain) and its last poll."""
-        return iter(self._last.items())
-
-    def active(self, task_type: str, domain: str, now_ms: int) -> bool:
-        """Whether this queue has had a worker in the last ten seconds."""
+    def is_active(self, task_type: str, domain: str, now_ms: int) -> bool:
+        """Return whether a queue was polled within `ACTIVE_MS`."""
         last = self._last.get((task_type, domain))
         return last is not None and now_ms - last.at_ms <= ACTIVE_MS
 
-    def of(self, task_type: str | None = None) -> list[dict[str, Any]]:
-        """As Conductor lists it."""
+    def list_wire(self, task_type: str | None = None) -> list[JsonObject]:
+        """Return the last polls as Conductor lists them, of one task type or of all."""
         return [
             _wire(name, domain, last)
             for (name, domain), last in sorted(self._last.items())
@@ -52,8 +52,8 @@ class PollData:
         ]
 
 
-def _wire(name: str, domain: str, last: LastPoll) -> dict[str, Any]:
-    entry: dict[str, Any] = {"queueName": name, "lastPollTime": last.at_ms}
+def _wire(name: str, domain: str, last: LastPoll) -> JsonObject:
+    entry: JsonObject = {"queueName": name, "lastPollTime": last.at_ms}
     if domain:
         entry["domain"] = domain
     if last.worker_id is not None:

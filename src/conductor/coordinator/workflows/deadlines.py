@@ -40,7 +40,7 @@ class Deadlines:
             step = partial(self._expire_task, task_pk=row.pk, expired=expired)
             moved += self._executions.guarded(tx, row.workflow, step)
         for found in expired:
-            moved += self.timed_out(tx, found)
+            moved += self.apply_timeout(tx, found)
         for pk in tx.rows(DUE_WORKFLOWS, tx.now_ms, limit):
             moved += self._executions.guarded(tx, pk, self._expire_workflow)
         self._executions.advance(tx, moved)
@@ -54,7 +54,7 @@ class Deadlines:
         expired.append(found)
         return [workflow]
 
-    def timed_out(self, tx: Tx, expired: ExpiredTask) -> list[int]:
+    def apply_timeout(self, tx: Tx, expired: ExpiredTask) -> list[int]:
         """A task's time is over: where its policy says so, that ends its workflow."""
         if not expired.ends_workflow:
             return []

@@ -304,7 +304,7 @@ class Effects:
             return ""
         domains = ["" if name.strip() == NO_DOMAIN else name.strip() for name in listed.split(",")]
         for domain in domains:
-            if self._poll_data.active(task_type, domain, tx.now_ms):
+            if self._poll_data.is_active(task_type, domain, tx.now_ms):
                 return domain
         return domains[-1]
 

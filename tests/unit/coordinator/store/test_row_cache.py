@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conductor.coordinator.core import Poll
 from conductor.coordinator.store import row_cache
 from conductor.coordinator.store.commit_pacer import Job
 from conductor.coordinator.store.lookup import find_workflow
 from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.task_authority import Poll
 from conductor.coordinator.tasks.task_report import Report
 from conductor.coordinator.workflows import workflow_actions
 from conductor.coordinator.workflows.effects import Start
@@ -106,7 +106,7 @@ class Played:
         tasks = self.harness.workflow(workflow)["tasks"]
         task_id = tasks[index % len(tasks)]["taskId"]
         self.harness.store.call(
-            lambda tx: self.harness.core.executions.rerun(tx, find_workflow(tx, workflow), task_id=task_id)
+            lambda tx: self.harness.core.workflows.executions.rerun(tx, find_workflow(tx, workflow), task_id=task_id)
         )
 
     def rows(self) -> dict[str, Any]:
@@ -155,10 +155,12 @@ class Called(Played):
 
     def to_start(self, name: str) -> Callable[[Tx], Any]:
         asked = {"name": name, "input": {"n": len(self.workflows)}}
-        return lambda tx: tx.ids.workflow(self.harness.core.executions.start(tx, msgspec.convert(asked, Start)))
+        return lambda tx: tx.ids.workflow(
+            self.harness.core.workflows.executions.start(tx, msgspec.convert(asked, Start))
+        )
 
     def to_poll(self, count: int) -> Callable[[Tx], Any]:
-        return lambda tx: self.harness.core.poll_now(tx, Poll("work", "", "w1", count, 0))
+        return lambda tx: self.harness.core.tasks.poll_now(tx, Poll("work", "", "w1", count, 0))
 
     def to_report(self, index: int, status: str) -> Callable[[Tx], Any]:
         if not self.held:
@@ -166,13 +168,13 @@ class Called(Played):
         task = self.held[index % len(self.held)]
         said = {key: task[key] for key in ("taskId", "workflowInstanceId", "workerId", "leaseId")}
         report = msgspec.convert({**said, "status": status, "outputData": {"n": index}}, Report)
-        return lambda tx: self.harness.core.judge(tx, [report])[0].wire()
+        return lambda tx: self.harness.core.tasks.judge(tx, [report])[0].wire()
 
     def to_act(self, index: int, name: str) -> Callable[[Tx], Any]:
         if not self.workflows:
             return lambda _tx: None
         workflow, action = self.workflows[index % len(self.workflows)], getattr(workflow_actions, name)
-        return lambda tx: self.harness.core.executions.act(tx, find_workflow(tx, workflow).pk, action)
+        return lambda tx: self.harness.core.workflows.executions.act(tx, find_workflow(tx, workflow).pk, action)
 
     def to_fail_half_way(self, name: str) -> Callable[[Tx], Any]:
         start = self.to_start(name)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from conductor.coordinator.core import Poll
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.tasks.parked_polls import Waiter, Waiters
+from conductor.coordinator.task_authority import Poll
+from conductor.coordinator.tasks.parked_polls import ParkedPoll, ParkedPolls
 from conductor.testing import FakeClock
 from tests.unit.coordinator.core_harness import Harness, simple
 
@@ -30,11 +30,11 @@ class Shelf:
         return taken
 
 
-async def park(waiters: Waiters, shelf: Shelf, count: int = 1) -> tuple[Waiter, asyncio.Task[list[int]]]:
+async def park(waiters: ParkedPolls, shelf: Shelf, count: int = 1) -> tuple[ParkedPoll, asyncio.Task[list[int]]]:
     """A poll that has found nothing and waits."""
-    waiter, before = Waiter(wanted=count), len(waiters)
+    waiter, before = ParkedPoll(count=count), len(waiters)
     task = asyncio.create_task(waiters.wait(KEY, 5, waiter, lambda: shelf.take(count)))
-    while len(waiters) == before or waiter.rung.is_set():
+    while len(waiters) == before or waiter.woken.is_set():
         await asyncio.sleep(0)
     for _ in range(5):
         await asyncio.sleep(0)
@@ -42,7 +42,7 @@ async def park(waiters: Waiters, shelf: Shelf, count: int = 1) -> tuple[Waiter, 
 
 
 async def test_first_come_first_served() -> None:
-    waiters, shelf = Waiters(FakeClock()), Shelf()
+    waiters, shelf = ParkedPolls(FakeClock()), Shelf()
     _, first = await park(waiters, shelf)
     _, second = await park(waiters, shelf)
     shelf.items = [1]
@@ -56,7 +56,7 @@ async def test_first_come_first_served() -> None:
 
 async def test_no_timer_rings_between_the_work_and_the_poll() -> None:
     clock = FakeClock()
-    waiters, shelf = Waiters(clock), Shelf()
+    waiters, shelf = ParkedPolls(clock), Shelf()
     _, task = await park(waiters, shelf)
     shelf.items = [1]
     waiters.wake({KEY: 1})
@@ -66,18 +66,18 @@ async def test_no_timer_rings_between_the_work_and_the_poll() -> None:
 
 
 async def test_a_vanished_clients_ring_goes_to_the_next() -> None:
-    waiters, shelf = Waiters(FakeClock()), Shelf()
+    waiters, shelf = ParkedPolls(FakeClock()), Shelf()
     gone, first = await park(waiters, shelf)
     _, second = await park(waiters, shelf)
     shelf.items = [1]
-    gone.leave()
+    gone.cancel()
     waiters.wake({KEY: 1})
     assert await first == []
     assert await second == [1]
 
 
 async def test_a_cancelled_polls_ring_goes_to_the_next() -> None:
-    waiters, shelf = Waiters(FakeClock()), Shelf()
+    waiters, shelf = ParkedPolls(FakeClock()), Shelf()
     _, first = await park(waiters, shelf)
     _, second = await park(waiters, shelf)
     shelf.items = [1]
@@ -87,7 +87,7 @@ async def test_a_cancelled_polls_ring_goes_to_the_next() -> None:
 
 
 async def test_more_work_than_the_first_poll_can_take_goes_to_the_next() -> None:
-    waiters, shelf = Waiters(FakeClock()), Shelf()
+    waiters, shelf = ParkedPolls(FakeClock()), Shelf()
     _, first = await park(waiters, shelf)
     _, second = await park(waiters, shelf)
     shelf.items = [1, 2]
@@ -98,7 +98,7 @@ async def test_more_work_than_the_first_poll_can_take_goes_to_the_next() -> None
 
 async def test_the_time_is_over() -> None:
     clock = FakeClock()
-    waiters, shelf = Waiters(clock), Shelf()
+    waiters, shelf = ParkedPolls(clock), Shelf()
     _, task = await park(waiters, shelf)
     await clock.advance_to_next()
     assert await task == []
@@ -106,21 +106,21 @@ async def test_the_time_is_over() -> None:
 
 
 async def test_closing_answers_all_parked_polls_at_once() -> None:
-    waiters, shelf = Waiters(FakeClock()), Shelf()
+    waiters, shelf = ParkedPolls(FakeClock()), Shelf()
     tasks = [(await park(waiters, shelf))[1] for _ in range(3)]
     waiters.close()
     assert await asyncio.gather(*tasks) == [[], [], []]
 
 
 async def test_nothing_is_granted_to_a_poll_that_tries_for_itself() -> None:
-    waiters, tries, found = Waiters(FakeClock()), asyncio.Event(), asyncio.Event()
+    waiters, tries, found = ParkedPolls(FakeClock()), asyncio.Event(), asyncio.Event()
 
     async def attempt() -> list[int]:
         tries.set()
         await found.wait()
         return [1]
 
-    task = asyncio.create_task(waiters.wait(KEY, 5, Waiter(), attempt))
+    task = asyncio.create_task(waiters.wait(KEY, 5, ParkedPoll(), attempt))
     await tries.wait()
     assert waiters.claim(KEY) is None
     found.set()
@@ -128,26 +128,26 @@ async def test_nothing_is_granted_to_a_poll_that_tries_for_itself() -> None:
 
 
 async def test_a_poll_woken_during_a_grant_takes_it_and_passes_the_wake_on() -> None:
-    waiters, shelf = Waiters(FakeClock()), Shelf()
+    waiters, shelf = ParkedPolls(FakeClock()), Shelf()
     first, task = await park(waiters, shelf, count=2)
     _, other = await park(waiters, shelf)
     assert waiters.claim(KEY) is first
     shelf.items = [7]
-    first.rung.set()
+    first.woken.set()
     for _ in range(5):
         await asyncio.sleep(0)
     assert not task.done()
-    first.give([1])
+    first.finish_grant([1])
     assert await task == [1]
     assert await other == [7]
 
 
 async def test_a_poll_that_found_work_or_timed_out_is_granted_nothing_more() -> None:
     clock = FakeClock()
-    waiters, shelf = Waiters(clock), Shelf()
+    waiters, shelf = ParkedPolls(clock), Shelf()
     waiter, task = await park(waiters, shelf)
     assert waiters.claim(KEY) is waiter
-    waiter.give([1])
+    waiter.finish_grant([1])
     assert waiters.claim(KEY) is None
     assert await task == [1]
     _, late = await park(waiters, shelf)
@@ -157,13 +157,13 @@ async def test_a_poll_that_found_work_or_timed_out_is_granted_nothing_more() -> 
 
 
 async def test_a_ring_for_one_that_was_just_served_goes_to_who_came_after_it() -> None:
-    waiters, shelf = Waiters(FakeClock()), Shelf()
+    waiters, shelf = ParkedPolls(FakeClock()), Shelf()
     first, task = await park(waiters, shelf, count=5)
     assert waiters.claim(KEY) is first
-    first.give([1])
+    first.finish_grant([1])
     shelf.items = [2]
     waiters.wake({KEY: 1})
-    other = asyncio.create_task(waiters.wait(KEY, 5, Waiter(), lambda: shelf.take(1)))
+    other = asyncio.create_task(waiters.wait(KEY, 5, ParkedPoll(), lambda: shelf.take(1)))
     assert await task == [1]
     assert await other == [2]
 
@@ -177,8 +177,8 @@ class TestWithTheStore:
             await found.core.stop()
 
     async def parked(self, harness: Harness, worker: str, count: int = 1) -> asyncio.Task[list[Any]]:
-        before = len(harness.core.waiters)
-        task = asyncio.create_task(harness.core.poll(Poll("work", "", worker, count, 5000)))
+        before = len(harness.core.tasks.parked)
+        task = asyncio.create_task(harness.core.tasks.poll(Poll("work", "", worker, count, 5000)))
         # At rest: in line, and the clock knows how long it is going to wait.
         await harness.clock.until_sleeping(before + 1)
         return task
@@ -202,29 +202,29 @@ class TestWithTheStore:
 
     async def test_granted_in_the_moment_its_client_left_it_is_taken_back(self, harness: Harness) -> None:
         poll = await self.parked(harness, "gone")
-        (line,) = harness.core.waiters.lines.values()
-        real = harness.core.poll_now
+        (line,) = harness.core.tasks.parked._lines.values()
+        real = harness.core.tasks.poll_now
 
         def leave_first(tx: Tx, asked: Poll) -> list[dict[str, Any]]:
-            line[0].gone = True
+            line[0].is_cancelled = True
             return real(tx, asked)
 
-        harness.core.poll_now = leave_first  # type: ignore[assignment, method-assign]
+        harness.core.tasks.poll_now = leave_first  # type: ignore[assignment, method-assign]
         await asyncio.to_thread(harness.start_one)
         assert await poll == []
-        harness.core.poll_now = real  # type: ignore[method-assign]
-        (task,) = await harness.core.poll(Poll("work", "", "w2", 1, 0))
+        harness.core.tasks.poll_now = real  # type: ignore[method-assign]
+        (task,) = await harness.core.tasks.poll(Poll("work", "", "w2", 1, 0))
         assert task["workerId"] == "w2"
 
     async def test_granted_in_the_moment_its_time_was_over_it_is_answered_with_it(self, harness: Harness) -> None:
         poll = await self.parked(harness, "late")
-        loop, real = asyncio.get_running_loop(), harness.core.poll_now
+        loop, real = asyncio.get_running_loop(), harness.core.tasks.poll_now
 
         def let_time_pass(tx: Tx, asked: Poll) -> list[dict[str, Any]]:
             asyncio.run_coroutine_threadsafe(harness.clock.advance_to_next(), loop).result()
             return real(tx, asked)
 
-        harness.core.poll_now = let_time_pass  # type: ignore[assignment, method-assign]
+        harness.core.tasks.poll_now = let_time_pass  # type: ignore[assignment, method-assign]
         await asyncio.to_thread(harness.start_one)
         (task,) = await poll
         assert task["workerId"] == "late"
@@ -232,13 +232,13 @@ class TestWithTheStore:
     async def test_a_transaction_that_cannot_grant_leaves_the_work_to_the_next(
         self, harness: Harness, caplog: pytest.LogCaptureFixture
     ) -> None:
-        poll, real = await self.parked(harness, "w1"), harness.core.poll_now
+        poll, real = await self.parked(harness, "w1"), harness.core.tasks.poll_now
 
         def fail_once(_tx: Tx, _asked: Poll) -> list[dict[str, Any]]:
-            harness.core.poll_now = real  # type: ignore[method-assign]
+            harness.core.tasks.poll_now = real  # type: ignore[method-assign]
             raise LookupError("on purpose")
 
-        harness.core.poll_now = fail_once  # type: ignore[assignment, method-assign]
+        harness.core.tasks.poll_now = fail_once  # type: ignore[assignment, method-assign]
         await asyncio.to_thread(harness.start_one)
         (task,) = await poll
         assert task["workerId"] == "w1"
@@ -255,9 +255,9 @@ class TestWithTheStore:
 
     async def test_a_parked_poll_is_woken_when_a_delay_is_over(self, harness: Harness) -> None:
         await asyncio.to_thread(harness.start_one, task_def={"retryDelaySeconds": 2})
-        task = (await harness.core.poll(Poll("work", "", "w", 1, 0)))[0]
+        task = (await harness.core.tasks.poll(Poll("work", "", "w", 1, 0)))[0]
         await asyncio.to_thread(harness.report, {**task}, "FAILED")
-        poll = asyncio.create_task(harness.core.poll(Poll("work", "", "w", 1, 5000)))
+        poll = asyncio.create_task(harness.core.tasks.poll(Poll("work", "", "w", 1, 5000)))
         await harness.clock.until_sleeping(2)  # the poll and the timer
         assert await harness.clock.advance_to_next(2) == 2.0
         assert (await poll)[0]["retriedTaskId"] == task["taskId"]
@@ -275,8 +275,8 @@ class TestWithTheStore:
             return found
 
         harness.core.write = write  # type: ignore[assignment]
-        assert await harness.core.poll(Poll("work", "", "gone", 1, 5000), left.append) == []
-        (task,) = await harness.core.poll(Poll("work", "", "w2", 1, 0))
+        assert await harness.core.tasks.poll(Poll("work", "", "gone", 1, 5000), left.append) == []
+        (task,) = await harness.core.tasks.poll(Poll("work", "", "w2", 1, 0))
         assert task["workerId"] == "w2"
 
 

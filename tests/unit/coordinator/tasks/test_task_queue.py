@@ -205,7 +205,7 @@ class TestClientsWithoutLeases:
         assert harness.task(task["taskId"])["outputData"] == {"by": "hand"}
 
     def test_a_former_holder_has_no_effect_on_the_task(self, harness: Harness, task: Task) -> None:
-        harness.store.call(lambda tx: harness.core.queue.requeue_batch(tx, "work"))
+        harness.store.call(lambda tx: harness.core._queue.requeue_batch(tx, "work"))
         assert self.send(harness, task) == (Verdict.CANCELLED, 409)
         second = harness.poll_one(worker="w2")
         assert self.send(harness, task) == (Verdict.CANCELLED, 409)

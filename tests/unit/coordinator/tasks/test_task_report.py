@@ -28,7 +28,7 @@ def report_of(task: Task, status: str = "COMPLETED", **fields: Any) -> dict[str,
 
 def exchange(harness: Harness, reports: list[dict[str, Any]], wanted: int) -> list[Outcome]:
     said = msgspec.convert(reports, list[Report])
-    return harness.store.call(lambda tx: harness.core.judge(tx, said, wanted))
+    return harness.store.call(lambda tx: harness.core.tasks.judge(tx, said, wanted))
 
 
 def next_of(outcome: Outcome) -> Task:

@@ -162,20 +162,20 @@ class TestDeadlines:
             from conductor.coordinator.workflows.effects import Start
 
             for _ in range(10_000):
-                harness.core.executions.start(tx, Start(name="flow"))  # type: ignore[arg-type]
+                harness.core.workflows.executions.start(tx, Start(name="flow"))  # type: ignore[arg-type]
 
         harness.store.call(start_all)
         for _ in range(100):
             harness.poll(count=100)
         examined = 0
-        expire = harness.core.queue.expire
+        expire = harness.core._queue.expire
 
         def counting(*args: Any) -> object:
             nonlocal examined
             examined += 1
             return expire(*args)
 
-        harness.core.queue.expire = counting  # type: ignore[method-assign, assignment]
+        harness.core._queue.expire = counting  # type: ignore[method-assign, assignment]
         harness.clock.advance(9.999)
         assert harness.tick() == harness.clock.wall_ms() + 1, "nothing is due, and the timer knows when"
         assert examined == 0
@@ -296,7 +296,7 @@ class TestDomains:
         assert harness.poll_one(domain="blue")["domain"] == "blue"
 
     def test_the_first_domain_with_workers_else_the_last(self, harness: Harness) -> None:
-        harness.core.poll_data.note("work", "green", "w", harness.clock.wall_ms())
+        harness.core.tasks.poll_data.note("work", "green", "w", harness.clock.wall_ms())
         harness.start_one(task_to_domain={"*": "blue, green, red"})
         assert len(harness.poll(domain="green")) == 1
         harness.clock.advance(11)
@@ -325,7 +325,7 @@ class TestRequeue:
     def test_every_open_task_becomes_pollable_and_old_leases_end(self, harness: Harness) -> None:
         harness.start_one()
         held = harness.poll_one()
-        assert harness.store.call(lambda tx: len(harness.core.queue.requeue_batch(tx, "work"))) == 1
+        assert harness.store.call(lambda tx: len(harness.core._queue.requeue_batch(tx, "work"))) == 1
         again = harness.poll_one(worker="w2")
         assert again["taskId"] == held["taskId"]
         assert harness.report(held).verdict == "CANCELLED"

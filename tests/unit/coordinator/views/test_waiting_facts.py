@@ -15,18 +15,18 @@ from tests.unit.coordinator.core_harness import Harness, simple
 
 
 def why(harness: Harness, workflow_id: str) -> Waiting:
-    polls = harness.core.polls()
-    return harness.store.call(lambda tx: explain_workflow(tx, harness.core.snapshots, polls, workflow_id))
+    polls = harness.core.tasks.list_polls()
+    return harness.store.call(lambda tx: explain_workflow(tx, harness.core.reader.snapshots, polls, workflow_id))
 
 
 def why_task(harness: Harness, task_id: str) -> Waiting:
-    polls = harness.core.polls()
-    return harness.store.call(lambda tx: explain_task(tx, harness.core.snapshots, polls, task_id))
+    polls = harness.core.tasks.list_polls()
+    return harness.store.call(lambda tx: explain_task(tx, harness.core.reader.snapshots, polls, task_id))
 
 
 def polled(harness: Harness, name: str = "work", domain: str = "", worker: str = "w1") -> None:
     """A worker has just asked for work."""
-    harness.core.poll_data.note(name, domain, worker, harness.clock.wall_ms())
+    harness.core.tasks.poll_data.note(name, domain, worker, harness.clock.wall_ms())
 
 
 def a_task(harness: Harness, workflow_id: str, ref: str = "work") -> dict[str, Any]:

@@ -158,7 +158,7 @@ class TestWhateverGoesWrong:
         harness.workflow_def("top", {**sub(name="child"), "inputParameters": {}})
         top = harness.start("top", input={poison: "x"})
         child = harness.workflow(top)["tasks"][0]["subWorkflowId"]
-        harness.store.call(lambda tx: harness.core.executions.advance(tx, [tx.ids.workflow_pk(top) or 0]))
+        harness.store.call(lambda tx: harness.core.workflows.executions.advance(tx, [tx.ids.workflow_pk(top) or 0]))
         assert harness.workflow(top)["status"] == "FAILED"
         assert harness.workflow(child)["status"] == "TERMINATED"
         assert harness.poll() == []

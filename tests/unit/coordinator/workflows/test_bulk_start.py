@@ -21,7 +21,7 @@ def registered(harness: Harness) -> None:
 
 def start(harness: Harness, *starts: Start | ApiError) -> list[Any]:
     """Start the workflows in one turn. Return the id of each, or the status of its error."""
-    results = harness.store.call(lambda tx: bulk_start.start_turn(harness.core.executions, starts, tx))
+    results = harness.store.call(lambda tx: bulk_start.start_turn(harness.core.workflows.executions, starts, tx))
     return [result.status if isinstance(result, ApiError) else result for result in results]
 
 
@@ -103,7 +103,7 @@ def test_one_that_is_refused_halfway_leaves_nothing_and_hurts_no_other(harness: 
 def test_one_whose_first_step_goes_wrong_ends_alone(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     harness.workflow_def("broken", simple("breaks"))
     decide = "conductor.coordinator.workflows.executions.decide"
-    real = harness.core.executions.start.__globals__["decide"]
+    real = harness.core.workflows.executions.start.__globals__["decide"]
 
     def failing(state: Any, *args: Any, **more: Any) -> Any:
         if state.definition["name"] == "broken":

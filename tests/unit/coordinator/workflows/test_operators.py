@@ -190,7 +190,9 @@ class TestDynamicFork:
         do_all(harness, "last")
         before = by_ref(harness, workflow)
         target = before["_work_1"]["taskId"]
-        harness.store.call(lambda tx: harness.core.executions.rerun(tx, find_workflow(tx, workflow), task_id=target))
+        harness.store.call(
+            lambda tx: harness.core.workflows.executions.rerun(tx, find_workflow(tx, workflow), task_id=target)
+        )
         found = by_ref(harness, workflow)
         assert [found[ref]["taskId"] for ref in ("df", "_work_0", "_work_1", "_work_2", "j")] == [
             before[ref]["taskId"] for ref in ("df", "_work_0", "_work_1", "_work_2", "j")
@@ -207,7 +209,7 @@ class TestDynamicFork:
         other = {"tasks": [{"name": "work", "taskReferenceName": "y"}], "ins": {}}
         fork_id = by_ref(harness, workflow)["df"]["taskId"]
         harness.store.call(
-            lambda tx: harness.core.executions.rerun(
+            lambda tx: harness.core.workflows.executions.rerun(
                 tx, find_workflow(tx, workflow), task_id=fork_id, workflow_input=other
             )
         )
@@ -400,7 +402,9 @@ class TestLoops:
             harness.report(found[0])
         do_all(harness, "last")
         target = by_ref(harness, workflow)["a__2"]["taskId"]
-        harness.store.call(lambda tx: harness.core.executions.rerun(tx, find_workflow(tx, workflow), task_id=target))
+        harness.store.call(
+            lambda tx: harness.core.workflows.executions.rerun(tx, find_workflow(tx, workflow), task_id=target)
+        )
         assert harness.poll_one()["inputData"] == {"i": 1, "x": "y"}
 
     def nested(self) -> dict[str, Any]:
@@ -436,7 +440,9 @@ class TestLoops:
             harness.report(found[0])
         assert harness.workflow(workflow)["status"] == "COMPLETED"
         target = by_ref(harness, workflow)["a__1__2"]["taskId"]
-        harness.store.call(lambda tx: harness.core.executions.rerun(tx, find_workflow(tx, workflow), task_id=target))
+        harness.store.call(
+            lambda tx: harness.core.workflows.executions.rerun(tx, find_workflow(tx, workflow), task_id=target)
+        )
         kept = {ref: status for ref, _, status in shape(harness, workflow)}
         assert kept == {"out": "IN_PROGRESS", "in__1": "IN_PROGRESS", "a__1__1": "COMPLETED", "a__1__2": "SCHEDULED"}
         seen = []

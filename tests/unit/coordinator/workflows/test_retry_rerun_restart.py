@@ -19,7 +19,7 @@ def sub(name: str, ref: str, **more: Any) -> dict[str, Any]:
 
 
 def rerun(harness: Harness, workflow: str, **asked: Any) -> None:
-    harness.store.call(lambda tx: harness.core.executions.rerun(tx, find_workflow(tx, workflow), **asked))
+    harness.store.call(lambda tx: harness.core.workflows.executions.rerun(tx, find_workflow(tx, workflow), **asked))
 
 
 class Family:

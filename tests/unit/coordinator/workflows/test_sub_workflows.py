@@ -148,7 +148,7 @@ class TestWideForks:
             return decide(state, *args, **more)
 
         monkeypatch.setattr(executions, "decide", counting)
-        outcomes = harness.store.call(lambda tx: harness.core.judge(tx, self.reports(tasks)))
+        outcomes = harness.store.call(lambda tx: harness.core.tasks.judge(tx, self.reports(tasks)))
         assert {outcome.verdict for outcome in outcomes} == {"COMMITTED"}
         assert decided == [workflow]
         assert harness.workflow(workflow)["status"] == "COMPLETED"
@@ -163,7 +163,7 @@ class TestWideForks:
             *self.reports([second], status="FAILED"),
             *self.reports([third]),
         ]
-        outcomes = harness.store.call(lambda tx: harness.core.judge(tx, reports))
+        outcomes = harness.store.call(lambda tx: harness.core.tasks.judge(tx, reports))
         assert [outcome.status for outcome in outcomes] == [200, 404, 409, 404, 200, 200]
         found = harness.workflow(workflow)
         assert found["status"] == "FAILED"

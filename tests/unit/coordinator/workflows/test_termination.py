@@ -87,7 +87,7 @@ class TestALargeTree:
 
     def test_a_large_tree_goes_on_ending_when_its_root_is_removed(self, harness: Harness, root: str) -> None:
         harness.act(root, workflow_actions.terminate, reason="enough")
-        harness.store.call(lambda tx: harness.core.executions.remove(tx, find_workflow(tx, root)))
+        harness.store.call(lambda tx: harness.core.workflows.executions.remove(tx, find_workflow(tx, root)))
         harness.settle()
         assert by_status(harness) == {"TERMINATED": ALL - 1}
 

@@ -31,7 +31,7 @@ def start(harness: Harness, customer: str = "a", **more: Any) -> str:
 
 def why(harness: Harness, workflow: str) -> Waiting:
     polls = PollRecords({}, harness.clock.wall_ms())
-    return harness.store.call(lambda tx: explain_workflow(tx, harness.core.snapshots, polls, workflow))
+    return harness.store.call(lambda tx: explain_workflow(tx, harness.core.reader.snapshots, polls, workflow))
 
 
 def end_next(harness: Harness, status: str = "COMPLETED") -> str:
@@ -163,7 +163,7 @@ class TestTurns:
     def test_a_running_one_that_is_removed_makes_room(self, harness: Harness) -> None:
         limit(harness, 1)
         first, second = start(harness), start(harness)
-        harness.store.call(lambda tx: harness.core.executions.remove(tx, find_workflow(tx, first)))
+        harness.store.call(lambda tx: harness.core.workflows.executions.remove(tx, find_workflow(tx, first)))
         assert harness.workflow(second)["rateLimited"] is False
 
     def test_a_larger_limit_counts_from_the_next_start_on(self, harness: Harness) -> None:
@@ -287,7 +287,9 @@ class Machine:
             self.harness.act(workflow, workflow_actions.restart)
             self.model.come(workflow)
         elif what == "remove":
-            self.harness.store.call(lambda tx: self.harness.core.executions.remove(tx, find_workflow(tx, workflow)))
+            self.harness.store.call(
+                lambda tx: self.harness.core.workflows.executions.remove(tx, find_workflow(tx, workflow))
+            )
             self.model.go(workflow, "gone")
             del self.model.state[workflow]
 

@@ -13,7 +13,7 @@ from conductor.version import __version__
 
 async def get_health(request: Request) -> Answer:
     """GET /health: return 200 while the database is writable, otherwise 503 with the reason."""
-    problem = await request.core.probe.problem()
+    problem = await request.core.probe.find_problem()
     if problem is not None:
         return as_json(_health_body([{"message": problem}], healthy=False), status=503)
     return as_json(_health_body([], healthy=True))

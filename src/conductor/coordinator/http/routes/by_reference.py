@@ -31,9 +31,11 @@ async def update_sync(request: Request) -> Answer:
     outcome = await update_task(request, _find_by_reference(request))
     if outcome is None:
         raise not_found(f"Found no running task {ref} of workflow {workflow_id} to update")
-    pk = await core.read(lambda tx: find_workflow(tx, workflow_id).pk)
-    await core.wait_for_scripts(pk)
-    found = await core.read(lambda tx: workflow_views.read_workflow(tx, core.snapshots, workflow_id, with_tasks=True))
+    pk = await core.reader.read(lambda tx: find_workflow(tx, workflow_id).pk)
+    await core.workflows.wait_for_scripts(pk)
+    found = await core.reader.read(
+        lambda tx: workflow_views.read_workflow(tx, core.reader.snapshots, workflow_id, with_tasks=True)
+    )
     return as_json(found, *verdict_headers(outcome))
 
 
@@ -50,7 +52,7 @@ async def update_task(request: Request, find: Callable[[Tx], TaskRow | None]) ->
         if row is None:
             return None
         report = report_on(tx, row, status, output, worker_id)  # type: ignore[arg-type]
-        (outcome,) = request.core.judge(tx, [report])
+        (outcome,) = request.core.tasks.judge(tx, [report])
         outcome = outcome.as_answer_to(report)
         outcome.raise_for_verdict()
         return outcome

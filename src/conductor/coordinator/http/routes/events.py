@@ -25,7 +25,7 @@ async def update_handler(request: Request) -> Answer:
 
 async def list_handlers(request: Request) -> Answer:
     """GET /event: return all event handlers."""
-    found = await request.core.read(event_handlers.find_handlers)
+    found = await request.core.reader.read(event_handlers.find_handlers)
     return as_json([handler.wire() for handler in found])
 
 
@@ -33,7 +33,7 @@ async def list_handlers_of_event(request: Request) -> Answer:
     """GET /event/{event}?activeOnly=true: return the handlers of an event."""
     active_only = request.query_flag("activeOnly", default=True)
     event = request.params["event"]
-    found = await request.core.read(lambda tx: event_handlers.find_handlers(tx, event, active_only=active_only))
+    found = await request.core.reader.read(lambda tx: event_handlers.find_handlers(tx, event, active_only=active_only))
     return as_json([handler.wire() for handler in found])
 
 

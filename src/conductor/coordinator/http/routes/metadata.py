@@ -69,13 +69,13 @@ async def update_task_def(request: Request) -> Answer:
 
 async def list_task_defs(request: Request) -> Answer:
     """GET /metadata/taskdefs: return all task definitions."""
-    return as_json(await request.core.read(task_defs.all_task_defs))
+    return as_json(await request.core.reader.read(task_defs.all_task_defs))
 
 
 async def get_task_def(request: Request) -> Answer:
     """GET /metadata/taskdefs/{name}: return a task definition."""
     name = request.params["name"]
-    found = await request.core.read(lambda tx: task_defs.get_task_def(tx, name))
+    found = await request.core.reader.read(lambda tx: task_defs.get_task_def(tx, name))
     if found is None:
         raise not_found(f"No such taskType found by name: {name}")
     return as_json(found.wire())
@@ -121,7 +121,7 @@ async def update_workflow_defs(request: Request) -> Answer:
 async def get_workflow_def(request: Request) -> Answer:
     """GET /metadata/workflow/{name}?version=: return a version of a definition, or the latest."""
     name, version = request.params["name"], request.query_int("version", 0)
-    found = await request.core.read(lambda tx: workflow_defs.get_workflow_def(tx, name, version or None))
+    found = await request.core.reader.read(lambda tx: workflow_defs.get_workflow_def(tx, name, version or None))
     if found is None:
         raise ApiError(404, f"No such workflow found by name: {name}, version: {version or 'null'}")
     return as_json(found)
@@ -129,13 +129,13 @@ async def get_workflow_def(request: Request) -> Answer:
 
 async def list_workflow_defs(request: Request) -> Answer:
     """GET /metadata/workflow: return all versions of all definitions."""
-    return as_json(await request.core.read(workflow_defs.all_workflow_defs))
+    return as_json(await request.core.reader.read(workflow_defs.all_workflow_defs))
 
 
 async def list_names_and_versions(request: Request) -> Answer:
     """GET /metadata/workflow/names-and-versions: return the versions of each name, and their creation times."""
     found: dict[str, list[JsonObject]] = {}
-    for definition in await request.core.read(workflow_defs.all_workflow_defs):
+    for definition in await request.core.reader.read(workflow_defs.all_workflow_defs):
         known: JsonObject = {name: definition[name] for name in ("name", "version", "createTime") if name in definition}
         found.setdefault(definition["name"], []).append(known)
     return as_json(found)
@@ -143,20 +143,20 @@ async def list_names_and_versions(request: Request) -> Answer:
 
 async def list_names(request: Request) -> Answer:
     """GET /metadata/workflow/names: return the names of all definitions."""
-    found = await request.core.read(workflow_defs.all_workflow_defs)
+    found = await request.core.reader.read(workflow_defs.all_workflow_defs)
     return as_json(sorted({definition["name"] for definition in found}))
 
 
 async def list_latest_versions(request: Request) -> Answer:
     """GET /metadata/workflow/latest-versions: return the latest version of each definition."""
-    found = await request.core.read(workflow_defs.all_workflow_defs)
+    found = await request.core.reader.read(workflow_defs.all_workflow_defs)
     return as_json(list({definition["name"]: definition for definition in found}.values()))
 
 
 async def list_versions(request: Request) -> Answer:
     """GET /metadata/workflow/{name}/versions: return all versions of a definition."""
     name = request.params["name"]
-    return as_json(await request.core.read(lambda tx: workflow_defs.versions_of(tx, name)))
+    return as_json(await request.core.reader.read(lambda tx: workflow_defs.versions_of(tx, name)))
 
 
 async def remove_workflow_def(request: Request) -> Answer:

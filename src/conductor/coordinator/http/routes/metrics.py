@@ -23,8 +23,8 @@ from conductor.version import __version__
 async def get_metrics(request: Request) -> Answer:
     """GET /metrics: return the metrics in the format of Prometheus, or in OpenMetrics if the client accepts it."""
     core = request.core
-    samples = _Samples(core, problem=await core.probe.problem())
-    await core.read(samples.add_current_state)
+    samples = _Samples(core, problem=await core.probe.find_problem())
+    await core.reader.read(samples.add_current_state)
     accept = request.header(b"accept")
     text, content_type = scrape(((metric, samples.get(metric)) for metric in table.METRICS), accept)
     return Answer(200, text, content_type.encode())
@@ -35,12 +35,12 @@ class _Samples:
 
     def __init__(self, core: Core, problem: str | None) -> None:
         self._core = core
-        self._polls = core.polls()
+        self._polls = core.tasks.list_polls()
         self._found: dict[str, list[Sample]] = {}
         self._add(table.HEALTHY, problem is None)
         self._add(table.INFO, 1, __version__)
         self._add(table.START_TIME, core.started_ms / 1000)
-        self._add(table.PARKED, len(core.waiters))
+        self._add(table.PARKED, len(core.tasks.parked))
         for name, suffix in (("database", ""), ("wal", "-wal")):
             size = file_bytes(core.store.database, suffix)
             if size is not None:

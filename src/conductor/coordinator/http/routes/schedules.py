@@ -30,7 +30,7 @@ async def save(request: Request) -> Answer:
 
 async def get_schedule(request: Request) -> Answer:
     """GET /scheduler/schedules/{name}: return a schedule with its next due time."""
-    return as_json(await request.core.read(lambda tx: schedule_store.get(tx, request.params["name"])))
+    return as_json(await request.core.reader.read(lambda tx: schedule_store.get(tx, request.params["name"])))
 
 
 async def list_schedules(request: Request) -> Answer:
@@ -40,7 +40,7 @@ async def list_schedules(request: Request) -> Answer:
     def find(tx: Tx) -> list[JsonObject]:
         return [schedule_store.get(tx, name) for name in schedule_store.find_names(tx, workflow=workflow)]
 
-    return as_json(await request.core.read(find))
+    return as_json(await request.core.reader.read(find))
 
 
 async def search(request: Request) -> Answer:
@@ -66,7 +66,7 @@ async def search(request: Request) -> Answer:
             "results": [schedule_store.get(tx, name) for name in names[start : start + size]],
         }
 
-    return as_json(await request.core.read(find))
+    return as_json(await request.core.reader.read(find))
 
 
 def _is_descending(sort: str | None) -> bool:
@@ -155,7 +155,7 @@ async def preview_due_times(request: Request) -> Answer:
 async def search_runs(request: Request) -> Answer:
     """GET /scheduler/search/executions: return a page of the runs of schedules."""
     search = read_search(request)
-    return as_json(await request.core.read_long(lambda tx: search_query.search_schedule_runs(tx, search)))
+    return as_json(await request.core.reader.read_long(lambda tx: search_query.search_schedule_runs(tx, search)))
 
 
 _NAMES = list[str]

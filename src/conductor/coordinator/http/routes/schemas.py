@@ -50,13 +50,13 @@ def _check_schemas(found: list[JsonObject], keys: list[SchemaKey]) -> None:
 
 async def list_schemas(request: Request) -> Answer:
     """GET /schema: return all schemas."""
-    return as_json(await request.core.read(json_schemas.all_schemas))
+    return as_json(await request.core.reader.read(json_schemas.all_schemas))
 
 
 async def get_schema(request: Request) -> Answer:
     """GET /schema/{name}[/{version}]: return a version of a schema, or the latest."""
     name, version = _read_key(request)
-    found = await request.core.read(lambda tx: json_schemas.get_schema(tx, name, version))
+    found = await request.core.reader.read(lambda tx: json_schemas.get_schema(tx, name, version))
     if found is None:
         raise not_found(f"No such schema: {name}" + ("" if version is None else f" version {version}"))
     return as_json(found)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import msgspec
 
-from conductor.coordinator.core import Poll
 from conductor.coordinator.http.answer import DONE, NO_CONTENT, Answer, as_json, as_text, error_answer
 from conductor.coordinator.http.memory_budget import UNCOUNTED_BYTES
 from conductor.coordinator.http.request import Request
@@ -16,6 +13,7 @@ from conductor.coordinator.request_errors import ApiError, bad_request, not_foun
 from conductor.coordinator.store.lookup import get_task
 from conductor.coordinator.store.statements import ADD_LOG, LOGS
 from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.task_authority import Poll
 from conductor.coordinator.views import queue_sizes, task_views
 from conductor.protocol.json_types import JsonObject
 from conductor.protocol.wire import FEATURES as FEATURE_LIST
@@ -31,7 +29,7 @@ OUT_OF_MEMORY = error_answer(
 
 async def poll_one(request: Request) -> Answer:
     """GET /tasks/poll/{type}: return one task, or 204 after at most 100 ms."""
-    tasks = await request.core.poll(_poll(request, 1, 100), request.when_gone)
+    tasks = await request.core.tasks.poll(_poll(request, 1, 100), request.when_gone)
     if not tasks:
         return Answer(204, headers=FEATURE_HEADERS)
     return deliver_or_requeue(request, tasks, as_json(tasks[0], *FEATURE_HEADERS))
@@ -43,7 +41,7 @@ async def poll_batch(request: Request) -> Answer:
     With count=0 the parked polls of the same worker are answered at once, with []: it wants no more tasks.
     """
     poll = _poll(request, request.query_int("count", 1), request.query_int("timeout", 100))
-    tasks = await request.core.poll(poll, request.when_gone)
+    tasks = await request.core.tasks.poll(poll, request.when_gone)
     return deliver_or_requeue(request, tasks, as_json(tasks, *FEATURE_HEADERS))
 
 
@@ -53,10 +51,10 @@ def deliver_or_requeue(
     """Return an answer that delivers tasks. If there is no memory for it, requeue them and send `instead`."""
     if len(answer.body) <= UNCOUNTED_BYTES:
         return answer
-    core, task_ids = request.core, [task["taskId"] for task in tasks]
+    authority, task_ids = request.core.tasks, [task["taskId"] for task in tasks]
 
     async def requeue() -> Answer:
-        await core.write(lambda tx: core.queue.undo_grants(tx, task_ids))
+        await authority.undo_grants(task_ids)
         return instead
 
     return answer._replace(fallback=requeue)
@@ -70,7 +68,9 @@ def _poll(request: Request, count: int, timeout_ms: int) -> Poll:
 async def get_task_by_id(request: Request) -> Answer:
     """GET /tasks/{taskId}: return a task."""
     task_id = request.params["taskId"]
-    return as_json(await request.core.read(lambda tx: task_views.read_task(tx, request.core.snapshots, task_id)))
+    return as_json(
+        await request.core.reader.read(lambda tx: task_views.read_task(tx, request.core.reader.snapshots, task_id))
+    )
 
 
 async def add_log(request: Request) -> Answer:
@@ -101,7 +101,7 @@ def _log_line(body: bytes) -> str:
 async def get_logs(request: Request) -> Answer:
     """GET /tasks/{taskId}/log: return the log lines of a task, oldest first."""
     task_id = request.params["taskId"]
-    rows = await request.core.read(lambda tx: tx.rows(LOGS, task_id))
+    rows = await request.core.reader.read(lambda tx: tx.rows(LOGS, task_id))
     if not rows:
         return NO_CONTENT
     return as_json([{"log": line, "taskId": task_id, "createdTime": at_ms} for line, at_ms in rows])
@@ -110,7 +110,7 @@ async def get_logs(request: Request) -> Answer:
 async def get_queue_size(request: Request) -> Answer:
     """GET /tasks/queue/size?taskType=&domain=: return the number of tasks in a queue."""
     task_type, domain = request.required_query("taskType"), request.query("domain") or ""
-    return as_json(await request.core.read(lambda tx: queue_sizes.count_tasks(tx, task_type, domain)))
+    return as_json(await request.core.reader.read(lambda tx: queue_sizes.count_tasks(tx, task_type, domain)))
 
 
 async def get_queue_sizes(request: Request) -> Answer:
@@ -118,36 +118,35 @@ async def get_queue_sizes(request: Request) -> Answer:
     names = request.query_list("taskType")
     if not names:
         raise bad_request("query parameter 'taskType' is required")
-    return as_json(await request.core.read(lambda tx: {name: queue_sizes.count_tasks(tx, name, "") for name in names}))
+    return as_json(
+        await request.core.reader.read(lambda tx: {name: queue_sizes.count_tasks(tx, name, "") for name in names})
+    )
 
 
 async def get_all_queue_sizes(request: Request) -> Answer:
     """GET /tasks/queue/all: return the number of tasks in every queue."""
-    return as_json(await request.core.read(queue_sizes.count_all_tasks))
+    return as_json(await request.core.reader.read(queue_sizes.count_all_tasks))
 
 
 async def get_all_queues_verbose(request: Request) -> Answer:
     """GET /tasks/queue/all/verbose: return the number of tasks in every queue, by Conductor's shards."""
-    sizes = await request.core.read(queue_sizes.count_all_tasks)
+    sizes = await request.core.reader.read(queue_sizes.count_all_tasks)
     return as_json({name: {"a": {"size": size, "uacked": 0}} for name, size in sizes.items()})
 
 
 async def get_poll_data(request: Request) -> Answer:
     """GET /tasks/queue/polldata?taskType=: return the last poll of each worker for a task type."""
-    return as_json(request.core.poll_data.of(request.required_query("taskType")))
+    return as_json(request.core.tasks.poll_data.list_wire(request.required_query("taskType")))
 
 
 async def get_all_poll_data(request: Request) -> Answer:
     """GET /tasks/queue/polldata/all: return the last polls for every task type."""
-    return as_json(request.core.poll_data.of())
+    return as_json(request.core.tasks.poll_data.list_wire())
 
 
 async def requeue(request: Request) -> Answer:
     """POST /tasks/queue/requeue/{type}: requeue all open tasks of a type; their leases end."""
-    requeue, task_type, count, last = request.core.queue.requeue_batch, request.params["type"], 0, 0
-    while done := await request.core.write(partial(requeue, task_type=task_type, after=last)):
-        count, last = count + len(done), done[-1]
-    return as_text(str(count))
+    return as_text(str(await request.core.tasks.requeue_all(request.params["type"])))
 
 
 _WORKER = {"workerid": "string", "domain": "string"}

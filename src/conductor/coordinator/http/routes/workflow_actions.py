@@ -46,7 +46,7 @@ class Skip(msgspec.Struct, rename="camel"):
 
 
 def _act(request: Request, action: workflow_actions.Action, **options: Any) -> WorkflowChange:
-    executions = request.core.executions
+    executions = request.core.workflows.executions
     return lambda tx, workflow_id: executions.act(tx, find_workflow(tx, workflow_id).pk, action, **options)
 
 
@@ -85,7 +85,7 @@ def _restart(request: Request) -> WorkflowChange:
 
 def _remove(request: Request) -> WorkflowChange:
     """Delete an ended workflow and its tasks; with `archiveWorkflow=false`, a running one, too."""
-    archive, executions = request.query_flag("archiveWorkflow", default=True), request.core.executions
+    archive, executions = request.query_flag("archiveWorkflow", default=True), request.core.workflows.executions
 
     def remove(tx: Tx, workflow_id: str) -> None:
         row = find_workflow(tx, workflow_id)
@@ -167,7 +167,7 @@ def _change_some(tx: Tx, ids: list[str], change: WorkflowChange) -> list[str | N
 async def read_many(request: Request) -> Answer:
     """POST /workflow/bulk/search?includeTasks=true: return the workflows of an array of ids, and the unknown ids."""
     ids, with_tasks = _read_ids(request), request.query_flag("includeTasks", default=True)
-    snapshots = request.core.snapshots
+    snapshots = request.core.reader.snapshots
 
     def read(tx: Tx) -> JsonObject:
         done, failed, size = [], {}, 0
@@ -183,13 +183,13 @@ async def read_many(request: Request) -> Answer:
                 raise bad_request(f"the answer would be larger than {MAX_ANSWER_BYTES} bytes; ask for fewer ids")
         return {"bulkErrorResults": failed, "bulkSuccessfulResults": done}
 
-    return as_json(await request.core.read_long(read))
+    return as_json(await request.core.reader.read_long(read))
 
 
 async def rerun(request: Request) -> Answer:
     """POST /workflow/{id}/rerun: rerun a workflow from a task, also of a sub-workflow, or from its start."""
     rerun_request, workflow_id = request.json(Rerun), request.params["id"]
-    executions = request.core.executions
+    executions = request.core.workflows.executions
     options: JsonObject = {
         "task_id": rerun_request.re_run_from_task_id,
         "task_input": rerun_request.task_input,
@@ -221,14 +221,14 @@ def _reset_callbacks(request: Request) -> WorkflowChange:
         row = find_workflow(tx, workflow_id)
         if row.terminal:
             raise ApiError(409, f"Workflow is in terminal state. Status = {row.status}")
-        core.queue.reset_callbacks(tx, row.pk)
+        core.tasks.reset_callbacks(tx, row.pk)
 
     return reset
 
 
 def _decide(request: Request) -> WorkflowChange:
     """Decide a workflow; the coordinator does so by itself."""
-    executions = request.core.executions
+    executions = request.core.workflows.executions
     return lambda tx, workflow_id: executions.advance(tx, [find_workflow(tx, workflow_id).pk])
 
 

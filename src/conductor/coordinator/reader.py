@@ -1,0 +1,18 @@
+"""Reading the state of the last commit, beside the writer."""
+
+from __future__ import annotations
+
+from conductor.coordinator.definitions.definition_snapshots import Snapshots
+from conductor.coordinator.store.writer import Store
+
+
+class Reader:
+    """Runs queries that change nothing."""
+
+    def __init__(self, store: Store, snapshots: Snapshots) -> None:
+        #: Run one query.
+        self.read = store.read
+        #: Run a query that may take long, such as a search.
+        self.read_long = store.read_long
+        #: The definitions that workflows were started with.
+        self.snapshots = snapshots

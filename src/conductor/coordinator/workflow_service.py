@@ -1,0 +1,84 @@
+"""Starting workflows, acting on them, and waiting for them. What is awaited returns after its effect is on disk.
+
+The rules are in `workflows/executions.py`, which `executions` gives access to inside a transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from conductor.common.clock import Clock
+from conductor.coordinator.limits import MAX_DRY_RUNS, WAIT_FOR_SCRIPTS_S
+from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.store.writer import Store
+from conductor.coordinator.workflows.executions import Executions
+
+
+class WorkflowService:
+    """Workflows, for routes and system tasks."""
+
+    def __init__(self, store: Store, clock: Clock, executions: Executions) -> None:
+        self._store = store
+        self._clock = clock
+        self.executions = executions
+        #: Limits how many dry runs run at the same time.
+        self.dry_run_slots = asyncio.Semaphore(MAX_DRY_RUNS)
+        #: Bulk starts run one after the other, so that a poll waits for one transaction of one of them at most.
+        self.bulk_start_slot = asyncio.Semaphore(1)
+        self._watchers: dict[int, set[asyncio.Event]] = {}
+        self._is_closed = False
+
+    def after_commit(self, changed: Iterable[int]) -> None:
+        """Wake the callers that wait for one of these workflows."""
+        for workflow in changed if self._watchers else ():
+            for event in self._watchers.get(workflow, ()):
+                event.set()
+
+    def close(self) -> None:
+        """Answer all callers that wait."""
+        self._is_closed = True
+        self.after_commit(list(self._watchers))
+
+    async def wait_for(self, workflow: int, look: Callable[[Tx], set[int]], timeout_s: float) -> bool:
+        """Wait until `look` returns no workflow to wait for.
+
+        Args:
+            workflow: The workflow whose changes matter first.
+            look: Returns the workflows to wait for. Called again after each commit that changes one of them.
+            timeout_s: How long to wait.
+
+        Returns:
+            False if the time was over first.
+        """
+        changed, watched = asyncio.Event(), {workflow}
+        self._watchers.setdefault(workflow, set()).add(changed)
+        ends = self._clock.monotonic() + timeout_s
+        try:
+            while wanted := await self._store.write(look):
+                if new := wanted - watched:
+                    watched |= new
+                    for one in new:
+                        self._watchers.setdefault(one, set()).add(changed)
+                    continue  # it may have changed before it was watched
+                left_s = ends - self._clock.monotonic()
+                if left_s <= 0 or self._is_closed or not await self._clock.wait(changed, left_s):
+                    return False
+                changed.clear()
+        finally:
+            for one in watched:
+                self._watchers[one].discard(changed)
+                if not self._watchers[one]:
+                    del self._watchers[one]
+        return True
+
+    async def wait_for_scripts(self, workflow: int) -> bool:
+        """Wait until no script of a workflow is queued or running. Return False if `WAIT_FOR_SCRIPTS_S` is over first.
+
+        Conductor evaluates scripts before it answers. Here a script runs in a process of its own, after the commit.
+        """
+
+        def look(tx: Tx) -> set[int]:
+            return {workflow} if self.executions.waits_for_script(tx, workflow) else set()
+
+        return await self.wait_for(workflow, look, WAIT_FOR_SCRIPTS_S)
