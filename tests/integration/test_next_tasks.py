@@ -143,7 +143,7 @@ async def test_a_task_that_comes_after_the_grace_is_requeued_and_not_begun(monke
             answered.set()
             await requeueing
 
-        monkeypatch.setattr(coordinator.core, "judge", judge_after_the_stop)
+        monkeypatch.setattr(coordinator.core.tasks, "judge", judge_after_the_stop)
         monkeypatch.setattr(Engine, "requeue_running", requeue_first)
         await asyncio.to_thread(start, api, 2)
         handler = TaskHandlerAsyncIO(

@@ -17,7 +17,7 @@ import pytest
 
 from conductor.coordinator import Coordinator
 from conductor.coordinator.limits import MAX_HTTP_ANSWER_BYTES, WAIT_FOR_SCRIPTS_S
-from conductor.coordinator.system import system_workers
+from conductor.coordinator.system import start_tasks, system_workers
 from conductor.coordinator.system.script_task import run_script_task
 from conductor.testing.fake_clock import FakeClock
 from tests.integration.far_server import PATIENCE_S, FarServer

@@ -20,8 +20,8 @@ The packages and modules, from the request down to the disk. Imports point downw
 - `limits`: what data from outside may cost.
 - `request_errors`: the errors that clients see.
 
-A start goes from `http` through `workflows` to `store`. A poll and a report go through `task_authority` and `tasks`; a
-report then continues in `workflows`. An answer is sent after its commit.
+A start goes from HTTP through the workflows to the store. A poll and a report go through the task authority and the
+rules of tasks; a report then continues with the decision about its workflow. An answer is sent after its commit.
 """
 
 try:

@@ -266,7 +266,7 @@ class TestWithTheStore:
         await asyncio.to_thread(harness.start_one)
         left: list[Any] = []
 
-        real = harness.core.write
+        real = harness.core.store.write
 
         async def write(fn: Any, **how: Any) -> object:
             found: Any = await real(fn, **how)
@@ -274,7 +274,7 @@ class TestWithTheStore:
                 left.pop()()  # the client hangs up while its task is on the way
             return found
 
-        harness.core.write = write  # type: ignore[assignment]
+        harness.core.store.write = write  # type: ignore[assignment, method-assign]
         assert await harness.core.tasks.poll(Poll("work", "", "gone", 1, 5000), left.append) == []
         (task,) = await harness.core.tasks.poll(Poll("work", "", "w2", 1, 0))
         assert task["workerId"] == "w2"
