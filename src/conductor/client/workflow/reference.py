@@ -87,16 +87,17 @@ def makes_step(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return bool(open_blocks.get()) or any(map(holds_reference, args)) or any(map(holds_reference, kwargs.values()))
 
 
-def given(**values: Any) -> dict[str, Any]:
-    """The values that are not None, under their camelCase names: what an input says only when it was said."""
-    return {_camel(name): value for name, value in values.items() if value is not None}
+def omit_none(**values: Any) -> dict[str, Any]:
+    """Return the values that are not None, with camelCase names."""
+    return {to_camel_case(name): value for name, value in values.items() if value is not None}
 
 
-def said(**values: Any) -> dict[str, Any]:
-    """As `given`, without what is empty or False: what a server assumes anyway."""
-    return {_camel(name): value for name, value in values.items() if value}
+def omit_empty(**values: Any) -> dict[str, Any]:
+    """Return the values that are neither None, empty nor False, with camelCase names."""
+    return {to_camel_case(name): value for name, value in values.items() if value}
 
 
-def _camel(name: str) -> str:
+def to_camel_case(name: str) -> str:
+    """Return a name in snake_case as camelCase."""
     head, *rest = name.split("_")
     return head + "".join(word.capitalize() for word in rest)

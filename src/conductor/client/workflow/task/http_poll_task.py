@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor.client.workflow.reference import given
+from conductor.client.workflow.reference import omit_none
 from conductor.client.workflow.task.http_task import HttpInput, HttpMethod
 from conductor.client.workflow.task.task import TaskInterface
 from conductor.client.workflow.task.task_type import TaskType
@@ -36,7 +36,7 @@ class HttpPollInput(HttpInput):
 
     def to_dict(self) -> dict[str, Any]:
         """The request as the server gets it."""
-        return super().to_dict() | given(
+        return super().to_dict() | omit_none(
             termination_condition=self.termination_condition,
             polling_interval=self.polling_interval,
             max_poll_count=self.max_poll_count,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from conductor.client.workflow.reference import given, reference
+from conductor.client.workflow.reference import omit_none, reference
 from conductor.client.workflow.task.task import TaskInterface
 from conductor.client.workflow.task.task_type import TaskType
 
@@ -47,7 +47,7 @@ class HttpInput:
 
     def to_dict(self) -> dict[str, Any]:
         """The request as the server gets it."""
-        return given(
+        return omit_none(
             uri=self.uri,
             method=str(self.method),
             accept=self.accept,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor.client.workflow.reference import given
+from conductor.client.workflow.reference import omit_none
 
 
 class KafkaPublishInput:
@@ -32,7 +32,7 @@ class KafkaPublishInput:
 
     def to_dict(self) -> dict[str, Any]:
         """The message as the server gets it."""
-        return given(
+        return omit_none(
             boot_strap_servers=self.bootstrap_servers,
             key=self.key,
             key_serializer=self.key_serializer,

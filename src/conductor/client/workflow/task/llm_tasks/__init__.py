@@ -1,4 +1,4 @@
-"""Steps that the server does with models, vector databases and MCP tools. They only build JSON."""
+"""Steps that the server runs with models, vector databases and MCP servers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from conductor.client.workflow.task.llm_tasks.tool_call import ToolCall as ToolCall
     from conductor.client.workflow.task.llm_tasks.tool_spec import ToolSpec as ToolSpec
 
-#: Name to the module that has it.
+#: The module of each name.
 _HOMES = {
     "CallMcpTool": "call_mcp_tool",
     "ChatMessage": "chat_message",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor.client.workflow.reference import said
 from conductor.client.workflow.task.llm_tasks.llm_task import LlmTask
 from conductor.client.workflow.task.task_type import TaskType
 
@@ -21,5 +20,4 @@ class CallMcpTool(LlmTask):
         headers: dict[str, str] | None = None,
         task_name: str | None = None,
     ) -> None:
-        inputs = {"mcpServer": mcp_server, "method": method, "arguments": arguments or {}} | said(headers=headers)
-        super().__init__(task_ref_name, TaskType.CALL_MCP_TOOL, task_name, inputs)
+        super().__init__(TaskType.CALL_MCP_TOOL, locals() | {"arguments": arguments or {}})

@@ -1,16 +1,16 @@
-"""What is said in a conversation with a model."""
+"""The messages of a conversation with a model."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Any
 
-from conductor.client.workflow.reference import said
+from conductor.client.workflow.reference import omit_empty
 from conductor.client.workflow.task.llm_tasks.tool_call import ToolCall
 
 
 class Role(StrEnum):
-    """Who says it."""
+    """The author of a message."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -20,7 +20,7 @@ class Role(StrEnum):
 
 
 class ChatMessage:
-    """One message of a conversation."""
+    """A message of a conversation."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class ChatMessage:
         self.tool_calls = tool_calls
 
     def to_dict(self) -> dict[str, Any]:
-        """The message as the server gets it."""
-        return {"role": str(self.role), "message": self.message} | said(
+        """Return the message as the server expects it."""
+        return {"role": str(self.role), "message": self.message} | omit_empty(
             media=self.media,
             mime_type=self.mime_type,
             tool_calls=[call.to_dict() for call in self.tool_calls or ()],

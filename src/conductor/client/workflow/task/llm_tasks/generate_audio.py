@@ -1,16 +1,15 @@
-"""A step that speaks."""
+"""A step that generates audio."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from conductor.client.workflow.reference import given, said
 from conductor.client.workflow.task.llm_tasks.llm_task import LlmTask
 from conductor.client.workflow.task.task_type import TaskType
 
 
 class GenerateAudio(LlmTask):
-    """Lets a model make audio of a text."""
+    """Generates audio from a text with a model."""
 
     def __init__(
         self,
@@ -26,14 +25,4 @@ class GenerateAudio(LlmTask):
         prompt_variables: dict[str, Any] | None = None,
         task_name: str | None = None,
     ) -> None:
-        inputs = given(
-            llm_provider=llm_provider,
-            model=model,
-            n=n,
-            text=text,
-            voice=voice,
-            speed=speed,
-            response_format=response_format,
-            prompt=prompt,
-        ) | said(prompt_variables=prompt_variables)
-        super().__init__(task_ref_name, TaskType.GENERATE_AUDIO, task_name, inputs)
+        super().__init__(TaskType.GENERATE_AUDIO, locals())

@@ -1,16 +1,15 @@
-"""A step that draws."""
+"""A step that generates images."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from conductor.client.workflow.reference import given, said
 from conductor.client.workflow.task.llm_tasks.llm_task import LlmTask
 from conductor.client.workflow.task.task_type import TaskType
 
 
 class GenerateImage(LlmTask):
-    """Lets a model make images from a prompt."""
+    """Generates images from a prompt with a model."""
 
     def __init__(
         self,
@@ -28,16 +27,4 @@ class GenerateImage(LlmTask):
         prompt_variables: dict[str, Any] | None = None,
         task_name: str | None = None,
     ) -> None:
-        inputs = given(
-            llm_provider=llm_provider,
-            model=model,
-            prompt=prompt,
-            width=width,
-            height=height,
-            n=n,
-            output_format=output_format,
-            size=size,
-            style=style,
-            weight=weight,
-        ) | said(prompt_variables=prompt_variables)
-        super().__init__(task_ref_name, TaskType.GENERATE_IMAGE, task_name, inputs)
+        super().__init__(TaskType.GENERATE_IMAGE, locals())

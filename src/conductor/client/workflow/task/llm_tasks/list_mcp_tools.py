@@ -1,14 +1,13 @@
-"""A step that asks an MCP server for its tools."""
+"""A step that lists the tools of an MCP server."""
 
 from __future__ import annotations
 
-from conductor.client.workflow.reference import said
 from conductor.client.workflow.task.llm_tasks.llm_task import LlmTask
 from conductor.client.workflow.task.task_type import TaskType
 
 
 class ListMcpTools(LlmTask):
-    """Asks an MCP server for its tools."""
+    """Lists the tools of an MCP server."""
 
     def __init__(
         self,
@@ -17,5 +16,4 @@ class ListMcpTools(LlmTask):
         headers: dict[str, str] | None = None,
         task_name: str | None = None,
     ) -> None:
-        inputs = {"mcpServer": mcp_server} | said(headers=headers)
-        super().__init__(task_ref_name, TaskType.LIST_MCP_TOOLS, task_name, inputs)
+        super().__init__(TaskType.LIST_MCP_TOOLS, locals())

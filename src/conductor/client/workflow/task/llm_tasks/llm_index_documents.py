@@ -1,17 +1,16 @@
-"""A step that puts a document into a vector database."""
+"""A step that stores a document in a vector database."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from conductor.client.workflow.reference import given, said
 from conductor.client.workflow.task.llm_tasks.llm_task import LlmTask
 from conductor.client.workflow.task.llm_tasks.utils.embedding_model import EmbeddingModel
 from conductor.client.workflow.task.task_type import TaskType
 
 
 class LlmIndexDocument(LlmTask):
-    """Fetches a document and puts it into a vector database, in chunks."""
+    """Fetches a document and stores the embeddings of its chunks in a vector database."""
 
     def __init__(
         self,
@@ -29,16 +28,4 @@ class LlmIndexDocument(LlmTask):
         metadata: dict[str, Any] | None = None,
         dimensions: int | None = None,
     ) -> None:
-        inputs = {"vectorDB": vector_db} | given(
-            namespace=namespace,
-            index=index,
-            embedding_model_provider=embedding_model.provider,
-            embedding_model=embedding_model.model,
-            url=url,
-            media_type=media_type,
-            chunk_size=chunk_size,
-            chunk_overlap=chunk_overlap,
-            doc_id=doc_id,
-            dimensions=dimensions,
-        )
-        super().__init__(task_ref_name, TaskType.LLM_INDEX_TEXT, task_name, inputs | said(metadata=metadata))
+        super().__init__(TaskType.LLM_INDEX_TEXT, locals())

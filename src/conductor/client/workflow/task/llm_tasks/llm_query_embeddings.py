@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from conductor.client.workflow.reference import given
 from conductor.client.workflow.task.llm_tasks.llm_task import LlmTask
 from conductor.client.workflow.task.task_type import TaskType
 
 
 class LlmQueryEmbeddings(LlmTask):
-    """Reads from a vector database what lies near some embeddings."""
+    """Reads entries similar to given embeddings from a vector database."""
 
     def __init__(
         self,
@@ -19,5 +18,4 @@ class LlmQueryEmbeddings(LlmTask):
         task_name: str | None = None,
         namespace: str | None = None,
     ) -> None:
-        inputs = {"vectorDB": vector_db} | given(index=index, embeddings=embeddings, namespace=namespace)
-        super().__init__(task_ref_name, TaskType.LLM_GET_EMBEDDINGS, task_name, inputs)
+        super().__init__(TaskType.LLM_GET_EMBEDDINGS, locals())

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from conductor.client.workflow.reference import given
 from conductor.client.workflow.task.llm_tasks.llm_task import LlmTask
 from conductor.client.workflow.task.task_type import TaskType
 
 
 class LlmSearchEmbeddings(LlmTask):
-    """Searches a vector database for what lies nearest to some embeddings."""
+    """Searches a vector database for entries similar to given embeddings."""
 
     def __init__(
         self,
@@ -23,13 +22,4 @@ class LlmSearchEmbeddings(LlmTask):
         embedding_model_provider: str | None = None,
         task_name: str | None = None,
     ) -> None:
-        inputs = {"vectorDB": vector_db} | given(
-            index=index,
-            embeddings=embeddings,
-            max_results=max_results,
-            namespace=namespace,
-            dimensions=dimensions,
-            embedding_model=embedding_model,
-            embedding_model_provider=embedding_model_provider,
-        )
-        super().__init__(task_ref_name, TaskType.LLM_SEARCH_EMBEDDINGS, task_name, inputs)
+        super().__init__(TaskType.LLM_SEARCH_EMBEDDINGS, locals())

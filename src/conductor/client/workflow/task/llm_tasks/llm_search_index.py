@@ -1,14 +1,13 @@
-"""A step that searches a vector database by words."""
+"""A step that searches a vector database by text."""
 
 from __future__ import annotations
 
-from conductor.client.workflow.reference import given
 from conductor.client.workflow.task.llm_tasks.llm_task import LlmTask
 from conductor.client.workflow.task.task_type import TaskType
 
 
 class LlmSearchIndex(LlmTask):
-    """Searches a vector database for what lies nearest to a text."""
+    """Searches a vector database for entries similar to a text."""
 
     def __init__(
         self,
@@ -23,13 +22,4 @@ class LlmSearchIndex(LlmTask):
         max_results: int = 1,
         dimensions: int | None = None,
     ) -> None:
-        inputs = {"vectorDB": vector_db} | given(
-            namespace=namespace,
-            index=index,
-            embedding_model_provider=embedding_model_provider,
-            embedding_model=embedding_model,
-            query=query,
-            max_results=max_results,
-            dimensions=dimensions,
-        )
-        super().__init__(task_ref_name, TaskType.LLM_SEARCH_INDEX, task_name, inputs)
+        super().__init__(TaskType.LLM_SEARCH_INDEX, locals())

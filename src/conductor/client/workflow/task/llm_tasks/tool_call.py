@@ -1,21 +1,21 @@
-"""A tool that a model asked for."""
+"""A call of a tool by a model."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from conductor.client.workflow.reference import said
+from conductor.client.workflow.reference import omit_empty
 
 
 class ToolCall:
-    """A tool that a model asked for, with what it gave and what came back."""
+    """A call of a tool by a model, with its input and output."""
 
     def __init__(
         self,
         name: str,
         task_reference_name: str | None = None,
         integration_names: dict[str, str] | None = None,
-        type: str = "SIMPLE",  # noqa: A002 (the name users know)
+        type: str = "SIMPLE",  # noqa: A002
         input_parameters: dict[str, Any] | None = None,
         output: dict[str, Any] | None = None,
     ) -> None:
@@ -27,8 +27,8 @@ class ToolCall:
         self.output = output or {}
 
     def to_dict(self) -> dict[str, Any]:
-        """The call as the server gets it."""
-        return {"name": self.name, "type": self.type} | said(
+        """Return the call as the server expects it."""
+        return {"name": self.name, "type": self.type} | omit_empty(
             task_reference_name=self.task_reference_name,
             integration_names=self.integration_names,
             input_parameters=self.input_parameters,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor.client.workflow.reference import said
+from conductor.client.workflow.reference import omit_empty
 
 
 class ToolSpec:
-    """A tool that a model may use: a task type, what it is for, and what it takes and gives."""
+    """A tool that a model may use: a task type, its description and its schemas."""
 
     def __init__(
         self,
         name: str,
-        type: str = "SIMPLE",  # noqa: A002 (the name users know)
+        type: str = "SIMPLE",  # noqa: A002
         description: str | None = None,
         config_params: dict[str, Any] | None = None,
         integration_names: dict[str, str] | None = None,
@@ -29,8 +29,8 @@ class ToolSpec:
         self.output_schema = output_schema or {}
 
     def to_dict(self) -> dict[str, Any]:
-        """The tool as the server gets it."""
-        return {"name": self.name, "type": self.type} | said(
+        """Return the tool as the server expects it."""
+        return {"name": self.name, "type": self.type} | omit_empty(
             description=self.description,
             config_params=self.config_params,
             integration_names=self.integration_names,

@@ -1,1 +1,1 @@
-"""What several of the LLM steps take."""
+"""Types of arguments that several LLM steps share."""

@@ -1,10 +1,10 @@
-"""Which model makes the embeddings."""
+"""The model that generates embeddings."""
 
 from __future__ import annotations
 
 
 class EmbeddingModel:
-    """A model that makes embeddings, and who provides it."""
+    """A model that generates embeddings, and its provider."""
 
     def __init__(self, provider: str, model: str) -> None:
         self.provider = provider

@@ -1,4 +1,4 @@
-"""A prompt kept on the server."""
+"""A prompt that is stored on the server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Prompt:
-    """A prompt kept on the server, and the values for its variables."""
+    """A prompt that is stored on the server, and the values of its variables."""
 
     def __init__(self, name: str, variables: dict[str, Any]) -> None:
         self.name = name
