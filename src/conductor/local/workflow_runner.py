@@ -59,7 +59,7 @@ def run_here(
 ) -> dict[str, Any]:
     """Run a workflow with the workers of this process and return its output; see `ConductorWorkflow.run`."""
     from conductor.client.background_event_loop import BackgroundEventLoop
-    from conductor.client.workflow.contract import as_json
+    from conductor.client.workflow.step_signature import to_json_value
 
     workflow.validate()
     definition = workflow.to_workflow_def()
@@ -67,7 +67,7 @@ def run_here(
     request = StartWorkflowRequest(
         name=definition.name,
         version=definition.version,
-        input=as_json(workflow_input) if workflow_input is not None else {},
+        input=to_json_value(workflow_input) if workflow_input is not None else {},
         workflow_def=definition,
     )
     # On a background thread, because in a notebook the caller's thread already runs an event loop.

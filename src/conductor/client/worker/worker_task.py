@@ -149,9 +149,9 @@ def _make_callable_as_step(function: F, task_name: str) -> F:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if _is_step(args, kwargs):
-            from conductor.client.workflow.called_step import step_of_call
+            from conductor.client.workflow.worker_step import make_worker_step
 
-            return step_of_call(function, task_name, args, kwargs)
+            return make_worker_step(function, task_name, args, kwargs)
         return function(*args, **kwargs)
 
     setattr(call, PLAIN_FUNCTION, function)

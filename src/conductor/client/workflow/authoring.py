@@ -20,14 +20,13 @@ from datetime import datetime, timedelta
 from typing import Any, ParamSpec, TypeVar, overload
 
 from conductor.client.worker.worker_interface import undecorate
-from conductor.client.workflow.authoring_errors import WorkflowError, nearest
-from conductor.client.workflow.block import Block, innermost, opened
-from conductor.client.workflow.called_step import step_of_call
+from conductor.client.workflow.authoring_errors import WorkflowError, suggest_name
 from conductor.client.workflow.conductor_workflow import ConductorWorkflow
-from conductor.client.workflow.contract import as_json
+from conductor.client.workflow.declared_types import DeclaredType, read_input_types
 from conductor.client.workflow.executor.workflow_executor import WorkflowExecutor
-from conductor.client.workflow.input_types import Declared, shape_of_inputs
-from conductor.client.workflow.reference import Reference, plain
+from conductor.client.workflow.reference import Reference, to_plain_value
+from conductor.client.workflow.step_blocks import StepBlock, get_innermost_block, open_block
+from conductor.client.workflow.step_signature import to_json_value
 from conductor.client.workflow.task.do_while_task import DoWhileTask, get_for_loop_condition
 from conductor.client.workflow.task.fork_task import ForkTask
 from conductor.client.workflow.task.set_variable_task import SetVariableTask
@@ -36,6 +35,7 @@ from conductor.client.workflow.task.switch_task import SwitchTask
 from conductor.client.workflow.task.task import TaskInterface
 from conductor.client.workflow.task.terminate_task import TerminateTask, WorkflowStatus
 from conductor.client.workflow.task.wait_task import WaitForDurationTask, WaitTask, WaitUntilTask
+from conductor.client.workflow.worker_step import make_worker_step
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -68,11 +68,11 @@ def workflow(
         raise WorkflowError(f"a workflow needs a name, got {name!r}")
     made = ConductorWorkflow(executor, name, version, description).timeout_seconds(0)
     if inputs is not None:
-        made._takes = shape_of_inputs(inputs)
-        if made._takes is not None:
-            made.input_parameters(list(made._takes.schema.get("properties", {})))
+        made._input_type = read_input_types(inputs)
+        if made._input_type is not None:
+            made.input_parameters(list(made._input_type.schema.get("properties", {})))
     if returns is not None:
-        made._gives = Declared(returns)
+        made._output_type = DeclaredType(returns)
     return made
 
 
@@ -95,22 +95,22 @@ def step(function: Callable[..., Any], task_ref_name: str | None = None) -> Call
     task_name = worker.get_task_definition_name()
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        innermost(f"step({task_name})")
-        return step_of_call(undecorate(function), task_name, args, kwargs, task_ref_name)
+        get_innermost_block(f"step({task_name})")
+        return make_worker_step(undecorate(function), task_name, args, kwargs, task_ref_name)
 
     return call
 
 
 def add(task: T) -> T:
     """Add a step made by one of the classes, such as `HttpTask`, and return it."""
-    innermost(f"add({type(task).__name__})").append(task)
+    get_innermost_block(f"add({type(task).__name__})").append(task)
     return task
 
 
 class Cases:
     """The cases of a switch: `with case("paid"):`, and `with case.otherwise():` when none fits."""
 
-    def __init__(self, block: Block, task: SwitchTask, allowed: list[str] | None) -> None:
+    def __init__(self, block: StepBlock, task: SwitchTask, allowed: list[str] | None) -> None:
         self._block = block
         self._task = task
         self._allowed = allowed
@@ -125,7 +125,7 @@ class Cases:
         if self._allowed is not None and name not in self._allowed:
             raise WorkflowError(
                 f"the value of switch {self._task.task_reference_name!r} is never {name!r}; "
-                f"{nearest(name, self._allowed)}"
+                f"{suggest_name(name, self._allowed)}"
             )
         known[name] = []
         yield from self._steps(known[name], f"case {name!r}")
@@ -138,7 +138,7 @@ class Cases:
         yield from self._steps(self._task._default_case, "otherwise")
 
     def _steps(self, steps: list[Any], what: str) -> Iterator[None]:
-        with opened(Block(self._block.workflow, steps)):
+        with open_block(StepBlock(self._block.workflow, steps)):
             yield
         if not steps:
             raise WorkflowError(f"{what} of switch {self._task.task_reference_name!r} has no steps")
@@ -156,10 +156,10 @@ def switch(
         with case.otherwise():
             ...
     """
-    block = innermost("switch(...)")
+    block = get_innermost_block("switch(...)")
     if (value is None) == (script is None):
         raise WorkflowError("switch takes a value, or script='...' with its inputs")
-    ref = task_ref_name or block.unused("switch")
+    ref = task_ref_name or block.make_unused_name("switch")
     if script is None:
         if inputs:
             raise WorkflowError(f"switch {ref!r} has inputs {sorted(inputs)}, which only a script can see")
@@ -185,8 +185,8 @@ def fork(task_ref_name: str | None = None) -> Iterator[Callable[[], Any]]:
         with branch():
             text(...)
     """
-    block = innermost("fork()")
-    task = ForkTask(task_ref_name or block.unused("fork"), [])
+    block = get_innermost_block("fork()")
+    task = ForkTask(task_ref_name or block.make_unused_name("fork"), [])
     task._joins_all = True
     block.append(task)
 
@@ -194,7 +194,7 @@ def fork(task_ref_name: str | None = None) -> Iterator[Callable[[], Any]]:
     def branch() -> Iterator[None]:
         steps: list[Any] = []
         task._forked_tasks.append(steps)
-        with opened(Block(block.workflow, steps)):
+        with open_block(StepBlock(block.workflow, steps)):
             yield
         if not steps:
             raise WorkflowError(f"a branch of fork {task.task_reference_name!r} has no steps")
@@ -215,15 +215,15 @@ def loop(
 
     A script sees the inputs as `$.name`, and the steps inside by their reference names.
     """
-    block = innermost("loop(...)")
+    block = get_innermost_block("loop(...)")
     if (times is None) == (script is None):
         raise WorkflowError("loop takes a number of times, or script='...' with its inputs")
-    ref = task_ref_name or block.unused("loop")
+    ref = task_ref_name or block.make_unused_name("loop")
     task = DoWhileTask(ref, _condition(ref, times) if script is None else script, [])
     counted = {} if times is None or isinstance(times, int) else {"times": times}
     task._input_parameters = {**counted, **inputs}
     block.append(task)
-    with opened(Block(block.workflow, task._loop_over)):
+    with open_block(StepBlock(block.workflow, task._loop_over)):
         yield task
     if not task._loop_over:
         raise WorkflowError(f"loop {ref!r} has no steps")
@@ -236,8 +236,8 @@ def wait(
     task_ref_name: str | None = None,
 ) -> WaitTask:
     """Wait for so long, or until a time; or, without either, until somebody completes the step from outside."""
-    block = innermost("wait()")
-    ref = task_ref_name or block.unused("wait")
+    block = get_innermost_block("wait()")
+    ref = task_ref_name or block.make_unused_name("wait")
     if seconds is not None and until is not None:
         raise WorkflowError(f"{ref!r} waits either for some seconds or until a time, not for both")
     duration_s = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
@@ -257,10 +257,10 @@ def wait(
 
 def set_variables(task_ref_name: str | None = None, **values: Any) -> SetVariableTask:
     """Set variables of the workflow; `workflow.variable("name")` refers to one."""
-    block = innermost("set_variables(...)")
+    block = get_innermost_block("set_variables(...)")
     if not values:
         raise WorkflowError("set_variables needs at least one: set_variables(attempts=1)")
-    task = SetVariableTask(task_ref_name or block.unused("set_variables"))
+    task = SetVariableTask(task_ref_name or block.make_unused_name("set_variables"))
     task._input_parameters = values
     block.append(task)
     return task
@@ -268,10 +268,10 @@ def set_variables(task_ref_name: str | None = None, **values: Any) -> SetVariabl
 
 def terminate(status: WorkflowStatus | str, reason: str, task_ref_name: str | None = None, **output: Any) -> None:
     """End the workflow here: COMPLETED, FAILED or TERMINATED, with a reason and an output."""
-    block = innermost("terminate(...)")
+    block = get_innermost_block("terminate(...)")
     if status not in _ENDINGS:
         raise WorkflowError(f"a workflow can end as {', '.join(_ENDINGS)}; not as {status!r}")
-    task = TerminateTask(task_ref_name or block.unused("terminate"), WorkflowStatus(status), reason)
+    task = TerminateTask(task_ref_name or block.make_unused_name("terminate"), WorkflowStatus(status), reason)
     if output:
         task.input_parameter("workflowOutput", output)
     block.append(task)
@@ -284,8 +284,8 @@ def sub_workflow(
 
     A workflow of this program is called instead: `ship(order_id=...)`, and travels along.
     """
-    block = innermost("sub_workflow(...)")
-    task = SubWorkflowTask(task_ref_name or block.unused(name), name, version)
+    block = get_innermost_block("sub_workflow(...)")
+    task = SubWorkflowTask(task_ref_name or block.make_unused_name(name), name, version)
     task._input_parameters = inputs
     block.append(task)
     return task
@@ -303,22 +303,22 @@ def _condition(ref: str, times: Any) -> str:
 
 def _case_name(value: Any) -> str:
     """How the server spells the value when it looks for its case."""
-    plain_value = as_json(value)
+    plain_value = to_json_value(value)
     return str(plain_value).lower() if isinstance(plain_value, bool) else str(plain_value)
 
 
 def _text(value: Any) -> str:
-    return str(plain(value))
+    return str(to_plain_value(value))
 
 
 def _values(value: Any) -> list[str] | None:
     """The values that a reference may have, where its type has only a few."""
     coming = value.as_reference() if hasattr(type(value), "as_reference") else value
-    shape = coming.shape if isinstance(coming, Reference) else None
-    if shape is None:
+    value_type = coming.value_type if isinstance(coming, Reference) else None
+    if value_type is None:
         return None
     names: list[str] = []
-    for schema in shape._alternatives():
+    for schema in value_type._alternatives():
         if "enum" not in schema and "const" not in schema:
             return None
         names += [_case_name(one) for one in schema.get("enum", [schema.get("const")])]

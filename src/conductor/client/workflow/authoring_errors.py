@@ -14,7 +14,7 @@ class UnknownOutput(WorkflowError, AttributeError):
     """A step, or the workflow's input, has no such field."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def suggest_name(name: str, known: Iterable[str]) -> str:
     """What may have been meant, as the end of a message: the nearest name, or all of them."""
     names = sorted(known)
     close = get_close_matches(name, names, n=1, cutoff=0.5)

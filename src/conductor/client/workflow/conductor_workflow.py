@@ -13,22 +13,22 @@ from conductor.client.http.models.workflow_def import WorkflowDef
 from conductor.client.http.models.workflow_run import WorkflowRun
 from conductor.client.http.models.workflow_task import WorkflowTask
 from conductor.client.workflow.authoring_errors import WorkflowError
-from conductor.client.workflow.block import Block
-from conductor.client.workflow.built import check_built
-from conductor.client.workflow.called_step import CheckedStep
+from conductor.client.workflow.declared_types import DeclaredType
 from conductor.client.workflow.executor.workflow_executor import WorkflowExecutor
-from conductor.client.workflow.input_types import Declared
-from conductor.client.workflow.reference import makes_step, open_blocks, plain, reference
-from conductor.client.workflow.shape import Shape
+from conductor.client.workflow.reference import make_reference, makes_step, open_blocks, to_plain_value
+from conductor.client.workflow.step_blocks import StepBlock
 from conductor.client.workflow.task.fork_task import ForkTask
 from conductor.client.workflow.task.join_task import JoinTask
 from conductor.client.workflow.task.sub_workflow_task import InlineSubWorkflowTask
 from conductor.client.workflow.task.task import (
     TaskInterface,
+    check_type,
     get_task_interface_list_as_workflow_task_list,
-    must_be,
 )
 from conductor.client.workflow.task.timeout_policy import TimeoutPolicy
+from conductor.client.workflow.value_type import ValueType
+from conductor.client.workflow.worker_step import TypedStep
+from conductor.client.workflow.workflow_checks import check_workflow
 
 __all__ = ["ConductorWorkflow", "InlineSubWorkflowTask"]
 
@@ -72,15 +72,15 @@ class ConductorWorkflow:
         self._workflow_status_listener_enabled = False
         self._workflow_status_listener_sink: str | None = None
         #: What its input and output are, where that was said.
-        self._takes: Shape | None = None
-        self._gives: Declared | None = None
+        self._input_type: ValueType | None = None
+        self._output_type: DeclaredType | None = None
         self._opened: list[Any] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ConductorWorkflow:
         """A copy of the definition; the executor, which has connections, is shared."""
         twin = memo[id(self)] = copy(self)
         for name, value in vars(self).items():
-            if name not in ("_executor", "_opened", "_takes", "_gives"):
+            if name not in ("_executor", "_opened", "_input_type", "_output_type"):
                 setattr(twin, name, deepcopy(value, memo))
         return twin
 
@@ -93,7 +93,7 @@ class ConductorWorkflow:
 
     @name.setter
     def name(self, name: str) -> None:
-        self._name: str = must_be(str, name, "the name of a workflow")
+        self._name: str = check_type(str, name, "the name of a workflow")
 
     @property
     def version(self) -> int | None:
@@ -102,7 +102,7 @@ class ConductorWorkflow:
 
     @version.setter
     def version(self, version: int | None) -> None:
-        self._version: int | None = None if version is None else must_be(int, version, "the version of a workflow")
+        self._version: int | None = None if version is None else check_type(int, version, "the version of a workflow")
 
     @property
     def description(self) -> str | None:
@@ -111,32 +111,32 @@ class ConductorWorkflow:
 
     @description.setter
     def description(self, description: str | None) -> None:
-        given = None if description is None else must_be(str, description, "the description of a workflow")
+        given = None if description is None else check_type(str, description, "the description of a workflow")
         self._description: str | None = given
 
     def timeout_policy(self, timeout_policy: TimeoutPolicy) -> Self:
         """What happens when it takes longer than its timeout."""
-        self._timeout_policy = must_be(TimeoutPolicy, timeout_policy, "timeout_policy")
+        self._timeout_policy = check_type(TimeoutPolicy, timeout_policy, "timeout_policy")
         return self
 
     def timeout_seconds(self, timeout_seconds: int) -> Self:
         """How long it may take; 60 unless said. Only with the policy TIME_OUT_WORKFLOW does it end there."""
-        self._timeout_seconds = must_be(int, timeout_seconds, "timeout_seconds")
+        self._timeout_seconds = check_type(int, timeout_seconds, "timeout_seconds")
         return self
 
     def owner_email(self, owner_email: str) -> Self:
         """Whose it is."""
-        self._owner_email = must_be(str, owner_email, "owner_email")
+        self._owner_email = check_type(str, owner_email, "owner_email")
         return self
 
     def failure_workflow(self, failure_workflow: str) -> Self:
         """The workflow that is started when this one fails, for example to undo what was done."""
-        self._failure_workflow = must_be(str, failure_workflow, "failure_workflow")
+        self._failure_workflow = check_type(str, failure_workflow, "failure_workflow")
         return self
 
     def restartable(self, restartable: bool) -> Self:
         """Whether it may be restarted after its end; say False when doing things twice would do harm."""
-        self._restartable = must_be(bool, restartable, "restartable")
+        self._restartable = check_type(bool, restartable, "restartable")
         return self
 
     def enable_status_listener(self, sink_name: Any) -> Self:
@@ -156,8 +156,8 @@ class ConductorWorkflow:
         if isinstance(input_parameters, dict):
             self._input_template = input_parameters
             return self
-        names = must_be(list, input_parameters, "input_parameters")
-        self._input_parameters = [must_be(str, name, "the name of an input") for name in names]
+        names = check_type(list, input_parameters, "input_parameters")
+        self._input_parameters = [check_type(str, name, "the name of an input") for name in names]
         return self
 
     def input_template(self, input_template: dict[str, Any] | None) -> Self:
@@ -190,18 +190,18 @@ class ConductorWorkflow:
 
     def input(self, json_path: str | None) -> Any:
         """The expression for an input of the workflow, which must be one of those that were said; for all with None."""
-        shape = self._takes
-        if shape is not None and json_path is not None:
-            shape = shape.at(json_path, f"the input of workflow {self.name!r}")
-        return reference("workflow.input", json_path, shape=shape)
+        value_type = self._input_type
+        if value_type is not None and json_path is not None:
+            value_type = value_type.at(json_path, f"the input of workflow {self.name!r}")
+        return make_reference("workflow.input", json_path, value_type=value_type)
 
     def variable(self, name: str) -> Any:
         """The expression for a variable, which must be there from the start or be set by a step."""
-        return reference("workflow.variables", name)
+        return make_reference("workflow.variables", name)
 
     def output(self, json_path: str | None = None) -> Any:
         """The expression for the workflow's output, or for a part of it."""
-        return reference("workflow.output", json_path)
+        return make_reference("workflow.output", json_path)
 
     # -- its steps ------------------------------------------------------------------------------------------------
 
@@ -235,13 +235,13 @@ class ConductorWorkflow:
 
     def __enter__(self) -> Self:
         """Inside the block, calls of decorated functions and of workflows are steps of this one."""
-        self._opened.append(open_blocks.set((*open_blocks.get(), Block(self, self._tasks))))
+        self._opened.append(open_blocks.set((*open_blocks.get(), StepBlock(self, self._tasks))))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         open_blocks.reset(self._opened.pop())
         if kind is None:
-            check_built(self)
+            check_workflow(self)
 
     def steps(self) -> list[TaskInterface]:
         """All steps, also those inside of others."""
@@ -271,14 +271,14 @@ class ConductorWorkflow:
             version=self._version,
             tasks=tasks,
             input_parameters=list(self._input_parameters),
-            output_parameters=plain(self._output_parameters),
+            output_parameters=to_plain_value(self._output_parameters),
             failure_workflow=self._failure_workflow,
             schema_version=self.SCHEMA_VERSION,
             owner_email=self._owner_email,
             timeout_policy=None if self._timeout_policy is None else self._timeout_policy.value,
             timeout_seconds=self._timeout_seconds,
-            variables=plain(self._variables),
-            input_template=plain(self._input_template),
+            variables=to_plain_value(self._variables),
+            input_template=to_plain_value(self._input_template),
             workflow_status_listener_enabled=self._workflow_status_listener_enabled,
             workflow_status_listener_sink=self._workflow_status_listener_sink,
             enforce_schema=False,
@@ -357,9 +357,9 @@ class ConductorWorkflow:
     def __call__(self, **kwargs: Any) -> Any:
         """Execute it with that input; inside of another workflow's block, or with references: a step of that one."""
         if "task_ref_name" in kwargs or makes_step((), kwargs):
-            from conductor.client.workflow.sub_workflow_step import sub_workflow_of_call
+            from conductor.client.workflow.sub_workflow_step import make_sub_workflow_step
 
-            return sub_workflow_of_call(self, kwargs)
+            return make_sub_workflow_step(self, kwargs)
         return self.execute(workflow_input=kwargs)
 
     # -- without a server -----------------------------------------------------------------------------------------
@@ -368,7 +368,7 @@ class ConductorWorkflow:
         """All that is wrong with it, as far as it can be told without a server; needs the `server` extra."""
         from conductor.local.workflow_runner import find_problems
 
-        found = [problem for step in self.steps() if isinstance(step, CheckedStep) for problem in step.problems()]
+        found = [problem for step in self.steps() if isinstance(step, TypedStep) for problem in step.problems()]
         return found + find_problems(self.to_workflow_def().to_dict())
 
     def validate(self) -> Self:
@@ -390,7 +390,7 @@ class ConductorWorkflow:
         from conductor.local.workflow_runner import run_here
 
         output = run_here(self, workflow_input, workers=workers, timeout_s=timeout_s)
-        return output if self._gives is None else self._gives.read(output)
+        return output if self._output_type is None else self._output_type.read(output)
 
     def _server(self) -> WorkflowExecutor:
         if self._executor is None:
@@ -432,4 +432,6 @@ def _joined(tasks: list[WorkflowTask]) -> list[WorkflowTask]:
 def _named_values(values: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
     if values is None:
         return {}
-    return {must_be(str, name, f"a name in {what}"): deepcopy(v) for name, v in must_be(dict, values, what).items()}
+    return {
+        check_type(str, name, f"a name in {what}"): deepcopy(v) for name, v in check_type(dict, values, what).items()
+    }

@@ -1,4 +1,4 @@
-"""A value that exists only when the workflow runs: the text `${…}` that the server replaces."""
+"""References to values that exist when the workflow runs: texts `${…}` that the server replaces."""
 
 from __future__ import annotations
 
@@ -6,85 +6,87 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from conductor.client.workflow.block import Block
-    from conductor.client.workflow.shape import Shape
+    from conductor.client.workflow.step_blocks import StepBlock
+    from conductor.client.workflow.value_type import ValueType
 
-#: The `with` blocks that are open here, the innermost last.
-open_blocks: ContextVar[tuple[Block, ...]] = ContextVar("conductor_open_blocks", default=())
+#: The open `with` blocks, the innermost last.
+open_blocks: ContextVar[tuple[StepBlock, ...]] = ContextVar("conductor_open_blocks", default=())
 
 
 class Reference(str):
     """The text of an expression, such as `${charge.output.receipt}`.
 
-    It is a `str`, so it can stand wherever text can: in inputs, inside longer texts, in JSON. `shape` says what the
-    value will be, where that is known.
+    A reference is a `str`, so it can be used wherever text can: in inputs, inside longer texts, in JSON.
     """
 
-    shape: Shape | None
-    __slots__ = ("shape",)
+    #: The JSON type of the value, if it is known.
+    value_type: ValueType | None
+    __slots__ = ("value_type",)
 
-    def __new__(cls, text: str, shape: Shape | None = None) -> Reference:
-        """The expression with that text."""
+    def __new__(cls, text: str, value_type: ValueType | None = None) -> Reference:
+        """Make the expression with that text."""
         self = super().__new__(cls, text)
-        self.shape = shape
+        self.value_type = value_type
         return self
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        return str.__str__(self), self.shape
+        return str.__str__(self), self.value_type
 
-    # Inside a `with workflow:` block, what looks like a question about the value is a mistake: there is none yet.
+    # Inside a `with workflow:` block, testing or comparing the value is a mistake: there is no value yet.
 
     def __bool__(self) -> bool:
         if open_blocks.get():
-            raise no_value_yet(str.__str__(self))
+            raise make_no_value_error(str.__str__(self))
         return len(self) > 0
 
     def __eq__(self, other: object) -> bool:
         if open_blocks.get() and not isinstance(other, str):
-            raise no_value_yet(str.__str__(self))
+            raise make_no_value_error(str.__str__(self))
         return str.__eq__(self, other)
 
     __hash__ = str.__hash__
 
 
-def no_value_yet(what: str) -> TypeError:
-    """The error for code that asks for a value while the workflow is built."""
+def make_no_value_error(what: str) -> TypeError:
+    """Return the error for code that uses a value while the workflow is built."""
     return TypeError(
         f"{what} has no value while the workflow is built, only when it runs: choose with switch(...), repeat with "
         "loop(...), and compute in a worker"
     )
 
 
-def reference(*path: str | None, shape: Shape | None = None) -> Reference:
-    """The expression for a path, as in `reference("charge", "output", "receipt")`; parts that are None are left out."""
+def make_reference(*path: str | None, value_type: ValueType | None = None) -> Reference:
+    """Return the expression for a path: `make_reference("charge", "output", "receipt")`. None parts are omitted."""
     text = ".".join(part.removeprefix(".") for part in path if part is not None)
-    return Reference("${" + text.replace(".[", "[") + "}", shape)
+    return Reference("${" + text.replace(".[", "[") + "}", value_type)
 
 
-def plain(value: Any) -> Any:
-    """The same value as JSON has it: references as plain text, a step as the expression for what it returns."""
+def to_plain_value(value: Any) -> Any:
+    """Return a value for JSON: references become text, a step becomes the expression for its result."""
     if isinstance(value, Reference):
         return str.__str__(value)
     if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
+        return {name: to_plain_value(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [to_plain_value(item) for item in value]
     as_reference = getattr(type(value), "as_reference", None)
-    return value if as_reference is None else plain(as_reference(value))
+    return value if as_reference is None else to_plain_value(as_reference(value))
 
 
-def holds_reference(value: Any) -> bool:
-    """Whether it is, or has inside, something that is known only when the workflow runs."""
+def contains_reference(value: Any) -> bool:
+    """Return whether a value is or contains a reference or a step."""
     if isinstance(value, Reference) or hasattr(type(value), "as_reference"):
         return True
     if isinstance(value, dict):
-        return any(map(holds_reference, value.values()))
-    return isinstance(value, list | tuple) and any(map(holds_reference, value))
+        return any(map(contains_reference, value.values()))
+    return isinstance(value, list | tuple) and any(map(contains_reference, value))
 
 
 def makes_step(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a call with these arguments, here, belongs to a workflow that is being built."""
-    return bool(open_blocks.get()) or any(map(holds_reference, args)) or any(map(holds_reference, kwargs.values()))
+    """Return whether a call with these arguments adds a step to a workflow."""
+    return (
+        bool(open_blocks.get()) or any(map(contains_reference, args)) or any(map(contains_reference, kwargs.values()))
+    )
 
 
 def omit_none(**values: Any) -> dict[str, Any]:

@@ -6,32 +6,32 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from conductor.client.workflow.authoring_errors import WorkflowError
-from conductor.client.workflow.called_step import CheckedStep
-from conductor.client.workflow.contract import Contract, Parameter
 from conductor.client.workflow.reference import Reference, open_blocks
-from conductor.client.workflow.shape import Shape
+from conductor.client.workflow.step_signature import StepParameter, StepSignature
 from conductor.client.workflow.task.sub_workflow_task import InlineSubWorkflowTask
+from conductor.client.workflow.value_type import ValueType
+from conductor.client.workflow.worker_step import TypedStep
 
 if TYPE_CHECKING:
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow
 
 
-class SubWorkflowStep(CheckedStep, InlineSubWorkflowTask):
+class SubWorkflowStep(TypedStep, InlineSubWorkflowTask):
     """A sub-workflow made by calling a workflow: its definition travels inside of the other one."""
 
     def __init__(self, task_ref_name: str, workflow: ConductorWorkflow) -> None:
         super().__init__(task_ref_name, workflow)
-        self._workflow_contract = _contract_of(workflow)
+        self._workflow_signature = _make_signature(workflow)
 
     @cached_property
-    def _contract(self) -> Contract:
-        return self._workflow_contract
+    def _signature(self) -> StepSignature:
+        return self._workflow_signature
 
-    def _called(self) -> str:
+    def _describe(self) -> str:
         return f"{self._task_reference_name!r} (workflow {self._workflow_name!r})"
 
 
-def sub_workflow_of_call(workflow: ConductorWorkflow, kwargs: dict[str, Any]) -> SubWorkflowStep:
+def make_sub_workflow_step(workflow: ConductorWorkflow, kwargs: dict[str, Any]) -> SubWorkflowStep:
     """The step that a call of a workflow makes; inside of a `with` block it is added there."""
     given = dict(kwargs)
     ref = given.pop("task_ref_name", None)
@@ -42,38 +42,38 @@ def sub_workflow_of_call(workflow: ConductorWorkflow, kwargs: dict[str, Any]) ->
             f"sub_workflow({workflow.name!r}, ...)"
         )
     if ref is None:
-        ref = blocks[-1].unused(workflow.name) if blocks else workflow.name
+        ref = blocks[-1].make_unused_name(workflow.name) if blocks else workflow.name
     step = SubWorkflowStep(ref, workflow)
     step._input_parameters = {**workflow._input_template, **given}
-    step._contract.check(step._called(), step._input_parameters)
+    step._signature.check(step._describe(), step._input_parameters)
     step._typed = True
     if blocks:
         blocks[-1].append(step)
     return step
 
 
-def _contract_of(workflow: ConductorWorkflow) -> Contract:
-    takes = workflow._takes
-    parameters: dict[str, Parameter] = {}
+def _make_signature(workflow: ConductorWorkflow) -> StepSignature:
+    takes = workflow._input_type
+    parameters: dict[str, StepParameter] = {}
     if takes is not None:
         required = takes.schema.get("required", ())
         properties = takes.schema.get("properties", {})
-        parameters = {n: Parameter(n in required, Shape(s, takes.definitions)) for n, s in properties.items()}
-    return Contract(parameters, not parameters, _output_shape(workflow), wrapped=False)
+        parameters = {n: StepParameter(n in required, ValueType(s, takes.definitions)) for n, s in properties.items()}
+    return StepSignature(parameters, not parameters, _find_output_type(workflow), wrapped=False)
 
 
-def _output_shape(workflow: ConductorWorkflow) -> Shape | None:
-    if workflow._gives is not None:
-        return workflow._gives.shape
+def _find_output_type(workflow: ConductorWorkflow) -> ValueType | None:
+    if workflow._output_type is not None:
+        return workflow._output_type.value_type
     if not workflow._output_parameters:
         return None  # the last step's output
     known = {name: _shape(value) for name, value in workflow._output_parameters.items()}
-    properties = {name: shape.schema if shape else {} for name, shape in known.items()}
-    definitions = {k: v for shape in known.values() if shape for k, v in shape.definitions.items()}
-    return Shape({"type": "object", "properties": properties}, definitions)
+    properties = {name: value_type.schema if value_type else {} for name, value_type in known.items()}
+    definitions = {k: v for value_type in known.values() if value_type for k, v in value_type.definitions.items()}
+    return ValueType({"type": "object", "properties": properties}, definitions)
 
 
-def _shape(value: Any) -> Shape | None:
-    if isinstance(value, CheckedStep):
+def _shape(value: Any) -> ValueType | None:
+    if isinstance(value, TypedStep):
         value = value.as_reference()
-    return value.shape if isinstance(value, Reference) else None
+    return value.value_type if isinstance(value, Reference) else None

@@ -7,8 +7,8 @@ from typing import Any
 from conductor.client.http.models.workflow_task import WorkflowTask
 from conductor.client.workflow.task.task import (
     TaskInterface,
+    copy_to_list,
     get_task_interface_list_as_workflow_task_list,
-    listed,
 )
 from conductor.client.workflow.task.task_type import TaskType
 
@@ -24,7 +24,7 @@ class DoWhileTask(TaskInterface):
     def __init__(self, task_ref_name: str, termination_condition: str, tasks: list[Any]) -> None:
         super().__init__(task_ref_name, TaskType.DO_WHILE)
         self._loop_condition = termination_condition
-        self._loop_over = listed(tasks)
+        self._loop_over = copy_to_list(tasks)
 
     def _inside(self) -> list[list[Any]]:
         return [self._loop_over]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from conductor.client.workflow.reference import omit_none, reference
+from conductor.client.workflow.reference import make_reference, omit_none
 from conductor.client.workflow.task.task import TaskInterface
 from conductor.client.workflow.task.task_type import TaskType
 
@@ -68,12 +68,12 @@ class HttpTask(TaskInterface):
 
     def status_code(self) -> Any:
         """The expression for the answer's status."""
-        return reference(self.task_reference_name, "output.response.statusCode")
+        return make_reference(self.task_reference_name, "output.response.statusCode")
 
     def headers(self, json_path: str | None = None) -> Any:
         """The expression for the answer's headers, or for one of them."""
-        return reference(self.task_reference_name, "output.response.headers", json_path)
+        return make_reference(self.task_reference_name, "output.response.headers", json_path)
 
     def body(self, json_path: str | None = None) -> Any:
         """The expression for the answer's body, or for a part of it."""
-        return reference(self.task_reference_name, "output.response.body", json_path)
+        return make_reference(self.task_reference_name, "output.response.body", json_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from conductor.client.workflow.reference import reference
+from conductor.client.workflow.reference import make_reference
 from conductor.client.workflow.task.inline import InlineTask
 
 
@@ -16,7 +16,7 @@ class JavascriptTask(InlineTask):
 
     def output(self, json_path: str | None = None) -> Any:
         """The expression for what the script returns, or for a part of it."""
-        return reference(self.task_reference_name, "output.result", json_path)
+        return make_reference(self.task_reference_name, "output.result", json_path)
 
     def evaluator_type(self, evaluator_type: str) -> Self:  # a method in conductor-python, too
         """Choose the engine: `graaljs` unless another one is named here."""

@@ -8,8 +8,8 @@ from typing import Any, Self
 from conductor.client.http.models.workflow_task import WorkflowTask
 from conductor.client.workflow.task.task import (
     TaskInterface,
+    copy_to_list,
     get_task_interface_list_as_workflow_task_list,
-    listed,
 )
 from conductor.client.workflow.task.task_type import TaskType
 
@@ -47,12 +47,12 @@ class SwitchTask(TaskInterface):
 
     def switch_case(self, case_name: str, tasks: list[Any]) -> Self:
         """The steps of a case."""
-        self._decision_cases[case_name] = listed(tasks)
+        self._decision_cases[case_name] = copy_to_list(tasks)
         return self
 
     def default_case(self, tasks: list[Any]) -> Self:
         """The steps when no case fits."""
-        self._default_case = listed(tasks)
+        self._default_case = copy_to_list(tasks)
         return self
 
     def _inside(self) -> list[list[Any]]:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from conductor.client.http.models.cache_config import CacheConfig
 from conductor.client.http.models.workflow_task import WorkflowTask
-from conductor.client.workflow.reference import plain, reference
+from conductor.client.workflow.reference import make_reference, to_plain_value
 from conductor.client.workflow.task.task_type import TaskType
 
 
@@ -48,7 +48,7 @@ class TaskInterface:
 
     @task_reference_name.setter
     def task_reference_name(self, task_reference_name: str) -> None:
-        self._task_reference_name: str = must_be(str, task_reference_name, "task_reference_name")
+        self._task_reference_name: str = check_type(str, task_reference_name, "task_reference_name")
 
     @property
     def task_type(self) -> TaskType:
@@ -57,7 +57,7 @@ class TaskInterface:
 
     @task_type.setter
     def task_type(self, task_type: TaskType) -> None:
-        self._task_type: TaskType = must_be(TaskType, task_type, "task_type")
+        self._task_type: TaskType = check_type(TaskType, task_type, "task_type")
 
     @property
     def name(self) -> str:
@@ -66,7 +66,7 @@ class TaskInterface:
 
     @name.setter
     def name(self, name: str) -> None:
-        self._name: str = must_be(str, name, "name")
+        self._name: str = check_type(str, name, "name")
 
     @property
     def expression(self) -> str | None:
@@ -93,7 +93,7 @@ class TaskInterface:
 
     @description.setter
     def description(self, description: str | None) -> None:
-        self._description = None if description is None else must_be(str, description, "description")
+        self._description = None if description is None else check_type(str, description, "description")
 
     @property
     def optional(self) -> bool | None:
@@ -102,7 +102,7 @@ class TaskInterface:
 
     @optional.setter
     def optional(self, optional: bool | None) -> None:
-        self._optional = None if optional is None else must_be(bool, optional, "optional")
+        self._optional = None if optional is None else check_type(bool, optional, "optional")
 
     @property
     def input_parameters(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class TaskInterface:
 
     def input_parameter(self, key: str, value: Any) -> Self:
         """Give one input."""
-        self._input_parameters[must_be(str, key, "the name of an input")] = deepcopy(value)
+        self._input_parameters[check_type(str, key, "the name of an input")] = deepcopy(value)
         return self
 
     def cache(self, cache_key: str, cache_ttl_second: int) -> None:
@@ -136,10 +136,10 @@ class TaskInterface:
             task_reference_name=self._task_reference_name,
             type=self._task_type.value,
             description=self._description,
-            input_parameters=plain(self._input_parameters),
+            input_parameters=to_plain_value(self._input_parameters),
             optional=self._optional,
             cache_config=CacheConfig(key=self.cache_key, ttl_in_second=self.cache_ttl_second) if cached else None,
-            expression=plain(self._expression),
+            expression=to_plain_value(self._expression),
             evaluator_type=self._evaluator_type,
         )
 
@@ -149,20 +149,20 @@ class TaskInterface:
 
     def output(self, json_path: str | None = None) -> Any:
         """The expression for this step's output, or for a part of it: `step.output("items[0].price")`."""
-        return reference(self.task_reference_name, "output", json_path)
+        return make_reference(self.task_reference_name, "output", json_path)
 
     def input(self, json_path: str | None = None, key: str | None = None, value: Any | None = None) -> Any:
         """The expression for this step's input, or a part of it. With `key` and `value`: give that input."""
         if key is not None and value is not None:
             self.input_parameters[key] = value
             return self
-        return reference(self.task_reference_name, "input", json_path)
+        return make_reference(self.task_reference_name, "input", json_path)
 
     def __getattr__(self, name: str) -> Any:
         # Only for what is no attribute. A private name is never a field of an output.
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return reference(self.task_reference_name, "output", name)
+        return make_reference(self.task_reference_name, "output", name)
 
 
 def get_task_interface_list_as_workflow_task_list(*tasks: Any) -> list[WorkflowTask]:
@@ -174,12 +174,12 @@ def get_task_interface_list_as_workflow_task_list(*tasks: Any) -> list[WorkflowT
     return converted
 
 
-def listed(tasks: Any) -> list[Any]:
+def copy_to_list(tasks: Any) -> list[Any]:
     """A copy of the steps as a list; one step is a list of one."""
     return list(deepcopy(tasks)) if isinstance(tasks, Sequence) else [deepcopy(tasks)]
 
 
-def must_be(type_: type[Any], value: Any, what: str) -> Any:
+def check_type(type_: type[Any], value: Any, what: str) -> Any:
     """The value, if it is of that type; a TypeError that names both otherwise."""
     if not isinstance(value, type_):
         raise TypeError(f"{what} must be a {type_.__name__}, got {value!r}")

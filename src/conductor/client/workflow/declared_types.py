@@ -8,16 +8,16 @@ from typing import Any
 from conductor.client.worker.conversion import InputError, NoSchemaError, read_annotation
 from conductor.client.worker.conversion.converter import Converter, SchemaWriter
 from conductor.client.workflow.authoring_errors import WorkflowError
-from conductor.client.workflow.shape import Shape
+from conductor.client.workflow.value_type import ValueType
 
 
-class Declared:
+class DeclaredType:
     """A type, how a value of it looks as JSON, and how JSON becomes one."""
 
     def __init__(self, annotation: Any) -> None:
         self.annotation = annotation
         self._node: Converter = read_annotation(annotation)
-        self.shape = _shape_of(self._node)
+        self.value_type = _find_value_type(self._node)
 
     def read(self, value: Any) -> Any:
         """The value that JSON stands for."""
@@ -27,21 +27,21 @@ class Declared:
             raise WorkflowError(f"the output is no {self._node.name}: {error}") from None
 
 
-def shape_of_inputs(inputs: Any) -> Shape | None:
-    """The shape that a type has, or a dict of names to types."""
+def read_input_types(inputs: Any) -> ValueType | None:
+    """The value_type that a type has, or a dict of names to types."""
     if not isinstance(inputs, Mapping):
-        return Declared(inputs).shape
-    parts = {name: Declared(annotation) for name, annotation in inputs.items()}
-    definitions = {k: v for part in parts.values() if part.shape for k, v in part.shape.definitions.items()}
-    properties = {name: part.shape.schema if part.shape else {} for name, part in parts.items()}
+        return DeclaredType(inputs).value_type
+    parts = {name: DeclaredType(annotation) for name, annotation in inputs.items()}
+    definitions = {k: v for part in parts.values() if part.value_type for k, v in part.value_type.definitions.items()}
+    properties = {name: part.value_type.schema if part.value_type else {} for name, part in parts.items()}
     required = [name for name, part in parts.items() if not part._node.nullable]
-    return Shape({"type": "object", "properties": properties, "required": required}, definitions)
+    return ValueType({"type": "object", "properties": properties, "required": required}, definitions)
 
 
-def _shape_of(node: Converter) -> Shape | None:
+def _find_value_type(node: Converter) -> ValueType | None:
     writer = SchemaWriter(strict=False)
     try:
         schema = writer.write(node)
     except NoSchemaError:
         return None
-    return Shape(schema, writer.definitions)
+    return ValueType(schema, writer.definitions)

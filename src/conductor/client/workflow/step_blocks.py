@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow
 
 
-class Block:
+class StepBlock:
     """An open `with` statement: steps that are made inside are added to its list."""
 
     def __init__(self, workflow: ConductorWorkflow, steps: list[Any]) -> None:
@@ -30,14 +30,14 @@ class Block:
             )
         self.steps.append(step)
 
-    def unused(self, stem: str) -> str:
+    def make_unused_name(self, stem: str) -> str:
         """A reference name that no step of the workflow has: the stem itself, or with a number."""
         taken = self.workflow.reference_names()
         return stem if stem not in taken else next(n for i in count(2) if (n := f"{stem}_{i}") not in taken)
 
 
 @contextmanager
-def opened(block: Block) -> Iterator[Block]:
+def open_block(block: StepBlock) -> Iterator[StepBlock]:
     """Make the block the innermost one inside the `with` statement."""
     token = open_blocks.set((*open_blocks.get(), block))
     try:
@@ -46,7 +46,7 @@ def opened(block: Block) -> Iterator[Block]:
         open_blocks.reset(token)
 
 
-def innermost(what: str) -> Block:
+def get_innermost_block(what: str) -> StepBlock:
     """The block that a step is added to; an error outside of all."""
     blocks = open_blocks.get()
     if not blocks:

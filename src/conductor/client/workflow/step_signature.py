@@ -13,29 +13,29 @@ from conductor.client.http.models.model import plain_text
 from conductor.client.worker.conversion.converter import InputError
 from conductor.client.worker.parameters import list_parameters
 from conductor.client.worker.signature import read_signature
-from conductor.client.workflow.authoring_errors import WorkflowError, nearest
-from conductor.client.workflow.reference import Reference, holds_reference, reference
-from conductor.client.workflow.shape import Shape
+from conductor.client.workflow.authoring_errors import WorkflowError, suggest_name
+from conductor.client.workflow.reference import Reference, contains_reference, make_reference
+from conductor.client.workflow.value_type import ValueType
 
 
 @dataclass(frozen=True)
-class Parameter:
+class StepParameter:
     """One thing that a step takes."""
 
     required: bool
-    shape: Shape | None = None
+    value_type: ValueType | None = None
     #: Raises InputError for a value that cannot be meant.
     read: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True)
-class Contract:
+class StepSignature:
     """What a step takes and gives."""
 
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    parameters: Mapping[str, StepParameter] = field(default_factory=dict)
     #: Whether it takes other names, too.
     open: bool = True
-    output: Shape | None = None
+    output: ValueType | None = None
     #: Whether what it gives is under `result`; None if that is not known.
     wrapped: bool | None = None
 
@@ -47,7 +47,7 @@ class Contract:
             if parameter is not None:
                 found += _misfit(name, value, parameter)
             elif not self.open:
-                found.append(f"has no parameter {name!r}; {nearest(name, self.parameters)}")
+                found.append(f"has no parameter {name!r}; {suggest_name(name, self.parameters)}")
         missing = [name for name, p in self.parameters.items() if p.required and name not in given]
         if missing:
             found.append(f"needs {' and '.join(map(repr, missing))}")
@@ -61,10 +61,10 @@ class Contract:
 
     def output_reference(self, ref: str, owner: str, path: str | None) -> Reference:
         """The expression for what the step gives, or for a part of it, which must be there."""
-        shape = self.output
-        if shape is not None and path is not None:
-            shape = shape.at(path, f"the output of {owner}")
-        return reference(ref, "output", path, shape=shape)
+        value_type = self.output
+        if value_type is not None and path is not None:
+            value_type = value_type.at(path, f"the output of {owner}")
+        return make_reference(ref, "output", path, value_type=value_type)
 
     def whole_output(self, ref: str, owner: str) -> Reference:
         """The expression for what the function returns."""
@@ -76,34 +76,34 @@ class Contract:
         return self.output_reference(ref, owner, "result" if self.wrapped else None)
 
 
-class FunctionContract:
+class LazySignature:
     """The contract of a decorated function, read when it is first needed."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
 
     @cached_property
-    def contract(self) -> Contract:
+    def signature(self) -> StepSignature:
         """What the function takes and gives."""
         signature = read_signature(self._function)
-        inputs = Shape.of(signature.input_schema()) or Shape({})
+        inputs = ValueType.of(signature.input_schema()) or ValueType({})
         properties = inputs.schema.get("properties", {})
         parameters = {
-            f.wire_name: Parameter(
+            f.wire_name: StepParameter(
                 f.required,
-                Shape(properties[f.wire_name], inputs.definitions) if f.wire_name in properties else None,
+                ValueType(properties[f.wire_name], inputs.definitions) if f.wire_name in properties else None,
                 f.converter.read_lenient,
             )
             for f in signature.fields
         }
         takes_more = signature.rest is not None or signature.task_parameter is not None
-        return Contract(parameters, takes_more, Shape.of(signature.output_schema()), signature.wraps_result)
+        return StepSignature(parameters, takes_more, ValueType.of(signature.output_schema()), signature.wraps_result)
 
-    def __deepcopy__(self, _: object) -> FunctionContract:
+    def __deepcopy__(self, _: object) -> LazySignature:
         return self
 
 
-def named_arguments(function: Callable[..., Any], args: tuple[Any, ...], owner: str) -> dict[str, Any]:
+def name_arguments(function: Callable[..., Any], args: tuple[Any, ...], owner: str) -> dict[str, Any]:
     """The positional arguments by their names. What is injected is no argument of a step."""
     injected = read_signature(function).injected
     names = [
@@ -116,7 +116,7 @@ def named_arguments(function: Callable[..., Any], args: tuple[Any, ...], owner: 
     return dict(zip(names, args, strict=False))
 
 
-def as_json(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """A value that code gives to a step, as JSON has it: dataclasses, models and enums become what they are there."""
     return msgspec.to_builtins(value, str_keys=True, enc_hook=_other)
 
@@ -127,17 +127,17 @@ def _other(value: Any) -> Any:
     return plain_text(value)
 
 
-def _misfit(name: str, value: Any, parameter: Parameter) -> list[str]:
+def _misfit(name: str, value: Any, parameter: StepParameter) -> list[str]:
     as_reference = getattr(type(value), "as_reference", None)
     coming = as_reference(value) if as_reference is not None else value
     if isinstance(coming, Reference):
-        if coming.shape is None or parameter.shape is None or coming.shape.fits(parameter.shape):
+        if coming.value_type is None or parameter.value_type is None or coming.value_type.fits(parameter.value_type):
             return []
-        return [f"wants {name!r} as {parameter.shape}, and {str.__str__(coming)} is {coming.shape}"]
-    if holds_reference(value) or (isinstance(value, str) and "${" in value) or parameter.read is None:
+        return [f"wants {name!r} as {parameter.value_type}, and {str.__str__(coming)} is {coming.value_type}"]
+    if contains_reference(value) or (isinstance(value, str) and "${" in value) or parameter.read is None:
         return []
     try:
-        parameter.read(as_json(value))
+        parameter.read(to_json_value(value))
     except InputError as error:
         return [f"cannot take {name!r}: {error.add_parent(name) if error.path else error.message}"]
     except TypeError as error:

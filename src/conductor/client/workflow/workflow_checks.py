@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from conductor.client.workflow.authoring_errors import WorkflowError, nearest
-from conductor.client.workflow.reference import plain
+from conductor.client.workflow.authoring_errors import WorkflowError, suggest_name
+from conductor.client.workflow.reference import to_plain_value
 
 if TYPE_CHECKING:
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow
@@ -16,7 +16,7 @@ _STEP_REFERENCE = re.compile(r"\$\{\s*([^.\[\]{}\s]+)\.(?:output|input)\b")
 _VARIABLE = re.compile(r"\$\{\s*workflow\.variables\.([^.\[\]{}\s]+)")
 
 
-def check_built(workflow: ConductorWorkflow) -> None:
+def check_workflow(workflow: ConductorWorkflow) -> None:
     """WorkflowError for what is seen only at the end: references that lead nowhere, outputs that are not declared."""
     if not workflow.steps():
         raise WorkflowError(f"workflow {workflow.name!r} has no steps")
@@ -27,13 +27,13 @@ def check_built(workflow: ConductorWorkflow) -> None:
             if name != "workflow" and name not in names:
                 raise WorkflowError(
                     f"{where} of workflow {workflow.name!r} refers to {name!r}, which is no step of it; "
-                    f"{nearest(name, names)}"
+                    f"{suggest_name(name, names)}"
                 )
         for name in _VARIABLE.findall(text):
             if name not in variables:
                 raise WorkflowError(
                     f"{where} of workflow {workflow.name!r} refers to the variable {name!r}, which is never set; "
-                    f"{nearest(name, variables)}"
+                    f"{suggest_name(name, variables)}"
                 )
     _check_output(workflow)
 
@@ -45,9 +45,9 @@ def _variables(workflow: ConductorWorkflow) -> set[str]:
 
 def _texts(workflow: ConductorWorkflow) -> Iterator[tuple[str, str]]:
     for step in workflow.steps():
-        for text in _strings(plain(step._input_parameters)):
+        for text in _strings(to_plain_value(step._input_parameters)):
             yield f"step {step._task_reference_name!r}", text
-    for text in _strings(plain(workflow._output_parameters)):
+    for text in _strings(to_plain_value(workflow._output_parameters)):
         yield "the output", text
 
 
@@ -63,16 +63,18 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _check_output(workflow: ConductorWorkflow) -> None:
-    gives = workflow._gives
-    properties = gives.shape.schema.get("properties") if gives is not None and gives.shape is not None else None
-    if gives is None or gives.shape is None or not properties:
+    gives = workflow._output_type
+    properties = (
+        gives.value_type.schema.get("properties") if gives is not None and gives.value_type is not None else None
+    )
+    if gives is None or gives.value_type is None or not properties:
         return
     owner = f"workflow {workflow.name!r}"
     for name in workflow._output_parameters:
         if name not in properties:
             raise WorkflowError(
-                f"{owner} gives {name!r}, which its declared output has not; {nearest(name, properties)}"
+                f"{owner} gives {name!r}, which its declared output has not; {suggest_name(name, properties)}"
             )
-    missing = [n for n in gives.shape.schema.get("required", ()) if n not in workflow._output_parameters]
+    missing = [n for n in gives.value_type.schema.get("required", ()) if n not in workflow._output_parameters]
     if missing:
         raise WorkflowError(f"{owner} does not give {' and '.join(map(repr, missing))}: say it with returns(...)")

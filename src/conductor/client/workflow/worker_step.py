@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from conductor.client.workflow.contract import Contract, FunctionContract, named_arguments
-from conductor.client.workflow.reference import Reference, no_value_yet, open_blocks
+from conductor.client.workflow.reference import Reference, make_no_value_error, open_blocks
+from conductor.client.workflow.step_signature import LazySignature, StepSignature, name_arguments
 from conductor.client.workflow.task.simple_task import SimpleTask
 from conductor.client.workflow.task.task import TaskInterface
 
@@ -14,36 +14,36 @@ from conductor.client.workflow.task.task import TaskInterface
 _SHADOWED = frozenset({"name", "description", "optional", "expression"})
 
 
-class CheckedStep(TaskInterface):
+class TypedStep(TaskInterface):
     """A step that knows what it takes and gives. It can be used as if it were what it gives."""
 
     #: Whether it was made in the typed way: then mistakes are errors at once, and it stands for its value.
     _typed = False
 
     @property
-    def _contract(self) -> Contract:
+    def _signature(self) -> StepSignature:
         raise NotImplementedError
 
-    def _called(self) -> str:
+    def _describe(self) -> str:
         return repr(self._task_reference_name)
 
     def problems(self) -> list[str]:
         """What is wrong with its inputs, as far as it is known what it takes."""
-        return [f"{self._called()} {problem}" for problem in self._contract.problems(self._input_parameters)]
+        return [f"{self._describe()} {problem}" for problem in self._signature.problems(self._input_parameters)]
 
     def output(self, json_path: str | None = None) -> Any:
         """The expression for this step's output, or for a part of it, which must be there."""
         if not self._typed:
             return super().output(json_path)
-        return self._contract.output_reference(self._task_reference_name, self._called(), json_path)
+        return self._signature.output_reference(self._task_reference_name, self._describe(), json_path)
 
     def as_reference(self) -> Reference:
         """The expression for what the step gives: what stands for it when it is handed to another step."""
-        return self._contract.whole_output(self._task_reference_name, self._called())
+        return self._signature.whole_output(self._task_reference_name, self._describe())
 
     def __getattribute__(self, name: str) -> Any:
         if name in _SHADOWED and object.__getattribute__(self, "_typed"):
-            output = object.__getattribute__(self, "_contract").output
+            output = object.__getattribute__(self, "_signature").output
             if output is not None and name in output.schema.get("properties", {}):
                 return object.__getattribute__(self, "output")(name)
         return object.__getattribute__(self, name)
@@ -55,55 +55,55 @@ class CheckedStep(TaskInterface):
 
     def __getitem__(self, name: str) -> Any:
         if not isinstance(name, str):
-            raise no_value_yet(self._called())
+            raise make_no_value_error(self._describe())
         return self.output(name)
 
     def __iter__(self) -> Iterator[Any]:
-        raise no_value_yet(self._called())
+        raise make_no_value_error(self._describe())
 
     def __bool__(self) -> bool:
         if self._typed:
-            raise no_value_yet(self._called())
+            raise make_no_value_error(self._describe())
         return True
 
     def __eq__(self, other: object) -> bool:
         if self._typed and not isinstance(other, TaskInterface):
-            raise no_value_yet(self._called())
+            raise make_no_value_error(self._describe())
         return self is other
 
     __hash__ = object.__hash__
 
     def _no_value(self, *_: object) -> NoReturn:
-        raise no_value_yet(self._called())
+        raise make_no_value_error(self._describe())
 
     __lt__ = __le__ = __gt__ = __ge__ = __add__ = __radd__ = __sub__ = __rsub__ = _no_value
     __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __len__ = __int__ = __float__ = __contains__ = _no_value
 
 
-class Step(CheckedStep, SimpleTask):
+class WorkerStep(TypedStep, SimpleTask):
     """A step done by the workers of a decorated function."""
 
     def __init__(self, function: Callable[..., Any], task_def_name: str, task_reference_name: str) -> None:
         super().__init__(task_def_name, task_reference_name)
-        self._function_contract = FunctionContract(function)
+        self._function_signature = LazySignature(function)
         self._task_def_name = task_def_name
 
     @property
-    def _contract(self) -> Contract:
-        return self._function_contract.contract
+    def _signature(self) -> StepSignature:
+        return self._function_signature.signature
 
-    def _called(self) -> str:
+    def _describe(self) -> str:
         ref = self._task_reference_name
         return repr(ref) if ref == self._task_def_name else f"{ref!r} ({self._task_def_name})"
 
 
-def step_of_call(
+def make_worker_step(
     function: Callable[..., Any],
     task_name: str,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     task_ref_name: str | None = None,
-) -> Step:
+) -> WorkerStep:
     """The step that a call of a decorated function makes; inside of a `with workflow:` block it is added there.
 
     With `task_ref_name=` alone it is what conductor-python makes: nothing is refused here, `workflow.validate()` tells.
@@ -113,12 +113,12 @@ def step_of_call(
     block = open_blocks.get()[-1] if open_blocks.get() else None
     typed = block is not None or ref is None
     if ref is None:
-        ref = task_name if block is None else block.unused(task_name)
-    step = Step(function, task_name, ref)
-    positional = named_arguments(function, args, step._called())
+        ref = task_name if block is None else block.make_unused_name(task_name)
+    step = WorkerStep(function, task_name, ref)
+    positional = name_arguments(function, args, step._describe())
     step._input_parameters = {**positional, **given}
     if typed:
-        step._contract.check(step._called(), step._input_parameters)
+        step._signature.check(step._describe(), step._input_parameters)
         step._typed = True
     if block is not None:
         block.append(step)

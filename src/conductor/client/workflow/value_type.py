@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from conductor.client.workflow.authoring_errors import UnknownOutput, nearest
+from conductor.client.workflow.authoring_errors import UnknownOutput, suggest_name
 
 #: The parts of a path: names between dots, and numbers in brackets.
 _PART = re.compile(r"[^.\[\]]+|\[\d+\]|\['[^']*'\]")
@@ -15,25 +15,25 @@ _ANY: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
-class Shape:
+class ValueType:
     """A schema, and the definitions that it refers to."""
 
     schema: Mapping[str, Any]
     definitions: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, schema: Mapping[str, Any] | None) -> Shape | None:
-        """The shape that a whole schema describes."""
+    def of(cls, schema: Mapping[str, Any] | None) -> ValueType | None:
+        """The value_type that a whole schema describes."""
         return None if schema is None else cls(schema, schema.get("definitions", {}))
 
-    def at(self, path: str, owner: str) -> Shape:
-        """The shape of a part, as `items[0].price`. A field that cannot be there is an error."""
-        shape = self
+    def at(self, path: str, owner: str) -> ValueType:
+        """The value_type of a part, as `items[0].price`. A field that cannot be there is an error."""
+        value_type = self
         for part in _PART.findall(path):
-            shape = shape._part(part, owner)
-        return shape
+            value_type = value_type._part(part, owner)
+        return value_type
 
-    def _part(self, part: str, owner: str) -> Shape:
+    def _part(self, part: str, owner: str) -> ValueType:
         alternatives = list(self._alternatives())
         if part.startswith("["):
             items = [schema.get("items", _ANY) for schema in alternatives]
@@ -41,11 +41,11 @@ class Shape:
         found = [schema for schema in (_field(schema, part) for schema in alternatives) if schema is not None]
         if not found:
             names = {name for schema in alternatives for name in schema.get("properties", {})}
-            raise UnknownOutput(f"{owner} has no {part!r}; {nearest(part, names)}")
+            raise UnknownOutput(f"{owner} has no {part!r}; {suggest_name(part, names)}")
         return self._either(found)
 
-    def _either(self, schemas: list[Mapping[str, Any]]) -> Shape:
-        return Shape(schemas[0] if len(schemas) == 1 else {"anyOf": schemas} if schemas else _ANY, self.definitions)
+    def _either(self, schemas: list[Mapping[str, Any]]) -> ValueType:
+        return ValueType(schemas[0] if len(schemas) == 1 else {"anyOf": schemas} if schemas else _ANY, self.definitions)
 
     def _alternatives(self) -> Iterator[Mapping[str, Any]]:
         yield from self._expanded(self.schema)
@@ -71,8 +71,8 @@ class Shape:
             types |= {named} if isinstance(named, str) else set(named)
         return types
 
-    def fits(self, wanted: Shape) -> bool:
-        """Whether a value of this shape may be one of the other, as far as the JSON types tell."""
+    def fits(self, wanted: ValueType) -> bool:
+        """Whether a value of this value_type may be one of the other, as far as the JSON types tell."""
         mine, theirs = self.types(), wanted.types()
         if not mine or not theirs:
             return True
