@@ -1,6 +1,6 @@
-"""Fills the generated parts of the reference from the code: `python docs/generate.py`.
+"""Writes the generated tables of the reference from the code: `python docs/generate.py`.
 
-A page holds them between `<!-- generated: name -->` and `<!-- end -->`; everything else is written by hand.
+Generated parts are between `<!-- generated: name -->` and `<!-- end -->`. The rest of a page is written by hand.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def events() -> Iterator[str]:
-    """Every event: when it is published, and its fields."""
+    """Yield each event with its description and fields."""
     from conductor.client.event.task_runner_events import EVENT_TYPES, handler_name
 
     for event in EVENT_TYPES:
@@ -28,21 +28,21 @@ def events() -> Iterator[str]:
 
 
 def metrics() -> Iterator[str]:
-    """Every metric, its kind and its labels."""
+    """Yield the table of the workers' metrics."""
     from conductor.client.telemetry.worker_metrics import METRICS
 
     yield _metrics(METRICS)
 
 
 def canonical_metrics() -> Iterator[str]:
-    """Those of workers, under the names of all SDKs."""
+    """Yield the table of the workers' metrics under the names that all SDKs share."""
     from conductor.client.telemetry.worker_metrics import CANONICAL
 
     yield _metrics([one.metric for one in CANONICAL])
 
 
 def coordinator_metrics() -> Iterator[str]:
-    """The same of the coordinator."""
+    """Yield the table of the coordinator's metrics."""
     from conductor.coordinator.server_metrics import METRICS
 
     yield _metrics(METRICS)
@@ -54,7 +54,7 @@ def _metrics(table: Any) -> str:
 
 
 def connection() -> Iterator[str]:
-    """Every variable of a Configuration."""
+    """Yield the table of the connection variables."""
     from conductor.client.configuration.connection_options import CONNECTION_OPTIONS
 
     rows = [[f"`{row.variable}`", row.help, _default(row), _takes(row)] for row in CONNECTION_OPTIONS.values()]
@@ -62,7 +62,7 @@ def connection() -> Iterator[str]:
 
 
 def variables() -> Iterator[str]:
-    """The variables that set one option of one worker, the strongest first."""
+    """Yield the variables of one option of one worker, the strongest first."""
     from conductor.client.configuration.option import list_variables
     from conductor.client.worker.worker_config import OPTIONS
 
@@ -71,14 +71,14 @@ def variables() -> Iterator[str]:
 
 
 def worker_options() -> Iterator[str]:
-    """Every option of one worker."""
+    """Yield the table of the options of one worker."""
     from conductor.client.worker.worker_config import WorkerOptions
 
     yield _options(WorkerOptions)
 
 
 def process_options() -> Iterator[str]:
-    """Every option of a whole process."""
+    """Yield the table of the options of a process."""
     from conductor.client.worker.worker_config import ProcessOptions
 
     yield _options(ProcessOptions)
@@ -103,7 +103,7 @@ def _options(table: type) -> str:
 
 
 def _commands(group: Any, above: str = "") -> Iterator[tuple[str, Any]]:
-    """The commands of a group and of the groups inside, by all their words."""
+    """Yield the commands of a group and its subgroups, each with its full name."""
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from _commands(command, f"{above}{name} ")
@@ -112,7 +112,7 @@ def _commands(group: Any, above: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def commands() -> Iterator[str]:
-    """Every command and its options. (Not its help text: how that looks depends on the release of typer.)"""
+    """Yield each command with its options. The help text is left out: its layout depends on the release of typer."""
     from typer.main import get_command
 
     from conductor.cli.main import PROGRAM, app
@@ -139,14 +139,14 @@ def _option_row(option: Any) -> list[str]:
 
 
 def routes() -> Iterator[str]:
-    """Every route of the coordinator."""
+    """Yield the table of the coordinator's routes."""
     from conductor.coordinator.http.routes import ROUTES
 
     rows = [[route.method, f"`{route.path}`", _about_route(route.handler.__doc__)] for route in ROUTES]
     yield _table(["method", "path", ""], rows)
 
 
-#: Name of a generated part to what makes it.
+#: Name of a generated part to the function that makes it.
 PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "events": events,
     "metrics": metrics,
@@ -161,16 +161,16 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
 }
 
 
-def filled(text: str) -> str:
-    """The page with its generated parts as they are now."""
+def fill_generated_parts(text: str) -> str:
+    """Return the page with current generated parts."""
     return _PART.sub(lambda found: "\n\n".join([found[1].rstrip(), *PARTS[found[2]](), found[3]]), text)
 
 
 def main() -> None:
-    """Rewrite what has changed."""
+    """Rewrite the pages that have changed."""
     for page in sorted(REFERENCE.glob("*.md")):
         before = page.read_text()
-        after = filled(before)
+        after = fill_generated_parts(before)
         if after != before:
             page.write_text(after)
             sys.stdout.write(f"wrote {page}\n")
@@ -202,9 +202,9 @@ def _takes(row: Any) -> str:
 
 
 def _about_route(text: str | None) -> str:
-    """A handler's docstring begins with the route itself; the table has that already."""
-    said = " ".join((text or "").split())
-    about = re.sub(r"^[A-Z]+ /\S*?[.,:]( |$)", "", said).strip()
+    """Return a handler's docstring without the route at its beginning, which the table already has."""
+    docstring = " ".join((text or "").split())
+    about = re.sub(r"^[A-Z]+ /\S*?[.,:]( |$)", "", docstring).strip()
     return about[:1].upper() + about[1:]
 
 

@@ -1,4 +1,4 @@
-"""Every public Python name with its signature and docstring, as pages of the site: made at each build, never kept."""
+"""Builds the Python section of the site: every public name with its signature and docstring."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import msgspec
 
 from conductor.client.http.operation import Operation
 
-#: Page to its title and the modules on it: packages with everything inside, in the order of the page.
+#: Page to its title and its modules, in order. A package includes all its modules.
 PAGES = {
     "conductor": ("conductor: the short names", ["conductor"]),
     "workers": ("Workers", ["conductor.client.worker", "conductor.client.context", "conductor.client.exceptions"]),
@@ -57,17 +57,17 @@ PAGES = {
     "coordinator": ("The coordinator", ["conductor.coordinator", "conductor.protocol.why_waiting"]),
     "testing": ("The test kit", ["conductor.testing"]),
 }
-#: Packages whose `__all__` is all that is public; what is inside is how they do it.
-ONLY_THEIR_NAMES = ("conductor", "conductor.coordinator", "conductor.testing")
+#: Packages whose modules are private; only `__all__` is public.
+PACKAGES_WITH_PRIVATE_MODULES = ("conductor", "conductor.coordinator", "conductor.testing")
 
 
 def pages() -> dict[str, str]:
-    """Path of a page to its text."""
+    """Return the pages: path to text."""
     return {f"reference/python/{name}.md": "\n\n".join(_page(*about)) + "\n" for name, about in PAGES.items()}
 
 
 def public_names() -> dict[str, Any]:
-    """Every public name by its full path, and what it is."""
+    """Return every public name by its full path, and the object."""
     return {
         f"{module.__name__}.{name}": thing
         for _, modules in PAGES.values()
@@ -92,17 +92,17 @@ def _modules(names: list[str]) -> Iterator[ModuleType]:
     for name in names:
         module = importlib.import_module(name)
         yield module
-        if hasattr(module, "__path__") and name not in ONLY_THEIR_NAMES:
+        if hasattr(module, "__path__") and name not in PACKAGES_WITH_PRIVATE_MODULES:
             inside = [found.name for found in pkgutil.walk_packages(module.__path__, f"{name}.")]
             yield from (importlib.import_module(one) for one in sorted(inside) if "._" not in one)
 
 
 def _names(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """What a module offers: what its `__all__` says, or the classes and functions that are written in it."""
+    """Yield the public names of a module: its `__all__`, or the classes and functions defined in it."""
     listed = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
     for name in sorted(listed):
         thing = getattr(module, name)
-        own = getattr(thing, "__module__", None) == module.__name__ or module.__name__ in ONLY_THEIR_NAMES
+        own = getattr(thing, "__module__", None) == module.__name__ or module.__name__ in PACKAGES_WITH_PRIVATE_MODULES
         if (inspect.isclass(thing) or inspect.isroutine(thing)) and (own or hasattr(module, "__all__")):
             yield name, thing
 
@@ -112,9 +112,9 @@ def _entry(module: ModuleType, name: str, thing: Any) -> Iterator[str]:
     home = getattr(thing, "__module__", module.__name__)
     if home != module.__name__ and home.startswith("conductor."):
         yield f"From `{home}`."
-        if module.__name__ not in ONLY_THEIR_NAMES:
+        if module.__name__ not in PACKAGES_WITH_PRIVATE_MODULES:
             return
-    yield f"```python\n{_wrapped(_signature(name, thing))}\n```"
+    yield f"```python\n{_wrap(_signature(name, thing))}\n```"
     yield _text(thing)
     if inspect.isclass(thing):
         yield from _members(thing)
@@ -140,12 +140,12 @@ def _members(thing: type) -> Iterator[str]:
 
 
 def _about(thing: Any) -> str:
-    said = " ".join(_text(thing).split())
-    return f": {said}" if said else ""
+    docstring = " ".join(_text(thing).split())
+    return f": {docstring}" if docstring else ""
 
 
-class _Written:
-    """An annotation as it stands in the source; as a text it would be shown in quotes."""
+class _SourceAnnotation:
+    """An annotation that is shown as in the source, without quotes."""
 
     def __init__(self, annotation: str) -> None:
         self._annotation = annotation
@@ -154,8 +154,8 @@ class _Written:
         return self._annotation
 
 
-def _plain(annotation: Any) -> Any:
-    return _Written(annotation) if isinstance(annotation, str) else annotation
+def _unquote(annotation: Any) -> Any:
+    return _SourceAnnotation(annotation) if isinstance(annotation, str) else annotation
 
 
 def _signature(name: str, thing: Any) -> str:
@@ -163,16 +163,16 @@ def _signature(name: str, thing: Any) -> str:
         signature = inspect.signature(thing)
     except (TypeError, ValueError):
         return name
-    taken = [
-        one.replace(annotation=_plain(one.annotation)) for one in signature.parameters.values() if one.name != "self"
+    parameters = [
+        one.replace(annotation=_unquote(one.annotation)) for one in signature.parameters.values() if one.name != "self"
     ]
-    shown = signature.replace(parameters=taken, return_annotation=_plain(signature.return_annotation))
-    # Where an object stands in memory is no part of its default, and would be another text in every build.
+    shown = signature.replace(parameters=parameters, return_annotation=_unquote(signature.return_annotation))
+    # An address in memory would differ in every build.
     return name + re.sub(r" at 0x[0-9a-f]+", "", str(shown)).removesuffix(" -> None")
 
 
-def _wrapped(signature: str) -> str:
-    """A long signature with a line for each parameter."""
+def _wrap(signature: str) -> str:
+    """Write a long signature with one line per parameter."""
     if len(signature) <= 100:
         return signature
     return re.sub(r", (?=\*?\*?\w+(?::|=|,|\))|\*,)", ",\n    ", signature).replace("(", "(\n    ", 1)
@@ -183,7 +183,7 @@ def _type(annotation: Any) -> str:
 
 
 def _text(thing: Any) -> str:
-    """The docstring; its lists of arguments are lists on the page."""
+    """Return the docstring as Markdown, with its arguments as a list."""
     lines = []
     for line in (inspect.getdoc(thing) or "").splitlines():
         heading = re.fullmatch(r"(Args|Attributes|Raises|Returns|Yields):", line)
