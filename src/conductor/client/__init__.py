@@ -1,4 +1,4 @@
-"""The client side: workers, workflows in Python, calls to a server. Its names here are conductor-python's."""
+"""Workers, workflows in Python, and calls to a server. The names here are those of conductor-python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow as ConductorWorkflow
     from conductor.client.workflow.executor.workflow_executor import WorkflowExecutor as WorkflowExecutor
 
-#: Name to the module that has it; each is loaded when it is first asked for.
+#: The module of each name, which is imported on first use.
 _HOMES = {
     "ConductorClients": "orkes_clients",
     "ConductorWorkflow": "workflow.conductor_workflow",

@@ -1,4 +1,4 @@
-"""One event loop in a background thread, for programs that call coroutines from plain code."""
+"""One event loop in a background thread, for code that calls coroutines without an event loop."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ T = TypeVar("T")
 
 
 class BackgroundEventLoop:
-    """The process's background loop: one for all callers, started by the first coroutine, gone at exit.
+    """The event loop of this process for all blocking calls. The first coroutine starts it.
 
-        BackgroundEventLoop().run_coroutine(fetch(url))     # blocks until the result is there
+    This is much faster than `asyncio.run`, which creates a new event loop for each call.
 
-    Much cheaper than `asyncio.run` for each call, which makes and destroys a loop every time.
+    Example:
+        result = BackgroundEventLoop().run_coroutine(fetch(url))
     """
 
     _instance: ClassVar[BackgroundEventLoop | None] = None
@@ -40,32 +41,36 @@ class BackgroundEventLoop:
 
     @property
     def is_running(self) -> bool:
-        """Whether a coroutine has started the loop already."""
+        """Whether the event loop is running."""
         return self._loop is not None
 
     def run_coroutine(self, coro: Coroutine[Any, Any, T]) -> T:
-        """Run the coroutine on the background loop; block until it ends; return or raise what it did."""
+        """Run a coroutine on the event loop and block until it ends. Return its result or raise its exception.
+
+        Raises:
+            RuntimeError: The caller is a coroutine on this event loop.
+        """
         if self._loop is not None and threading.current_thread().name == _THREAD_NAME:
             coro.close()
-            raise RuntimeError("this would wait for itself: a coroutine on the background loop must be awaited instead")
+            raise RuntimeError("this call would wait for itself: await the coroutine instead")
         return self.submit(coro).result()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Start the coroutine on the background loop and return at once."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._started())
+        """Start a coroutine on the event loop and return its future."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._start())
 
     def submit_coroutine(self, coro: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """`submit` under its name in conductor-python."""
+        """Start a coroutine, as `submit`. This is the name in conductor-python."""
         return self.submit(coro)
 
     def cleanup(self) -> None:
-        """Stop the loop and its thread; the next coroutine starts a new one."""
+        """Stop the event loop and its thread. The next coroutine starts a new one."""
         with self._start_lock:
             loop, self._loop = self._loop, None
         if loop is not None and self._pid == os.getpid():
             loop.call_soon_threadsafe(loop.stop)
 
-    def _started(self) -> asyncio.AbstractEventLoop:
+    def _start(self) -> asyncio.AbstractEventLoop:
         with self._start_lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()

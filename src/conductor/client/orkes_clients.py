@@ -1,4 +1,4 @@
-"""All clients of one server, from one place."""
+"""All clients of one server."""
 
 from __future__ import annotations
 
@@ -22,13 +22,17 @@ if TYPE_CHECKING:
 
 
 class OrkesClients:
-    """Hands out the clients of a server, which share connections and access token.
+    """Creates the clients of a server, which share connections and access token.
 
-    Each is blocking; its attribute `asynchronous` is the same client for async code. `metrics_collector` counts the
-    requests, where it can.
+    The clients are blocking. The attribute `asynchronous` of a client is the same client for async code.
 
-    clients = OrkesClients(Configuration())
-    workflow_id = clients.get_workflow_client().start_workflow_by_name("greetings", {"name": "Ada"})
+    Args:
+        configuration: The server; the environment's by default.
+        metrics_collector: A `MetricsCollector` that counts the requests.
+
+    Example:
+        clients = OrkesClients(Configuration())
+        workflow_id = clients.get_workflow_client().start_workflow_by_name("greetings", {"name": "Ada"})
     """
 
     def __init__(self, configuration: Configuration | None = None, metrics_collector: Any | None = None) -> None:
@@ -37,71 +41,71 @@ class OrkesClients:
         self._api_client = AsyncApiClient(self.configuration, metrics_collector=metrics_collector)
 
     def get_task_client(self) -> TaskClient:
-        """Tasks: poll, report, read."""
+        """Return the client for tasks."""
         return TaskClient(self._api_client)
 
     def get_metadata_client(self) -> MetadataClient:
-        """Definitions of tasks and workflows."""
+        """Return the client for task definitions and workflow definitions."""
         return MetadataClient(self._api_client)
 
     def get_schema_client(self) -> SchemaClient:
-        """Schemas of inputs and outputs."""
+        """Return the client for schemas of inputs and outputs."""
         return SchemaClient(self._api_client)
 
     def get_workflow_client(self) -> WorkflowClient:
-        """Executions of workflows."""
+        """Return the client for workflows."""
         return WorkflowClient(self._api_client)
 
-    # The rest is loaded when it is first asked for: most programs need none of it.
+    # The other clients are imported on first use, because few programs need them.
 
     def get_workflow_executor(self) -> WorkflowExecutor:
-        """What a `ConductorWorkflow` is registered and started with."""
+        """Return the executor that registers and starts a `ConductorWorkflow`."""
         from conductor.client.workflow.executor.workflow_executor import WorkflowExecutor
 
         return WorkflowExecutor(self._api_client, self.metrics_collector)
 
     def get_scheduler_client(self) -> SchedulerClient:
-        """Workflows started by the clock."""
+        """Return the client for schedules of workflows."""
         from conductor.client.scheduler_client import SchedulerClient
 
         return SchedulerClient(self._api_client)
 
     def get_secret_client(self) -> SecretClient:
-        """Secrets that definitions may use."""
+        """Return the client for secrets."""
         from conductor.client.secret_client import SecretClient
 
         return SecretClient(self._api_client)
 
     def get_event_client(self) -> EventClient:
-        """Queues that a server sends events to and takes them from."""
+        """Return the client for event queues of other systems."""
         from conductor.client.event.event_client import EventClient
 
         return EventClient(self._api_client)
 
     def get_authorization_client(self) -> AuthorizationClient:
-        """Users, groups, applications and their rights."""
+        """Return the client for users, groups, applications and permissions."""
         from conductor.client.authorization_client import AuthorizationClient
 
         return AuthorizationClient(self._api_client)
 
     def get_integration_client(self) -> IntegrationClient:
-        """Models and other services that a server can use."""
+        """Return the client for language models and other services."""
         from conductor.client.integration_client import IntegrationClient
 
         return IntegrationClient(self._api_client)
 
     def get_prompt_client(self) -> PromptClient:
-        """Prompts that a server keeps."""
+        """Return the client for prompts."""
         from conductor.client.prompt_client import PromptClient
 
         return PromptClient(self._api_client)
 
     def get_agent_client(self) -> NoReturn:
-        """Agents are not part of this package: NotImplementedError."""
+        """Raise NotImplementedError: agents are not part of this package."""
         raise NotImplementedError(
             "agents (/api/agent) are not part of conductor-worker; their tools are ordinary workers, which are"
         )
 
 
-#: The same under its newer name in conductor-python.
+#: The newer name in conductor-python.
 ConductorClients = OrkesClients

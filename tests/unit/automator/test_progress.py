@@ -271,4 +271,4 @@ def test_progress_in_a_tight_loop_asks_for_one_heartbeat() -> None:
     for done in range(1000):
         context.progress(done, 1000)
     assert len(asked) == 1
-    assert context.progress_output() == {"progress": {"done": 999, "total": 1000, "note": None}}
+    assert context.make_progress_output() == {"progress": {"done": 999, "total": 1000, "note": None}}

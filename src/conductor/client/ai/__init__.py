@@ -1,4 +1,4 @@
-"""Schedules as conductor-python's agents have them; an agent is a workflow here:
+"""Schedules under their path in conductor-python, where the workflow of a schedule is an agent.
 
-- `schedule`: a schedule of one workflow under a short name, and such a schedule as a server keeps it.
+- `schedule`: the schedules of one workflow under short names.
 """

@@ -1,6 +1,6 @@
-"""A schedule of one workflow under a short name, and such a schedule as a server keeps it.
+"""Schedules of one workflow under short names.
 
-`SchedulerClient.reconcile` takes the first, `SchedulerClient.run_now` the second.
+`SchedulerClient.reconcile` takes a `Schedule`, `SchedulerClient.run_now` a `ScheduleInfo`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,15 @@ from conductor.client.http.models.workflow_schedule import WorkflowSchedule
 
 @dataclass(frozen=True)
 class Schedule:
-    """When a workflow is started. Times are epoch milliseconds."""
+    """When a workflow starts. Times are epoch milliseconds.
 
-    #: Unique among the schedules of a workflow. The server knows it as `<workflow>-<name>`.
+    Example:
+        Schedule("nightly", "0 0 2 * * *", timezone="Europe/Berlin")
+
+    Attributes:
+        name: Unique among the schedules of a workflow. The name on the server is `<workflow>-<name>`.
+    """
+
     name: str
     cron: str
     timezone: str = "UTC"
@@ -29,7 +35,7 @@ class Schedule:
     description: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no server can act on."""
+        """Reject values that no server accepts."""
         if not self.name.strip():
             raise ValueError("the name of a schedule is empty")
         if not self.cron.strip():
@@ -38,7 +44,7 @@ class Schedule:
             raise ValueError(f"schedule {self.name!r} ends at {self.end_at}, which is not after {self.start_at}")
 
     def to_save_request(self, workflow: str) -> SaveScheduleRequest:
-        """Return the request that registers it for a workflow."""
+        """Return the request that stores this schedule for a workflow."""
         return SaveScheduleRequest(
             name=server_name(workflow, self.name),
             cron_expression=self.cron,
@@ -54,12 +60,16 @@ class Schedule:
 
 @dataclass(frozen=True)
 class ScheduleInfo:
-    """A schedule as a server keeps it. Times are epoch milliseconds."""
+    """A schedule that is stored on a server. Times are epoch milliseconds.
 
-    #: The name that the server knows, and the short one.
+    Attributes:
+        name: The name on the server.
+        short_name: The name among the schedules of the workflow.
+        agent: The workflow that the schedule starts.
+    """
+
     name: str
     short_name: str
-    #: The workflow that is started.
     agent: str
     cron: str
     timezone: str
@@ -78,7 +88,7 @@ class ScheduleInfo:
 
     @classmethod
     def of(cls, found: WorkflowSchedule) -> ScheduleInfo:
-        """Return a schedule that `SchedulerClient.get_schedule` has read."""
+        """Return the schedule for an answer of `SchedulerClient.get_schedule`."""
         start = found.start_workflow_request or StartWorkflowRequest(name="")
         name, workflow = found.name or "", start.name or ""
         return cls(
@@ -103,5 +113,5 @@ class ScheduleInfo:
 
 
 def server_name(workflow: str, short_name: str) -> str:
-    """Return the name under which a server keeps a schedule of a workflow."""
+    """Return the name of a schedule on the server."""
     return f"{workflow}-{short_name}"

@@ -84,7 +84,7 @@ class ProgressTracker:
             self.end()
             return False
         self.send_at = math.inf
-        self._context.has_news = False  # cleared before the update is read: later words trigger another update
+        self._context.has_unsent_news = False  # cleared before the update is read: later words trigger another update
         return True
 
     def end(self) -> None:
@@ -103,7 +103,7 @@ class ProgressTracker:
         """Return the next log lines to send, in order."""
         lines: list[TaskExecLog] = []
         bytes_left = MAX_BYTES
-        for line in self._context.logs_to_tell()[:MAX_LINES] if self._sends_logs else ():
+        for line in self._context.list_unsent_logs()[:MAX_LINES] if self._sends_logs else ():
             bytes_left -= len(line.log) * 4  # the most that UTF-8 needs
             if bytes_left < 0:
                 break
@@ -122,11 +122,11 @@ class ProgressTracker:
 
     def has_more_lines(self) -> bool:
         """Return whether there are lines for another update."""
-        return self._sends_logs and bool(self._context.logs_to_tell())
+        return self._sends_logs and bool(self._context.list_unsent_logs())
 
     def on_received(self, update: ProgressUpdate) -> None:
         """Note that the server has the update."""
-        self._context.logs_told += len(update.logs)
+        self._context.sent_logs += len(update.logs)
         if update.output is not None:
             self._sent_output = update.output
 
@@ -139,9 +139,9 @@ class ProgressTracker:
 
         A server stores a heartbeat as a whole or not at all, so its first line answers for all of them.
         """
-        first, sent = self._context.logs_to_tell()[0], self._context.logs[: self._context.logs_told]
+        first, sent = self._context.list_unsent_logs()[0], self._context.logs[: self._context.sent_logs]
         if _count(first, server_lines) > _count(first, sent):
-            self._context.logs_told += self.doubtful_lines
+            self._context.sent_logs += self.doubtful_lines
         self.doubtful_lines = 0
 
     def on_rejected(self, reason: str) -> None:
@@ -151,7 +151,7 @@ class ProgressTracker:
 
     def _encode_output(self) -> bytes:
         """Encode the output so far, with the progress. Output that cannot be sent is left to the report."""
-        output, progress = dict(self._context.output), self._context.progress_output()
+        output, progress = dict(self._context.output), self._context.make_progress_output()
         if output and self._sends_output:
             try:
                 encoded = encode_output({**output, **progress})

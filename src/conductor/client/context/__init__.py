@@ -1,4 +1,4 @@
-"""What a running task knows of itself. Each name is loaded when it is first asked for."""
+"""The context of a running task. Each name is imported on first use."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What a running task knows of itself, and what it may say besides its return value.
+"""The context of a running task: its ids and input, its log, progress and cancellation.
 
     ctx = get_task_context()
     ctx.add_log("half way")
     ctx.progress(5, total=10)
     ctx.raise_if_cancelled()
 
-The context lives in a ContextVar: it is right in threads and coroutines alike, and is gone when the task ends.
+The context is a ContextVar, so each thread and each coroutine has the context of its own task.
 """
 
 from __future__ import annotations
@@ -26,9 +26,20 @@ _waiting_lock = threading.Lock()
 
 
 class TaskInProgress:
-    """Return it to hand the task back: the server delivers it again after `callback_after_seconds`.
+    """A return value that requeues the task: the server delivers it again after `callback_after_seconds`.
 
-    `output` is stored as the task's output so far; the poll count grows by one with each round.
+    Each delivery increases `poll_count` by one.
+
+    Args:
+        callback_after_seconds: The seconds until the next delivery.
+        output: The output of the task so far.
+
+    Example:
+        @worker_task(task_definition_name="wait_for_payment")
+        def wait_for_payment(order_id: str) -> dict | TaskInProgress:
+            if not is_paid(order_id):
+                return TaskInProgress(callback_after_seconds=30)
+            return {"paid": True}
     """
 
     def __init__(self, callback_after_seconds: int = 60, output: Mapping[str, Any] | None = None) -> None:
@@ -42,30 +53,39 @@ class TaskInProgress:
 
 
 class TaskCancelled(Exception):
-    """Raised by `ctx.raise_if_cancelled()` when the worker may no longer speak for the task; let it pass."""
+    """Raised by `ctx.raise_if_cancelled()` after the worker has lost the task. Do not catch it."""
 
 
 class TaskContext:
-    """The task being executed: its identity, its logs, its cancellation. Safe to use from any thread of the task."""
+    """The context of a running task. Any thread of the task may use it.
+
+    Attributes:
+        task: The task.
+        worker_id: The id of the worker.
+        task_log_level: Log records of this level and above become log lines of the task; None for no records.
+        logs: The log lines of the task.
+        output: The output that `set_output` has collected.
+        callback_after_seconds: The argument of `set_callback_after`, or None.
+        sent_logs: The number of log lines that the server already has.
+        closed: Whether the function has ended.
+        has_unsent_news: Whether there are log lines, output or progress that the worker has not sent.
+        on_news: Called when `has_unsent_news` becomes True.
+    """
 
     def __init__(self, task: Task, worker_id: str = "", task_log_level: str | None = None) -> None:
         self.task = task
         self.worker_id = worker_id
-        #: Log records of this level and above become logs of the task; None: none do.
         self.task_log_level = task_log_level
         self.logs: list[TaskExecLog] = []
         self.output: dict[str, Any] = {}
         self.callback_after_seconds: int | None = None
-        #: How many of the logs the server has already; the report does not repeat them.
-        self.logs_told = 0
-        #: Whether the function has ended: from here on the report has the word.
+        self.sent_logs = 0
         self.closed = False
-        #: Whether something was said that nobody has looked at yet, and who is to be told of that.
-        self.has_news = False
+        self.has_unsent_news = False
         self.on_news: Callable[[], None] | None = None
         self._progress: tuple[float, float | None, str | None] | None = None
         self._cancel_reason: str | None = None
-        self._waiting: threading.Event | None = None  # made by the first who waits: most tasks never do
+        self._waiting: threading.Event | None = None  # created by the first `wait_cancelled`
 
     @property
     def task_id(self) -> str:
@@ -84,36 +104,40 @@ class TaskContext:
 
     @property
     def poll_count(self) -> int:
-        """How often this task has been delivered: 1 at its first run, more after each TaskInProgress."""
+        """The number of deliveries of this task: 1 at first, one more after each TaskInProgress."""
         return self.task.poll_count or 0
 
     @property
     def retry_count(self) -> int:
-        """How many attempts failed before this one."""
+        """The number of failed attempts before this one."""
         return self.task.retry_count or 0
 
     @property
     def input(self) -> dict[str, Any]:
-        """The task's input as it came."""
+        """The input of the task, not converted."""
         return self.task.input_data or {}
 
     @property
     def cancelled(self) -> bool:
-        """True once the worker may no longer speak for the task: stop, and cause no further effects."""
+        """Whether the worker has lost the task. Then the function should end without further side effects."""
         return self._cancel_reason is not None
 
     @property
     def cancel_reason(self) -> str | None:
-        """Why the task was cancelled; None while it was not."""
+        """Why the task was cancelled, or None."""
         return self._cancel_reason
 
     def raise_if_cancelled(self) -> None:
-        """Raise TaskCancelled if the task was cancelled. Call it between the steps of a long `def`."""
+        """Raise `TaskCancelled` if the task was cancelled. Call this between the steps of a long `def` function."""
         if self._cancel_reason is not None:
             raise TaskCancelled(self._cancel_reason)
 
     def wait_cancelled(self, timeout_s: float | None = None) -> bool:
-        """Sleep up to `timeout_s` seconds but wake at once when cancelled; True if it was. For `def` workers."""
+        """Sleep up to `timeout_s` seconds, or until the task is cancelled. For `def` workers.
+
+        Returns:
+            Whether the task is cancelled.
+        """
         with _waiting_lock:
             waiting = self._waiting = self._waiting or threading.Event()
             if self._cancel_reason is not None:
@@ -121,7 +145,7 @@ class TaskContext:
         return waiting.wait(timeout_s)
 
     def cancel(self, reason: str) -> None:
-        """Mark the task as cancelled; the first reason stays. The runtime calls this."""
+        """Mark the task as cancelled; the first reason is kept. The worker's runtime calls this."""
         with _waiting_lock:
             if self._cancel_reason is None:
                 self._cancel_reason = reason
@@ -129,89 +153,95 @@ class TaskContext:
                 self._waiting.set()
 
     def add_log(self, log_message: str) -> None:
-        """Add a line to the task's log on the server. It is there within a second, or at the end of a shorter task."""
+        """Add a line to the log of the task. The worker sends it within a second, or with the result."""
         entry = TaskExecLog(
             log=escape_surrogates(str(log_message)), task_id=self.task_id, created_time=time.time_ns() // 1_000_000
         )
         self.logs.append(entry)
-        if not self.has_news:
-            self._tell()
+        if not self.has_unsent_news:
+            self._announce_news()
 
     def set_callback_after(self, seconds: int) -> None:
-        """Hand the task back when the function returns: it is delivered again after this many seconds."""
+        """Requeue the task when the function returns, with a delay in seconds."""
         if not 0 <= seconds <= MAX_CALLBACK_S:
             raise ValueError(f"set_callback_after needs a number of seconds from 0 to {MAX_CALLBACK_S}, got {seconds}")
         self.callback_after_seconds = seconds
 
     def set_output(self, output_data: Mapping[str, Any]) -> None:
-        """Add to the task's output; keys of the function's own return value win.
+        """Add values to the output of the task. The function's return value has precedence.
 
-        A coordinator shows it within a second, while the task runs; a plain server at the task's end.
+        A coordinator shows them within a second, a Conductor server when the task ends.
         """
         self.output.update(output_data)
-        if not self.has_news:
-            self._tell()
+        if not self.has_unsent_news:
+            self._announce_news()
 
     def progress(self, done: float, total: float | None = None, note: str | None = None) -> None:
-        """Say how far the task is: `{"progress": {"done": 7, "total": 10, "note": "uploading"}}` is its output so far.
+        """Report the progress of the task. A coordinator shows it while the task runs.
 
-        Call it as often as you like: a call costs less than a microsecond, and the latest is sent once a second.
-        A coordinator shows it while the task runs; it is not part of the final output.
+        `ctx.progress(7, 10, "uploading")` sets the output so far to
+        `{"progress": {"done": 7, "total": 10, "note": "uploading"}}`. The final output does not contain the progress.
+        You can call this in a tight loop: a call takes less than a microsecond, and the latest progress is sent once
+        per second.
         """
         self._progress = (done, total, note)
-        if not self.has_news:
-            self._tell()
+        if not self.has_unsent_news:
+            self._announce_news()
 
-    def progress_output(self) -> dict[str, Any]:
-        """What the latest progress adds to the output so far."""
+    def make_progress_output(self) -> dict[str, Any]:
+        """Return the output for the latest progress, empty without one."""
         progress = self._progress
         return {} if progress is None else {"progress": dict(zip(("done", "total", "note"), progress, strict=True))}
 
-    def logs_to_tell(self) -> list[TaskExecLog]:
-        """The log lines that the server does not have yet."""
-        return self.logs[self.logs_told :]
+    def list_unsent_logs(self) -> list[TaskExecLog]:
+        """Return the log lines that the server does not have yet."""
+        return self.logs[self.sent_logs :]
 
-    def _tell(self) -> None:
-        self.has_news = True
+    def _announce_news(self) -> None:
+        self.has_unsent_news = True
         if self.on_news is not None:
             self.on_news()
 
     def get_task_id(self) -> str:
-        """The id of the task."""
+        """Return the id of the task."""
         return self.task_id
 
     def get_workflow_instance_id(self) -> str:
-        """The id of the workflow."""
+        """Return the id of the workflow."""
         return self.workflow_instance_id
 
     def get_task_def_name(self) -> str:
-        """The task type."""
+        """Return the task type."""
         return self.task_def_name
 
     def get_workflow_task_type(self) -> str:
-        """The type of the step in the workflow, as in SIMPLE; empty when the server does not say."""
-        step = self.task.workflow_task
-        return (step.type or "") if step is not None else ""
+        """Return the type of the task in the workflow definition, such as SIMPLE, or an empty text if unknown."""
+        workflow_task = self.task.workflow_task
+        return (workflow_task.type or "") if workflow_task is not None else ""
 
     def get_poll_count(self) -> int:
-        """How often the task has been delivered; 1 at its first run."""
+        """Return the number of deliveries of this task; 1 at first."""
         return self.poll_count
 
     def get_retry_count(self) -> int:
-        """How many attempts failed before this one."""
+        """Return the number of failed attempts before this one."""
         return self.retry_count
 
     def get_input(self) -> dict[str, Any]:
-        """The task's input as it came."""
+        """Return the input of the task, not converted."""
         return self.input
 
     def get_callback_after_seconds(self) -> int:
-        """What `set_callback_after` was told; 0 if it was not called."""
+        """Return the argument of `set_callback_after`; 0 if it was not called."""
         return self.callback_after_seconds or 0
 
 
 def get_task_context() -> TaskContext:
-    """The context of the task being executed. Outside of a task there is none: RuntimeError."""
+    """Return the context of the running task.
+
+    Raises:
+        RuntimeError: The caller is not part of a task.
+    """
     context = _current.get()
     if context is None:
         raise RuntimeError("get_task_context() was called outside of a task: there is no task here")
@@ -219,16 +249,16 @@ def get_task_context() -> TaskContext:
 
 
 def current_context() -> TaskContext | None:
-    """Like `get_task_context`, but None outside of a task."""
+    """Return the context of the running task, or None outside a task."""
     return _current.get()
 
 
-#: For whoever sets and resets it for each task, where even a context manager would cost.
+#: The variable itself, for the executor, which sets it for each task without a context manager.
 CURRENT_CONTEXT = _current
 
 
-class task_context:  # noqa: N801 (used like the functions of contextlib, at a fifth of their cost)
-    """Make the context current inside the block, and nothing after it."""
+class task_context:  # noqa: N801 (used like a function of contextlib, and faster)
+    """Make a context the current one inside a `with` block."""
 
     def __init__(self, context: TaskContext) -> None:
         self._context = context

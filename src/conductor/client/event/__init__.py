@@ -1,4 +1,4 @@
-"""What a worker tells the world, and how to listen. Each name is loaded when it is first asked for."""
+"""Events of workers, and listeners for them. Each name is imported on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The listener base under the path where other Conductor code looks for it."""
+"""The base of listeners, under its path in conductor-python."""
 
 from conductor.client.event.task_runner_events import TaskRunnerEventsListener
 

@@ -1,4 +1,4 @@
-"""Registering a listener with a dispatcher, under the path where conductor-python has it."""
+"""The registration of listeners, under its path in conductor-python."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
 
 
 def register_task_runner_listener(listener: object, dispatcher: SyncEventDispatcher) -> None:
-    """Call every `on_…` method that the listener has for the events of its name."""
+    """Register every `on_…` method of the listener with the dispatcher."""
     dispatcher.register_listener(listener)

@@ -1,8 +1,8 @@
-"""What a worker tells the world, as frozen dataclasses, in the order in which it happens.
+"""The events of workers as frozen dataclasses, in the order in which they happen.
 
-Subclass `TaskRunnerEventsListener`, override what interests you, and pass an instance as `event_listeners=[...]`
-to a handler. Listeners are called synchronously on the worker's own thread: be quick. One that raises is logged
-and changes nothing; one that takes more than 100 ms is named in the log.
+Subclass `TaskRunnerEventsListener`, override the methods that you need, and pass an instance as `event_listeners=[...]`
+to a handler. Listeners are called synchronously on the worker's thread, so they should be fast. An exception of a
+listener is logged and has no other effect; a listener that takes more than 100 ms is logged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _now = partial(datetime.now, UTC)
 
 @dataclass(frozen=True, slots=True)
 class PollStarted:
-    """A batch poll is about to be sent. `poll_count` is the number of tasks asked for."""
+    """A poll is about to be sent. `poll_count` is the number of requested tasks."""
 
     task_type: str
     worker_id: str
@@ -35,7 +35,7 @@ class PollStarted:
 
 @dataclass(frozen=True, slots=True)
 class PollCompleted:
-    """A batch poll was answered, perhaps with nothing."""
+    """A poll was answered, with tasks or without."""
 
     task_type: str
     duration_ms: float
@@ -45,7 +45,7 @@ class PollCompleted:
 
 @dataclass(frozen=True, slots=True)
 class PollFailure:
-    """A poll was refused (401/403), failed, or got no sensible answer."""
+    """A poll was rejected (401 or 403), failed, or got an unreadable answer."""
 
     task_type: str
     duration_ms: float
@@ -66,7 +66,7 @@ class TaskExecutionStarted:
 
 @dataclass(frozen=True, slots=True)
 class TaskExecutionCompleted:
-    """The function returned. `output_size_bytes` is the size of the output as it travels."""
+    """The function of a task has returned. `output_size_bytes` is the size of the encoded output."""
 
     task_type: str
     task_id: str
@@ -79,7 +79,7 @@ class TaskExecutionCompleted:
 
 @dataclass(frozen=True, slots=True)
 class TaskExecutionFailure:
-    """The function raised, ran out of time, or returned what cannot be sent."""
+    """The function of a task raised an exception, timed out, or returned a value that cannot be sent."""
 
     task_type: str
     task_id: str
@@ -92,9 +92,9 @@ class TaskExecutionFailure:
 
 @dataclass(frozen=True, slots=True)
 class TaskUpdateFailure:
-    """No attempt to report a result got through: all failed, or the server took the task away between two attempts.
+    """A result was not delivered: all attempts failed, or the lease was lost between two attempts.
 
-    `journaled` says whether the result waits on disk to be sent again.
+    `journaled` says whether the result is in the journal, to be sent again.
     """
 
     task_type: str
@@ -110,7 +110,7 @@ class TaskUpdateFailure:
 
 @dataclass(frozen=True, slots=True)
 class TaskUpdateRetried:
-    """An attempt to report a result failed; the next follows after `delay_s` seconds (None: it was the last)."""
+    """An attempt to report a result failed. `delay_s` is the time until the next one; None after the last one."""
 
     task_type: str
     task_id: str
@@ -124,7 +124,7 @@ class TaskUpdateRetried:
 
 @dataclass(frozen=True, slots=True)
 class TaskUpdateCompleted:
-    """A report got its verdict. `inferred` is True on a server that gives none of its own."""
+    """A report got its verdict. `inferred` is True on a server that does not send verdicts."""
 
     task_type: str
     task_id: str
@@ -140,7 +140,7 @@ class TaskUpdateCompleted:
 
 @dataclass(frozen=True, slots=True)
 class TaskLeaseExtended:
-    """A heartbeat was accepted; the lease holds for another `remaining_s` seconds by the worker's own clock."""
+    """A heartbeat was accepted. The lease is valid for another `remaining_s` seconds."""
 
     task_type: str
     task_id: str
@@ -152,7 +152,7 @@ class TaskLeaseExtended:
 
 @dataclass(frozen=True, slots=True)
 class TaskLeaseLost:
-    """The worker may no longer speak for the task: its result is discarded and nothing more is sent about it."""
+    """The worker has lost the lease of a task. The result is discarded."""
 
     task_type: str
     task_id: str
@@ -164,11 +164,16 @@ class TaskLeaseLost:
 
 @dataclass(frozen=True, slots=True)
 class TaskProcessDied:
-    """A worker process died while it executed the task. `cause` says how: "the worker process exited with status 3".
+    """A worker process died while it executed the task.
 
-    `deaths` counts the deaths that the task alone is blamed for, `suspicions` those during which other tasks were
-    executing, too. `reported_as` is FAILED, FAILED_WITH_TERMINAL_ERROR, or IN_PROGRESS for a task that is given back.
-    The program that started the process emits the event; if it is dead too, the next process that adopts the journal.
+    The program that started the process emits the event. If that program is dead too, the next process that adopts
+    the journal emits it.
+
+    Attributes:
+        cause: How the process died, such as "the worker process exited with status 3".
+        deaths: The number of deaths during which only this task was running.
+        suspicions: The number of deaths during which other tasks were running too.
+        reported_as: FAILED, FAILED_WITH_TERMINAL_ERROR, or IN_PROGRESS for a task that is requeued.
     """
 
     task_type: str
@@ -195,7 +200,7 @@ class WorkerStarted:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStopping:
-    """A worker polls no more and finishes what it has in hand."""
+    """A worker has stopped polling and finishes its running tasks. `tasks_in_hand` is their number."""
 
     task_type: str
     worker_id: str
@@ -205,7 +210,7 @@ class WorkerStopping:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStopped:
-    """A worker is done; `handed_back` tasks were returned to the server unfinished."""
+    """A worker has stopped. `handed_back` is the number of unfinished tasks that were requeued."""
 
     task_type: str
     worker_id: str
@@ -231,33 +236,36 @@ TaskRunnerEvent = (
     | WorkerStopped
 )
 
-#: Every event there is, in the order of a task's life.
+#: All types of events, in the order in which they happen.
 EVENT_TYPES: tuple[type[Any], ...] = TaskRunnerEvent.__args__
 
 
 class TaskRunnerEventsListener:
-    """Base of listeners: every method does nothing; override what you need. (Any object with some of these works.)"""
+    """Base of listeners, whose methods do nothing. Override the methods that you need.
+
+    Any other object with some of these methods is a listener too.
+    """
 
     def on_poll_started(self, event: PollStarted) -> None:
-        """Called before each poll."""
+        """Handle the start of a poll."""
 
     def on_poll_completed(self, event: PollCompleted) -> None:
-        """Called after each answered poll."""
+        """Handle an answered poll."""
 
     def on_poll_failure(self, event: PollFailure) -> None:
-        """Called after each refused or failed poll."""
+        """Handle a rejected or failed poll."""
 
     def on_task_execution_started(self, event: TaskExecutionStarted) -> None:
-        """Called before a task's function."""
+        """Handle the start of a task's function."""
 
     def on_task_execution_completed(self, event: TaskExecutionCompleted) -> None:
-        """Called when a task's function has returned."""
+        """Handle the return of a task's function."""
 
     def on_task_execution_failure(self, event: TaskExecutionFailure) -> None:
-        """Called when a task's function has failed, for good or to be retried."""
+        """Handle a failure of a task's function."""
 
     def on_task_update_failure(self, event: TaskUpdateFailure) -> None:
-        """Called when a result could not be delivered after all attempts."""
+        """Handle a result that was not delivered."""
 
     def on_task_update_retried(self, event: TaskUpdateRetried) -> None:
         """Called after each failed attempt to deliver a result."""
@@ -266,31 +274,31 @@ class TaskRunnerEventsListener:
         """Called with the verdict on each report."""
 
     def on_task_lease_extended(self, event: TaskLeaseExtended) -> None:
-        """Called after each accepted heartbeat."""
+        """Handle an accepted heartbeat."""
 
     def on_task_lease_lost(self, event: TaskLeaseLost) -> None:
-        """Called when the worker has lost its authority over a task."""
+        """Handle the loss of a lease."""
 
     def on_task_process_died(self, event: TaskProcessDied) -> None:
-        """Called when a worker process has died while it executed a task."""
+        """Handle the death of a worker process that executed a task."""
 
     def on_worker_started(self, event: WorkerStarted) -> None:
-        """Called before the first poll of a worker."""
+        """Handle the start of a worker."""
 
     def on_worker_stopping(self, event: WorkerStopping) -> None:
-        """Called when a worker begins to drain."""
+        """Handle the start of a worker's shutdown."""
 
     def on_worker_stopped(self, event: WorkerStopped) -> None:
-        """Called when a worker has ended."""
+        """Handle the end of a worker."""
 
 
 def handler_name(event_type: type[Any]) -> str:
-    """The listener method of an event: PollStarted → on_poll_started."""
+    """Return the listener method of a type of event: PollStarted → on_poll_started."""
     return "on" + re.sub(r"([A-Z])", r"_\1", event_type.__name__).lower()
 
 
-def handlers_of(listener: object) -> Iterator[tuple[type[Any], Any]]:
-    """(event type, method) for every event the listener really handles; the base's empty methods cost nothing."""
+def find_handlers(listener: object) -> Iterator[tuple[type[Any], Any]]:
+    """Return the event types that a listener handles, with its methods. The empty methods of the base are left out."""
     for event_type in EVENT_TYPES:
         name = handler_name(event_type)
         method = getattr(listener, name, None)
@@ -302,5 +310,5 @@ def handlers_of(listener: object) -> Iterator[tuple[type[Any], Any]]:
 
 
 def fields_of(event: TaskRunnerEvent) -> dict[str, Any]:
-    """The event's fields by name, for listeners that store or print whole events."""
+    """Return the fields of an event by name, for listeners that store or print events."""
     return {f.name: getattr(event, f.name) for f in dataclasses.fields(event)}

@@ -1,1 +1,1 @@
-"""Errors of calls to a server, at the path where conductor-python has them."""
+"""The errors of calls to a server, under their paths in conductor-python."""

@@ -1,4 +1,4 @@
-"""What a server said no to, under its name in conductor-python."""
+"""The error of a call to a server, under its name in conductor-python."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from enum import StrEnum
 
 from conductor.client.http.errors import ApiException
 
-#: The same class: what is caught as one is caught as the other.
+#: Another name of `ApiException`.
 APIError = ApiException
 
 
 class APIErrorCode(StrEnum):
-    """The statuses that conductor-python has names for."""
+    """The statuses that have a name in conductor-python."""
 
     NOT_FOUND = "404"
     FORBIDDEN = "403"

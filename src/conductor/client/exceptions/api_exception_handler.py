@@ -1,4 +1,4 @@
-"""Decorators of conductor-python that turn its exceptions into others. Here there is one kind only."""
+"""Decorators of conductor-python that convert exceptions. Here all clients raise `ApiException`, so they do nothing."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ C = TypeVar("C", bound=type)
 
 
 def api_exception_handler(function: F) -> F:
-    """The function as it is: what a server says no to is an `ApiException`, which is `APIError` here."""
+    """Return the function unchanged."""
     return function
 
 
 def for_all_methods(decorator: Callable[[Any], Any], exclude: list[str] | None = None) -> Callable[[C], C]:
-    """A class decorator that decorates all methods of the class but those named."""
+    """Return a class decorator that decorates all methods of a class, except those in `exclude`."""
 
     def decorate(cls: C) -> C:
         for name, value in list(vars(cls).items()):

@@ -1,1 +1,1 @@
-"""Helpers at the path where conductor-python has them."""
+"""Helpers under their paths in conductor-python."""

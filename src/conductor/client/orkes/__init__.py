@@ -1,1 +1,1 @@
-"""The clients under the paths and names where conductor-python has them."""
+"""The clients under their paths and names in conductor-python."""

@@ -6,8 +6,8 @@ from conductor.client.metadata_client import MetadataClient
 
 
 class OrkesMetadataClient(MetadataClient):
-    """Definitions on a server."""
+    """Task definitions and workflow definitions on a server."""
 
-    def unregister_workflow_def(self, name: str, version: int) -> None:  # the name it has there
+    def unregister_workflow_def(self, name: str, version: int) -> None:  # its parameter in conductor-python
         """Delete one version of a workflow definition."""
         super().unregister_workflow_def(name, version)

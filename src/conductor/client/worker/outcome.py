@@ -54,7 +54,7 @@ def make_error_outcome(error: BaseException, context: TaskContext) -> TaskOutcom
     status = TaskResultStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskResultStatus.FAILED
     result = _new_result(context, status)
     result.reason_for_incompletion = format_reason(error)
-    result.logs = [_make_trace_log(error, context), *context.logs_to_tell()]
+    result.logs = [_make_trace_log(error, context), *context.list_unsent_logs()]
     try:
         result.output_data = to_output(context.output)
         output = encode_output(result.output_data)
@@ -79,7 +79,7 @@ def make_requeue_outcome(
     result.reason_for_incompletion = reason
     result.callback_after_seconds = callback_after_seconds
     result.never_started = never_started or None
-    result.logs = context.logs_to_tell()
+    result.logs = context.list_unsent_logs()
     return TaskOutcome(result, b"{}")
 
 
@@ -140,7 +140,7 @@ def _check(result: TaskResult, context: TaskContext) -> None:
 
 def _merge(result: TaskResult, context: TaskContext) -> None:
     """Add logs, callback and output of the context. The result's own output keys have precedence."""
-    result.logs = [*(result.logs or []), *context.logs_to_tell()]
+    result.logs = [*(result.logs or []), *context.list_unsent_logs()]
     if context.callback_after_seconds is not None:
         result.callback_after_seconds = context.callback_after_seconds
     if context.output:

@@ -1,1 +1,1 @@
-"""Queues that a server sends events to and takes them from."""
+"""Configurations of queues that a server sends events to and receives them from."""

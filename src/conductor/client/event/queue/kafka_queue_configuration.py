@@ -1,4 +1,4 @@
-"""A Kafka topic."""
+"""Configurations of Kafka topics."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _SERVERS = "bootstrap.servers"
 
 
 class KafkaQueueConfiguration(QueueConfiguration):
-    """A Kafka topic."""
+    """The configuration of a Kafka topic."""
 
     def __init__(self, queue_topic_name: str) -> None:
         super().__init__(queue_topic_name, "kafka")
 
 
 class KafkaConsumerConfiguration(QueueWorkerConfiguration):
-    """Reading from Kafka, at these servers."""
+    """The settings of a Kafka consumer."""
 
     def __init__(self, bootstrap_servers_config: str) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class KafkaConsumerConfiguration(QueueWorkerConfiguration):
 
 
 class KafkaProducerConfiguration(QueueWorkerConfiguration):
-    """Writing to Kafka, at these servers."""
+    """The settings of a Kafka producer."""
 
     def __init__(self, bootstrap_servers_config: str) -> None:
         super().__init__()

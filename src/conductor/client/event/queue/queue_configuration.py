@@ -1,4 +1,4 @@
-"""A queue of another system."""
+"""The configuration of a queue."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from conductor.client.event.queue.queue_worker_configuration import QueueWorkerC
 
 
 class QueueConfiguration:
-    """A queue: its kind, its name, and how it is read from and written to."""
+    """The name and type of a queue, and the settings of its consumer and producer."""
 
     WORKER_CONSUMER_KEY = "consumer"
     WORKER_PRODUCER_KEY = "producer"
@@ -19,13 +19,13 @@ class QueueConfiguration:
         self.worker_configuration: dict[str, QueueWorkerConfiguration] = {}
 
     def add_consumer(self, worker_configuration: QueueWorkerConfiguration) -> None:
-        """How the queue is read from."""
+        """Set the settings of the consumer."""
         self.worker_configuration[self.WORKER_CONSUMER_KEY] = worker_configuration
 
     def add_producer(self, worker_configuration: QueueWorkerConfiguration) -> None:
-        """How the queue is written to."""
+        """Set the settings of the producer."""
         self.worker_configuration[self.WORKER_PRODUCER_KEY] = worker_configuration
 
     def get_worker_configuration(self) -> dict[str, Any]:
-        """Both sides, as the server gets them."""
+        """Return the settings of consumer and producer, as the server expects them."""
         return {side: settings.configuration for side, settings in self.worker_configuration.items()}

@@ -1,10 +1,10 @@
-"""How one side of a queue is set up."""
+"""The settings of the consumer or the producer of a queue."""
 
 from __future__ import annotations
 
 
 class QueueWorkerConfiguration:
-    """Settings for whoever reads from a queue, or writes to it."""
+    """The settings of the consumer or the producer of a queue."""
 
     def __init__(self) -> None:
         self.configuration: dict[str, str] = {}

@@ -1,1 +1,1 @@
-"""Generated classes of conductor-python for what only some servers have."""
+"""API classes of conductor-python that only some servers support."""
