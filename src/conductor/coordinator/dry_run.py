@@ -1,13 +1,14 @@
-"""A run of a workflow with made-up outputs: `POST /workflow/test`. In memory, without workers; nothing of it stays.
+"""Dry runs: run a workflow in memory, without workers, with mocked outputs (`POST /workflow/test`).
 
-Each attempt at a task that has a mock ends as the mock says, at once. A task without one stays open, and the workflow
-is answered as it is then. Sub-workflows run too, with mocks of their own.
+Each attempt at a task with a mock ends at once as the mock says. A task without a mock stays open, and the answer shows
+the workflow at that point. Sub-workflows run too, with mocks of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, field
@@ -31,33 +32,34 @@ from conductor.coordinator.store.writer import Store
 from conductor.coordinator.tasks.task_report import ReportedStatus, report_on
 from conductor.coordinator.views.workflow_views import read_whole_workflow
 from conductor.coordinator.workflows.effects import Start, check_start
+from conductor.protocol.json_types import JsonObject
 
-_LIMIT = f"{MAX_DRY_RUN_TASKS} and {MAX_DRY_RUN_TASKS_PER_MOCK} for each mock: a loop that waits for nothing?"
+_LIMIT = f"{MAX_DRY_RUN_TASKS} and {MAX_DRY_RUN_TASKS_PER_MOCK} for each mock; does a loop never wait?"
 _Milliseconds = Annotated[int, Meta(ge=0, lt=2**40)]
 
 
 class MockedAttempt(msgspec.Struct, rename="camel"):
-    """How one attempt at a task ends, and how long it is said to have waited and run."""
+    """The result of one attempt at a task, and its simulated times in the queue and of execution."""
 
     status: ReportedStatus = "COMPLETED"
-    output: dict[str, Any] | None = None
+    output: JsonObject | None = None
     execution_time: _Milliseconds = 0
     queue_wait_time: _Milliseconds = 0
 
 
 class DryRunRequest(Start, rename="camel", kw_only=True):
-    """A request to start, with a mock for each attempt at a task, by reference name."""
+    """A start request with the mocks of the attempts at each task, by reference name."""
 
     task_ref_to_mock_output: dict[str, list[MockedAttempt]] = field(default_factory=dict)
     sub_workflow_test_request: dict[str, DryRunRequest] = field(default_factory=dict)
 
     def count(self) -> int:
-        """How many mocks there are, those of sub-workflows included."""
+        """Return the number of mocks, including those of sub-workflows."""
         own = sum(len(mocks) for mocks in self.task_ref_to_mock_output.values())
-        return own + sum(trial.count() for trial in self.sub_workflow_test_request.values())
+        return own + sum(request.count() for request in self.sub_workflow_test_request.values())
 
     def check(self) -> None:
-        """Refuse what cannot be run."""
+        """Reject a request that cannot run."""
         if not (self.name or "").strip():
             raise bad_request("a test of a workflow needs its name")
         if self.count() > MAX_DRY_RUN_MOCKS:
@@ -66,36 +68,38 @@ class DryRunRequest(Start, rename="camel", kw_only=True):
 
 
 class Definitions(msgspec.Struct):
-    """All that was registered, for a run elsewhere."""
+    """All registered definitions, to be copied into the store of a dry run."""
 
-    workflows: list[Any]
-    tasks: list[Any]
-    schemas: list[Any]
+    workflows: list[JsonObject]
+    tasks: list[JsonObject]
+    schemas: list[JsonObject]
 
 
-def definitions(tx: Tx) -> Definitions:
-    """What is registered now."""
+def load_definitions(tx: Tx) -> Definitions:
+    """Return all registered definitions."""
     return Definitions(workflow_defs.all_workflow_defs(tx), task_defs.all_task_defs(tx), json_schemas.all_schemas(tx))
 
 
-def run(trial: DryRunRequest, known: Definitions, now_ms: int) -> bytes:
-    """The workflow as it is when nothing is left to do, as JSON. Takes its time: not for the event loop."""
-    clock = _Still(now_ms)
+def run(request: DryRunRequest, registered: Definitions, now_ms: int) -> bytes:
+    """Run a workflow until nothing is left to do, and return it as JSON. Must not be called on the event loop."""
+    clock = _SimulatedClock(now_ms)
     store = Store(MEMORY, clock=clock)
     try:
         core = Core(store, clock)
-        max_tasks = MAX_DRY_RUN_TASKS + MAX_DRY_RUN_TASKS_PER_MOCK * trial.count()
-        store.call(lambda tx: _define(tx, known))
-        workflow = store.call(lambda tx: core.workflows.executions.start(tx, trial))
+        max_tasks = MAX_DRY_RUN_TASKS + MAX_DRY_RUN_TASKS_PER_MOCK * request.count()
+        store.call(lambda tx: _register(tx, registered))
+        workflow = store.call(lambda tx: core.workflows.executions.start(tx, request))
         for _ in range(MAX_DRY_RUN_STEPS):
             if store.call(lambda tx: tx.first(COUNT_TASKS) or 0) > max_tasks:
                 raise bad_request(f"the test makes more than {max_tasks} tasks, {_LIMIT}")
-            found = store.call(lambda tx: _next(tx, core, workflow, trial))
-            if found is None:
-                break
-            for row, mock in found:
+            found = store.call(lambda tx: _find_mocked_task(tx, core, workflow, request))
+            if found is not None:
+                row, mocks = found
+                mock = mocks.pop(0)
                 clock.now_ms += mock.queue_wait_time + mock.execution_time
-                store.call(lambda tx, row=row, mock=mock: _end(tx, core, row, mock))  # type: ignore[misc]
+                store.call(partial(_end_task, core=core, row=row, mock=mock))
+            elif not store.call(_has_due_work):
+                break
         return store.call(
             lambda tx: msgspec.json.encode(
                 read_whole_workflow(tx, core.reader.snapshots, get_workflow(tx, workflow), with_tasks=True)
@@ -105,8 +109,8 @@ def run(trial: DryRunRequest, known: Definitions, now_ms: int) -> bytes:
         store.close()
 
 
-class _Still(Clock):
-    """A clock that stands still but for what mocks are said to have taken."""
+class _SimulatedClock(Clock):
+    """A clock that advances only by the times of mocks."""
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
@@ -115,34 +119,38 @@ class _Still(Clock):
         return self.now_ms
 
 
-def _define(tx: Tx, known: Definitions) -> None:
-    for definition in known.workflows:
+def _register(tx: Tx, registered: Definitions) -> None:
+    for definition in registered.workflows:
         workflow_defs.put_workflow_def(tx, definition, overwrite=True)
-    for definition in known.tasks:
+    for definition in registered.tasks:
         task_defs.put_task_def(tx, task_defs.parse_task_def(definition))
-    for schema in known.schemas:
+    for schema in registered.schemas:
         json_schemas.put_schema(tx, schema["name"], int(schema.get("version") or 1), schema)
 
 
-def _next(tx: Tx, core: Core, workflow: int, trial: DryRunRequest) -> list[tuple[TaskRow, MockedAttempt]] | None:
-    """The first open task that has a mock, with it. None: nothing is left to do."""
+def _find_mocked_task(
+    tx: Tx, core: Core, workflow: int, request: DryRunRequest
+) -> tuple[TaskRow, list[MockedAttempt]] | None:
+    """Act on what is due now, and return the first open task that has mocks left."""
     core.tasks.apply_deadlines(tx)
-    for row, mocks in _mocked(tx, workflow, trial):
-        return [(row, mocks.pop(0))]
-    due_ms = tx.first(NEAREST_WAKE)
-    return [] if due_ms is not None and due_ms <= tx.now_ms else None
+    return next(_find_mocked_tasks(tx, workflow, request), None)
 
 
-def _end(tx: Tx, core: Core, row: TaskRow, mock: MockedAttempt) -> None:
-    (outcome,) = core.tasks.judge(tx, [report_on(tx, row, mock.status, mock.output or {})])
-    outcome.raise_for_verdict()
-
-
-def _mocked(tx: Tx, workflow: int, trial: DryRunRequest) -> Iterator[tuple[TaskRow, list[MockedAttempt]]]:
+def _find_mocked_tasks(tx: Tx, workflow: int, request: DryRunRequest) -> Iterator[tuple[TaskRow, list[MockedAttempt]]]:
     for row in open_tasks(tx, workflow):
         ref = row.ref.rpartition("__")[0] if row.iteration else row.ref
-        mocks = trial.task_ref_to_mock_output.get(row.ref) or trial.task_ref_to_mock_output.get(ref)
+        mocks = request.task_ref_to_mock_output.get(row.ref) or request.task_ref_to_mock_output.get(ref)
         if mocks:
             yield row, mocks
-        elif row.sub_workflow is not None and ref in trial.sub_workflow_test_request:
-            yield from _mocked(tx, row.sub_workflow, trial.sub_workflow_test_request[ref])
+        elif row.sub_workflow is not None and ref in request.sub_workflow_test_request:
+            yield from _find_mocked_tasks(tx, row.sub_workflow, request.sub_workflow_test_request[ref])
+
+
+def _has_due_work(tx: Tx) -> bool:
+    due_ms = tx.first(NEAREST_WAKE)
+    return due_ms is not None and due_ms <= tx.now_ms
+
+
+def _end_task(tx: Tx, core: Core, row: TaskRow, mock: MockedAttempt) -> None:
+    (outcome,) = core.tasks.judge(tx, [report_on(tx, row, mock.status, mock.output or {})])
+    outcome.raise_for_verdict()

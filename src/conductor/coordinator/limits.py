@@ -1,116 +1,141 @@
-"""What data from outside may cost: the budgets of workflows, definitions and requests.
+"""Limits on the cost of data from outside: budgets of workflows, definitions and requests.
 
-No workflow, definition, query or request can stop the server: each is handled in time that grows with its size, up to
-these limits. `docs/reference/http.md` names them.
+No workflow, definition, query or request can stop the server: the time for each grows with its size, up to these
+limits. `docs/reference/http.md` lists them.
 """
 
 from __future__ import annotations
 
-#: A request with a larger body is refused with 413; no value that a workflow builds may become larger.
+# -- requests
+
+#: A request with a larger body is rejected with 413.
 MAX_BODY_BYTES = 10 * 1024 * 1024
-#: Values in the JSON of one request: more are refused, for each takes many times its size in memory.
+#: A request with more JSON values is rejected, because each value takes many times its size in memory.
 MAX_JSON_VALUES = 1_000_000
-#: An input, an output or the variables of a workflow, built by expressions: a larger one fails its task.
-MAX_VALUE_BYTES = MAX_BODY_BYTES
-#: Elements of lists that the expressions of one value look at (`[*]`): more fails the task.
-MAX_ELEMENTS_WALKED = 500_000
-#: What stands between `${` and `}`: a longer one is refused where it is registered.
-MAX_EXPRESSION_CHARS = 10_000
-#: Expressions in one definition, and in one value that is built: more are refused, or fail the task.
-MAX_EXPRESSIONS = 20_000
-#: One step of a workflow makes about this many tasks; the rest follows in the next step, after others were served.
-TASKS_PER_DECISION = 200
-#: Branches of one dynamic fork: more are refused, for they are all read before the first one starts.
-MAX_BRANCHES = 10_000
-#: One step makes tasks whose inputs bring in about this many bytes; the rest follows in the next step.
-BYTES_PER_DECISION = 1024 * 1024
-#: A workflow that makes this many tasks without ever waiting for anything fails: it is a loop by mistake.
-MAX_TASKS_WITHOUT_WAITING = 10_000
-#: For that count, a task with a larger input counts as several.
-BYTES_PER_COUNTED_TASK = 8 * 1024
-#: Workflows that one change may move within one transaction; the rest follows in the next.
-STEPS_PER_TRANSACTION = 200
-#: And for how long it may do so, in seconds of computing.
-STEPS_PER_TRANSACTION_S = 0.2
-#: What is asked for many things at once is done in turns of about this long, so that others are served between them.
-TURN_S = 0.05
-#: Reports that are judged in one transaction, and tasks that are put back into their queue in one.
-REPORTS_PER_TRANSACTION = 500
-REQUEUED_PER_TRANSACTION = 500
-#: Overdue tasks and workflows looked at in one transaction; the rest follows in the next.
-EXPIRED_PER_STEP = 200
-#: A workflow in whose steps the process has died this often in a row is set aside as FAILED.
-MAX_CRASHES_PER_WORKFLOW = 2
-#: Sub-workflows inside sub-workflows: one that starts itself comes to an end.
-MAX_SUB_WORKFLOW_DEPTH = 100
-#: Workflows that start each other (START_WORKFLOW, events, failure workflows) without ever waiting for anything.
-MAX_CHAINED_STARTS = 100_000
-#: What is done for a request with a larger body, such as looking through a definition, happens beside the event loop.
+#: The work for a request with a larger body, such as validating a definition, runs outside the event loop.
 LARGE_BODY_BYTES = 32 * 1024
-#: Problems of one definition that a refusal names; of more it says how many there are.
+#: The answer to one request, in bytes.
+MAX_ANSWER_BYTES = 4 * MAX_BODY_BYTES
+#: Correlation ids in one request.
+MAX_CORRELATION_IDS = 1000
+#: Problems of a definition that an error lists; it counts the others.
 MAX_PROBLEMS_NAMED = 100
-#: Warnings that the answer to a registration names, each in a header.
+#: Warnings that the answer to a registration lists, each in a header.
 MAX_WARNINGS_NAMED = 5
-#: Last polls that are remembered, and what their names may take; older ones are forgotten.
+
+# -- values and expressions
+
+#: A task fails if an input, an output or the variables of its workflow become larger.
+MAX_VALUE_BYTES = MAX_BODY_BYTES
+#: A task fails if the expressions in one value visit more list elements (`[*]`).
+MAX_ELEMENTS_WALKED = 500_000
+#: A definition is rejected if the text between `${` and `}` is longer.
+MAX_EXPRESSION_CHARS = 10_000
+#: A definition with more expressions is rejected. A task fails if its input resolves more expressions.
+MAX_EXPRESSIONS = 20_000
+
+# -- steps of workflows
+
+#: A step of a workflow creates about this many tasks, or tasks whose inputs resolve to about this many bytes. The next
+#: step creates the rest, after other workflows had their turn.
+TASKS_PER_DECISION = 200
+BYTES_PER_DECISION = 1024 * 1024
+#: A dynamic fork with more branches is rejected, because all branches are read before the first one starts.
+MAX_BRANCHES = 10_000
+#: A workflow that creates more tasks without waiting for anything fails: it has an endless loop.
+MAX_TASKS_WITHOUT_WAITING = 10_000
+#: In that count, a task counts once for each of these bytes of its input.
+BYTES_PER_COUNTED_TASK = 8 * 1024
+#: Workflows that one change may advance in one transaction, and for how many seconds of processor time. The next
+#: transaction advances the rest.
+STEPS_PER_TRANSACTION = 200
+STEPS_PER_TRANSACTION_S = 0.2
+#: A request for many things is carried out in turns of about this many seconds, so that other requests run in between.
+TURN_S = 0.05
+#: Reports in one transaction.
+REPORTS_PER_TRANSACTION = 500
+#: Tasks that are requeued in one transaction.
+REQUEUED_PER_TRANSACTION = 500
+#: Overdue tasks and workflows in one transaction. The next transaction has the rest.
+EXPIRED_PER_STEP = 200
+#: A workflow is set to FAILED if its steps have crashed the process this many times in a row.
+MAX_CRASHES_PER_WORKFLOW = 2
+#: Depth of sub-workflows, so that a workflow that starts itself ends.
+MAX_SUB_WORKFLOW_DEPTH = 100
+#: Workflows that start each other (START_WORKFLOW, events, failure workflows) without waiting for anything.
+MAX_CHAINED_STARTS = 100_000
+
+# -- counters
+
+#: Queues whose last poll is known, and the length of their names; the oldest poll is dropped first.
 MAX_POLLS_KEPT = 10_000
 MAX_POLL_NAME_CHARS = 1000
-#: Series of one metric that are kept apart; what is more is counted together, as `other`.
+#: Series of one metric; further series are added up under the label `other`.
 MAX_SERIES_PER_METRIC = 200
-#: Correlation ids that one request may ask for, and what the answer may have.
-MAX_CORRELATION_IDS = 1000
-MAX_ANSWER_BYTES = 4 * MAX_BODY_BYTES
-#: A script (INLINE, LAMBDA, JSON_JQ_TRANSFORM, a condition) that takes longer than this fails, as in Conductor.
+
+# -- scripts
+
+#: A script (INLINE, LAMBDA, JSON_JQ_TRANSFORM, a condition) that takes longer fails, as in Conductor.
 SCRIPT_S = 4
-#: A start or a synchronous update waits this long for scripts that are queued, so that its answer shows their values.
+#: A start or a synchronous update waits this long for queued scripts, so that its answer contains their values.
 WAIT_FOR_SCRIPTS_S = 0.5
-#: What a process that runs scripts may take of memory, and a single script of JavaScript in it.
+#: Memory of a script process, and of one JavaScript script in it.
 SCRIPT_PROCESS_BYTES = 512 * 1024 * 1024
 SCRIPT_BYTES = 128 * 1024 * 1024
-#: A script first gets this much processor time and this much time, so that endless scripts do not hold up short ones.
-#: A script that needs more starts again after the others that do.
+#: Processor time and time of the first run of a script. A script that needs more runs a second time, with the full
+#: time, in a queue of such scripts. So an endless script does not delay short scripts.
 QUICK_SCRIPT_CPU_S = 0.1
 QUICK_SCRIPT_S = 0.5
-#: Scripts at a time, each in a process of its own: first runs, and longer runs. Processes are started when needed.
+#: Concurrent first runs, and concurrent second runs. Each uses a process, which is started on demand.
 SCRIPT_PROCESSES = 2
-#: Scripts taken from their queues, including those that wait for their longer run, and the bytes of their input.
+#: Script tasks that are leased at a time, including those that wait for a second run, and the bytes of their inputs.
 MAX_RUNNING_SCRIPTS = 500
 MAX_RUNNING_SCRIPT_BYTES = 64 * 1024 * 1024
-#: Tasks that a lane takes from a queue in one transaction.
+
+# -- other system tasks
+
+#: System tasks that are polled in one transaction.
 SYSTEM_TASKS_PER_POLL = 16
-#: HTTP tasks at a time; the others wait in their queue.
+#: Concurrent HTTP tasks.
 HTTP_CALLS = 32
-#: The answer that an HTTP task can take, headers and unpacked body: a larger one fails it.
+#: An HTTP task fails if headers and decompressed body of the answer are larger.
 MAX_HTTP_ANSWER_BYTES = 4 * 1024 * 1024
-#: How long an HTTP task waits for a connection and for each part of the answer unless it says otherwise, in ms.
+#: Default timeout of an HTTP task for the connection and for each read.
 HTTP_TIMEOUT_MS = 3000
-#: An HTTP task takes no longer than this, redirects included, whatever it says.
+#: An HTTP task fails after this time, redirects included, whatever its timeouts are.
 MAX_HTTP_CALL_S = 300
-#: Redirects that an HTTP task follows.
 MAX_REDIRECTS = 10
-#: EVENT and START_WORKFLOW tasks done in one transaction.
+#: EVENT and START_WORKFLOW tasks in one transaction.
 STARTS_PER_TRANSACTION = 20
+
+# -- schedules, secrets and events
+
 #: Cron expressions of one schedule.
 MAX_CRON_SCHEDULES = 100
-#: Due moments of schedules acted on in one transaction; the rest follows in the next.
+#: Due times that are acted on in one transaction. The next transaction has the rest.
 RUNS_PER_STEP = 50
-#: A schedule without catch-up makes up for due times that are at most this late, as after a busy moment.
+#: A schedule without catch-up makes up for due times that are at most this late, such as after a busy moment.
 MAKE_UP_MS = 10_000
-#: Missed due times of one schedule that are counted at a time: after a year there may be millions.
+#: Missed due times of one schedule that are counted at a time. After a year there may be millions.
 MAX_MISSED_COUNTED = 100
-#: Past runs of one schedule that are remembered; older ones are forgotten.
+#: Recorded runs of one schedule; the oldest is dropped first.
 RUNS_KEPT_PER_SCHEDULE = 10_000
-#: Secrets that come through the API, and the size of each.
+#: Secrets from the API, and the size of each.
 MAX_SECRETS = 1000
 MAX_SECRET_BYTES = 64 * 1024
 #: Actions of one event handler.
 MAX_HANDLER_ACTIONS = 100
-#: Published events acted on in one transaction; the rest follows in the next.
+#: Published events that are handled in one transaction. The next transaction has the rest.
 EVENTS_PER_STEP = 20
-#: Mocks in one test of a workflow, and tests that run at once.
-MAX_DRY_RUN_MOCKS = 10_000
+
+# -- dry runs
+
+#: Concurrent dry runs.
 MAX_DRY_RUNS = 2
-#: Tasks that such a test may make, sub-workflows included, and how many more for each mock: then it is refused.
+#: Mocks of one dry run.
+MAX_DRY_RUN_MOCKS = 10_000
+#: A dry run with more tasks is rejected, sub-workflows included: this many, and further tasks for each mock.
 MAX_DRY_RUN_TASKS = 1000
 MAX_DRY_RUN_TASKS_PER_MOCK = 10
-#: After so many steps such a test is answered as it is.
+#: A dry run ends after this many steps; its answer shows the workflow at that point.
 MAX_DRY_RUN_STEPS = 20_000

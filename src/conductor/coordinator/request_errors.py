@@ -1,18 +1,18 @@
-"""What a client did wrong, as Conductor says it: an HTTP status and an error body."""
+"""Errors of requests: an HTTP status and the error body of Conductor."""
 
 from __future__ import annotations
 
 import functools
 import socket
-from typing import Any
 
+from conductor.protocol.json_types import JsonObject
 from conductor.protocol.wire import VERDICT_FIELD, Verdict
 
 VALIDATION_FAILED = "Validation failed, check below errors for detail."
 
 
 class ApiError(Exception):
-    """An answer that is not a success. Raised anywhere below the routes, encoded in one place."""
+    """An error answer. Any code below the routes can raise it; `http/app.py` encodes it."""
 
     def __init__(
         self,
@@ -31,18 +31,18 @@ class ApiError(Exception):
         self.verdict = verdict
         self.problems = problems or []
         self.retryable = retryable
-        #: a machine's word for it; clients renew their token on EXPIRED_TOKEN
+        #: A code for programs; clients renew their token on EXPIRED_TOKEN.
         self.code = code
-        #: what is left of the request is not read: the connection ends with the answer
+        #: Whether the connection ends with the answer, because the rest of the request is not read.
         self.closes = closes
 
     def in_one_line(self) -> str:
-        """All that is wrong, for a log or the reason of a failure."""
+        """Return all problems in one line, for a log or the reason of a failure."""
         return "; ".join(f"{path}: {message}" for path, message in self.problems) or self.message
 
-    def body(self) -> dict[str, Any]:
-        """Conductor's ErrorResponse, without what is absent."""
-        body: dict[str, Any] = {"status": self.status, "message": self.message, "retryable": self.retryable}
+    def body(self) -> JsonObject:
+        """Return Conductor's ErrorResponse, without absent fields."""
+        body: JsonObject = {"status": self.status, "message": self.message, "retryable": self.retryable}
         if self.code is not None:
             body |= {"code": self.code, "error": self.code}
         if not self.problems:
@@ -56,25 +56,25 @@ class ApiError(Exception):
 
 @functools.cache
 def _instance() -> str:
-    """Which server this was, as Conductor names it."""
+    """Return the name of the server in Conductor's errors."""
     return socket.gethostname()
 
 
 def bad_request(message: str) -> ApiError:
-    """400: the request itself is wrong."""
+    """Return an error for a wrong request (400)."""
     return ApiError(400, message)
 
 
 def invalid(problems: list[tuple[str, str]]) -> ApiError:
-    """400 with one line per wrong field."""
+    """Return an error with one message per wrong field (400)."""
     return ApiError(400, VALIDATION_FAILED, problems=problems)
 
 
 def not_found(message: str) -> ApiError:
-    """404."""
+    """Return an error for an unknown resource (404)."""
     return ApiError(404, message)
 
 
 def conflict(message: str) -> ApiError:
-    """409."""
+    """Return an error for a conflict with the current state (409)."""
     return ApiError(409, message)

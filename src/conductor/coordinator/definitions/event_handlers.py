@@ -24,7 +24,7 @@ INTERNAL = "conductor:"
 
 
 class HandlerAction(msgspec.Struct, kw_only=True):
-    """One action of a handler. `action` names the field with its arguments. The wire names are in snake_case."""
+    """An action of a handler. `action` names the field with its arguments. The wire names are in snake_case."""
 
     action: str | None = None
     start_workflow: JsonObject | None = None

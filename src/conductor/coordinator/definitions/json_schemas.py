@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SCHEMA_TYPES = ("JSON", "AVRO", "PROTOBUF")
 #: A schema with more bytes as JSON cannot be used.
 MAX_SCHEMA_BYTES = 256 * 1024
-#: Up to this much work, a message names the wrong value even if every alternative of the schema must be tried.
+#: Above this work, a message does not name the wrong value if every alternative of the schema must be tried.
 MAX_EXPLAINED_WORK = 100_000
 #: A backtracking pattern gives up after this many attempts.
 MAX_BACKTRACKS = 1000

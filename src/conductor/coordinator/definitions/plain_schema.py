@@ -35,7 +35,7 @@ class SchemaRejected(Exception):
     """A schema that cannot be used; the message says why."""
 
 
-class _Place(NamedTuple):
+class _SchemaPlace(NamedTuple):
     """The place of a schema in the plain root, and the URL that its references are relative to."""
 
     pointer: str
@@ -53,7 +53,7 @@ class PlainSchema:
 
     def __init__(self, schema: JsonObject) -> None:
         #: By the identity of the given schemas: their places, and their plain forms.
-        self._places: dict[int, _Place] = {}
+        self._places: dict[int, _SchemaPlace] = {}
         self._plain: dict[int, JsonObject] = {}
         #: By URL, and by URL with fragment.
         self._resources: dict[str, JsonObject] = {"": schema}
@@ -104,7 +104,7 @@ class PlainSchema:
             elif isinstance(value, dict):
                 if not is_map:
                     base = self._register_id(value, base)
-                    self._places[id(value)] = _Place(pointer, base)
+                    self._places[id(value)] = _SchemaPlace(pointer, base)
                     pointer += "/else" if value.get("nullable") is True else ""  # see `_convert`
                 pending += [
                     (item, not is_map and key in _SCHEMA_MAPS, f"{pointer}/{_escape(key)}", base, depth + 1)

@@ -36,7 +36,7 @@ MAX_NESTING = 30
 #: Fields without effect here, which products based on Conductor use. They are stored, with a warning if they are set.
 UNUSED_TASK_FIELDS = ("cacheConfig", "onStateChange", "joinStatus")
 UNUSED_WORKFLOW_FIELDS = ("cacheConfig",)
-#: What a second start with the same idempotency key does.
+#: Reactions to a second start with the same idempotency key.
 IDEMPOTENCY_STRATEGIES = ("FAIL", "FAIL_ON_RUNNING", "RETURN_EXISTING")
 #: When Conductor evaluates a JOIN. The coordinator always evaluates it as soon as one of its tasks ends.
 JOIN_MODES = ("SYNC", "ASYNC")

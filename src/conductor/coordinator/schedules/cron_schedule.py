@@ -1,4 +1,4 @@
-"""One schedule: its fields, its next due time, and its JSON."""
+"""A schedule: its fields, its next due time, and its JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EpochMs = Annotated[int, Meta(ge=0, lt=2**53)]
 
 
 class CronSchedule(msgspec.Struct, rename="camel", kw_only=True):
-    """One cron expression of a schedule, and its time zone."""
+    """A cron expression of a schedule, and its time zone."""
 
     cron_expression: str
     zone_id: str | None = UTC_ZONE

@@ -1,7 +1,7 @@
 """Find the secrets that an input names, and insert their values when a worker gets the task.
 
 A stored input keeps `${workflow.secrets.X}`. Values are inserted only where the definition itself names a secret. The
-same text inside data stays a text; otherwise anyone who can start a workflow could read any secret.
+same text inside data stays a text; otherwise every client that can start a workflow could read any secret.
 """
 
 from __future__ import annotations
