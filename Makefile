@@ -1,4 +1,4 @@
-# Two commands on a fresh machine: `make demo` and `make test`. Everything lives in .venv; nothing else is touched.
+# On a fresh machine, start with `make demo` and `make test`. Everything is installed into .venv.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -9,15 +9,15 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
-# What is installed: `make demo` needs the package and its extras, everything else the developers' tools as well.
+# Marker files: `make demo` needs the package and its extras; all other targets need the developers' tools, too.
 DEMO_READY := $(VENV)/.installed
 READY := $(VENV)/.installed-with-tools
 BROWSER_READY := $(VENV)/.installed-with-browser
 DOCS_READY := $(VENV)/.installed-with-docs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# Twice as many test processes as the cores of a small machine: tests wait for other processes more than they compute.
-# A test that needs the machine for itself is marked slow, and the slow suite gets a process for each of two cores.
-# Images of Python tell it to keep no bytecode; hundreds of processes would each compile all that they import.
+# Twice as many test processes as a small machine has cores: tests wait for other processes more than they compute.
+# A test that needs the machine for itself is marked slow; the slow suite has one process per core.
+# Images of Python set PYTHONDONTWRITEBYTECODE. Without bytecode, hundreds of processes would compile their imports.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q
 JOBS ?= 4
 SLOW_JOBS ?= 2
@@ -27,7 +27,7 @@ SLOW_JOBS ?= 2
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
-setup: $(READY)  ## make .venv with everything the targets below need
+setup: $(READY)  ## make .venv with the tools of all targets
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "conductor-worker needs Python 3.11 or newer; none was found on PATH (set PYTHON=/path/to/python3)"; exit 1; }
@@ -60,10 +60,10 @@ demo: $(DEMO_READY)  ## a small shop on the embedded server: workflows, retries,
 test: $(READY)  ## the fast suite: under five minutes
 	$(PYTEST) -n $(JOBS) --dist loadgroup $(ARGS)
 
-test-slow: $(READY)  ## kills, chaos and long property runs
+test-slow: $(READY)  ## the slow suite: kills, chaos and long property runs
 	$(PYTEST) -m 'slow and not conductor' --timeout 1500 -n $(SLOW_JOBS) --dist loadgroup --durations 15 $(ARGS)
 
-test-browser: $(BROWSER_READY)  ## the page in a real browser (Chromium must be there); writes the pictures in docs/images
+test-browser: $(BROWSER_READY)  ## the web UI in a real browser (needs Chromium); writes the pictures in docs/images
 	$(PYTEST) -m browser --timeout 600 tests/browser $(ARGS)
 
 test-conductor: $(READY)  ## the acceptance suite on real Conductor servers (JDK 21+ and Maven; TARGETS=conductor-sqlite,...)
@@ -77,7 +77,7 @@ check: $(READY)  ## formatting, lint, types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-format: $(READY)  ## let ruff rewrite what it can
+format: $(READY)  ## format the code and apply ruff's fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -85,7 +85,7 @@ docs: $(DOCS_READY)  ## fill the generated tables of the reference from the code
 	$(BIN)/python docs/generate.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# The time of the last commit stands in every archive, so that whoever builds the same commit gets the same bytes.
+# Archives carry the time of the last commit, so that two builds of a commit give the same bytes.
 dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1577836800)
 dist: export PYTHONHASHSEED := 0
 dist: $(READY)  ## wheel, sdist, bill of materials and checksums in dist/
@@ -94,8 +94,8 @@ dist: $(READY)  ## wheel, sdist, bill of materials and checksums in dist/
 	$(BIN)/python tools/sbom.py > dist/conductor-worker.cdx.json
 	cd dist && sha256sum * > SHA256SUMS
 
-bench: $(READY)  ## ours beside others, in turns, in one run (ARGS=--quick: two minutes; ARGS="pickup shapes": parts)
+bench: $(READY)  ## compare with other libraries, in turns (ARGS=--quick: two minutes; ARGS="pickup shapes": parts)
 	$(BIN)/python -m benchmarks $(ARGS)
 
-clean:  ## remove the environment and every cache
+clean:  ## remove the environment and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -223,6 +223,7 @@ class TestServer:
             server.add_task("guarded")
             async with TaskHandlerAsyncIO():
                 await server.until_results(1)
+            assert [result["status"] for result in server.results] == ["COMPLETED"]
 
 
 async def test_a_paused_worker_sends_no_request(

@@ -170,6 +170,7 @@ class TestAttempts:
                 stub.start()
                 await pass_waits(clock, 1)
                 await stub.until_results(1)
+            assert [result["status"] for result in stub.results] == ["COMPLETED"]
 
     async def test_every_attempt_is_the_same_report(self) -> None:
         """A repeated report has the same report id, so that the server gives the same answer."""
@@ -231,6 +232,7 @@ class TestAttempts:
                     stub.add_task("job")
                 await clock.advance_to_next(3)
                 await stub.until_results(3)
+            assert stuck not in {result["taskId"] for result in stub.results}
 
 
 class TestRetryAfter:

@@ -300,6 +300,7 @@ class TestRestarts:
         with handler_of(conductor_stub) as handler:
             handler.start_processes()
             handler.join_processes()
+            assert handler.processes == []
 
     def test_a_worker_paused_by_its_options_and_resumed_stays_so(self, conductor_stub: ConductorStub) -> None:
         with handler_of(conductor_stub, worker_of(paused=True)) as handler:

@@ -105,6 +105,7 @@ class TestStarting:
             conductor_stub.add_task("job")
             async with handler:
                 await conductor_stub.until_results(run)
+        assert [result["status"] for result in conductor_stub.results] == ["COMPLETED"] * 2
 
     async def test_a_bad_option_stops_the_start(self, conductor_stub: ConductorStub) -> None:
         handler = handler_of(conductor_stub, prompt(), prompt("bad", thread_count=-1))
@@ -188,16 +189,18 @@ class TestWorkersTogether:
         conductor_stub.add_task("full")
         async with handler_of(conductor_stub, gate.worker("def", "full", idle_poll_timeout=0), prompt("free")):
             await gate.until_entered(1)
-            conductor_stub.add_task("free")
+            free = conductor_stub.add_task("free")
             await conductor_stub.until_results(1)
+            assert [result["taskId"] for result in conductor_stub.results] == [free]
             gate.let_go()
 
     async def test_a_failing_worker_does_not_hold_up_another(self, conductor_stub: ConductorStub) -> None:
         conductor_stub.script(lambda r: r.task_type == "bad", Status(500), repeat=True)
         async with handler_of(conductor_stub, prompt("bad"), prompt("good")):
             await conductor_stub.until(lambda: conductor_stub.polls("bad"))
-            conductor_stub.add_task("good")
+            good = conductor_stub.add_task("good")
             await conductor_stub.until_results(1)
+        assert [result["taskId"] for result in conductor_stub.results] == [good]
 
     async def test_a_bug_of_ours_is_loud_and_the_worker_starts_again(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -391,6 +391,7 @@ class TestStarting:
         worker = Worker("job", greet, register_task_def=True)
         with running(runner_of(conductor_stub, worker, events), events):
             conductor_stub.wait_results(1)
+        assert [result["status"] for result in conductor_stub.results] == ["COMPLETED"]
 
 
 class TestStopping:
@@ -421,6 +422,7 @@ class TestStopping:
             conductor_stub.add_task("job", {"name": "Ada"})
             with running(runner, events):
                 conductor_stub.wait_results(run)
+        assert [result["status"] for result in conductor_stub.results] == ["COMPLETED"] * 2
 
 
 class TestTheInterval:
