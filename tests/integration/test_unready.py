@@ -9,9 +9,10 @@ from pathlib import Path
 SCRIPT = """
 import logging, threading
 import conductor.client.automator.supervisor as supervisor
+import conductor.client.automator.worker_process as worker_process
 from conductor import Configuration, TaskHandler, worker_task
 
-supervisor.READY_S = supervisor.KILL_AFTER_S = 0.5
+worker_process.READY_S = supervisor.KILL_AFTER_S = 0.5
 told = threading.Event()
 
 class Ear(logging.Handler):

@@ -179,7 +179,9 @@ AUTOMATOR = "conductor.client.automator."
 LAYERS: list[list[str]] = [
     ["run_for_duration", "preload"],
     ["task_handler", "task_handler_asyncio", "task_runner", "async_task_runner", "task_runner_asyncio"],
-    ["supervisor", "child", "recovery"],
+    ["supervisor", "pickling"],
+    ["worker_process"],
+    ["child", "recovery"],
     ["worker_group", "recycling"],
     ["engine", "session", "prefetch"],
     ["poller", "executor", "reporter", "lease", "redelivery", "heartbeat", "registration"],

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from conductor.client.automator.recycling import memory_in_use
+from conductor.client.automator.recycling import read_memory_bytes
 from conductor.client.automator.task_handler import TaskHandler
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
@@ -126,7 +126,7 @@ class TestAfterSoManyTasks:
 
 class TestMemory:
     def test_a_process_that_has_grown_is_replaced(self, conductor_stub: ConductorStub) -> None:
-        limit_mb = memory_in_use() // (1 << 20) + 400  # a worker process is not larger than the test process
+        limit_mb = read_memory_bytes() // (1 << 20) + 400  # a worker process is not larger than the test process
         worker = worker_of(recycled_workers.keep)
         with handler_of(conductor_stub, worker, max_memory_mb=limit_mb) as handler:
             handler.start_processes()

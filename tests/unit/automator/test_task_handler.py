@@ -14,10 +14,11 @@ from typing import Any
 import psutil
 import pytest
 
-from conductor.client.automator import supervisor as supervisor_module
+from conductor.client.automator import worker_process
 from conductor.client.automator.child import ChildSpec
-from conductor.client.automator.supervisor import HEALTHY_S, Supervisor, WorkerProcess
+from conductor.client.automator.supervisor import Supervisor
 from conductor.client.automator.task_handler import TaskHandler
+from conductor.client.automator.worker_process import HEALTHY_S, WorkerProcess
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.worker.registry import DuplicateWorkerError
 from conductor.client.worker.worker import Worker
@@ -328,7 +329,7 @@ class TestRestarts:
 
     def test_restart_waits_grow_and_decay_after_a_healthy_life(self, monkeypatch: pytest.MonkeyPatch) -> None:
         now = [1000.0]
-        monkeypatch.setattr(supervisor_module.time, "monotonic", lambda: now[0])  # type: ignore[attr-defined]
+        monkeypatch.setattr(worker_process.time, "monotonic", lambda: now[0])  # type: ignore[attr-defined]
         child = self._child()
         waits = [self._die(child, now, after_s=1.0) for _ in range(9)]
         for wait, longest in zip(waits, [0.5, 1, 2, 4, 8, 16, 30, 30, 30], strict=True):
@@ -369,6 +370,6 @@ class TestRestarts:
         child.process = Dead()  # type: ignore[assignment]
         child._started_at = now[0]
         now[0] += after_s
-        child.ended()
+        child.on_ended()
         assert child.restart_at is not None
         return child.restart_at - now[0]

@@ -433,7 +433,7 @@ class TestStopping:
         self, conductor_stub: ConductorStub, monkeypatch: pytest.MonkeyPatch, kind: str
     ) -> None:
         """When even the drain has no time: the tasks are handed back, and they do not go on."""
-        monkeypatch.setattr(task_handler_asyncio, "STOP_LIMIT_S", task_handler_asyncio.END_S)
+        monkeypatch.setattr(task_handler_asyncio, "STOP_LIMIT_S", task_handler_asyncio.REQUEUE_S)
         gate, before = Gate(), asyncio.all_tasks()
         conductor_stub.add_task("job")
         handler = handler_of(conductor_stub, gate.worker(kind, idle_poll_timeout=0), shutdown_grace_seconds=600)

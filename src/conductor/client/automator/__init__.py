@@ -3,12 +3,13 @@
 Entry points:
     `task_handler` runs each worker in a process of its own, `task_handler_asyncio` all of them on one event loop.
     `task_runner`, `async_task_runner` and `task_runner_asyncio` run one worker; `run_for_duration` is a load test.
-    `supervisor` starts and watches the worker processes. `child` runs inside one; `preload` is what they share.
+    `supervisor` watches the worker processes; `worker_process` is the handle of one, `pickling` checks its arguments,
+    `child` is the code inside it, and `preload` has the imports that all of them share.
     `recycling` decides when a process is replaced by a fresh one, and limits its memory and CPU.
     `recovery` takes over the journal of a dead process; `process_deaths` finds the task that killed it.
 
 One process:
-    `worker_group` starts and stops its workers; `session` has what they share: connections, leases, journal.
+    `worker_group` starts and stops its workers; `session` has their shared connections, leases and journal.
     `registration` registers task definitions, with the schemas of `json_schema_generator`.
 
 One task, from its delivery to its verdict:
@@ -18,7 +19,7 @@ One task, from its delivery to its verdict:
     `polled_tasks` judges each task that arrives: execute it, answer for it without executing it, or ignore it.
     `running_task` is the state of a running task: its lease, and whether it must stop.
     `lease` keeps the leases, with a `heartbeat` for each in time; `blocked_loop` names code that blocks the event loop.
-    `progress` tracks what a task says while it runs; heartbeats carry it.
+    `progress` tracks the log lines and output of a running task; heartbeats carry them.
     `task_trace` has the spans of a traced task.
     `isolation` decides when a task may begin: one that may have killed a process runs alone.
     `executor` calls the worker's function, a `def` on the threads of `thread_pool`;

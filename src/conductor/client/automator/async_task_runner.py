@@ -16,9 +16,9 @@ logger = logging.getLogger(__name__)
 
 
 class AsyncTaskRunner:
-    """One worker, as a coroutine: `await AsyncTaskRunner(worker, configuration).run()`.
+    """Run one worker as a coroutine: `await AsyncTaskRunner(worker, configuration).run()`.
 
-    Nothing is opened before `run()`: until then the runner can be pickled and sent to another process.
+    Until `run()`, the runner has no open connection and can be pickled and sent to another process.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class AsyncTaskRunner:
         await self._group.run()
 
     async def run_once(self) -> int:
-        """One poll, its tasks carried to their verdicts. Returns how many there were; never raises."""
+        """Poll once, and carry the tasks to their verdicts. Return the number of tasks; never raise."""
         try:
             return await self._new_group().run_once()
         except Exception as error:
@@ -55,7 +55,7 @@ class AsyncTaskRunner:
             return 0
 
     def stop(self) -> None:
-        """Drain and let `run()` return."""
+        """Drain the worker and let `run()` return."""
         if self._group is not None:
             self._group.drain()
 

@@ -1,4 +1,4 @@
-"""Notices that the workers' event loop is blocked, and names the code that blocks it."""
+"""Detects that the workers' event loop is blocked, and logs the code that blocks it."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ BLOCKED_LOOP_S = 2.0
 
 
 class LoopGuard:
-    """Made on the event loop that it guards; `run()` belongs on the loop of another thread."""
+    """Guards the event loop on which it is created. `run()` runs on the event loop of another thread."""
 
     def __init__(self) -> None:
         self._guarded = asyncio.get_running_loop()
         self._thread_id = threading.get_ident()
 
     async def run(self, needed: Callable[[], bool]) -> None:
-        """Ask again and again, while it matters, whether the loop answers. Real time: this is about a real thread."""
-        blocked = False
+        """Check repeatedly whether the loop answers, while `needed()`. This uses real time, not the session's clock."""
+        is_blocked = False
         while True:
             await asyncio.sleep(BLOCKED_LOOP_S / 2)
             if not needed():
                 continue
-            was_blocked, blocked = blocked, not await self._answers()
-            if blocked and not was_blocked:
+            was_blocked, is_blocked = is_blocked, not await self._answers()
+            if is_blocked and not was_blocked:
                 self._report()
 
     async def _answers(self) -> bool:
@@ -43,7 +43,7 @@ class LoopGuard:
         except TimeoutError:
             return False
         except RuntimeError:
-            return True  # it is closed: the worker has ended
+            return True  # the loop is closed: the workers have ended
 
     def _report(self) -> None:
         frame = sys._current_frames().get(self._thread_id)

@@ -1,4 +1,4 @@
-"""What runs inside a worker process."""
+"""The code that runs inside a worker process: `run_child`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from conductor.client.automator.recycling import Wear, set_limits
+from conductor.client.automator.recycling import RecyclePolicy, set_limits
 from conductor.client.automator.worker_group import WorkerGroup, config_of
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.worker import registry
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 #: Orders from the parent, each with the name of a worker, or None for all of them. The end of the connection means that
-#: the parent is dead: drain.
+#: the parent is dead: the process drains.
 DRAIN, PAUSE, RESUME, END_NOW, RETIRE = "drain", "pause", "resume", "end now", "retire"
-#: What the child says, each with a text: it has begun; it is set up and polls; it cannot be set up, and why; it wants a
-#: successor, and why.
-READY, WORKING, CANNOT_START, WORN = "ready", "working", "cannot start", "worn"
+#: Messages to the parent, each with a text: the process has begun; its workers poll; they cannot be set up, with the
+#: reason; the process should be replaced by a successor, with the reason.
+READY, WORKING, CANNOT_START, RECYCLE = "ready", "working", "cannot start", "recycle"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerReference:
-    """A decorated worker, by the place where it is decorated: for functions that cannot travel themselves."""
+    """A decorated worker whose function cannot be pickled: the module where it is decorated, and its name."""
 
     module: str
     name: str
     domain: str | None
 
     def resolve(self) -> WorkerInterface:
-        """Import the module again, here, and find the worker that its decorator makes."""
+        """Import the module in this process, and return the worker that the decorator made."""
         __import__(self.module)
         worker = registry.find_worker_in_module(self.module, self.name, self.domain)
         if worker is None:
@@ -56,28 +56,28 @@ class WorkerReference:
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """What a child needs to know. It travels by pickle."""
+    """The specification of a worker process. It is sent by pickle."""
 
-    #: What the process is called: after its worker, or after the `process` that its workers name.
+    #: The name of the process: that of its worker, or the `process_name` of its workers.
     name: str
     workers: tuple[WorkerInterface | WorkerReference, ...]
     configuration: Configuration
     options: dict[str, Any] = field(default_factory=dict)
     listeners: tuple[object, ...] = ()
     metrics: MetricsPlace | None = None
-    #: What its workers are called: the task type, and the domain where two share one: `greet`, `greet@vip`.
+    #: The names of its workers: the task type, with the domain if two workers share it: `greet`, `greet@vip`.
     names: tuple[str, ...] = ()
     lifespans: tuple[Callable[..., Any], ...] = ()
-    #: To be logged at the start, where the parent shows no logs.
+    #: Logged at the start if the parent shows no logs.
     first_line: str | None = None
-    #: The program's environment now: a fork server only knows the one of the moment when it was started.
+    #: The program's current environment: a fork server only has the one from its own start.
     environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
 def run_child(spec: ChildSpec, orders: Connection) -> None:
-    """A worker process: run until told to drain, by order, by signal, or by the parent's death."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-    _tell(orders, READY)  # the script's top level has been run and left: work begins
+    """Run the workers of this process until an order, a signal or the death of the parent drains them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent decides
+    _send(orders, READY)  # the top level of the script has run
     os.environ.clear()
     os.environ.update(spec.environment)
     spec.configuration.apply_logging_config()
@@ -86,62 +86,62 @@ def run_child(spec: ChildSpec, orders: Connection) -> None:
         logger.info("%s", spec.first_line)
     workers = [worker.resolve() if isinstance(worker, WorkerReference) else worker for worker in spec.workers]
     set_limits(config_of(workers[0], spec.options))
-    telemetry = _telemetry(spec)
+    telemetry = _make_telemetry(spec)
     freeze_loaded_objects()
     try:
         has_leftover_work = run_event_loop(_serve(spec, workers, telemetry, orders))
     except StartError as error:
         logger.error("Worker process '%s' cannot start: %s", spec.name, error, exc_info=error.__cause__)
-        _tell(orders, CANNOT_START, str(error))
+        _send(orders, CANNOT_START, str(error))
         sys.exit(1)
     finally:
         if telemetry is not None:
             telemetry.close()
         tracing.flush()
     if has_leftover_work:
-        # Handed-back tasks will run elsewhere: what is left of them here must end with the process, at once.
+        # Requeued tasks run elsewhere: their functions here must end with the process, at once.
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
 
 
-def _tell(orders: Connection, what: str, text: str = "") -> None:
+def _send(orders: Connection, message: str, text: str = "") -> None:
     try:
-        orders.send((what, text))
+        orders.send((message, text))
     except OSError:
-        pass  # the parent is dead already, which is noticed soon
+        pass  # the parent is dead, which `_obey` notices soon
 
 
 async def _serve(
     spec: ChildSpec, workers: list[WorkerInterface], telemetry: ProcessTelemetry | None, orders: Connection
 ) -> bool:
-    wear = Wear(config_of(workers[0], spec.options), lambda reason: _tell(orders, WORN, reason))
+    policy = RecyclePolicy(config_of(workers[0], spec.options), lambda reason: _send(orders, RECYCLE, reason))
     group = WorkerGroup(
         workers,
         spec.configuration,
         options=spec.options,
-        listeners=(*spec.listeners, *wear.listeners),
+        listeners=(*spec.listeners, *policy.listeners),
         telemetry=telemetry,
         own_process=True,
         lifespans=spec.lifespans,
         names=spec.names,
     )
     loop = asyncio.get_running_loop()
-    # The first drains, the second hands back what is in hand and ends; whoever sends a third does not want to wait.
-    answers = iter([group.drain, group.abandon])
+    # The first SIGTERM drains, the second requeues the running tasks and ends, the third ends at once.
+    actions = iter([group.drain, group.abandon])
 
     def on_terminate() -> None:
-        next(answers, group.end_at_once)()
+        next(actions, group.end_at_once)()
 
     def on_started() -> None:
-        # Not before: what is said to workers waits until they are there.
+        # Orders are read from here on: before, there are no engines to obey them.
         loop.add_reader(orders.fileno(), _obey, group, orders, loop)
-        _tell(orders, WORKING)
+        _send(orders, WORKING)
 
     loop.add_signal_handler(signal.SIGTERM, on_terminate)
     loop.add_signal_handler(signal.SIGUSR1, group.pause)
-    watching = asyncio.create_task(wear.watch(lambda: sum(engine.stuck for engine in group.engines)))
+    watching = asyncio.create_task(policy.watch(lambda: sum(engine.stuck for engine in group.engines)))
     try:
         await group.run(on_started)
     finally:
@@ -154,17 +154,19 @@ def _obey(group: WorkerGroup, orders: Connection, loop: asyncio.AbstractEventLoo
     try:
         order, name = orders.recv()
     except (EOFError, OSError):
-        logger.warning("The parent process is gone; finishing what is in hand")
+        logger.warning("The parent process is dead; draining")
         loop.remove_reader(orders.fileno())
         group.drain()
         return
-    if order in (PAUSE, RESUME):
-        (group.pause if order == PAUSE else group.resume)(name)
+    if order == PAUSE:
+        group.pause(name)
+    elif order == RESUME:
+        group.resume(name)
     else:
         {DRAIN: group.drain, END_NOW: group.abandon, RETIRE: group.retire}[order]()
 
 
-def _telemetry(spec: ChildSpec) -> ProcessTelemetry | None:
+def _make_telemetry(spec: ChildSpec) -> ProcessTelemetry | None:
     if spec.metrics is None:
         return None
     from conductor.client.telemetry.process_telemetry import ProcessTelemetry

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 #: A registration that takes longer continues in the background.
 REGISTRATION_S = 5.0
-#: An abandoned poll may take this much longer than it asked the server to wait.
+#: The time that an abandoned poll has in addition to its poll timeout.
 ABANDONED_POLL_GRACE_S = 2.0
 
 

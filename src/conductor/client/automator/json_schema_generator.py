@@ -1,4 +1,4 @@
-"""JSON Schema draft-07 of what a worker takes and returns, from the same reading that converts its input."""
+"""Generates the JSON Schemas (draft-07) of a worker's input and output from the signature of its function."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ def generate_json_schemas(
     task_name: str,  # noqa: ARG001  # part of the documented signature; schemas do not contain their name
     strict_schema: bool = False,
 ) -> dict[str, dict[str, Any] | None]:
-    """The schemas of a worker function: `{"input": …, "output": …}`.
+    """Return the schemas of a worker function: `{"input": …, "output": …}`.
 
-    With `strict_schema` objects admit no further keys. One of them is None where the annotations do not say all of
-    it: no schema rather than a wrong one.
+    Args:
+        func: The worker function.
+        task_name: Without effect: schemas do not contain their name.
+        strict_schema: Whether objects admit no additional keys.
+
+    Returns:
+        The two schemas. A schema is None if the annotations are incomplete: no schema is better than a wrong one.
     """
     signature = read_signature(func)
     return {"input": signature.input_schema(strict_schema), "output": signature.output_schema(strict_schema)}
@@ -25,5 +30,5 @@ def generate_json_schemas(
 def generate_json_schema_from_function(
     func: Callable[..., Any], schema_name: str, strict_schema: bool = False
 ) -> dict[str, dict[str, Any] | None]:
-    """The same under its other name."""
+    """Return the schemas of a worker function; an alias of `generate_json_schemas`."""
     return generate_json_schemas(func, schema_name, strict_schema)

@@ -39,7 +39,7 @@ REJECTED_CAP_S = 60.0
 FAILED_CAP_S = 15.0
 #: Waits after rejected and failed polls are shortened by up to this share, so that the workers of a fleet spread out.
 JITTER = 0.2
-#: An empty answer that took this much longer than requested counts as a failure of the server.
+#: An empty answer that exceeds the poll timeout by this time counts as a failure of the server.
 TOO_SLOW_S = 5.0
 #: Parked polls per process on a Conductor server, where each one occupies a server thread.
 MAX_PARKED_POLLS = 32
@@ -231,7 +231,7 @@ class AbandonedPoll(asyncio.Task[None]):
     """Waits for the answer to a poll that the engine no longer waits for. This task cannot be cancelled.
 
     A Conductor server cannot be asked to forget a poll. If the connection were closed, the server would still deliver a
-    task, which nobody would execute before its response timeout. A program that ends cancels the tasks of its event
+    task, which no worker would execute before its response timeout. A program that ends cancels the tasks of its event
     loop and waits for them, so the program waits here for the answer. That takes seconds at most.
     """
 

@@ -1,4 +1,4 @@
-"""What every worker's process needs, imported once in the fork server: its children have it at once, and share it."""
+"""Imported once by the fork server: the modules that every worker process needs, so that all processes share them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ for name in ("conductor.client.automator.task_handler", "conductor.client.teleme
     try:
         import_module(name)
     except ImportError:
-        continue  # not installed, not needed
+        continue  # an optional package that is not installed
 load_library()
 
-# The collector would write into every object, and so give each child a copy of its own.
+# The garbage collector would write into every object, so that each child would get a copy of its memory page.
 gc.collect()
 gc.freeze()
 
-# A service manager signals the whole group. A fork server that ended then would make its living children look dead.
+# A service manager signals the whole process group. If the fork server ended then, its living children would look dead.
 if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _server = os.getpid()
 
-    def _obey_again() -> None:
+    def _restore_sigterm() -> None:
         if os.getppid() == _server:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
-    os.register_at_fork(after_in_child=_obey_again)
+    os.register_at_fork(after_in_child=_restore_sigterm)

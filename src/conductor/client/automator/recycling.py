@@ -1,4 +1,4 @@
-"""When a worker process has done enough, and what it may use of the machine."""
+"""Decides when a worker process is replaced by a fresh one, and limits its memory and CPU."""
 
 from __future__ import annotations
 
@@ -16,71 +16,68 @@ from conductor.client.http.async_rest import load_library
 if TYPE_CHECKING:
     from conductor.client.worker.worker_config import ResolvedConfig
 
-#: How often memory and stuck functions are looked at.
-LOOK_S = 1.0
-#: A function that goes on after it was stopped may still return by itself: so many looks in a row make it stuck.
-STUCK_LOOKS = 5
+#: The interval between two checks of memory and stuck functions.
+CHECK_S = 1.0
+#: A function that continues after a stop is stuck after this many checks in a row; before, it may still return.
+STUCK_CHECKS = 5
 _MB = 1 << 20
 
 
-class Wear:
-    """Tells once, and why, when a process should be replaced by a fresh one. Nothing is watched that has no limit."""
+class RecyclePolicy:
+    """Calls `on_due` once, with the reason, when the process should be replaced. Only options that are set count."""
 
-    def __init__(self, config: ResolvedConfig, tell: Callable[[str], None]) -> None:
+    def __init__(self, config: ResolvedConfig, on_due: Callable[[str], None]) -> None:
         self._config = config
-        self._tell = tell
-        self._told = False
-        self._stuck_looks = 0
+        self._on_due = on_due
+        self._is_due = False
+        self._stuck_checks = 0
         self.listeners: tuple[TaskRunnerEventsListener, ...] = ()
         if config.max_tasks_per_process:
-            self.listeners = (_TaskCount(config.max_tasks_per_process, self._worn),)
+            self.listeners = (_TaskCounter(config.max_tasks_per_process, self._recycle),)
 
-    def _worn(self, reason: str) -> None:
-        if not self._told:
-            self._told = True
-            self._tell(reason)
+    def _recycle(self, reason: str) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._on_due(reason)
 
-    async def watch(self, stuck: Callable[[], int]) -> None:
-        """Look at memory, and at how many functions are stuck, until it is cancelled."""
-        while (self._config.max_memory_mb or self._config.kill_stuck) and not self._told:
-            self._look(stuck())
-            await asyncio.sleep(LOOK_S)
-
-    def _look(self, stuck: int) -> None:
-        used_mb = memory_in_use() // _MB if self._config.max_memory_mb else 0
-        if used_mb > self._config.max_memory_mb:
-            self._worn(f"it uses {used_mb} MB (max_memory_mb={self._config.max_memory_mb})")
-        self._stuck_looks = self._stuck_looks + 1 if stuck and self._config.kill_stuck else 0
-        if self._stuck_looks >= STUCK_LOOKS:
-            self._worn("a function goes on although its task was stopped (kill_stuck)")
+    async def watch(self, count_stuck: Callable[[], int]) -> None:
+        """Check the memory and the number of stuck functions until this is cancelled."""
+        while (self._config.max_memory_mb or self._config.kill_stuck) and not self._is_due:
+            used_mb = read_memory_bytes() // _MB if self._config.max_memory_mb else 0
+            if used_mb > self._config.max_memory_mb:
+                self._recycle(f"it uses {used_mb} MB (max_memory_mb={self._config.max_memory_mb})")
+            self._stuck_checks = self._stuck_checks + 1 if count_stuck() and self._config.kill_stuck else 0
+            if self._stuck_checks >= STUCK_CHECKS:
+                self._recycle("a function goes on although its task was stopped (kill_stuck)")
+            await asyncio.sleep(CHECK_S)
 
 
-class _TaskCount(TaskRunnerEventsListener):
+class _TaskCounter(TaskRunnerEventsListener):
     """Counts the tasks that polls bring."""
 
-    def __init__(self, limit: int, worn: Callable[[str], None]) -> None:
+    def __init__(self, limit: int, on_limit: Callable[[str], None]) -> None:
         self._limit = limit
         self._left = limit
-        self._worn = worn
+        self._on_limit = on_limit
 
     def on_poll_completed(self, event: PollCompleted) -> None:
-        """The server has answered a poll."""
+        """Count the tasks of a poll."""
         self._left -= event.tasks_received
         if self._left <= 0:
-            self._worn(f"it has taken {self._limit - self._left} tasks (max_tasks_per_process={self._limit})")
+            self._on_limit(f"it has taken {self._limit - self._left} tasks (max_tasks_per_process={self._limit})")
 
 
-def memory_in_use() -> int:
-    """Bytes of memory that this process holds now; where the system does not tell, the most it has ever held."""
-    pages = _pages(1)
+def read_memory_bytes() -> int:
+    """Return the resident memory of this process; on systems without /proc, the largest it ever had."""
+    pages = _read_pages(1)
     if pages is None:
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most * 1024
+        largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return largest if sys.platform == "darwin" else largest * 1024
     return pages * resource.getpagesize()
 
 
-def _pages(column: int) -> int | None:
-    """A column of what Linux tells of this process's memory; None where it does not."""
+def _read_pages(column: int) -> int | None:
+    """Return a column of /proc/self/statm, in pages; None on systems without it."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[column])
     except OSError:
@@ -88,16 +85,16 @@ def _pages(column: int) -> int | None:
 
 
 def set_limits(config: ResolvedConfig) -> None:
-    """Hold this process to what it may use: memory, and its share of the CPU."""
+    """Limit the memory of this process, and lower its CPU priority, as its options say."""
     if config.memory_limit_mb:
         load_library()
-        # Of data, not of address space: threads reserve far more of that than they ever use. What libraries have
-        # reserved and not used by now, a gigabyte perhaps, is not counted either.
-        reserved = (_pages(5) or 0) * resource.getpagesize()
-        unused = max(0, reserved - memory_in_use())
-        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        # The limit is one of data, not of address space, of which threads reserve far more than they ever use. Data
+        # that libraries have reserved by now and not used, perhaps a gigabyte, does not count either.
+        reserved = (_read_pages(5) or 0) * resource.getpagesize()
+        unused = max(0, reserved - read_memory_bytes())
+        _, hard_limit = resource.getrlimit(resource.RLIMIT_DATA)
         wanted = config.memory_limit_mb * _MB + unused
-        limit = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
+        limit = wanted if hard_limit == resource.RLIM_INFINITY else min(wanted, hard_limit)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard_limit))
     if config.nice:
         os.nice(config.nice)

@@ -1,6 +1,6 @@
-"""Tells the server what a worker is: its task definition and the schemas of its input and output.
+"""Registers a worker's task definition and the schemas of its input and output at the server.
 
-Registration is a courtesy. Whatever goes wrong is logged in one line, and the worker starts all the same.
+Registration is optional. A failure is one log line, and the worker starts nevertheless.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ async def register(
     config: ResolvedConfig,
     client: AsyncApiClient,
 ) -> None:
-    """Register the worker's task definition and schemas. Never raises.
+    """Register the worker's task definition and schemas. Never raise.
 
-    With `overwrite_task_def` what the server has is replaced; without it, only what is absent is created.
+    With `overwrite_task_def`, existing definitions are replaced; without it, only missing ones are created.
     """
     name = worker.get_task_definition_name()
     logger.info("Registering task definition: %s", name)
@@ -54,7 +54,7 @@ async def _register(
         logger.info("Task definition exists - skipping (overwrite=false)")
         return
     links = await _register_schemas(name, worker, config, AsyncSchemaClient(client))
-    definition = _definition(name, worker, links)
+    definition = _make_definition(name, worker, links)
     if config.overwrite_task_def:
         await _update_or_create(definition, metadata_api)
     else:
@@ -87,9 +87,9 @@ async def _create(definition: TaskDef, metadata_api: AsyncMetadataClient) -> Non
 async def _register_schemas(
     name: str, worker: WorkerInterface, config: ResolvedConfig, schema_api: AsyncSchemaClient
 ) -> dict[str, SchemaDef]:
-    """Register what the type hints give, and return the links for the definition by their side: input, output."""
+    """Register the schemas of the type hints. Return references to them, by side: `input`, `output`."""
     function = getattr(worker, "execute_function", None)
-    if function is None:  # a class-based worker takes the task itself: there is nothing to describe
+    if function is None:  # a class-based worker has no type hints: it receives the task
         return {}
     if not _wants_schemas(config, schema_api.api_client.configuration):
         return {}
@@ -109,9 +109,9 @@ async def _register_schemas(
 
 
 def _wants_schemas(config: ResolvedConfig, configuration: Configuration) -> bool:
-    """What the worker says, else what the Configuration says for all of them."""
-    said = config.source("register_schema") != "default"
-    return config.register_schema if said else configuration.register_schema
+    """Return the worker's option `register_schema`; if it is not set, that of the Configuration."""
+    is_set = config.source("register_schema") != "default"
+    return config.register_schema if is_set else configuration.register_schema
 
 
 async def _register_schema(schema: SchemaDef, schema_api: AsyncSchemaClient, *, overwrite: bool) -> None:
@@ -120,12 +120,12 @@ async def _register_schema(schema: SchemaDef, schema_api: AsyncSchemaClient, *, 
             await schema_api.get_schema(schema.name, schema.version)
             return
         except NotFoundException:
-            pass  # absent, or there is no registry at all: the next call tells
+            pass  # the schema is missing, or there is no registry: the next call fails then
     await schema_api.register_schema(schema)
 
 
-def _definition(name: str, worker: WorkerInterface, links: Mapping[str, SchemaDef]) -> TaskDef:
-    """The worker's template, copied, under the worker's name; a minimal definition if it has none."""
+def _make_definition(name: str, worker: WorkerInterface, links: Mapping[str, SchemaDef]) -> TaskDef:
+    """Return a copy of the worker's template under the worker's name; without a template, a minimal definition."""
     template: TaskDef | Mapping[str, Any] | None = getattr(worker, "task_def", None)
     if template is None:
         template = getattr(worker, "task_def_template", None)

@@ -1,4 +1,4 @@
-"""The worker side of a load test: `python -m conductor.client.automator.task_handler_asyncio --duration=3600`."""
+"""Runs the workers of a load test: `python -m conductor.client.automator.task_handler_asyncio --duration=3600`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from conductor.common.machine import run_event_loop
 logger = logging.getLogger(__name__)
 
 
-class _Count(TaskRunnerEventsListener):
+class _Counter(TaskRunnerEventsListener):
     def __init__(self) -> None:
         self.completed = self.failed = 0
         self.busy_ms = 0.0
@@ -39,10 +39,10 @@ class _Count(TaskRunnerEventsListener):
 
 
 class NoWorkers(Exception):
-    """There is nothing to run; the message says what to add."""
+    """No worker was found; the message says what to add."""
 
 
-def modules_here() -> list[str]:
+def find_modules() -> list[str]:
     """Return the modules below the current directory that name `worker_task`, without tests and virtual environments.
 
     A file that does not name `worker_task` is not imported: importing runs its code.
@@ -50,7 +50,7 @@ def modules_here() -> list[str]:
     here = Path.cwd()
     names = []
     for folder, folders, files in os.walk(here):
-        folders[:] = sorted(name for name in folders if name.isidentifier() and not _is_left_out(Path(folder, name)))
+        folders[:] = sorted(name for name in folders if name.isidentifier() and not _is_excluded(Path(folder, name)))
         for file in sorted(Path(folder, name) for name in files if _MODULE.fullmatch(name)):
             if _DECORATOR.search(file.read_text(errors="replace")):
                 parts = file.relative_to(here).with_suffix("").parts
@@ -58,17 +58,17 @@ def modules_here() -> list[str]:
     return names
 
 
-#: Files that are imported unasked: no tests, and no `__main__.py`, which is a program.
+#: Files that are imported without being named: not tests, and not `__main__.py`, which is a program.
 _MODULE = re.compile(r"(?!test_|conftest\.py|__main__\.py)[^\W\d]\w*(?<!_test)\.py")
 _DECORATOR = re.compile(r"\bworker_task\b")
 
 
-def _is_left_out(folder: Path) -> bool:
+def _is_excluded(folder: Path) -> bool:
     return folder.name in ("__pycache__", "node_modules", "tests") or (folder / "pyvenv.cfg").exists()
 
 
-async def _run(modules: Sequence[str], duration_s: float | None) -> _Count:
-    count, names = _Count(), list(modules) or modules_here()
+async def _run(modules: Sequence[str], duration_s: float | None) -> _Counter:
+    count, names = _Counter(), list(modules) or find_modules()
     logger.info("Importing workers: modules=%s", ", ".join(names) or None)
     handler = TaskHandlerAsyncIO(configuration=Configuration(), import_modules=names or None, event_listeners=[count])
     if not handler.workers:
@@ -84,7 +84,7 @@ async def _run(modules: Sequence[str], duration_s: float | None) -> _Count:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the decorated workers of the modules for a time, then drain and say what was done."""
+    """Run the decorated workers of the modules for a duration, then drain them and print a summary."""
     parser = argparse.ArgumentParser(
         prog="python -m conductor.client.automator.task_handler_asyncio",
         description="Run all decorated workers in one process for a time; the server is CONDUCTOR_SERVER_URL.",

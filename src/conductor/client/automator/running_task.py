@@ -138,7 +138,7 @@ class RunningTask:
         #: Heartbeats in a row without an answer.
         self.failed_heartbeats = 0
         self.timeout_at = None if self.timeout_s is None else now + self.timeout_s
-        #: Whether the lease is no longer held, because of a verdict or of the end of the process.
+        #: Whether `LeaseKeeper` has stopped keeping the lease, after a verdict or at the end of the process.
         self.released = False
 
     def is_lost(self) -> bool:

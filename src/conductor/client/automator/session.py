@@ -1,4 +1,4 @@
-"""What the workers of one process share: connections, leases, reports, and the journal."""
+"""Holds everything that the workers of one process share: connections, leases, reports, and the journal."""
 
 from __future__ import annotations
 

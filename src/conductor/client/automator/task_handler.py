@@ -1,4 +1,4 @@
-"""Runs workers, each in a process of its own."""
+"""Runs workers in processes: one process per worker, or one per `process_name`."""
 
 from __future__ import annotations
 
@@ -11,23 +11,21 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from conductor.client.automator.child import ChildSpec
+from conductor.client.automator.pickling import make_portable
 from conductor.client.automator.recovery import Recovery
-from conductor.client.automator.supervisor import (
-    END_NOW_S,
-    RECOVERY_S,
-    Restarts,
-    Supervisor,
-    WorkerProcess,
-    loading_main,
-    portable,
-    start_context,
-)
+from conductor.client.automator.supervisor import END_NOW_S, RECOVERY_S, Supervisor
 from conductor.client.automator.worker_group import config_of, longest_grace_s
+from conductor.client.automator.worker_process import (
+    RestartPolicy,
+    WorkerProcess,
+    is_loading_main,
+    make_start_context,
+)
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.event.sync_event_dispatcher import SyncEventDispatcher
 
-# Programs for conductor-python look for these here.
+# Programs for conductor-python import these names from here.
 from conductor.client.worker.registry import get_registered_worker_names as get_registered_worker_names
 from conductor.client.worker.registry import list_lifespans
 from conductor.client.worker.registry import list_workers as get_registered_workers  # noqa: F401
@@ -54,8 +52,9 @@ logger = logging.getLogger(__name__)
 
 
 class TaskHandler:
-    """One process per worker: one that crashes is started again, and disturbs no other. Workers that name the same
-    `process_name` share one.
+    """Run workers in processes of their own. A process that crashes is started again and does not affect the others.
+
+    Workers with the same `process_name` share a process.
 
         with TaskHandler(configuration=Configuration(), scan_for_annotated_workers=True) as handler:
             handler.start_processes()
@@ -63,20 +62,20 @@ class TaskHandler:
 
     Args:
         workers: Worker objects, class-based workers and decorated functions. Without them, every decorated function.
-        configuration: The server; `Configuration()` reads the environment.
-        metrics_settings: Serve or write metrics, and health.
+        configuration: The server and its credentials; `Configuration()` reads the environment.
+        metrics_settings: Where to serve or write metrics and health; None for neither.
         scan_for_annotated_workers: True adds the decorated functions to `workers`; False leaves them out.
         import_modules: Modules or packages to import first, so that their decorated functions are found.
-        event_listeners: Objects with `on_…` methods; each process works with copies of its own.
+        event_listeners: Objects with `on_…` methods; each process has copies of its own.
         monitor_processes: False is the same as `restart_on_failure=False`.
         restart_on_failure: Whether a process that ends by itself is started again.
-        monitor_interval_seconds: Accepted for older programs and not needed: the end of a process is noticed at once.
-        restart_backoff_seconds: How long the first restart waits; each further one in a row twice as long.
-        restart_backoff_max_seconds: The longest such wait.
-        restart_max_attempts: How many restarts in a row there may be; 0: no limit. A minute's life ends the row.
-        asyncio: Accepted for older programs; both values do the same.
+        monitor_interval_seconds: Accepted for older programs, without effect: the end of a process is noticed at once.
+        restart_backoff_seconds: The wait before the first restart. Each further restart in a row doubles the wait.
+        restart_backoff_max_seconds: The longest wait before a restart.
+        restart_max_attempts: The most restarts in a row; 0 for no limit. A process that runs for a minute ends the row.
+        asyncio: Accepted for older programs, without effect.
         start_method: How processes start: `forkserver` (default where it exists), `spawn` or `fork`.
-        shutdown_grace_seconds: How long a stop waits for the tasks in hand (25).
+        shutdown_grace_seconds: How long a stop waits for running tasks (25).
     """
 
     def __init__(
@@ -105,7 +104,7 @@ class TaskHandler:
         self.metrics_settings = metrics_settings
         self._listeners = tuple(event_listeners or ())
         self._start_method = start_method
-        self._restarts = Restarts(
+        self._restarts = RestartPolicy(
             restart_on_failure and monitor_processes,
             restart_backoff_seconds,
             restart_backoff_max_seconds,
@@ -117,7 +116,7 @@ class TaskHandler:
         self._hub: Any = None
         self._supervisor: Supervisor | None = None
         self._at_exit: Finalize | None = None
-        # Resolved here too, so that a bad value is an error of this line and not of a child.
+        # Resolved here, too, so that an invalid value is an error of this call and not of a worker process.
         self._configs = [config_of(worker, options) for worker in self.workers]
         self._grace_s = longest_grace_s(self._configs)
 
@@ -136,25 +135,26 @@ class TaskHandler:
 
     @property
     def task_runner_processes(self) -> list[Any]:
-        """The worker processes, under conductor-python's name for `processes`."""
+        """The worker processes; conductor-python's name for `processes`."""
         return self.processes
 
     def start_processes(self) -> None:
-        """Start one process per worker, or per `process_name`, and return. No signal handler is installed."""
-        if loading_main():
-            # This is a child that loads the script it came from: the script's handlers must do nothing here.
+        """Start the worker processes and return. No signal handler is installed."""
+        if is_loading_main():
+            # A worker process imports the script: the script's handlers must not start processes there.
             return
         if self._supervisor is not None and not self._supervisor.wait(0):
-            raise RuntimeError("the worker processes run already")
+            raise RuntimeError("the worker processes are already running")
         if not self.workers:
             logger.warning(NO_WORKERS)
         self._start_metrics()
-        context = start_context(self._start_method)
+        context = make_start_context(self._start_method)
         place = self._hub.child_settings() if self._hub else None
         lifespans = tuple(list_lifespans())
-        Resources(lifespans)  # one that depends on itself is an error of this line
+        Resources(lifespans)  # a circular dependency is an error of this call
         children = [
-            self._worker_process(name, numbers, lifespans, place, context) for name, numbers in self._grouped().items()
+            self._make_process(name, numbers, lifespans, place, context)
+            for name, numbers in self._group_workers().items()
         ]
         self._supervisor = Supervisor(
             children,
@@ -164,19 +164,19 @@ class TaskHandler:
             on_retired=self._hub.process_retired if self._hub else None,
         )
         self._supervisor.start()
-        # Not atexit: that knows nothing of the end of a process that multiprocessing has started.
+        # Not atexit, which does not run at the end of a process that multiprocessing has started.
         self._at_exit = Finalize(None, self._end_with_program, exitpriority=1)
 
-    def _grouped(self) -> dict[str, list[int]]:
-        """The processes by name, each with its workers by their places in the list."""
+    def _group_workers(self) -> dict[str, list[int]]:
+        """Return the workers of each process, by their positions in `workers`."""
         processes: dict[str, list[int]] = {}
         for number, (name, config) in enumerate(zip(name_workers(self.workers), self._configs, strict=True)):
-            # A process that has a name is not mistaken for one of a single worker of that name.
+            # The prefix distinguishes a `process_name` from a worker of the same name.
             key = name if config.process_name is None else f"process {config.process_name}"
             processes.setdefault(key, []).append(number)
         return processes
 
-    def _worker_process(
+    def _make_process(
         self,
         name: str,
         numbers: Sequence[int],
@@ -186,10 +186,10 @@ class TaskHandler:
     ) -> WorkerProcess:
         workers = tuple(self.workers[number] for number in numbers)
         names = tuple(name_workers(self.workers)[number] for number in numbers)
-        created = "\n".join(map(_created, workers))
+        created = "\n".join(map(_format_created, workers))
         logger.info("%s", created)
-        # A program that shows no logs of its own still shows those of its worker processes.
-        heard = logger.hasHandlers() and logger.isEnabledFor(logging.INFO)
+        # If the program shows no logs, the worker process logs the line.
+        is_logged = logger.hasHandlers() and logger.isEnabledFor(logging.INFO)
         spec = ChildSpec(
             name,
             workers,
@@ -199,26 +199,29 @@ class TaskHandler:
             place,
             names,
             lifespans,
-            None if heard else created,
+            None if is_logged else created,
         )
         return WorkerProcess(
-            spec if context.get_start_method() == "fork" else portable(spec),
+            spec if context.get_start_method() == "fork" else make_portable(spec),
             context,
             self._restarts,
-            paused=[one for one, number in zip(names, numbers, strict=True) if self._configs[number].paused],
+            paused=[worker for worker, number in zip(names, numbers, strict=True) if self._configs[number].paused],
             recovery=Recovery(self.configuration, self._configs[numbers[0]], self._on_death),
         )
 
     def join_processes(self) -> None:
-        """Wait until the workers end. Meanwhile SIGTERM drains them; a second one makes them hand back what they have.
+        """Wait until the workers end.
 
-        SIGUSR1 makes them quiet: they take no new tasks, finish what is in hand, and stay. Ctrl-C comes out of here
-        as KeyboardInterrupt; the `with` block, or `stop_processes()`, then drains. Raises StartError if something that
-        the workers need could not be set up.
+        Meanwhile SIGTERM drains the workers; a second SIGTERM makes them requeue their running tasks. SIGUSR1 pauses
+        them: they finish their running tasks and take no new ones.
+
+        Raises:
+            KeyboardInterrupt: After Ctrl-C. The `with` block, or `stop_processes()`, then drains the workers.
+            StartError: A resource that the workers need could not be set up.
         """
         supervisor = self._supervisor
         if supervisor is None:
-            if loading_main():
+            if is_loading_main():
                 return
             raise RuntimeError("there are no worker processes to wait for: call start_processes() before this")
 
@@ -229,16 +232,19 @@ class TaskHandler:
                 logger.info(STOPPING_MESSAGE, self._grace_s)
                 supervisor.drain(self._grace_s)
 
-        with handle_stop_signals(on_signal), handle_signals(self._be_quiet, signal.SIGUSR1):
+        with handle_stop_signals(on_signal), handle_signals(self._on_pause_signal, signal.SIGUSR1):
             supervisor.wait()
         self._stop_metrics()
         if supervisor.start_error is not None:
             raise StartError(supervisor.start_error)
 
     def stop_processes(self) -> None:
-        """Stop polling at once, finish what is in hand within the grace, hand back the rest; return when it is over.
+        """Drain the workers: stop polling, finish running tasks within the grace period, and requeue the rest.
 
-        Ctrl-C meanwhile makes the workers hand back all they have, and comes out of here.
+        Returns when all worker processes have ended.
+
+        Raises:
+            KeyboardInterrupt: After Ctrl-C, which makes the workers requeue their running tasks at once.
         """
         if self._supervisor is not None:
             try:
@@ -253,18 +259,18 @@ class TaskHandler:
 
     def pause(self, name: str | None = None) -> None:
         """Let the worker for this task type, or every worker, take no new tasks."""
-        self._tell(name, paused=True)
+        self._set_paused(name, True)
 
     def resume(self, name: str | None = None) -> None:
-        """Undo `pause`."""
-        self._tell(name, paused=False)
+        """Let the worker for this task type, or every worker, take tasks again."""
+        self._set_paused(name, False)
 
     def is_healthy(self) -> bool:
-        """Whether every worker process runs."""
+        """Return whether every worker process runs."""
         return bool(self._children) and all(child.alive for child in self._children)
 
     def get_worker_process_status(self) -> dict[str, dict[str, Any]]:
-        """By task type: `alive`, `pid`, `exitcode`, `restart_count`, `paused`."""
+        """Return `alive`, `pid`, `exitcode`, `restart_count` and `paused` for each task type."""
         return {
             name: {
                 "alive": child.alive,
@@ -278,7 +284,7 @@ class TaskHandler:
         }
 
     def _on_death(self, event: TaskProcessDied) -> None:
-        """Tell listeners and metrics, in this process: the one that the event is about is dead."""
+        """Publish the death of a worker process to listeners and metrics in this process."""
         listeners = self._listeners if self._hub is None else (self._hub.collector, *self._listeners)
         SyncEventDispatcher(listeners).publish(event)
 
@@ -287,9 +293,9 @@ class TaskHandler:
         return self._supervisor.children if self._supervisor else []
 
     def _end_with_program(self) -> None:
-        """A program that Ctrl-C or an error ended takes its workers along: its exit would wait for them for ever.
+        """At the end of the program, wait for the workers; after Ctrl-C or an error, stop them.
 
-        One that has just come to its end leaves them at work, and ends when they do.
+        Without that, the exit of a program that failed would wait for its workers forever.
         """
         failed = getattr(sys, "last_type", None) is not None or sys.exc_info()[0] is not None
         try:
@@ -300,17 +306,17 @@ class TaskHandler:
         if failed:
             self.stop_processes()
 
-    def _be_quiet(self, _signal: int) -> None:
+    def _on_pause_signal(self, _signal: int) -> None:
         logger.info(DRAINING_MESSAGE)
         self.pause()
 
-    def _tell(self, name: str | None, *, paused: bool) -> None:
-        known = [(child, one) for child in self._children for one in child.names]
-        if name is not None and name not in [one for _, one in known]:
-            raise make_unknown_worker_error(name, [one for _, one in known])
-        for child, one in known:
-            if name in (None, one):
-                child.pause(one, paused)
+    def _set_paused(self, name: str | None, paused: bool) -> None:
+        workers = [(child, worker) for child in self._children for worker in child.names]
+        if name is not None and name not in [worker for _, worker in workers]:
+            raise make_unknown_worker_error(name, [worker for _, worker in workers])
+        for child, worker in workers:
+            if name in (None, worker):
+                child.pause(worker, paused)
 
     def _start_metrics(self) -> None:
         if self.metrics_settings is not None:
@@ -325,7 +331,7 @@ class TaskHandler:
             hub.stop()
 
 
-def _created(worker: WorkerInterface) -> str:
-    make_call(worker)  # a worker with nothing to run is an error of this line, and not of its process
+def _format_created(worker: WorkerInterface) -> str:
+    make_call(worker)  # a worker without a function is an error of this call, and not of its process
     kind = ("AsyncTaskRunner", "async") if runs_coroutine(worker) else ("TaskRunner", "sync")
     return "Created {} for {} worker: {}".format(*kind, worker.get_task_definition_name())

@@ -1,4 +1,4 @@
-"""Runs workers together on one event loop, in the program's own process."""
+"""Runs all workers on one event loop, in the program's own process."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from conductor.client.automator.supervisor import loading_main, runs_workers
+from conductor.client.automator.supervisor import runs_workers
 from conductor.client.automator.worker_group import WorkerGroup
+from conductor.client.automator.worker_process import is_loading_main
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
 from conductor.client.worker.worker_choice import NO_WORKERS, WorkerLike, choose_workers
@@ -29,23 +30,23 @@ from conductor.common.signals import (
 
 logger = logging.getLogger(__name__)
 
-#: `stop()` never takes longer.
+#: The longest duration of `stop()`.
 STOP_LIMIT_S = 30.0
-#: Of that, so much is kept for handing back what has not ended.
-END_S = 4.0
+#: The part of `STOP_LIMIT_S` that is reserved for requeueing unfinished tasks.
+REQUEUE_S = 4.0
 
 
 class Interrupted(KeyboardInterrupt, asyncio.CancelledError):
-    """Ctrl-C while a program waits for its workers: caught as either, and to asyncio the cancellation that it is."""
+    """Ctrl-C while a program waits for its workers: both the interrupt that it is and the cancellation it causes."""
 
 
 class TaskHandlerAsyncIO:
-    """All workers in one process: coroutines on the loop, `def` functions in threads.
+    """Run all workers in one process: `async def` functions on the event loop, `def` functions on threads.
 
         async with TaskHandlerAsyncIO(configuration=Configuration()) as handler:
             await handler.wait()
 
-    The arguments are those of TaskHandler. `http_client` is your own `httpx.AsyncClient` for all requests.
+    The arguments are those of `TaskHandler`. `http_client` is an `httpx.AsyncClient` of your own for all requests.
     """
 
     def __init__(
@@ -75,14 +76,14 @@ class TaskHandlerAsyncIO:
 
     @property
     def http_client(self) -> Any | None:
-        """The client that all workers share: the one that was passed, or the handler's own while the workers run."""
+        """The client that all workers share: the given one, or the handler's own while the workers run."""
         if self._http_client is not None:
             return self._http_client
         return self._group.client if self._group else None
 
     @property
     def task_runners(self) -> list[Any]:
-        """The engines at work, one per worker; empty before `start()`."""
+        """The engines, one per worker; empty before `start()`."""
         return list(self._group.engines) if self._group else []
 
     async def __aenter__(self) -> Self:
@@ -95,11 +96,11 @@ class TaskHandlerAsyncIO:
         await self.stop()
 
     async def start(self) -> None:
-        """Start all workers on the running loop and return. No signal handler is installed."""
-        if loading_main():
+        """Start all workers on the running event loop and return. No signal handler is installed."""
+        if is_loading_main():
             return
         if self._running is not None and not self._running.done():
-            raise RuntimeError("the workers run already")
+            raise RuntimeError("the workers are already running")
         if not self.workers:
             logger.warning(NO_WORKERS)
         self._group = WorkerGroup(
@@ -116,7 +117,7 @@ class TaskHandlerAsyncIO:
         waiting = asyncio.create_task(started.wait())
         try:
             await asyncio.wait({self._running, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:  # Ctrl-C: nobody else will stop what has been started
+        except asyncio.CancelledError:  # Ctrl-C: stop the workers that have been started
             await self.stop()
             raise
         finally:
@@ -125,13 +126,16 @@ class TaskHandlerAsyncIO:
             await self._running
 
     async def wait(self) -> None:
-        """Wait until the workers end. Meanwhile SIGTERM drains them; a second one makes them hand back what they have.
+        """Wait until the workers end.
 
-        SIGUSR1 makes them quiet: they take no new tasks, finish what is in hand, and stay. Ctrl-C ends the wait with an
-        exception that is a `KeyboardInterrupt` and a `CancelledError`, whichever the program expects.
+        Meanwhile SIGTERM drains the workers; a second SIGTERM makes them requeue their running tasks. SIGUSR1 pauses
+        them: they finish their running tasks and take no new ones.
+
+        Raises:
+            Interrupted: After Ctrl-C. It is a `KeyboardInterrupt` and a `CancelledError`: a program may catch either.
         """
         if self._running is None or self._group is None:
-            if loading_main():
+            if is_loading_main():
                 return
             raise RuntimeError("there are no workers to wait for: call start() before this, or use `async with`")
         loop, group, running = asyncio.get_running_loop(), self._group, self._running
@@ -142,31 +146,34 @@ class TaskHandlerAsyncIO:
             loop.call_soon_threadsafe(group.abandon if again else group.drain)
             atexit.register(_end_with_program)
 
-        def be_quiet(_signal: int) -> None:
+        def on_pause_signal(_signal: int) -> None:
             logger.info(DRAINING_MESSAGE)
             loop.call_soon_threadsafe(group.pause)
 
         with (
             handle_stop_signals(on_signal),
-            handle_signals(be_quiet, signal.SIGUSR1),
+            handle_signals(on_pause_signal, signal.SIGUSR1),
             record_signal(signal.SIGINT) as heard,
         ):
             try:
                 await asyncio.wait({running})
             except asyncio.CancelledError:
-                if heard:  # asyncio cancels what waits; the program may well wait for the interrupt itself
+                if heard:  # asyncio cancels the waiting task; the program may expect the interrupt itself
                     raise Interrupted from None
                 raise
         if not running.cancelled():
             running.result()
 
     async def stop(self) -> None:
-        """Stop polling at once, finish what is in hand within the grace, hand back the rest; 30 s at most."""
+        """Drain the workers: stop polling, finish running tasks within the grace period, and requeue the rest.
+
+        This takes 30 seconds at most.
+        """
         group, running = self._group, self._running
         if group is None or running is None:
             return
         group.drain()
-        await asyncio.wait({running}, timeout=STOP_LIMIT_S - END_S)
+        await asyncio.wait({running}, timeout=STOP_LIMIT_S - REQUEUE_S)
         if not running.done():
             logger.warning("Shutdown timeout")
             group.abandon()
@@ -178,18 +185,19 @@ class TaskHandlerAsyncIO:
             self._group.pause(name)
 
     def resume(self, name: str | None = None) -> None:
-        """Undo `pause`."""
+        """Let the worker for this task type, or every worker, take tasks again."""
         if self._group is not None:
             self._group.resume(name)
 
     def is_healthy(self) -> bool:
-        """Whether the workers run."""
+        """Return whether the workers run."""
         return self._running is not None and not self._running.done()
 
 
 def _end_with_program() -> None:
-    """A program that was told to terminate, and has come to its end, does not wait for ever for processes of its own
-    that run workers of ours: they are told, too. Its other processes are not our business.
+    """Terminate the child processes that run workers, so that a program that was told to terminate can end.
+
+    The exit of a program waits for its child processes. Other child processes are left alone.
     """
     atexit.unregister(_end_with_program)
     for process in multiprocessing.active_children():

@@ -1,4 +1,4 @@
-"""Runs one `def` worker in the current thread, until it is told to stop."""
+"""Runs one worker in the current thread until it is told to stop."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from conductor.common.machine import run_event_loop
 
 
 class TaskRunner:
-    """One worker, run here: `TaskRunner(worker, configuration).run()` blocks; `run_once()` polls once and returns.
+    """Run one worker: `TaskRunner(worker, configuration).run()` blocks; `run_once()` polls once and returns.
 
-    It serves `async def` workers as well; AsyncTaskRunner is the same for a program that has an event loop already.
+    The worker may be a `def` or an `async def`. A program that already has an event loop uses `AsyncTaskRunner`.
     """
 
     def __init__(
@@ -52,14 +52,14 @@ class TaskRunner:
         run_event_loop(self._run())
 
     def run_once(self) -> int:
-        """One poll, its tasks carried to their verdicts. Returns how many there were."""
+        """Poll once, and carry the tasks to their verdicts. Return the number of tasks."""
         return run_event_loop(self._new_group().run_once())
 
     def stop(self) -> None:
-        """Drain and let `run()` return; from any thread."""
+        """Drain the worker and let `run()` return. Any thread may call this."""
         loop, group = self._loop, self._group
         if loop is not None and group is not None:
-            with suppress(RuntimeError):  # the loop is closed: it has stopped already
+            with suppress(RuntimeError):  # the loop is closed: the worker has already stopped
                 loop.call_soon_threadsafe(group.drain)
 
     async def _run(self) -> None:

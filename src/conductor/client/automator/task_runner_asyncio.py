@@ -1,4 +1,4 @@
-"""The runner of one worker under TaskHandlerAsyncIO's older constructor."""
+"""Runs one worker on the current event loop, with conductor-python's constructor."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from conductor.client.worker.worker_choice import WorkerLike, choose_workers
 
 
 class TaskRunnerAsyncIO(AsyncTaskRunner):
-    """One worker on the current event loop; `worker` may be a decorated function.
+    """Run one worker on the current event loop.
 
     Args:
         worker: A Worker, a class-based worker, or a decorated function.
-        configuration: The server.
-        http_client: Your own `httpx.AsyncClient`, shared between runners; without it the runner has its own.
-        max_concurrent_tasks: Tasks in hand at once, in place of the worker's `thread_count`.
+        configuration: The server and its credentials.
+        http_client: An `httpx.AsyncClient` of your own, which several runners may share.
+        max_concurrent_tasks: The most running tasks at the same time, in place of the worker's `thread_count`.
     """
 
     def __init__(
@@ -31,6 +31,6 @@ class TaskRunnerAsyncIO(AsyncTaskRunner):
     ) -> None:
         (chosen,) = choose_workers(worker, False, None)
         if max_concurrent_tasks is not None:
-            chosen = copy.copy(chosen)  # the worker may be run elsewhere, too
+            chosen = copy.copy(chosen)  # the program may use the worker elsewhere, too
             chosen.thread_count = max_concurrent_tasks
         super().__init__(chosen, configuration, http_client=http_client, **options)
