@@ -107,7 +107,7 @@ def test_an_operator_at_night(operator: Operator, target: Target) -> None:
     assert "✓ how  SWITCH  → post  completed" in out
     assert "│  ✓ pack" in out
     assert "waits for a worker: nobody has" in out
-    assert ("A plain Conductor server does not tell" in out) is target.plain
+    assert ("A Conductor server does not report" in out) is target.plain
 
     operator.work("FAILED")
     operator.until(lambda: operator.json("workflow", "show", workflow_id)["workflow"]["status"] == "FAILED")
@@ -164,11 +164,11 @@ def test_who_looks_at_queues_is_told_what_the_server_knows(operator: Operator, t
     operator.until(lambda: queue().get("waiting") == 1)
     assert queue()["unattended"] is True
     status, out = operator.run("queues")
-    assert (status, "NOBODY POLLS" in out) == (0, True)
+    assert (status, "NO WORKER POLLS" in out) == (0, True)
     assert (row()["ready"], bool(row()["problem"])) == (1, True)
     status, out = operator.run("top", "--once")
-    assert (status, "queues nobody takes from" in out) == (0, True)
-    assert ("a plain Conductor server: it tells neither rates nor" in out) is target.plain
+    assert (status, "queues that no worker polls" in out) == (0, True)
+    assert ("a Conductor server: it reports neither rates nor" in out) is target.plain
     faults = {one["fault"]: one for one in operator.json("doctor") if operator.worker in one["what"]}
     assert "worker" in faults["queue-not-polled"]["remedy"]
 

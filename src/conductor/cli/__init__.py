@@ -1,28 +1,27 @@
 """The command line: `conductor-worker`, or `python -m conductor.cli`. In reading order:
 
-- `__main__`: what `python -m` runs.
-- `main`: all commands, and where a mistake becomes a line and an exit status.
+- `__main__`: the entry point of `python -m`.
+- `main`: all commands, and the conversion of a user's mistake to one line and an exit status.
 - `serve`, `run`, `dev`, `init`, `exec`, `workers`, `demo`, `doctor`, `top`, `tail`, `queues`, `backup`, `purge`: one
   command each.
-- `workflow_group`, `task_commands`, `schedule_commands`: one group of commands each. The first is in
-  `workflow_commands` (look, start, wait), `start_many` (one workflow per line of a file), `workflow_control` (change
-  their course) and `definitions` (from code to a server).
-- `workflow_details`: one workflow as a server tells of it, whichever server that is.
-- `newest_workflows`: the newest workflows of a server.
-- `graph`: a workflow as lines of text.
-- `times`: times as people write and read them.
-- `finding`, `checks_machine`, `checks_server`, `checks_workers`: what the examination looks for, a small
-  function for each fault.
-- `live_state`: one look at a server, for those who watch it.
-- `reloading`: workers that are loaded again whenever a file is saved, from the side of the command.
-- `dev_workers`, `breakpoints`: the process in which those workers run, and the debugger in it.
-- `discovery`: the workers of the modules that a command names.
-- `server_kind`: what kind of server a URL leads to.
-- `queue_state`: what waits in the server's queues, and who polls them.
-- `worker_readiness`: the line that says that all workers are at work.
-- `worker_options`: the options of workers on the command line, from the one table of options.
-- `support`: what several commands need: the user's error, the server option, extras that may be missing.
-- `console`: where commands write.
+- `workflow_group`, `task_commands`, `schedule_commands`: one group of commands each. The first has its commands in
+  `workflow_commands` (list, show, start, wait), `start_many` (one workflow per line of a file), `workflow_control`
+  (pause, retry, terminate, …) and `definitions` (export, register, diff).
+- `workflow_details`: reads one workflow from a coordinator or a Conductor server.
+- `newest_workflows`: lists the newest workflows of a server.
+- `graph`: draws a workflow as lines of text.
+- `times`: parses and formats times.
+- `finding`, `checks_machine`, `checks_server`, `checks_workers`: the checks of `doctor`, one function per fault.
+- `live_state`: reads the state of a server for `top`.
+- `reloading`: reloads the workers of `dev` after a file is saved, in the command's process.
+- `dev_workers`, `breakpoints`: the process in which those workers run, and its debugger.
+- `discovery`: finds the workers of the modules that a command names.
+- `server_kind`: identifies the kind of server at a URL.
+- `queue_state`: reads the queues of a server and their last polls.
+- `worker_readiness`: announces that every worker has polled.
+- `worker_options`: derives command-line options from the table of worker options.
+- `support`: shared by commands: the error for users, the server option, extras that may be missing.
+- `console`: prints lines, tables and JSON.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-#: What a user can do something about ends with this status.
+#: Exit status after a mistake that the user can correct.
 BAD_INPUT = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status. Never raises for a mistake of the user."""
+    """Run one command and return its exit status. A mistake of the user never raises."""
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401
@@ -45,13 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from conductor.cli.main import run_command
     except ImportError as error:
-        if error.name == "fcntl":  # Windows: the error says it all
+        if error.name == "fcntl":  # on Windows; the error explains it
             sys.stderr.write(f"{error}\n")
             return BAD_INPUT
-        # Another package has written over our files, or has taken them along.
-        from conductor.cli.support import conflict
+        # Another package has overwritten or removed files of this one.
+        from conductor.cli.support import find_conflict
 
-        what = conflict() or "a part of it is missing: pip install --force-reinstall conductor-worker"
+        what = find_conflict() or "some of its files are missing: pip install --force-reinstall conductor-worker"
         sys.stderr.write(f"conductor-worker cannot start ({error}). {what}\n")
         return BAD_INPUT
     return run_command(sys.argv[1:] if arguments is None else arguments)

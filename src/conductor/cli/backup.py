@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from conductor.cli.console import say
+from conductor.cli.console import print_line
 from conductor.cli.serve import default_database
-from conductor.cli.support import UserError, coordinator_class, examples
+from conductor.cli.support import UserError, examples, import_coordinator
 
 
 @examples(
@@ -39,7 +39,7 @@ def backup(
 
     The copy is verified before it replaces an older one. The status is 2 if the database is damaged.
     """
-    coordinator_class()  # says which extra is missing
+    import_coordinator()  # says which extra is missing
     from conductor.coordinator.store.database_file import StoreRefused
     from conductor.coordinator.store.online_backup import back_up
 
@@ -48,4 +48,4 @@ def backup(
         size = back_up(source, file, replace=force, keep=keep)
     except StoreRefused as error:
         raise UserError(error) from None
-    say(f"Copied {source} to {file.absolute()}: {size} bytes, verified. Serve it with --database.")
+    print_line(f"Copied {source} to {file.absolute()}: {size} bytes, verified. Serve it with --database.")

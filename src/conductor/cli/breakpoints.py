@@ -23,7 +23,7 @@ class _Debugger(pdb.Pdb):
             super().interaction(*arguments, **more)
 
 
-def one_at_a_time(lock: str) -> None:
+def serialize_breakpoints(lock: str) -> None:
     """Have `breakpoint()` wait until no other task is being debugged. A debugger of the user's own choice stays.
 
     Whoever has the file locked talks to the user; every process on the terminal can open it.

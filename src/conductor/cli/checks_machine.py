@@ -1,4 +1,4 @@
-"""What is wrong on this machine: the installation, the settings, the places where workers keep something."""
+"""The checks of `doctor` on this machine: the installation, the settings, the journal and the metrics directory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from conductor.cli.finding import Finding, well, worth_a_look
+from conductor.cli.finding import Finding, ok, warning
 from conductor.cli.server_kind import PROBE
-from conductor.cli.support import conflict
+from conductor.cli.support import find_conflict
 from conductor.client.automator.journal import MAX_FILE_SHARE, AdoptedJournal
 from conductor.client.automator.process_deaths import read_records
 from conductor.client.telemetry.metrics_directory import MetricsDirectory, MetricsDirectoryError
@@ -26,17 +26,17 @@ from conductor.version import __version__
 
 #: A package of each extra.
 EXTRAS = {"metrics": "prometheus_client", "server": "httptools", "cli": "typer", "watch": "watchfiles"}
-#: Less room than this on a disk is a fault.
+#: Less free space than this on a disk is a fault.
 MIN_FREE_BYTES = 200 << 20
-#: At most this many tasks that have ended their process are listed.
+#: At most this many tasks that killed their process are listed.
 MAX_LISTED_DEATHS = 10
-#: A journal that has taken this share of what it may take is nearly full.
+#: A journal with this share of its maximum size is nearly full.
 FULL_SHARE = 0.9
 _ONE_WORKERS_OWN = re.compile(r"\S+ \S+ conductor[._]worker", re.IGNORECASE)
 
 
 def check_here(options: ResolvedConfig) -> Iterator[Finding]:
-    """All that can be said without a server."""
+    """Run all checks that need no server."""
     yield from installation()
     yield from other_package()
     yield from variables()
@@ -46,24 +46,24 @@ def check_here(options: ResolvedConfig) -> Iterator[Finding]:
 
 
 def installation() -> Iterator[Finding]:
-    """What is installed."""
+    """Report the version and the installed extras."""
     extras = ", ".join(name for name, package in EXTRAS.items() if find_spec(package)) or "none"
-    yield well(f"conductor-worker {__version__} on Python {platform.python_version()}, extras: {extras}")
+    yield ok(f"conductor-worker {__version__} on Python {platform.python_version()}, extras: {extras}")
 
 
 def other_package() -> Iterator[Finding]:
-    """conductor-python beside us: both write into one directory."""
-    if warning := conflict():
-        what, _, remedy = warning.partition(": ")
-        yield worth_a_look("other-package", what, remedy)
+    """Check that conductor-python is not installed, too: both write into one directory."""
+    if problem := find_conflict():
+        what, _, remedy = problem.partition(": ")
+        yield warning("other-package", what, remedy)
 
 
 def variables() -> Iterator[Finding]:
-    """Variables that were meant to set something, and do not."""
+    """Check for misspelt environment variables."""
     for line in find_unknown_variables(os.environ, []):
         # Without the workers' modules, a variable of a single worker cannot be told from a mistake.
         may_be_right = " (right if it is a worker's own: `conductor-worker workers MODULE` knows)"
-        yield worth_a_look(
+        yield warning(
             "variable-sets-nothing",
             line + may_be_right * bool(_ONE_WORKERS_OWN.match(line)),
             "Correct its name, or unset it.",
@@ -71,24 +71,24 @@ def variables() -> Iterator[Finding]:
 
 
 def home(options: ResolvedConfig) -> Iterator[Finding]:
-    """Without a home the place of the journal is a guess."""
+    """Check that HOME is set, because the default journal directory depends on it."""
     if not options.journal_enabled or options.journal_dir or os.environ.get("XDG_STATE_HOME"):
         return
     if not os.environ.get("HOME"):
-        yield worth_a_look(
+        yield warning(
             "home-not-set",
-            "HOME is not set, so nothing says where results are kept that the server has not taken",
-            "Set CONDUCTOR_WORKER_JOURNAL_DIR to a directory that stays.",
+            "HOME is not set, so the directory of the result journal is a guess",
+            "Set CONDUCTOR_WORKER_JOURNAL_DIR to a directory that survives a restart.",
         )
 
 
 def journal(options: ResolvedConfig) -> Iterator[Finding]:
-    """Where results are kept until the server has answered."""
+    """Check the result journal: whether it is on, writable, and has results of dead processes."""
     if not options.journal_enabled:
-        yield worth_a_look(
+        yield warning(
             "journal-off",
             "the result journal is off: a result that cannot be delivered is lost with its process",
-            "Unset CONDUCTOR_WORKER_JOURNAL, unless that is meant.",
+            "Unset CONDUCTOR_WORKER_JOURNAL, unless this is intended.",
         )
         return
     directory = Path(options.journal_dir or "the user's state directory")
@@ -96,79 +96,79 @@ def journal(options: ResolvedConfig) -> Iterator[Finding]:
         directory = Path(options.journal_dir) if options.journal_dir else state_directory() / "journal"
         _try_out(directory)
     except OSError as error:
-        yield worth_a_look(
+        yield warning(
             "journal-not-writable",
             f"the result journal cannot be written to {directory}: {error.strerror or error}",
-            "Name another place with CONDUCTOR_WORKER_JOURNAL_DIR, or make this one writable.",
+            "Set CONDUCTOR_WORKER_JOURNAL_DIR to another directory, or make this one writable.",
         )
         return
-    yield well(f"the result journal can be written to {directory}")
+    yield ok(f"the result journal can be written to {directory}")
     yield from journal_room(directory, options.journal_max_bytes)
     yield from results_waiting(directory, options.journal_max_bytes)
     yield from deadly_tasks(directory)
 
 
 def journal_room(directory: Path, max_bytes: int) -> Iterator[Finding]:
-    """Whether another result still fits in: on the disk, and into what a journal may take."""
+    """Check the free space on the disk, and the size of each journal against its maximum."""
     there = next(path for path in (directory, *directory.parents) if path.exists())
     free = shutil.disk_usage(there).free
     if free < MIN_FREE_BYTES:
-        yield worth_a_look(
+        yield warning(
             "journal-disk-full",
             f"the disk of the result journal has {free >> 20} MB left ({there})",
-            "Make room there, or name another place with CONDUCTOR_WORKER_JOURNAL_DIR.",
+            "Free some space, or set CONDUCTOR_WORKER_JOURNAL_DIR to a directory on another disk.",
         )
     for file in sorted(directory.glob("*.journal")):
         size = file.stat().st_size
         if size >= max_bytes * FULL_SHARE:
-            yield worth_a_look(
+            yield warning(
                 "journal-full",
                 f"{file} has {size} of the {max_bytes} bytes that a journal may take",
-                "See why the server takes no results; CONDUCTOR_WORKER_JOURNAL_MAX_BYTES allows more.",
+                "Find out why the server accepts no results, or raise CONDUCTOR_WORKER_JOURNAL_MAX_BYTES.",
             )
 
 
 def results_waiting(directory: Path, max_bytes: int) -> Iterator[Finding]:
-    """Results and tasks of processes that are no more: the next worker for the same server takes care of them."""
+    """Check for results and tasks of dead processes, which the next worker for the same server adopts."""
     for path in sorted(directory.glob("*.journal.too-large")):
-        yield worth_a_look(
+        yield warning(
             "journal-set-aside",
             f"{path} has {path.stat().st_size} bytes and was set aside: results in it are not sent",
-            "Allow more with CONDUCTOR_WORKER_JOURNAL_MAX_BYTES and give it its name back, or remove it.",
+            "Raise CONDUCTOR_WORKER_JOURNAL_MAX_BYTES and rename the file back to *.journal, or remove it.",
         )
     for path in sorted(directory.glob("*.journal")):
         if path.stat().st_size > MAX_FILE_SHARE * max_bytes:
             continue  # the next worker sets it aside
         found = AdoptedJournal.lock(path, MAX_FILE_SHARE * max_bytes)
         if found is None:
-            continue  # somebody is at work with it, which is as it should be
+            continue  # a running worker uses it
         results, tasks = len(found.reports), len(found.tasks)
         found.close_file()
         if results or tasks:
-            yield worth_a_look(
+            yield warning(
                 "results-waiting",
                 f"{results} results and {tasks} unfinished tasks of a worker that has died wait in {path}",
-                "Start a worker here for the server they are meant for: it delivers them and gives the tasks back.",
+                "Start a worker for the same server on this machine: it delivers the results and requeues the tasks.",
             )
 
 
 def deadly_tasks(directory: Path) -> Iterator[Finding]:
-    """Tasks during whose execution a worker process here has died."""
+    """Check for tasks whose worker process died while they ran."""
     now_ms = SYSTEM_CLOCK.wall_ms()
     found = sorted(read_records(directory), key=lambda record: -record.at_ms)
     culprits = [record for record in found if record.deaths]
     for record in culprits[:MAX_LISTED_DEATHS]:
         times = "once" if record.deaths == 1 else f"{record.deaths} times"
-        yield worth_a_look(
+        yield warning(
             "task-kills-process",
             f"task {record.task_id} of {record.task_type} has ended its worker process {times}, last "
             f"{format_duration(now_ms - record.at_ms)} ago: {record.cause}",
-            "See the worker's log for what its function did, and the kernel's log if memory ran out. "
-            "poison_limit says after how many deaths a task is not retried.",
+            "See the worker's log, and the kernel's log if memory ran out. "
+            "After poison_limit deaths, a task is not retried.",
         )
     suspects = [record for record in found if not record.deaths]
     if suspects:
-        yield worth_a_look(
+        yield warning(
             "worker-process-died",
             f"{len(suspects)} tasks were running when a worker process died, last "
             f"{format_duration(now_ms - suspects[0].at_ms)} ago: {suspects[0].cause}. "
@@ -178,7 +178,7 @@ def deadly_tasks(directory: Path) -> Iterator[Finding]:
 
 
 def metrics_directory() -> Iterator[Finding]:
-    """Where worker processes count, for the metrics of all of them."""
+    """Check the directory of the metrics that worker processes share."""
     if not find_spec("prometheus_client"):
         return
     left = _left_metrics()
@@ -186,17 +186,17 @@ def metrics_directory() -> Iterator[Finding]:
         MetricsDirectory().close()
     except (MetricsDirectoryError, OSError) as error:
         where = Path(tempfile.gettempdir())
-        yield worth_a_look(
+        yield warning(
             "metrics-not-writable",
             f"metrics of worker processes cannot be kept: {error}",
-            f"Make {where} writable, or set TMPDIR to another place.",
+            f"Make {where} writable, or set TMPDIR to another directory.",
         )
         return
     if left:
-        yield worth_a_look(
+        yield warning(
             "metrics-left-behind",
             f"{left} files of metrics were left behind by handlers that were killed",
-            "They have been removed just now; see why those were killed (out of memory?).",
+            "The files have been removed now. Find out why the handlers were killed (out of memory?).",
         )
 
 
@@ -213,9 +213,9 @@ def _left_metrics() -> int:
 
 
 def _try_out(directory: Path) -> None:
-    """Write a file there, read it and remove it. Permission bits do not tell: not to root, not on a full disk.
+    """Write, read and remove a file: permission bits say nothing about root or a full disk.
 
-    Directories that this made go again, for the worker may run as another user.
+    New directories are removed again, because the worker may run as another user.
     """
     missing = [path for path in (directory, *directory.parents) if not path.exists()]
     made: list[Path] = []
@@ -228,7 +228,7 @@ def _try_out(directory: Path) -> None:
             file.flush()
             os.fsync(file.fileno())
             if Path(file.name).read_bytes() != PROBE.encode():
-                raise OSError(errno.EIO, "what was written is not what is read")
+                raise OSError(errno.EIO, "the file does not contain the written bytes")
     finally:
         for path in reversed(made):
             path.rmdir()

@@ -12,9 +12,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from conductor.cli import checks_machine
-from conductor.cli.finding import Finding, broken, well, worth_a_look
-from conductor.cli.queue_state import Queue, ask_queues
-from conductor.cli.server_kind import ServerKind, ask_server, asking, why
+from conductor.cli.finding import Finding, broken, ok, warning
+from conductor.cli.queue_state import QueueState, read_queues
+from conductor.cli.server_kind import ServerKind, describe_error, identify_server, open_client
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import AuthorizationException, ConductorError, NotFoundException
@@ -36,13 +36,13 @@ _TLS = re.compile(r"certificate|tls|ssl|UnknownIssuer|InvalidContentType", re.IG
 async def check_server(configuration: Configuration) -> list[Finding]:
     """The connection; if that is good, all that can be asked over it."""
     try:
-        server = await ask_server(configuration)
+        server = await identify_server(configuration)
     except ConductorError as error:
         return await _sick(configuration) or [unreachable(configuration, error)]
     settings = configuration.authentication_settings
     accepted = f"accepts the key '{settings.key_id}'" if settings and configuration.AUTH_TOKEN else "asks for no key"
-    found = [well(f"{configuration.shown_host} answers polls and {accepted}: {server}")]
-    async with asking(configuration) as api:
+    found = [ok(f"{configuration.shown_host} answers polls and {accepted}: {server}")]
+    async with open_client(configuration) as api:
         found += [finding async for finding in _inside(server, api, configuration)]
     return found
 
@@ -50,7 +50,7 @@ async def check_server(configuration: Configuration) -> list[Finding]:
 async def _sick(configuration: Configuration) -> list[Finding]:
     """A coordinator that cannot write fails every poll, but still says what is wrong with it."""
     try:
-        async with asking(configuration) as api:
+        async with open_client(configuration) as api:
             overview = await api.call_for(dict[str, Any], "GET", "/view/overview")
             server = await api.call_for(dict[str, Any], "GET", "/view/server")
     except ConductorError:
@@ -61,7 +61,7 @@ async def _sick(configuration: Configuration) -> list[Finding]:
 
 def unreachable(configuration: Configuration, error: ConductorError) -> Finding:
     """Why no poll is answered: the key, the path, the certificate, or nobody is there."""
-    settings, host, said = configuration.authentication_settings, configuration.shown_host, why(error)
+    settings, host, said = configuration.authentication_settings, configuration.shown_host, describe_error(error)
     if isinstance(error, AuthorizationException):
         remedy = "Set CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET."
         if settings:
@@ -117,13 +117,13 @@ def old_version(server: ServerKind) -> Iterator[Finding]:
     if version is None:
         return
     if server.kind == "a coordinator" and version < (_numbers(__version__) or version):
-        yield worth_a_look(
+        yield warning(
             "server-too-old",
             f"the coordinator is version {server.version}, older than the {__version__} here",
             "Install the same version where the coordinator runs.",
         )
     if server.kind != "a coordinator" and version < OLDEST_CONDUCTOR:
-        yield worth_a_look("server-too-old", f"the server is version {server.version}", "Use Conductor 3 or newer.")
+        yield warning("server-too-old", f"the server is version {server.version}", "Use Conductor 3 or newer.")
 
 
 def _numbers(version: str) -> tuple[int, ...] | None:
@@ -146,7 +146,7 @@ def clock_skew(server_ms: float | None) -> Iterator[Finding]:
     skew_ms = 0.0 if server_ms is None else server_ms - time.time() * 1000
     if abs(skew_ms) > MAX_SKEW_MS:
         ahead = "ahead of" if skew_ms > 0 else "behind"
-        yield worth_a_look(
+        yield warning(
             "clock-skew",
             f"the server's clock is {format_duration(int(abs(skew_ms)))} {ahead} the one here",
             "Let both be set by NTP; until then, times of the two cannot be compared.",
@@ -170,7 +170,7 @@ def disk_of_coordinator(configuration: Configuration, server: dict[str, Any]) ->
         return
     free = shutil.disk_usage(database.parent).free
     if free < checks_machine.MIN_FREE_BYTES:
-        yield worth_a_look(
+        yield warning(
             "coordinator-disk-full",
             f"the disk of the coordinator's file has {free >> 20} MB left ({database})",
             "Make room there; --keep-days and --keep-count of `conductor-worker serve` forget what is finished.",
@@ -182,11 +182,11 @@ def waiting_in_vain(queues: list[dict[str, Any]]) -> Iterator[Finding]:
     alone = [queue["problem"] for queue in queues if queue.get("problem")]
     for problem in alone[:SHOWN]:
         fault = "domain-mismatch" if problem["kind"] == "domain" else "queue-not-polled"
-        yield worth_a_look(fault, f"tasks wait: {problem['sentence']}", problem.get("remedy") or "Start a worker.")
+        yield warning(fault, f"tasks wait: {problem['sentence']}", problem.get("remedy") or "Start a worker.")
     if len(alone) > SHOWN:
         yield _more(len(alone) - SHOWN)
     if queues and not alone:
-        yield well("every queue in which tasks wait is polled")
+        yield ok("every queue in which tasks wait is polled")
 
 
 def held_back(queues: list[dict[str, Any]]) -> Iterator[Finding]:
@@ -194,13 +194,13 @@ def held_back(queues: list[dict[str, Any]]) -> Iterator[Finding]:
     for queue in queues:
         limit, rate = queue.get("concurrentLimit", 0), queue.get("rateLimit", 0)
         if queue["ready"] and limit and queue["inHand"] >= limit:
-            yield worth_a_look(
+            yield warning(
                 "concurrency-limit",
                 f"{queue['ready']} tasks of {queue['name']} wait: as many as allowed, {limit}, are being worked on",
                 "Raise concurrentExecLimit in the task's definition, unless that is meant.",
             )
         if queue["ready"] and rate and queue.get("rateOpensMs"):
-            yield worth_a_look(
+            yield warning(
                 "rate-limit",
                 f"{queue['ready']} tasks of {queue['name']} wait: the rate limit of {rate} in "
                 f"{format_duration(queue['rateWindowMs'])} is reached",
@@ -214,38 +214,38 @@ def failed_workflows(lately: dict[str, Any]) -> Iterator[Finding]:
     failed = [one for one in lately["results"] if (one.get("endTime") or 0) > since]
     for one in failed[:SHOWN]:
         said = one.get("waiting") or {}
-        yield worth_a_look(
+        yield warning(
             "workflow-failed",
             f"workflow {one['name']} {one['workflowId']} has failed: {said.get('sentence', 'no reason is known')}",
             said.get("remedy") or "Look at it on the page, then retry or terminate it.",
         )
     if len(failed) > SHOWN:
         more = f"{len(failed) - SHOWN} more workflows have failed in the last hour"
-        yield worth_a_look("workflow-failed", more, "The page lists them.")
+        yield warning("workflow-failed", more, "The page lists them.")
 
 
 async def plain_queues(configuration: Configuration) -> list[Finding]:
     """The same of a server that does not say why: sizes and polls of its queues."""
     try:
-        found = await ask_queues(configuration)
+        found = await read_queues(configuration)
     except ConductorError as error:
-        said = f"the queues of the server cannot be looked at: {why(error)}"
-        return [worth_a_look("queues-not-shown", said, "Use a key that may read them, to have them examined.")]
+        said = f"the queues of the server cannot be looked at: {describe_error(error)}"
+        return [warning("queues-not-shown", said, "Use a key that may read them, to have them examined.")]
     alone = [queue for queue in found if queue.unattended]
     if not alone:
-        return [well("every queue in which tasks wait is polled")] if found else []
+        return [ok("every queue in which tasks wait is polled")] if found else []
     shown = [_alone(queue, found) for queue in alone[:SHOWN]]
     return [*shown, *([_more(len(alone) - SHOWN)] if len(alone) > SHOWN else [])]
 
 
-def _alone(queue: Queue, queues: list[Queue]) -> Finding:
-    what, _, remedy = queue.trouble.rpartition(": ")
+def _alone(queue: QueueState, queues: list[QueueState]) -> Finding:
+    what, _, remedy = queue.problem.rpartition(": ")
     others = [one for one in queues if one.task_type == queue.task_type and one.polled_s is not None]
     polled = [one.domain or "no domain" for one in others if one.domain != queue.domain and not one.unattended]
     if not polled:
-        return worth_a_look("queue-not-polled", what, f"{remedy[0].upper()}{remedy[1:]}.")
+        return warning("queue-not-polled", what, f"{remedy[0].upper()}{remedy[1:]}.")
     where = f"in domain {queue.domain}" if queue.domain else "without a domain"
-    return worth_a_look(
+    return warning(
         "domain-mismatch",
         f"{what}; workers of {queue.task_type} poll in {', '.join(polled)}",
         f"Start a worker of {queue.task_type} {where}, or change taskToDomain.",
@@ -253,4 +253,4 @@ def _alone(queue: Queue, queues: list[Queue]) -> Finding:
 
 
 def _more(count: int) -> Finding:
-    return worth_a_look("queue-not-polled", f"{count} more such queues", "`conductor-worker queues` lists them.")
+    return warning("queue-not-polled", f"{count} more such queues", "`conductor-worker queues` lists them.")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
-from conductor.cli.discovery import find_workers, unknown_variables_of
-from conductor.cli.finding import Finding, broken, well, worth_a_look
-from conductor.cli.server_kind import asking, why
+from conductor.cli.discovery import find_workers, list_unknown_variables
+from conductor.cli.finding import Finding, broken, ok, warning
+from conductor.cli.server_kind import describe_error, open_client
 from conductor.cli.support import UserError
 from conductor.client.automator.json_schema_generator import generate_json_schemas
 from conductor.client.configuration.configuration import Configuration
@@ -34,21 +34,21 @@ async def check_workers(modules: Sequence[str], configuration: Configuration) ->
         return [broken("modules-not-usable", str(error), "Correct it; --traceback of `run` shows all.")]
     except ConfigurationError as error:
         return [broken("option-not-allowed", str(error), "Correct the value.")]
-    found = [well(f"{len(workers)} workers: {', '.join(worker.get_task_definition_name() for worker in workers)}")]
+    found = [ok(f"{len(workers)} workers: {', '.join(worker.get_task_definition_name() for worker in workers)}")]
     found += [
-        worth_a_look("two-workers-for-one-task", line, "Rename one of them, or give it a domain.")
+        warning("two-workers-for-one-task", line, "Rename one of them, or give it a domain.")
         for line in registry.describe_duplicates()
     ]
-    found += [
-        worth_a_look("variable-sets-nothing", line, "Correct its name.") for line in unknown_variables_of(workers)
-    ]
-    async with asking(configuration) as api:
+    found += [warning("variable-sets-nothing", line, "Correct its name.") for line in list_unknown_variables(workers)]
+    async with open_client(configuration) as api:
         for worker, config in pairs:
             try:
                 found += [finding async for finding in _compared(worker, config, api)]
             except ConductorError as error:
-                said = f"{worker.get_task_definition_name()} cannot be compared with the server: {why(error)}"
-                return [*found, worth_a_look("definitions-not-shown", said, "See what is said of the server.")]
+                said = (
+                    f"{worker.get_task_definition_name()} cannot be compared with the server: {describe_error(error)}"
+                )
+                return [*found, warning("definitions-not-shown", said, "See what is said of the server.")]
     return found
 
 
@@ -77,7 +77,7 @@ async def domain_without_tasks(name: str, domain: str, api: AsyncApiClient) -> l
         return []
     here = f"domain {domain}" if domain else "no domain"
     return [
-        worth_a_look(
+        warning(
             "worker-domain",
             f"tasks of {name} wait in {', '.join(elsewhere)}, but the worker here polls in {here}",
             f"Give the worker their domain (CONDUCTOR_WORKER_{name.upper()}_DOMAIN), or change taskToDomain.",
@@ -88,7 +88,7 @@ async def domain_without_tasks(name: str, domain: str, api: AsyncApiClient) -> l
 def no_definition(name: str, config: ResolvedConfig) -> Iterator[Finding]:
     """A task without a definition has the server's retries and timeouts."""
     if not config.register_task_def:
-        yield worth_a_look(
+        yield warning(
             "definition-missing",
             f"the server has no definition of task {name}: it gets the server's own retries and timeouts",
             "Register one, or let the worker do it: @worker_task(register_task_def=True).",
@@ -99,7 +99,7 @@ def short_response_timeout(name: str, definition: TaskDef) -> Iterator[Finding]:
     """So short that a pause of the worker loses the task."""
     seconds = definition.response_timeout_seconds
     if seconds and seconds < MIN_RESPONSE_TIMEOUT_S:
-        yield worth_a_look(
+        yield warning(
             "response-timeout-short",
             f"responseTimeoutSeconds of task {name} is {seconds}: a worker that is held up that long loses the task",
             f"Make it {MIN_RESPONSE_TIMEOUT_S} or more; heartbeats renew it.",
@@ -118,14 +118,14 @@ async def other_schema(
         there: Any = (await AsyncSchemaClient(api).get_schema(link.name, link.version or 1)).data
     except NotFoundException:
         missing = f"the definition of task {name} names schema {link.name}, which the server does not have"
-        return [worth_a_look("schema-missing", missing, "Register the schema, or let the worker register both.")]
+        return [warning("schema-missing", missing, "Register the schema, or let the worker register both.")]
     here = generate_json_schemas(function, name, config.strict_schema)["input"]
     if here is None or here == there:
         return []
     differ = sorted(set(_fields(here)) ^ set(_fields(there)))
     about = f" ({', '.join(differ[:3])})" if differ else ""
     return [
-        worth_a_look(
+        warning(
             "schema-mismatch",
             f"the input schema of task {name} on the server is not what the worker takes{about}",
             "Register it again: @worker_task(register_task_def=True, overwrite_task_def=True).",

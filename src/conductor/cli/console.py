@@ -1,4 +1,4 @@
-"""Where commands write: with colour and bars on a terminal, as plain lines everywhere else."""
+"""Prints lines, tables and JSON: with colours on a terminal, as plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ from rich.text import Text
 
 from conductor.common.text import escape
 
-#: Away from a terminal nobody's window limits a line.
+#: Width of lines that do not go to a terminal.
 PLAIN_WIDTH = 160
 
 
-def standard_output() -> Console:
-    """What a command was asked for."""
+def make_console() -> Console:
+    """Return a console for the standard output."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(width=PLAIN_WIDTH, highlight=False)
 
 
-def say(line: str) -> None:
-    """One line, at once: whoever waits for it in a pipe sees it."""
+def print_line(line: str) -> None:
+    """Print one line and flush it, so that a reader of a pipe sees it immediately."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
-def say_json(value: Any) -> None:
-    """One line of JSON, for programs. It is ASCII, so nothing in it can drive a terminal."""
-    say(json.dumps(value))
+def print_json(value: Any) -> None:
+    """Print a value as one line of JSON. The line is ASCII, so it cannot contain control sequences."""
+    print_line(json.dumps(value))
 
 
-def sentence(text: str) -> str:
-    """What somebody said, as a sentence: a full stop at its end, and nothing in it that drives a terminal."""
-    said = escape(" ".join(text.split()))
-    return said + ("" if said.endswith((".", "!", "?", "…")) else ".")
+def to_sentence(text: str) -> str:
+    """Return the text on one line with a full stop, and with control characters escaped."""
+    line = escape(" ".join(text.split()))
+    return line + ("" if line.endswith((".", "!", "?", "…")) else ".")
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Columns without lines around them, folded to the width of a terminal; elsewhere each row is one line.
+    """Print a table without borders, folded to the width of a terminal; elsewhere each row is one line.
 
-    What is in them is text: no markup, and no control characters.
+    Cells are plain text: markup is not interpreted, and control characters are escaped.
     """
     cells = [[escape(cell) for cell in row] for row in rows]
-    console = standard_output()
+    console = make_console()
     if not console.is_terminal:
-        for line in in_columns([heads, *cells]):
-            say(line)
+        for line in align_columns([heads, *cells]):
+            print_line(line)
         return
     table = Table(*(Column(head, overflow="fold") for head in heads), box=None, pad_edge=False, header_style="dim")
     for row in cells:
@@ -60,22 +60,22 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     console.print(table)
 
 
-def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Each row as one line, in columns as wide as their widest cell."""
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return each row as one line, with columns as wide as their widest cell."""
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(set_cell_size(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
 
 
-def cut(text: str, width: int) -> str:
-    """The same in that many columns of a terminal: what does not fit is dots."""
+def truncate(text: str, width: int) -> str:
+    """Shorten the text to `width` columns of a terminal, with an ellipsis at its end."""
     return text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
 
 
 @contextmanager
-def quiet(logger: str) -> Iterator[None]:
-    """Silence a logger inside the block, where the command itself says what the log would say."""
+def silence_logger(logger: str) -> Iterator[None]:
+    """Silence a logger inside the block, because the command itself prints the same error."""
     log = logging.getLogger(logger)
     before, log.disabled = log.disabled, True
     try:

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from conductor.cli.console import say, say_json
-from conductor.cli.support import AsJson, Url, UserError, configuration_of, examples
+from conductor.cli.console import print_json, print_line
+from conductor.cli.support import AsJson, Url, UserError, examples, make_configuration
 from conductor.client.http.errors import ApiException, ConductorError, NotFoundException
 from conductor.client.http.models.workflow_def import WorkflowDef
 from conductor.client.metadata_client import MetadataClient
@@ -42,13 +42,13 @@ def export(
     """Write the definitions as JSON: to the standard output, or a file for each."""
     definitions = [definition.to_dict() for definition in find_definitions(modules)]
     if output is None:
-        say(_json(definitions[0] if len(definitions) == 1 else definitions))
+        print_line(_json(definitions[0] if len(definitions) == 1 else definitions))
         return
     output.mkdir(parents=True, exist_ok=True)
     for definition in definitions:
         file = output / f"{definition['name']}.json"
         file.write_text(_json(definition) + "\n")
-        say(str(file))
+        print_line(str(file))
 
 
 @examples("workflow register orders.py", "workflow register orders.py --no-overwrite")
@@ -60,7 +60,7 @@ def register(
 ) -> None:
     """Register the definitions on a server."""
     definitions = find_definitions(modules)
-    with MetadataClient(configuration_of(url)) as metadata:
+    with MetadataClient(make_configuration(url)) as metadata:
         for definition in definitions:
             try:
                 metadata.update_workflow_def(definition, overwrite)
@@ -69,23 +69,23 @@ def register(
             except ConductorError as error:
                 raise UserError(error) from None
             if not as_json:
-                say(f"{_title(definition)}: registered")
+                print_line(f"{_title(definition)}: registered")
     if as_json:
-        say_json([{"name": one.name, "version": one.version or 1} for one in definitions])
+        print_json([{"name": one.name, "version": one.version or 1} for one in definitions])
 
 
 @examples("workflow diff orders.py", "workflow diff orders.py --json")
 def diff(modules: Modules, url: Url = None, as_json: AsJson = False) -> int:
     """Say what registering the definitions would change on a server; the exit status is 1 if anything would."""
     told = []
-    with MetadataClient(configuration_of(url)) as metadata:
+    with MetadataClient(make_configuration(url)) as metadata:
         for definition in find_definitions(modules):
             change, *lines = list(_changes(definition, _on_server(metadata, definition))) or ["unchanged"]
             told.append({"name": definition.name, "version": definition.version or 1, "change": change, "diff": lines})
             if not as_json:
-                say("\n".join([f"{_title(definition)}: {change}", *lines]))
+                print_line("\n".join([f"{_title(definition)}: {change}", *lines]))
     if as_json:
-        say_json(told)
+        print_json(told)
     return 0 if all(one["change"] == "unchanged" for one in told) else 1
 
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from conductor.cli.support import Url, UserError, configuration_of, coordinator_class, metrics_on
+from conductor.cli.support import Url, UserError, import_coordinator, make_configuration, make_metrics_settings
 from conductor.client.configuration.configuration import Configuration
 
 
@@ -30,7 +30,7 @@ def demo(
     Status 1 if an order does not end as it must.
     """
     with _server(url or os.environ.get("CONDUCTOR_SERVER_URL")) as where:
-        went_well = _run(configuration_of(where, log_level=_log_level(verbose)), workflows, keep)
+        went_well = _run(make_configuration(where, log_level=_log_level(verbose)), workflows, keep)
     return 0 if went_well else 1
 
 
@@ -40,7 +40,7 @@ def _server(url: str | None) -> Iterator[str]:
         yield url
         return
     directory = tempfile.TemporaryDirectory(prefix="conductor-demo-")
-    with directory as name, coordinator_class()(Path(name) / "shop.db") as coordinator:
+    with directory as name, import_coordinator()(Path(name) / "shop.db") as coordinator:
         yield coordinator.url
 
 
@@ -49,7 +49,7 @@ def _run(configuration: Configuration, workflows: int, keep: bool) -> bool:
     from conductor.demo import day
     from conductor.demo.worker_page import NotReady, free_port
 
-    metrics = metrics_on("127.0.0.1", free_port())
+    metrics = make_metrics_settings("127.0.0.1", free_port())
     try:
         return day.run(configuration, metrics, workflows, keep)
     except ConductorError as error:

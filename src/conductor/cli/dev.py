@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from conductor.cli.console import say
-from conductor.cli.discovery import Modules, Traceback, look_in, module_named
-from conductor.cli.reloading import Reloading, saved
+from conductor.cli.console import print_line
+from conductor.cli.discovery import Modules, Traceback, add_import_path, resolve_module
+from conductor.cli.reloading import Reloading, describe_change
 from conductor.cli.serve import key_pair
-from conductor.cli.server_kind import asking
-from conductor.cli.support import UserError, coordinator_class
-from conductor.cli.worker_options import set_for_all_workers, with_worker_options
+from conductor.cli.server_kind import open_client
+from conductor.cli.support import UserError, import_coordinator
+from conductor.cli.worker_options import set_worker_variables, with_worker_options
 from conductor.client.configuration.configuration import LOGGER_FORMAT, Configuration
 from conductor.client.http.async_rest import ConductorError
 from conductor.common.signals import handle_stop_signals
@@ -70,20 +70,20 @@ def dev(
     except ImportError as error:
         raise UserError(f"dev needs {error.name}: pip install 'conductor-worker[all]'") from None
     logging.basicConfig(format=LOGGER_FORMAT, level=logging.WARNING)
-    set_for_all_workers(options)
+    set_worker_variables(options)
     watched = _watched(modules)
     key, secret = key_pair()
     with (
         _as_it_was(),
         tempfile.TemporaryDirectory(prefix="conductor-dev-") as directory,
         _running(
-            coordinator_class()(database or Path(directory) / "dev.db", port=port, auth_key=key, auth_secret=secret)
+            import_coordinator()(database or Path(directory) / "dev.db", port=port, auth_key=key, auth_secret=secret)
         ) as coordinator,
     ):
         if database is None:  # what was not delivered to a server that is gone is of no use to the next
             os.environ.setdefault("CONDUCTOR_WORKER_JOURNAL_DIR", str(Path(directory) / "journal"))
         where = "a temporary database" if database is None else f"database {database}"
-        say(f"Coordinator at {coordinator.url}, {where}. The page: {coordinator.url.removesuffix('api')}")
+        print_line(f"Coordinator at {coordinator.url}, {where}. The page: {coordinator.url.removesuffix('api')}")
         reloading = Reloading(
             Path(directory) / "terminal",
             coordinator.url,
@@ -92,7 +92,7 @@ def dev(
             import_limit_s=import_timeout,
         )
         asyncio.run(_until_told(reloading, watched, Configuration(coordinator.url)))
-        say("Stopped.")
+        print_line("Stopped.")
     return 0
 
 
@@ -128,11 +128,11 @@ def _as_it_was() -> Iterator[None]:
 def _watched(modules: list[str]) -> list[Path]:
     """The directories whose Python files are watched: this one, and those of modules that lie elsewhere."""
     here = Path.cwd()
-    look_in(here)
+    add_import_path(here)
     found = {here}
     for module in modules:
         with suppress(ImportError, ValueError):  # a module that cannot be found is told of by whoever imports it
-            spec = find_spec(module_named(module).split(".")[0])
+            spec = find_spec(resolve_module(module).split(".")[0])
             file = Path(spec.origin).resolve() if spec is not None and spec.origin else None
             if file is not None and not file.is_relative_to(here):
                 found.add(file.parent)
@@ -173,14 +173,14 @@ async def _load_whenever_saved(reloading: Reloading, watched: list[Path]) -> Non
             if not (await asyncio.wait({loading}, timeout=LONG_IMPORT_S))[0]:
                 reloading.give_up_import()
             await loading
-            why = escape(saved([path for _, path in await next_save]))
+            why = escape(describe_change([path for _, path in await next_save]))
     except OSError as error:
         raise UserError(f"the files in {watched[0]} cannot be watched: {error}") from None
 
 
 async def _in_hand(server: Configuration) -> str:
     try:
-        async with asking(server) as api:
+        async with open_client(server) as api:
             count = int((await api.call_for(dict[str, Any], "GET", "/view/overview"))["inHand"])
     except (ConductorError, LookupError, ValueError):
         return "what is in hand is"
@@ -190,7 +190,7 @@ async def _in_hand(server: Configuration) -> str:
 async def _end(reloading: Reloading, going: asyncio.Task[None], again: asyncio.Event, in_hand: str) -> None:
     """The first signal waits for what is in hand, the second for no more than the hand-back of it."""
     reloading.stop()
-    say(f"Stopping: {in_hand} finished first. Ctrl-C again ends it at once.")
+    print_line(f"Stopping: {in_hand} finished first. Ctrl-C again ends it at once.")
     ended = asyncio.create_task(reloading.ended())
     hurry = asyncio.create_task(again.wait())
     await asyncio.wait({ended, hurry}, return_when=asyncio.FIRST_COMPLETED)

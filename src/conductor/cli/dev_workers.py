@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from conductor.cli import BAD_INPUT
-from conductor.cli.breakpoints import one_at_a_time
-from conductor.cli.console import say
-from conductor.cli.discovery import find_workers, module_named
-from conductor.cli.run import polling
-from conductor.cli.support import UserError, one_line
-from conductor.cli.worker_readiness import when_ready
+from conductor.cli.breakpoints import serialize_breakpoints
+from conductor.cli.console import print_line
+from conductor.cli.discovery import find_workers, resolve_module
+from conductor.cli.run import polled_task_types
+from conductor.cli.support import UserError, to_one_line
+from conductor.cli.worker_readiness import announce_when_ready
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.option import ConfigurationError
@@ -54,15 +54,15 @@ def main(arguments: Sequence[str]) -> int:
                 return 0  # the program has ended, and there was no save
             configuration = Configuration(url)
             configuration.apply_logging_config()
-            one_at_a_time(lock)
+            serialize_breakpoints(lock)
             # Bytecode knows its source by size and second: what is saved twice in one would be taken for the first.
             sys.dont_write_bytecode = True
             threading.Thread(target=_end_with_parent, args=(told.dup(),), daemon=True).start()
             workers = find_workers(modules, show_traceback=show_traceback == "1")
-            workflows = workflows_in([module_named(module) for module in modules])
+            workflows = workflows_in([resolve_module(module) for module in modules])
             run_event_loop(_work(told, workers, workflows, configuration))
         except (UserError, ConfigurationError) as error:
-            sys.stderr.write(f"{one_line(error)}\n")
+            sys.stderr.write(f"{to_one_line(error)}\n")
             return BAD_INPUT
     return 0
 
@@ -95,7 +95,7 @@ async def _work(
     def announce() -> None:
         loop.call_soon_threadsafe(tell, READY)
 
-    with when_ready(polling(workers), announce) as first_polls:
+    with announce_when_ready(polled_task_types(workers), announce) as first_polls:
         handler = TaskHandlerAsyncIO(workers, configuration, event_listeners=[first_polls])
         tell(LOADED, *(worker.get_task_definition_name() for worker in workers))
         if await reader.readline() != f"{GO}\n".encode():
@@ -133,9 +133,9 @@ async def _register(workflows: Sequence[WorkflowDef], configuration: Configurati
                 await metadata.update_workflow_def(definition, overwrite=True)
                 registered.append(definition.name)
             except ConductorError as error:
-                sys.stderr.write(f"workflow {escape(definition.name)} is not registered: {one_line(error)}\n")
+                sys.stderr.write(f"workflow {escape(definition.name)} is not registered: {to_one_line(error)}\n")
     if registered:
-        say(f"Workflows that can be started: {escape(', '.join(registered))}")
+        print_line(f"Workflows that can be started: {escape(', '.join(registered))}")
 
 
 async def _relieved(reader: asyncio.StreamReader, tell: Callable[[str], None], handler: TaskHandlerAsyncIO) -> None:

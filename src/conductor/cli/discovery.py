@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from conductor.cli.console import quiet
+from conductor.cli.console import silence_logger
 from conductor.cli.support import UserError
 from conductor.client.worker import registry
 from conductor.client.worker.worker import Worker
@@ -34,10 +34,10 @@ Modules = Annotated[
 
 def find_workers(modules: Sequence[str], *, show_traceback: bool = False) -> list[Worker]:
     """Import the modules, from the current directory first, and return every decorated worker that is then known."""
-    look_in(Path.cwd())
-    names = [module_named(module) for module in modules]
+    add_import_path(Path.cwd())
+    names = [resolve_module(module) for module in modules]
     loader = WorkerLoader()
-    with quiet("conductor.client.worker.worker_loader"):
+    with silence_logger("conductor.client.worker.worker_loader"):
         loader.scan_packages(names)
     if loader.failures:
         if show_traceback:
@@ -55,13 +55,13 @@ def find_workers(modules: Sequence[str], *, show_traceback: bool = False) -> lis
     return found
 
 
-def look_in(directory: Path) -> None:
+def add_import_path(directory: Path) -> None:
     """Import from this directory too, and first: `python -m` has the current one, a console script has not."""
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
 
 
-def module_named(argument: str) -> str:
+def resolve_module(argument: str) -> str:
     """The module that an argument means: its name, or a Python file, as in `conductor-worker run greetings.py`."""
     file = Path(argument)
     if argument.endswith(".py") and file.is_file():
@@ -75,7 +75,7 @@ def _module_of(file: Path) -> str:
     """The name under which a file can be imported: below the current directory with its folders, else by itself."""
     inside = file.is_relative_to(Path.cwd())
     home = Path.cwd() if inside else file.parent
-    look_in(home)
+    add_import_path(home)
     parts = file.relative_to(home).with_suffix("").parts
     parts = parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts
     if not all(part.isidentifier() for part in parts):
@@ -83,13 +83,13 @@ def _module_of(file: Path) -> str:
     return ".".join(parts)
 
 
-def warn_of_unknown_variables(workers: Sequence[Worker]) -> None:
+def warn_about_unknown_variables(workers: Sequence[Worker]) -> None:
     """A line for each variable that was meant to set an option of a worker, and does not."""
-    for line in unknown_variables_of(workers):
+    for line in list_unknown_variables(workers):
         typer.echo(f"warning: {line}", err=True)
 
 
-def unknown_variables_of(workers: Sequence[Worker]) -> list[str]:
+def list_unknown_variables(workers: Sequence[Worker]) -> list[str]:
     """Variables that were meant to set an option of one of these workers, or of all, and do not."""
     return list(find_unknown_variables(os.environ, [worker.get_task_definition_name() for worker in workers]))
 

@@ -11,9 +11,9 @@ import typer
 from conductor.cli.checks_machine import check_here
 from conductor.cli.checks_server import check_server
 from conductor.cli.checks_workers import check_workers
-from conductor.cli.console import quiet, say, standard_output
+from conductor.cli.console import make_console, print_line, silence_logger
 from conductor.cli.finding import Finding
-from conductor.cli.support import Url, UserError, configuration_of
+from conductor.cli.support import Url, UserError, make_configuration
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.option import ConfigurationError
 from conductor.client.worker.worker_config import resolve_worker_config
@@ -35,15 +35,15 @@ def doctor(
 
     Status 1 if workers cannot do their work; a warning alone leaves it at 0.
     """
-    configuration = configuration_of(url)
+    configuration = make_configuration(url)
     try:
         options = resolve_worker_config("")
     except ConfigurationError as error:
         raise UserError(error) from None
-    with quiet("conductor.client.http.access_token"):
+    with silence_logger("conductor.client.http.access_token"):
         findings = [*check_here(options), *asyncio.run(_over_the_network(configuration, modules or []))]
     if as_json:
-        say(json.dumps([finding.to_dict() for finding in findings]))
+        print_line(json.dumps([finding.to_dict() for finding in findings]))
     else:
         _show(findings)
     return int(any(finding.mark == "BROKEN" for finding in findings))
@@ -55,7 +55,7 @@ async def _over_the_network(configuration: Configuration, modules: list[str]) ->
 
 
 def _show(findings: list[Finding]) -> None:
-    out = standard_output()
+    out = make_console()
     for mark, line, _, remedy in findings:
         out.print(f"[{STYLES[mark]}]{mark:>7}[/]  ", end="")
         out.print(line, markup=False, soft_wrap=True)

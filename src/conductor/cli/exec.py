@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from conductor.cli.console import say
+from conductor.cli.console import print_line
 from conductor.cli.discovery import Modules, Traceback, find_workers
 from conductor.cli.support import UserError
 from conductor.client.automator.executor import Executor
@@ -48,7 +48,7 @@ def exec_task(
     outcome = run_event_loop(_execute(worker, task, _read(task_input)))
     report = {**outcome.result.to_dict(), "outputData": json.loads(outcome.output)}
     if as_json:
-        say(json.dumps(report))
+        print_line(json.dumps(report))
     else:
         _show(outcome, report)
     return 0 if str(outcome.result.status) in GOOD else 1
@@ -101,10 +101,12 @@ async def _execute(worker: Worker, name: str, task_input: dict[str, Any]) -> Tas
 
 
 def _show(outcome: TaskOutcome, report: dict[str, Any]) -> None:
-    say(f"{outcome.result.status}" + (f": {escape(reason)}" if (reason := report.get("reasonForIncompletion")) else ""))
-    say(f"output: {json.dumps(report['outputData'], indent=2)}")
+    print_line(
+        f"{outcome.result.status}" + (f": {escape(reason)}" if (reason := report.get("reasonForIncompletion")) else "")
+    )
+    print_line(f"output: {json.dumps(report['outputData'], indent=2)}")
     for log in outcome.result.logs or []:
         for line in log.log.splitlines():
-            say(f"log: {escape(line)}")
+            print_line(f"log: {escape(line)}")
     left_out = ("logs", "outputData", "reasonForIncompletion", "status")
-    say(f"reported as: {json.dumps({name: value for name, value in report.items() if name not in left_out})}")
+    print_line(f"reported as: {json.dumps({name: value for name, value in report.items() if name not in left_out})}")

@@ -1,4 +1,4 @@
-"""What an examination finds: a line, the name of the fault, and what to do about it."""
+"""The result of one check of `doctor`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from conductor.common.text import escape
 
 
 class Finding(NamedTuple):
-    """One line of the examination; a fault has a name and a remedy."""
+    """The result of one check. A fault has a name and a remedy."""
 
     mark: str
     line: str
@@ -16,20 +16,18 @@ class Finding(NamedTuple):
     remedy: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """For programs."""
         return {"mark": self.mark.lower(), "fault": self.fault, "what": self.line, "remedy": self.remedy}
 
 
-def well(line: str) -> Finding:
-    """As it should be."""
+def ok(line: str) -> Finding:
     return Finding("ok", escape(line))
 
 
-def worth_a_look(fault: str, line: str, remedy: str) -> Finding:
-    """Workers run, but not as somebody thought."""
+def warning(fault: str, line: str, remedy: str) -> Finding:
+    """Return a fault with which workers can run, although perhaps not as intended."""
     return Finding("warning", escape(line), fault, escape(remedy))
 
 
 def broken(fault: str, line: str, remedy: str) -> Finding:
-    """Workers cannot do their work."""
+    """Return a fault with which workers cannot run."""
     return Finding("BROKEN", escape(line), fault, escape(remedy))

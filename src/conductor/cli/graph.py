@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from conductor.cli.workflow_details import base_of
+from conductor.cli.workflow_details import base_reference_in
 from conductor.common.text import escape
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 from conductor.protocol.views import TaskAttempt, WorkflowDetails
@@ -77,7 +77,7 @@ def draw(execution: WorkflowDetails) -> Block:
     return _Drawing(definition, execution.tasks).sequence(_tasks(definition.get("tasks")), None, 0)
 
 
-def print_block(console: Console, block: Block) -> None:
+def print_lines(console: Console, block: Block) -> None:
     """Print the lines, wrapped to the width of a terminal; elsewhere each as it is."""
     for line in block:
         room = max(MIN_WIDTH, console.width - max(cell_len(line.lead), cell_len(line.hang)))
@@ -139,7 +139,7 @@ class _Drawing:
         }
         self._by_ref: dict[str, list[TaskAttempt]] = {}
         for step in sorted(steps, key=lambda one: one.seq):
-            self._by_ref.setdefault(base_of(step.ref, self._known), []).append(step)
+            self._by_ref.setdefault(base_reference_in(step.ref, self._known), []).append(step)
 
     def sequence(self, tasks: list[Definition], rounds: str | None, depth: int) -> Block:
         """Tasks one after the other. `rounds` is what the reference names of this round of a loop end with."""

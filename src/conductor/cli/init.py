@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from conductor.cli.console import say
+from conductor.cli.console import print_line
 from conductor.cli.support import UserError
 
 #: What is there, by the path it gets in the project.
@@ -44,8 +44,8 @@ def init(
             _write(directory / _filled(path, words), source / template, words)
     except OSError as error:
         raise UserError(f"{error.filename or directory} cannot be written: {error.strerror}") from None
-    say(f"Made {directory}. To see it run:")
-    say(f"  cd {directory} && conductor-worker dev {module}")
+    print_line(f"Made {directory}. To see it run:")
+    print_line(f"  cd {directory} && conductor-worker dev {module}")
 
 
 def _module_of(name: str) -> str:

@@ -1,35 +1,34 @@
-"""One look at a server, for `top`: the numbers above everything, its queues, who has what in hand and until when."""
+"""Reads the state of a server for `top`: the overview, the queues and the open leases."""
 
 from __future__ import annotations
 
 import time
 from typing import Any, NamedTuple
 
-from conductor.cli.queue_state import ask_queues
+from conductor.cli.queue_state import read_queues
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import NotFoundException
 from conductor.common.text import escape
 
-#: So many leases are looked at.
-LEASES = 100
-#: What a plain Conductor server does not say.
-NOT_TOLD = "a plain Conductor server: it tells neither rates nor what workers have in hand, and knows no leases"
+#: `top` shows at most this many leases.
+MAX_LEASES = 100
+LIMITATION = "a Conductor server: it reports neither rates nor running tasks, and has no leases"
 
 
 class Frame(NamedTuple):
-    """What is shown at one moment. Queues are as the coordinator's view has them."""
+    """The state that `top` shows at one moment. Queues have the format of the coordinator's view."""
 
     now_ms: int
     overview: dict[str, Any]
     queues: list[dict[str, Any]]
-    #: The leases that end soonest, `LEASES` at most. None: the server does not tell.
+    #: The leases that expire first, at most `MAX_LEASES`; None if the server does not report them.
     leases: list[dict[str, Any]] | None = None
-    #: What the server cannot tell; None: it tells all.
-    not_told: str | None = None
+    #: What the server does not report; None if it reports everything.
+    limitation: str | None = None
 
     def workers(self) -> list[dict[str, Any]]:
-        """Workers with something in hand, and the last one that polled each queue."""
+        """Return the workers that hold tasks, and the last worker that polled each queue."""
         found: dict[tuple[str, str], dict[str, Any]] = {}
         for queue in self.queues:
             for holder in queue.get("holders", ()):
@@ -46,33 +45,32 @@ class Frame(NamedTuple):
         return sorted(found.values(), key=lambda one: (-one["inHand"], one["worker"], one["queue"]))
 
     def to_dict(self) -> dict[str, Any]:
-        """For programs."""
         return {
             "nowMs": self.now_ms,
             "overview": self.overview,
             "queues": self.queues,
             "workers": self.workers(),
             "leases": self.leases,
-            "notTold": self.not_told,
+            "notTold": self.limitation,
         }
 
 
-async def look(api: AsyncApiClient, configuration: Configuration) -> Frame:
-    """Ask the server. Raises ConductorError."""
+async def read_frame(api: AsyncApiClient, configuration: Configuration) -> Frame:
+    """Read the state of the server. Raise ConductorError if it does not answer."""
     try:
         overview = await api.call_for(dict[str, Any], "GET", "/view/overview")
     except NotFoundException:
-        return await _plain(configuration)
+        return await _read_conductor_server(configuration)
     seen = await api.call_for(dict[str, Any], "GET", "/view/queues")
     queues = [queue for queue in seen["queues"] if not queue.get("ofServer")]
     try:
-        held = await api.call_for(dict[str, Any], "GET", f"/view/leases?size={LEASES}")
+        held = await api.call_for(dict[str, Any], "GET", f"/view/leases?size={MAX_LEASES}")
     except NotFoundException:  # a coordinator of an older version
-        return Frame(overview["nowMs"], overview, queues, None, "an older coordinator: it does not tell who holds what")
+        return Frame(overview["nowMs"], overview, queues, None, "an older coordinator: it does not report leases")
     return Frame(overview["nowMs"], overview, queues, held["leases"])
 
 
-async def _plain(configuration: Configuration) -> Frame:
+async def _read_conductor_server(configuration: Configuration) -> Frame:
     now_ms = int(time.time() * 1000)
     queues: list[dict[str, Any]] = [
         {
@@ -82,15 +80,15 @@ async def _plain(configuration: Configuration) -> Frame:
             "oldestMs": None if queue.oldest_s is None else now_ms - int(queue.oldest_s * 1000),
             "lastPollMs": None if queue.polled_s is None else now_ms - int(queue.polled_s * 1000),
             "lastWorker": queue.worker_id,
-            "problem": {"sentence": queue.trouble} if queue.unattended else None,
+            "problem": {"sentence": queue.problem} if queue.unattended else None,
         }
-        for queue in await ask_queues(configuration)
+        for queue in await read_queues(configuration)
     ]
     overview = {"waiting": sum(queue["ready"] for queue in queues)}
-    return Frame(now_ms, overview, queues, None, NOT_TOLD)
+    return Frame(now_ms, overview, queues, None, LIMITATION)
 
 
 def queue_name(queue: dict[str, Any]) -> str:
-    """A queue as Conductor writes it, fit for a terminal."""
+    """Return Conductor's name of a queue, escaped for a terminal."""
     name = f"{queue['domain']}:{queue['name']}" if queue.get("domain") else str(queue["name"])
     return escape(name)

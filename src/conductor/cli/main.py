@@ -1,4 +1,4 @@
-"""All commands in one place, and the one place where mistakes become a line and an exit status."""
+"""Registers all commands, and converts a user's mistake to one line and an exit status."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from conductor.cli.queues import queues
 from conductor.cli.run import run
 from conductor.cli.schedule_commands import schedule
 from conductor.cli.serve import serve
-from conductor.cli.support import UserError, add_command, one_line
+from conductor.cli.support import UserError, add_command, to_one_line
 from conductor.cli.tail import tail
 from conductor.cli.task_commands import task
 from conductor.cli.top import top
@@ -33,7 +33,7 @@ from conductor.version import __version__
 
 PROGRAM = "conductor-worker"
 
-#: click's UsageError, wherever this release of typer keeps it.
+#: click's UsageError; its module depends on the release of typer.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 
@@ -45,7 +45,7 @@ def version() -> None:
 app = typer.Typer(
     name=PROGRAM,
     help="Run Python functions as Conductor workers, and a server to run them on.",
-    rich_markup_mode=None,  # plain help: boxes cut off long names
+    rich_markup_mode=None,  # plain help, because boxes cut off long names
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (serve, run, dev, init, workers, demo, doctor, top, tail, queues, backup, purge, version):
@@ -57,34 +57,35 @@ app.add_typer(schedule)
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Run the command these arguments name."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without our signs shows ? for them: words stand beside
+    """Run the command that the arguments name, and return its exit status."""
+    # A terminal that cannot encode a symbol shows a question mark; every symbol has a word next to it.
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     try:
         words = ["version"] if list(arguments) == ["--version"] else list(arguments)
         status = app(words or ["--help"], prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
     except UserError as error:
-        return _refuse(error)
+        return _print_error(error)
     except UsageError as error:
-        return _refuse(error.format_message(), f" (see {PROGRAM} --help)")  # type: ignore[attr-defined]
+        return _print_error(error.format_message(), f" (see {PROGRAM} --help)")  # type: ignore[attr-defined]
     except (typer.Abort, KeyboardInterrupt):
         return 130
     except OSError as error:
         if error.errno not in (errno.EPIPE, errno.ENOSPC):
             raise
-        return _unwritable(error)
+        return _end_output(error)
     return status if isinstance(status, int) else 0
 
 
-def _unwritable(error: OSError) -> int:
-    """Nobody reads the output any more, or there is no room for it. Python would say so again when it ends."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
-    return 1 if error.errno == errno.EPIPE else _refuse(f"the output cannot be written: {error.strerror}")
+def _end_output(error: OSError) -> int:
+    """Redirect the output after a closed pipe or a full disk, so that Python does not report the error again."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+    return 1 if error.errno == errno.EPIPE else _print_error(f"the output cannot be written: {error.strerror}")
 
 
-def _refuse(what: object, hint: str = "") -> int:
-    sys.stderr.write(f"{PROGRAM}: {one_line(what)}{hint}\n")
+def _print_error(what: object, hint: str = "") -> int:
+    sys.stderr.write(f"{PROGRAM}: {to_one_line(what)}{hint}\n")
     return BAD_INPUT

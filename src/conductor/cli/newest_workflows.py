@@ -1,4 +1,4 @@
-"""The newest workflows of a server that match: a coordinator says why they wait, a plain server is searched."""
+"""Lists the newest workflows of a server: from the coordinator's view, or by a Conductor server's search."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from conductor.cli.support import UserError
-from conductor.cli.workflow_details import ask_view
+from conductor.cli.workflow_details import read_view
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import ApiException
 from conductor.client.http.models.search_result import SearchResult
@@ -15,15 +15,17 @@ from conductor.client.http.models.workflow_summary import WorkflowSummary
 from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.protocol.views import WorkflowEntry, WorkflowPage
 
-#: What one answer of a coordinator has at most, and what is asked of a plain server at once.
-PAGE = 200
-#: More than any search finds.
-EVERYTHING = 10**9
-CANNOT_TELL = "A plain Conductor server lists what its index has, which may lag; why each one waits: workflow show ID"
+#: Size of one page; a coordinator returns no more at once.
+PAGE_SIZE = 200
+#: Larger than any search result.
+NO_LIMIT = 10**9
+LIMITATION = (
+    "A Conductor server lists the workflows in its index, which may lag; `workflow show ID` says why a workflow waits"
+)
 
 
-class Asked(NamedTuple):
-    """Which workflows are wanted."""
+class WorkflowFilter(NamedTuple):
+    """The workflows to list."""
 
     statuses: tuple[str, ...] = ()
     name: str | None = None
@@ -33,84 +35,85 @@ class Asked(NamedTuple):
     size: int = 20
 
 
-class Found(NamedTuple):
-    """What was found, and whether there is more."""
+class FoundWorkflows(NamedTuple):
+    """The newest matching workflows, and whether more match."""
 
     entries: list[WorkflowEntry]
     more: bool
-    #: How many match in all, where the server says.
+    #: Number of all matches, if the server returns it.
     total: int | None = None
-    cannot_tell: str | None = None
+    #: What a Conductor server's list does not show.
+    limitation: str | None = None
 
 
-async def find_recent(api: AsyncApiClient, asked: Asked) -> Found:
-    """The newest that match. Raises ConductorError."""
-    page = await _page_of_coordinator(api, asked, None)
+async def find_newest(api: AsyncApiClient, wanted: WorkflowFilter) -> FoundWorkflows:
+    """Return the newest matching workflows; raise ConductorError if the server does not answer."""
+    page = await _page_of_coordinator(api, wanted, None)
     if page is None:
-        return await _from_search(api, asked)
+        return await _from_search(api, wanted)
     found: list[WorkflowEntry] = []
     while True:
-        new = [entry for entry in page.results if _matches(entry, asked)]
+        new = [entry for entry in page.results if _matches(entry, wanted)]
         found += new
-        is_past = asked.since_ms is not None and any(one.start_time < asked.since_ms for one in page.results)
-        if len(found) > asked.size or page.next is None or is_past:
-            return Found(found[: asked.size], more=len(found) > asked.size)
-        page = await _page_of_coordinator(api, asked, page.next) or WorkflowPage(now_ms=0, results=[])
+        is_past = wanted.since_ms is not None and any(one.start_time < wanted.since_ms for one in page.results)
+        if len(found) > wanted.size or page.next is None or is_past:
+            return FoundWorkflows(found[: wanted.size], more=len(found) > wanted.size)
+        page = await _page_of_coordinator(api, wanted, page.next) or WorkflowPage(now_ms=0, results=[])
 
 
-async def _page_of_coordinator(api: AsyncApiClient, asked: Asked, before: str | None) -> WorkflowPage | None:
+async def _page_of_coordinator(api: AsyncApiClient, wanted: WorkflowFilter, before: str | None) -> WorkflowPage | None:
     query = {
-        "status": ",".join(asked.statuses) or None,
-        "name": asked.name,
-        "text": asked.correlation_id or asked.text,
+        "status": ",".join(wanted.statuses) or None,
+        "name": wanted.name,
+        "text": wanted.correlation_id or wanted.text,
         "before": before,
-        # One more than is shown says whether there is more.
-        "size": min(PAGE, asked.size + 1),
+        # One more than is printed, to know whether there are more.
+        "size": min(PAGE_SIZE, wanted.size + 1),
     }
-    page: WorkflowPage | None = await ask_view(api, "/view/workflows", WorkflowPage, **query)
+    page: WorkflowPage | None = await read_view(api, "/view/workflows", WorkflowPage, **query)
     return page
 
 
-def _matches(entry: WorkflowEntry, asked: Asked) -> bool:
-    """What the coordinator was not asked for; it finds a text as an id whatever else was asked."""
-    if asked.since_ms is not None and entry.start_time < asked.since_ms:
+def _matches(entry: WorkflowEntry, wanted: WorkflowFilter) -> bool:
+    """Apply the filters that the coordinator does not, or ignores when the text is a workflow id."""
+    if wanted.since_ms is not None and entry.start_time < wanted.since_ms:
         return False
-    if asked.correlation_id is not None and entry.correlation_id != asked.correlation_id:
+    if wanted.correlation_id is not None and entry.correlation_id != wanted.correlation_id:
         return False
-    if asked.statuses and entry.status not in asked.statuses:
+    if wanted.statuses and entry.status not in wanted.statuses:
         return False
-    if asked.name is not None and entry.name != asked.name:
+    if wanted.name is not None and entry.name != wanted.name:
         return False
-    if not (asked.text and asked.correlation_id):
+    if not (wanted.text and wanted.correlation_id):
         return True
-    wanted = asked.text.lower()
-    return any(wanted in text.lower() for text in (entry.workflow_id, entry.name, entry.correlation_id or ""))
+    part = wanted.text.lower()
+    return any(part in text.lower() for text in (entry.workflow_id, entry.name, entry.correlation_id or ""))
 
 
-async def _from_search(api: AsyncApiClient, asked: Asked) -> Found:
+async def _from_search(api: AsyncApiClient, wanted: WorkflowFilter) -> FoundWorkflows:
     clauses = []
     for field, values in (
-        ("workflowType", [asked.name] if asked.name else []),
-        ("status", asked.statuses),
-        ("correlationId", [asked.correlation_id] if asked.correlation_id else []),
+        ("workflowType", [wanted.name] if wanted.name else []),
+        ("status", wanted.statuses),
+        ("correlationId", [wanted.correlation_id] if wanted.correlation_id else []),
     ):
         if values:
-            clauses.append(f"{field} IN ({','.join(_value(value) for value in values)})")
-    if asked.since_ms is not None:
-        clauses.append(f"startTime>{asked.since_ms}")
-    found = await search_all(api, " AND ".join(clauses), "startTime:DESC", asked.size, free_text=asked.text or "*")
+            clauses.append(f"{field} IN ({','.join(_check_value(value) for value in values)})")
+    if wanted.since_ms is not None:
+        clauses.append(f"startTime>{wanted.since_ms}")
+    found = await search_all(api, " AND ".join(clauses), "startTime:DESC", wanted.size, free_text=wanted.text or "*")
     entries = [entry_of(summary) for summary in found.results]
-    return Found(entries, found.total_hits > len(entries), found.total_hits, CANNOT_TELL)
+    return FoundWorkflows(entries, found.total_hits > len(entries), found.total_hits, LIMITATION)
 
 
 async def find_ended(
     api: AsyncApiClient, statuses: Sequence[str], before_ms: int, name: str | None
 ) -> list[WorkflowEntry]:
-    """All that ended before a moment, the oldest first. Raises ConductorError."""
+    """Return all workflows that ended before a time, oldest first. Raise ConductorError if the search fails."""
     clauses = [f"status IN ({','.join(statuses)})", f"startTime<{before_ms}"]
     if name is not None:
-        clauses.append(f"workflowType IN ({_value(name)})")
-    found = await search_all(api, " AND ".join(clauses), "startTime:ASC", EVERYTHING)
+        clauses.append(f"workflowType IN ({_check_value(name)})")
+    found = await search_all(api, " AND ".join(clauses), "startTime:ASC", NO_LIMIT)
     entries = [entry_of(summary) for summary in found.results]
     return [entry for entry in entries if entry.end_time is not None and entry.end_time < before_ms]
 
@@ -118,8 +121,8 @@ async def find_ended(
 async def search_all(
     api: AsyncApiClient, query: str, sort: str, size: int, *, free_text: str = "*"
 ) -> SearchResult[WorkflowSummary]:
-    """The first of all that match, page by page: one answer has a limit, also in bytes."""
-    workflows, step = AsyncWorkflowClient(api), PAGE
+    """Return the first `size` matches, page by page, because servers limit the number and the bytes of one answer."""
+    workflows, step = AsyncWorkflowClient(api), PAGE_SIZE
     found: SearchResult[WorkflowSummary] = SearchResult()
     while len(found.results) < size:
         start, wanted = len(found.results), min(step, size - len(found.results))
@@ -128,7 +131,7 @@ async def search_all(
         except ApiException as error:
             if error.status != 400 or step == 1:
                 raise
-            step //= 2  # maybe they were too large to be sent together
+            step //= 2  # the page may have been too large for one answer
             continue
         found.total_hits = page.total_hits
         found.results += page.results
@@ -137,15 +140,15 @@ async def search_all(
     return found
 
 
-def _value(text: str) -> str:
-    """A value inside of a search. The language has no way to write these characters."""
+def _check_value(text: str) -> str:
+    """Return a value for a search query; reject characters that the query language cannot express."""
     if any(char in text for char in "'\"(),\n"):
         raise UserError(f"this server cannot be searched for {text!r}: no quotes, commas, parentheses or line ends")
     return text
 
 
 def entry_of(summary: WorkflowSummary) -> WorkflowEntry:
-    """What a search says of a workflow."""
+    """Convert a search result to a list entry."""
     return WorkflowEntry(
         workflow_id=summary.workflow_id,
         name=summary.workflow_type,

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from conductor.cli.console import say, say_json
+from conductor.cli.console import print_json, print_line
 from conductor.cli.newest_workflows import find_ended
-from conductor.cli.server_kind import ask_server
-from conductor.cli.support import AsJson, Url, UserError, ask, configuration_of, examples, one_line
-from conductor.cli.times import TAKES, moment, moment_of
+from conductor.cli.server_kind import identify_server
+from conductor.cli.support import AsJson, Url, UserError, call_server, examples, make_configuration, to_one_line
+from conductor.cli.times import TIME_FORMATS, format_time, parse_time
 from conductor.cli.workflow_commands import read_statuses
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import ApiException, NotFoundException
@@ -26,7 +26,7 @@ from conductor.protocol.views import WorkflowEntry
 )
 def purge(
     older_than: Annotated[
-        str, typer.Option(metavar="TIME", help=f"Those that ended before: {TAKES}.", show_default=False)
+        str, typer.Option(metavar="TIME", help=f"Those that ended before: {TIME_FORMATS}.", show_default=False)
     ],
     status: Annotated[
         list[str] | None,
@@ -37,80 +37,85 @@ def purge(
         ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Only of this workflow.", show_default=False)] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Remove nothing; say what would be.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the workflows that would be removed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> int:
-    """Remove finished workflows and their tasks from a server, for good. It asks first; status 1 if one stays."""
-    before_ms = moment_of(older_than, "--older-than")
+    """Remove finished workflows and their tasks permanently from a server.
+
+    The command asks for confirmation. The exit status is 1 if a workflow stays.
+    """
+    before_ms = parse_time(older_than, "--older-than")
     statuses = read_statuses(status or sorted(TERMINAL_WORKFLOW_STATUSES), TERMINAL_WORKFLOW_STATUSES)
-    found = ask(url, lambda api: find_ended(api, statuses, before_ms, name))
+    found = call_server(url, lambda api: find_ended(api, statuses, before_ms, name))
     if dry_run or not found:
-        return _told(found, [], {}, as_json=as_json, what="would be removed" if dry_run else "to remove")
-    if not yes and not _is_agreed(found, url):
+        return _print_result(found, [], {}, as_json=as_json, what="would be removed" if dry_run else "to remove")
+    if not yes and not _confirm(found, url):
         typer.echo("Nothing was removed.", err=True)
         return 1
     removed, kept = _remove(found, url)
-    return _told(found, removed, kept, as_json=as_json, what="found")
+    return _print_result(found, removed, kept, as_json=as_json, what="found")
 
 
-def _is_agreed(found: list[WorkflowEntry], url: str | None) -> bool:
-    """Ask, beside the standard output: that is for what was asked for."""
-    host = configuration_of(url).shown_host
-    typer.echo(f"{_described(found)} on {host} will be removed for good. Remove them? [y/N] ", err=True, nl=False)
+def _confirm(found: list[WorkflowEntry], url: str | None) -> bool:
+    """Ask on the standard error, because the standard output is for the result."""
+    host = make_configuration(url).shown_host
+    typer.echo(f"{_describe(found)} on {host} will be removed permanently. Remove them? [y/N] ", err=True, nl=False)
     answer = sys.stdin.readline()
     if not answer:
         typer.echo("", err=True)
-        raise UserError("nobody is there to say yes: nothing was removed; --yes does not ask")
+        raise UserError("nothing was removed, because the question was not answered; use --yes to skip it")
     return answer.strip().lower() in ("y", "yes")
 
 
-def _described(found: list[WorkflowEntry]) -> str:
+def _describe(found: list[WorkflowEntry]) -> str:
     if not found:
         return "No finished workflows"
     ended = sorted(entry.end_time or 0 for entry in found)
     what = "1 finished workflow" if len(found) == 1 else f"{len(found):,} finished workflows"
-    return f"{what}, ended from {moment(ended[0])} to {moment(ended[-1])}"
+    return f"{what}, ended from {format_time(ended[0])} to {format_time(ended[-1])}"
 
 
 def _remove(found: list[WorkflowEntry], url: str | None) -> tuple[list[str], dict[str, str]]:
-    """Those that are removed, and why the others are not."""
+    """Return the removed workflows, and the others with the reason."""
     removed: list[str] = []
     kept: dict[str, str] = {}
 
     async def remove_all(api: AsyncApiClient) -> None:
         workflows = AsyncWorkflowClient(api)
-        # A plain server would keep an archived one in its index, where the next purge found it again. A coordinator has
-        # no archive, and with this it refuses one that somebody has restarted meanwhile.
-        archive = (await ask_server(api.configuration)).is_coordinator
+        # A Conductor server keeps an archived workflow in its index, where the next purge would find it again. A
+        # coordinator has no archive, and with this flag it rejects a workflow that was restarted in the meantime.
+        archive = (await identify_server(api.configuration)).is_coordinator
         for entry in found:
             try:
                 if not archive and (await workflows.get_workflow_status(entry.workflow_id)).is_running():
-                    kept[entry.workflow_id] = "it runs again"
+                    kept[entry.workflow_id] = "it is running again"
                     continue
                 await workflows.delete_workflow(entry.workflow_id, archive_workflow=archive)
                 removed.append(entry.workflow_id)
             except NotFoundException:
-                kept[entry.workflow_id] = "it is gone already"
+                kept[entry.workflow_id] = "it was already removed"
             except ApiException as error:
                 if error.status in (401, 403):
                     raise
-                kept[entry.workflow_id] = one_line(error.reason or error)
+                kept[entry.workflow_id] = to_one_line(error.reason or error)
 
     try:
-        ask(url, remove_all)
+        call_server(url, remove_all)
     except UserError as error:
         raise UserError(f"{error} ({len(removed):,} of {len(found):,} were removed before)") from None
     return removed, kept
 
 
-def _told(found: list[WorkflowEntry], removed: list[str], kept: dict[str, str], *, as_json: bool, what: str) -> int:
+def _print_result(
+    found: list[WorkflowEntry], removed: list[str], kept: dict[str, str], *, as_json: bool, what: str
+) -> int:
     if as_json:
-        say_json({"found": [entry.workflow_id for entry in found], "removed": removed, "kept": kept})
+        print_json({"found": [entry.workflow_id for entry in found], "removed": removed, "kept": kept})
     else:
         done = f": {len(removed):,} removed, {len(kept):,} kept" if removed or kept else ""
-        say(f"{_described(found)} {what}{done}.")
+        print_line(f"{_describe(found)} {what}{done}.")
         for workflow_id, reason in kept.items():
-            say(one_line(f"{workflow_id}: kept: {reason}"))
+            print_line(to_one_line(f"{workflow_id}: kept: {reason}"))
     return 1 if kept else 0

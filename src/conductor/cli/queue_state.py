@@ -1,4 +1,4 @@
-"""Queues as one can see them from outside: how much waits, since when, and who polled last."""
+"""Reads the queues of a server over the REST API: waiting tasks, their age, and the last poll."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.async_rest import ConductorError
+from conductor.protocol.why_waiting import format_duration
 
-#: Workers with a free hand poll every few seconds; a queue without a poll for this long has nobody.
+#: A worker with a free slot polls every few seconds, so a queue without a poll for this long has no workers.
 UNATTENDED_AFTER_S = 60.0
-#: A server's own queues: its workers are inside of it, and no poll is seen.
+#: Task types that the server processes itself; their queues show no polls.
 OWN_QUEUES = {
     "DO_WHILE",
     "DYNAMIC",
@@ -42,67 +43,69 @@ OWN_QUEUES = {
 }
 
 
-class Queue(NamedTuple):
-    """One queue: a task type, in a domain or in none."""
+class QueueState(NamedTuple):
+    """The tasks and the last poll of a queue. The domain may be empty."""
 
     task_type: str
     domain: str
     waiting: int
-    #: How long the oldest has been waiting; None: not known.
+    #: Age of the oldest waiting task; None if unknown.
     oldest_s: float | None = None
-    #: Since the last poll; None: none is known.
+    #: Time since the last poll; None if there is none.
     polled_s: float | None = None
     worker_id: str | None = None
 
     @property
     def name(self) -> str:
-        """As Conductor writes it."""
+        """Return Conductor's name of the queue: the task type, after its domain if it has one."""
         return f"{self.domain}:{self.task_type}" if self.domain else self.task_type
 
     @property
     def unattended(self) -> bool:
-        """Whether something waits here that nobody asks for."""
+        """Whether tasks wait and no worker polls."""
         return self.waiting > 0 and (self.polled_s is None or self.polled_s > UNATTENDED_AFTER_S)
 
     @property
-    def trouble(self) -> str:
-        """What is wrong with an unattended queue, and what to do."""
-        polled = "nobody polls for it" if self.polled_s is None else f"the last poll was {span(self.polled_s)} ago"
-        since = "" if self.oldest_s is None else f", the oldest for {span(self.oldest_s)}"
+    def problem(self) -> str:
+        """Describe an unattended queue, and the remedy after a colon."""
+        polled = "no worker polls it"
+        if self.polled_s is not None:
+            polled = f"the last poll was {format_duration(self.polled_s * 1000)} ago"
+        since = "" if self.oldest_s is None else f", the oldest for {format_duration(self.oldest_s * 1000)}"
         what = "1 task waits" if self.waiting == 1 else f"{self.waiting} tasks wait"
         domain = f" in domain {self.domain}" if self.domain else ""
         return f"{what} in queue {self.name}{since}, and {polled}: run a worker for {self.task_type}{domain}"
 
 
-async def ask_queues(configuration: Configuration) -> list[Queue]:
-    """Every queue of the server at which something waits or somebody polls. Raises ConductorError."""
+async def read_queues(configuration: Configuration) -> list[QueueState]:
+    """Return every queue with waiting tasks or polls. Raise ConductorError if the server does not answer."""
     async with AsyncTaskResourceApi(AsyncApiClient(configuration)) as tasks:
         api = tasks.api_client
         waiting = await api.call_for(dict[str, int], "GET", "/tasks/queue/all")
         polls = await api.call_for(list[dict[str, Any]], "GET", "/tasks/queue/polldata/all")
-        found = _joined(waiting, polls, time.time() * 1000)
+        found = _merge(waiting, polls, time.time() * 1000)
         return [queue._replace(oldest_s=await _oldest_s(api, queue)) if queue.waiting else queue for queue in found]
 
 
-def _joined(waiting: dict[str, int], polls: list[dict[str, Any]], now_ms: float) -> list[Queue]:
-    queues = {key: Queue(*key, size) for name, size in waiting.items() if (key := _key(name)) is not None}
+def _merge(waiting: dict[str, int], polls: list[dict[str, Any]], now_ms: float) -> list[QueueState]:
+    queues = {key: QueueState(*key, size) for name, size in waiting.items() if (key := _key(name)) is not None}
     for poll in polls:
         key = (str(poll.get("queueName") or ""), str(poll.get("domain") or ""))
         if key[0] in ("", PROBE):
             continue
         polled_s = max(0.0, (now_ms - float(poll.get("lastPollTime") or 0)) / 1000)
-        queues[key] = queues.get(key, Queue(*key, 0))._replace(polled_s=polled_s, worker_id=poll.get("workerId"))
+        queues[key] = queues.get(key, QueueState(*key, 0))._replace(polled_s=polled_s, worker_id=poll.get("workerId"))
     return sorted(queues.values())
 
 
 def _key(name: str) -> tuple[str, str] | None:
-    """The task type and the domain of a queue; None if it is one of the server's own."""
+    """Return the task type and the domain of a queue; None if the server itself processes its tasks."""
     domain, _, task_type = name.rpartition(":")
     return None if task_type.startswith("_") or task_type in OWN_QUEUES else (task_type, domain)
 
 
-async def _oldest_s(api: AsyncApiClient, queue: Queue) -> float | None:
-    """Since when the oldest waits, of a server that can be searched and says so."""
+async def _oldest_s(api: AsyncApiClient, queue: QueueState) -> float | None:
+    """Return the age of the oldest waiting task; None if the server's search does not find it."""
     wanted = quote(f"taskType='{queue.task_type}' AND status=SCHEDULED")
     path = f"/tasks/search?start=0&size=100&sort=scheduledTime:ASC&query={wanted}"
     try:
@@ -112,11 +115,3 @@ async def _oldest_s(api: AsyncApiClient, queue: Queue) -> float | None:
     except (ConductorError, AttributeError, IndexError, KeyError, ValueError):
         return None
     return max(0.0, time.time() - began)
-
-
-def span(seconds: float) -> str:
-    """A length of time as people say it."""
-    for length_s, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * length_s:
-            return f"{seconds / length_s:.0f} {unit}"
-    return f"{seconds:.0f} s"

@@ -1,53 +1,57 @@
-"""`conductor-worker queues`: what waits where, and whether anybody comes for it."""
+"""`conductor-worker queues`: waiting tasks and the last poll of each queue."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-from conductor.cli.console import print_table, quiet, say, say_json
-from conductor.cli.queue_state import Queue, ask_queues, span
-from conductor.cli.server_kind import why
-from conductor.cli.support import AsJson, Url, UserError, configuration_of, examples
+from conductor.cli.console import print_json, print_line, print_table, silence_logger
+from conductor.cli.queue_state import QueueState, read_queues
+from conductor.cli.server_kind import describe_error
+from conductor.cli.support import AsJson, Url, UserError, examples, make_configuration
 from conductor.client.http.async_rest import ConductorError
+from conductor.protocol.why_waiting import format_duration
 
 
 @examples("queues", "queues --json | jq '.[] | select(.unattended)'")
 def queues(url: Url = None, as_json: AsJson = False) -> None:
-    """List the queues of the server: how much waits and since when, who polled last, and which ones nobody polls."""
-    configuration = configuration_of(url)
+    """List the queues of a server: waiting tasks, their age, and the last poll.
+
+    A queue in which tasks wait and that no worker polls is marked.
+    """
+    configuration = make_configuration(url)
     try:
-        with quiet("conductor.client.http.access_token"):
-            found = asyncio.run(ask_queues(configuration))
+        with silence_logger("conductor.client.http.access_token"):
+            found = asyncio.run(read_queues(configuration))
     except ConductorError as error:
-        raise UserError(f"{configuration.shown_host} cannot be asked for its queues: {why(error)}") from None
+        raise UserError(f"{configuration.shown_host} cannot be asked for its queues: {describe_error(error)}") from None
     if as_json:
-        say_json([_wire(queue) for queue in found])
+        print_json([_to_json(queue) for queue in found])
     elif found:
         print_table(["queue", "waiting", "oldest", "last poll", "by", ""], map(_row, found))
     else:
-        say("There are no queues yet: nothing waits, and nobody polls.")
+        print_line("There are no queues: no task waits, and no worker polls.")
 
 
-def _wire(queue: Queue) -> dict[str, Any]:
+def _to_json(queue: QueueState) -> dict[str, Any]:
     return {
         "queue": queue.name,
         "taskType": queue.task_type,
         "domain": queue.domain or None,
         "waiting": queue.waiting,
-        "oldestSeconds": _rounded(queue.oldest_s),
-        "lastPollSeconds": _rounded(queue.polled_s),
+        "oldestSeconds": _round(queue.oldest_s),
+        "lastPollSeconds": _round(queue.polled_s),
         "lastWorkerId": queue.worker_id,
         "unattended": queue.unattended,
     }
 
 
-def _rounded(seconds: float | None) -> float | None:
+def _round(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 1)
 
 
-def _row(queue: Queue) -> list[str]:
-    oldest = "" if queue.oldest_s is None else span(queue.oldest_s)
-    polled = "none known" if queue.polled_s is None else f"{span(queue.polled_s)} ago"
-    flag = "NOBODY POLLS" if queue.unattended else ""
+def _row(queue: QueueState) -> list[str]:
+    oldest = "" if queue.oldest_s is None else format_duration(queue.oldest_s * 1000)
+    polled = "none known" if queue.polled_s is None else f"{format_duration(queue.polled_s * 1000)} ago"
+    flag = "NO WORKER POLLS" if queue.unattended else ""
     return [queue.name, str(queue.waiting), oldest, polled, queue.worker_id or "", flag]

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from conductor.cli.console import say
+from conductor.cli.console import print_line
 from conductor.cli.dev_workers import GO, LOAD, LOADED, QUIET, READY, RELIEVED
 from conductor.common.text import escape
 
@@ -67,7 +67,7 @@ class WorkerProcess:
         loaded = self._word(LOADED)
         await asyncio.wait({loaded}, timeout=limit_s)
         if not loaded.done():
-            say(f"The import has not ended after {limit_s:g} s, and is given up (--import-timeout).")
+            print_line(f"The import has not ended after {limit_s:g} s, and is given up (--import-timeout).")
             self.kill()
         return await loaded
 
@@ -156,7 +156,7 @@ class Reloading:
     async def _load(self, why: str | None) -> None:
         began = time.monotonic()
         if why is not None:
-            say(why)
+            print_line(why)
         workers = self._importing = await self._next()
         names = await workers.loaded(self._import_limit_s)
         self._importing = None
@@ -166,7 +166,7 @@ class Reloading:
             if not self._stopping:
                 self._spare = await self._new()
                 stay = "the workers before stay at work" if self._at_work else "no workers run"
-                say(f"Not loaded: {stay}. Save a correction.")
+                print_line(f"Not loaded: {stay}. Save a correction.")
             return
         before, self._at_work = self._at_work, workers
         if before is not None:
@@ -179,7 +179,7 @@ class Reloading:
     async def _announce(self, workers: WorkerProcess, what: str, names: list[str], began: float) -> None:
         if await workers.ready() and not self._stopping:
             took = f"in {time.monotonic() - began:.1f} s"
-            say(f"{what} {took}: {escape(', '.join(names))}. Save a file to load them again; Ctrl-C ends.")
+            print_line(f"{what} {took}: {escape(', '.join(names))}. Save a file to load them again; Ctrl-C ends.")
 
     async def _next(self) -> WorkerProcess:
         spare, self._spare = self._spare, None
@@ -205,7 +205,7 @@ class Reloading:
         self._at_work = None
         ended = f"The workers ended by themselves (exit status {status})"
         if time.monotonic() - workers.began < SHORT_LIFE_S:
-            say(f"{ended}, as soon as they had started. Save a correction.")
+            print_line(f"{ended}, as soon as they had started. Save a correction.")
         else:
             await self.load(f"{ended}: they are started again")
 
@@ -241,7 +241,7 @@ class Reloading:
         return all(end.done() for end in ends)
 
 
-def saved(changes: Sequence[str]) -> str:
+def describe_change(changes: Sequence[str]) -> str:
     """The line that names what was saved."""
     here = os.getcwd()  # noqa: PTH109 - a text to cut off
     names = sorted({str(Path(path).relative_to(here)) if path.startswith(here + os.sep) else path for path in changes})

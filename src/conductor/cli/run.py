@@ -9,12 +9,20 @@ from typing import Annotated, Any
 
 import typer
 
-from conductor.cli.console import quiet, say
+from conductor.cli.console import print_line, silence_logger
 from conductor.cli.discovery import Modules, Traceback, find_workers
-from conductor.cli.server_kind import ask_server, why
-from conductor.cli.support import LogFormat, LogLevel, Url, UserError, configuration_of, conflict, metrics_on
-from conductor.cli.worker_options import set_for_all_workers, with_worker_options
-from conductor.cli.worker_readiness import when_ready
+from conductor.cli.server_kind import describe_error, identify_server
+from conductor.cli.support import (
+    LogFormat,
+    LogLevel,
+    Url,
+    UserError,
+    find_conflict,
+    make_configuration,
+    make_metrics_settings,
+)
+from conductor.cli.worker_options import set_worker_variables, with_worker_options
+from conductor.cli.worker_readiness import announce_when_ready
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.option import ConfigurationError
 from conductor.client.configuration.settings.metrics_settings import MetricsPortError, MetricsSettings
@@ -58,17 +66,19 @@ def run(
     **options: Any,
 ) -> int:
     """Run the decorated workers of modules or packages. SIGTERM or Ctrl-C drains; a second one stops at once."""
-    set_for_all_workers(options)
-    configuration = configuration_of(url, log_level=log_level, log_format=log_format)
-    metrics = None if metrics_port is None else metrics_on(metrics_host, metrics_port, optional=metrics_optional)
+    set_worker_variables(options)
+    configuration = make_configuration(url, log_level=log_level, log_format=log_format)
+    metrics = (
+        None if metrics_port is None else make_metrics_settings(metrics_host, metrics_port, optional=metrics_optional)
+    )
     workers = find_workers(modules, show_traceback=show_traceback)
     configuration.apply_logging_config()
     if asyncio:
         tracing.set_up(configuration.tracing)
-    warning = conflict()
+    warning = find_conflict()
     if warning:
         typer.echo(f"warning: {warning}", err=True)
-    say(f"Server {configuration.shown_host}: {_server(url)}. Starting {_named(workers)}")
+    print_line(f"Server {configuration.shown_host}: {_server(url)}. Starting {_named(workers)}")
     # Ctrl-C means the same as SIGTERM here; the handlers know what the first and the second of those mean. Workers take
     # tasks before their handler waits for signals: what comes in between is not to end the process with tasks in hand.
     with (
@@ -88,13 +98,13 @@ def _server(url: str | None) -> str:
 
     async def ask() -> str:
         async with aio.timeout(SERVER_WITHIN_S):
-            return str(await ask_server(configuration_of(url)))
+            return str(await identify_server(make_configuration(url)))
 
     try:
-        with quiet("conductor.client.http.access_token"):
+        with silence_logger("conductor.client.http.access_token"):
             return run_event_loop(ask())
     except ConductorError as error:
-        return f"cannot be used yet ({why(error)}); the workers go on trying"
+        return f"cannot be used yet ({describe_error(error)}); the workers go on trying"
     except TimeoutError:
         return f"has not answered within {SERVER_WITHIN_S:.0f} s; the workers go on trying"
 
@@ -104,21 +114,21 @@ def _named(workers: Iterable[Worker]) -> str:
     return f"{len(names)} worker{'s' if len(names) > 1 else ''}: {', '.join(names)}"
 
 
-def polling(workers: Iterable[Worker]) -> set[str]:
+def polled_task_types(workers: Iterable[Worker]) -> set[str]:
     """The task types that will be polled for: all but those of paused workers."""
     pairs = [(worker.get_task_definition_name(), get_code_options(worker)) for worker in workers]
     return {name for name, options in pairs if not resolve_worker_config(name, options).paused}
 
 
 def _say_ready() -> None:
-    say("Ready: every worker has polled. Ctrl-C finishes what is in hand; a second one ends it at once.")
+    print_line("Ready: every worker has polled. Ctrl-C finishes what is in hand; a second one ends it at once.")
 
 
 def _run_processes(workers: list[Worker], configuration: Configuration, metrics: MetricsSettings | None) -> None:
     from conductor.client.automator.task_handler import TaskHandler
 
     with (
-        when_ready(polling(workers), _say_ready) as listener,
+        announce_when_ready(polled_task_types(workers), _say_ready) as listener,
         TaskHandler(workers, configuration, metrics, event_listeners=[listener]) as handler,
     ):
         handler.start_processes()
@@ -130,7 +140,7 @@ def _run_together(workers: list[Worker], configuration: Configuration, metrics: 
     from conductor.client.telemetry.task_logs import TaskLogs
 
     async def work() -> None:
-        with when_ready(polling(workers), _say_ready) as listener:
+        with announce_when_ready(polled_task_types(workers), _say_ready) as listener:
             async with TaskHandlerAsyncIO(workers, configuration, metrics, event_listeners=[listener]) as handler:
                 await handler.wait()
 

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from conductor.cli.console import print_table, say, say_json
-from conductor.cli.support import AsJson, Url, UserError, add_command, configuration_of, examples, json_object
-from conductor.cli.times import moment
+from conductor.cli.console import print_json, print_line, print_table
+from conductor.cli.support import AsJson, Url, UserError, add_command, examples, make_configuration, parse_json_object
+from conductor.cli.times import format_time
 from conductor.client.http.errors import ApiException, ConductorError
 from conductor.client.http.models.save_schedule_request import SaveScheduleRequest
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
@@ -42,11 +42,11 @@ def list_(
     with _scheduler(url) as scheduler:
         found = scheduler.get_all_schedules(workflow)
     if as_json:
-        say_json([one.to_dict() for one in found])
+        print_json([one.to_dict() for one in found])
     elif found:
         _print(found)
     else:
-        say("There are no schedules.")
+        print_line("There are no schedules.")
 
 
 @examples("schedule show nightly")
@@ -56,12 +56,12 @@ def show(name: Name, url: Url = None, as_json: AsJson = False) -> None:
         found = scheduler.get_schedule(name)
         runs = scheduler.search_schedule_executions(size=RUNS_SHOWN, query=f"scheduleName IN ({name})").results
     if as_json:
-        say_json({**found.to_dict(), "runs": [run.to_dict() for run in runs or []]})
+        print_json({**found.to_dict(), "runs": [run.to_dict() for run in runs or []]})
         return
     _print([found])
     for run in runs or []:
         outcome = run.workflow_id or run.reason or ""
-        say(escape(f"{moment(run.scheduled_time)}  {run.state}  {outcome}"))
+        print_line(escape(f"{format_time(run.scheduled_time)}  {run.state}  {outcome}"))
 
 
 @examples(
@@ -99,7 +99,7 @@ def add(
         run_catchup_schedule_instances=catch_up,
         paused=paused,
         start_workflow_request=StartWorkflowRequest(
-            name=workflow, version=version, input=json_object(given, "--input")
+            name=workflow, version=version, input=parse_json_object(given, "--input")
         ),
     )
     with _scheduler(url) as scheduler:
@@ -146,7 +146,7 @@ def remove(name: Name, url: Url = None, as_json: AsJson = False) -> None:
 def _scheduler(url: str | None) -> Iterator[SchedulerClient]:
     """The schedules of a server; what it refuses is a line for the user."""
     try:
-        with SchedulerClient(configuration_of(url)) as scheduler:
+        with SchedulerClient(make_configuration(url)) as scheduler:
             yield scheduler
     except ApiException as error:
         raise UserError(error.reason or error) from None
@@ -156,13 +156,13 @@ def _scheduler(url: str | None) -> Iterator[SchedulerClient]:
 
 def _told(found: WorkflowSchedule, line: str, *, as_json: bool) -> None:
     if as_json:
-        say_json(found.to_dict())
+        print_json(found.to_dict())
     else:
-        say(escape(line))
+        print_line(escape(line))
 
 
 def _due(found: WorkflowSchedule) -> str:
-    return f", due at {moment(found.next_run_time)}" if found.next_run_time else ""
+    return f", due at {format_time(found.next_run_time)}" if found.next_run_time else ""
 
 
 def _print(found: list[WorkflowSchedule]) -> None:
@@ -175,7 +175,7 @@ def _rows(one: WorkflowSchedule) -> Iterator[list[str]]:
     paused = f"PAUSED {one.paused_reason or ''}".strip() if one.paused else ""
     for number, (cron, zone) in enumerate(_crons(one)):
         if number == 0:
-            yield [one.name or "", workflow, cron, zone, moment(one.next_run_time), paused]
+            yield [one.name or "", workflow, cron, zone, format_time(one.next_run_time), paused]
         else:
             yield ["", "", cron, zone, "", ""]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from conductor.cli.console import say
-from conductor.cli.support import LogFormat, LogLevel, UserError, configuration_of, coordinator_class
+from conductor.cli.console import print_line
+from conductor.cli.support import LogFormat, LogLevel, UserError, import_coordinator, make_configuration
 from conductor.common.machine import freeze_loaded_objects, state_directory
 from conductor.telemetry import tracing
 
@@ -90,7 +90,7 @@ def serve(
     path = _prepared(default_database()) if database is None else database
     key, secret = key_pair()
     try:
-        coordinator = coordinator_class()(
+        coordinator = import_coordinator()(
             path,
             host=host,
             port=port,
@@ -114,7 +114,7 @@ def serve(
 
 def _set_up_logging(level: str | None, log_format: str | None) -> None:
     asked = level or os.environ.get("CONDUCTOR_LOG_LEVEL")
-    configuration = configuration_of(None, log_level=asked or "WARNING", log_format=log_format)
+    configuration = make_configuration(None, log_level=asked or "WARNING", log_format=log_format)
     configuration.apply_logging_config()
     tracing.set_up(configuration.tracing)
 
@@ -123,7 +123,9 @@ def _serve(coordinator: Coordinator, authentication: str) -> None:
     from conductor.coordinator.store.writer import StoreRefused
 
     def ready() -> None:
-        say(f"Coordinator at {coordinator.url} {authentication}, database {coordinator.database}. Ctrl-C ends it.")
+        print_line(
+            f"Coordinator at {coordinator.url} {authentication}, database {coordinator.database}. Ctrl-C ends it."
+        )
 
     freeze_loaded_objects()
     sys.setswitchinterval(SWITCH_S)

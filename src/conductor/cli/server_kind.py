@@ -1,4 +1,4 @@
-"""What kind of server a URL leads to."""
+"""Identifies the kind of server at a URL."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from conductor.protocol.wire import FEATURE_LEASES
 if TYPE_CHECKING:
     from conductor.client.http.async_api_client import AsyncApiClient
 
-#: A task type that nobody works on: polling for it is what a worker does first, and takes nothing.
+#: An unused task type. Polling it tests the connection as a worker would, and takes no task.
 PROBE = "conductor_worker_doctor"
 COORDINATOR = "a coordinator"
 
 
 class ServerKind(NamedTuple):
-    """What answers polls at a URL."""
+    """The kind and the version of a server."""
 
     kind: str
     version: str
@@ -30,13 +30,13 @@ class ServerKind(NamedTuple):
 
     @property
     def is_coordinator(self) -> bool:
-        """Whether it grants leases, as only a coordinator does."""
+        """Whether the server grants leases, which only a coordinator does."""
         return self.kind == COORDINATOR
 
 
 @asynccontextmanager
-async def asking(configuration: Configuration) -> AsyncIterator[AsyncApiClient]:
-    """Something to ask a server with, and its connections closed afterwards."""
+async def open_client(configuration: Configuration) -> AsyncIterator[AsyncApiClient]:
+    """Provide an API client and close its connections after the block."""
     from conductor.client.http.async_api_client import AsyncApiClient
 
     api = AsyncApiClient(configuration)
@@ -46,14 +46,14 @@ async def asking(configuration: Configuration) -> AsyncIterator[AsyncApiClient]:
         await api.close()
 
 
-async def ask_server(configuration: Configuration) -> ServerKind:
-    """Poll for nothing, as a worker would. Raises ConductorError when that does not work."""
+async def identify_server(configuration: Configuration) -> ServerKind:
+    """Poll an unused task type, as a worker would. Raise ConductorError if the poll fails."""
     from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
     from conductor.client.http.async_api_client import AsyncApiClient
 
     async with AsyncTaskResourceApi(AsyncApiClient(configuration)) as api:
         polled = await api.poll_for_worker(PROBE, worker_id=PROBE, domain=None, count=1, timeout_ms=0)
-        kind = COORDINATOR if FEATURE_LEASES in polled.features else "a plain Conductor server"
+        kind = COORDINATOR if FEATURE_LEASES in polled.features else "a Conductor server"
         try:
             version = await api.api_client.call_for(str, "GET", "/version")
         except ConductorError:
@@ -61,7 +61,7 @@ async def ask_server(configuration: Configuration) -> ServerKind:
     return ServerKind(kind, version)
 
 
-def why(error: BaseException) -> str:
-    """The error without the request: what was asked says nothing to somebody who did not ask."""
-    said = re.sub(r"^[A-Z]+ \S+(:| answered) ", "", str(error)).rstrip(".") or type(error).__name__
-    return "; ".join([said, *getattr(error, "__notes__", [])])
+def describe_error(error: BaseException) -> str:
+    """Return the error message without the request line, which means nothing to a user of the command line."""
+    message = re.sub(r"^[A-Z]+ \S+(:| answered) ", "", str(error)).rstrip(".") or type(error).__name__
+    return "; ".join([message, *getattr(error, "__notes__", [])])

@@ -10,8 +10,8 @@ from typing import Any
 
 import typer
 
-from conductor.cli.console import say, say_json
-from conductor.cli.support import UserError, ask, one_line
+from conductor.cli.console import print_json, print_line
+from conductor.cli.support import UserError, call_server, to_one_line
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import BulkStartError, ConductorError
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
@@ -81,15 +81,15 @@ def start_many(requests: dict[int, StartWorkflowRequest], url: str | None, *, as
             if not as_json:
                 for result in results[-len(some) :]:
                     if isinstance(result, str):
-                        say(escape(result))
+                        print_line(escape(result))
 
     try:
-        ask(url, start_all)
+        call_server(url, start_all)
     except UserError as error:
         raise UserError(f"{error} ({len(results):,} of {len(lines):,} lines were sent before)") from None
     told = [_told(number, result) for number, result in zip(lines, results, strict=True)]
     if as_json:
-        say_json(told)
+        print_json(told)
     failed = [one for one in told if "error" in one]
     for one in failed[:MAX_LINES_NAMED]:
         typer.echo(f"line {one['line']}: not started: {one['error']}", err=True)
@@ -130,4 +130,4 @@ def _key_of(given: dict[str, Any], field: str) -> str:
 def _told(number: int, result: str | ConductorError) -> dict[str, Any]:
     if isinstance(result, str):
         return {"line": number, "workflowId": result}
-    return {"line": number, "error": one_line(getattr(result, "reason", None) or result)}
+    return {"line": number, "error": to_one_line(getattr(result, "reason", None) or result)}

@@ -1,6 +1,6 @@
-"""What several commands need: the error that is one line for the user, the server option, packages that may be missing.
+"""Shared by commands: the error for users, the server option, and extras that may be missing.
 
-Nothing of ours is imported before it is used: `conflict` must still answer when half of our files are gone.
+Imports of this package are inside functions, because `find_conflict` must work when some of its files are missing.
 """
 
 from __future__ import annotations
@@ -29,21 +29,17 @@ OTHER_PACKAGE = "conductor-python"
 #: The option of every command that talks to a server.
 Url = Annotated[
     str | None,
-    typer.Option(
-        "--url", help="The server, with or without /api, in place of CONDUCTOR_SERVER_URL.", show_default=False
-    ),
+    typer.Option("--url", help="URL of the server, with or without /api (CONDUCTOR_SERVER_URL).", show_default=False),
 ]
-#: The option of every command that a program may read.
-AsJson = Annotated[bool, typer.Option("--json", help="JSON, for programs, and nothing else on the standard output.")]
+#: The option of every command with machine-readable output.
+AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON on the standard output.")]
 
-
-#: How much of the log is shown, and how its lines look: the same for workers and for the coordinator.
 LogLevel = Annotated[
     str | None,
     typer.Option(
         "--log-level",
         metavar="LEVEL",
-        help="DEBUG, INFO, WARNING, ERROR or CRITICAL, in place of CONDUCTOR_LOG_LEVEL.",
+        help="DEBUG, INFO, WARNING, ERROR or CRITICAL (CONDUCTOR_LOG_LEVEL).",
         show_default=False,
     ),
 ]
@@ -52,44 +48,43 @@ LogFormat = Annotated[
     typer.Option(
         "--log-format",
         metavar="FORMAT",
-        help="text, or json: one object a line, with the ids of tasks and workflows as fields; "
-        "in place of CONDUCTOR_LOG_FORMAT.",
+        help="text, or json: one object per line, with task and workflow ids as fields (CONDUCTOR_LOG_FORMAT).",
         show_default=False,
     ),
 ]
 
 
 class UserError(Exception):
-    """Something the user can put right: what happened, which value, what to do. One line, and exit status 2."""
+    """A mistake that the user can correct. The command prints it as one line and exits with status 2."""
 
 
-def one_line(text: object) -> str:
-    """The same on one line, however many the library behind it wrote, and nothing in it that drives a terminal."""
+def to_one_line(text: object) -> str:
+    """Return the text on one line, with control characters escaped."""
     from conductor.common.text import escape
 
     return escape(" ".join(str(text).split()))
 
 
 def examples(*lines: str) -> Callable[[Command], Command]:
-    """Examples for the end of a command's help, each without the name of the program."""
+    """Add examples to the end of a command's help, each without the name of the program."""
 
-    def keep(command: Command) -> Command:
+    def add(command: Command) -> Command:
         command.__dict__["examples"] = lines
         return command
 
-    return keep
+    return add
 
 
 def add_command(group: typer.Typer, command: Callable[..., Any]) -> None:
-    """Make a function a command of this group, with its examples."""
-    # \b: click leaves the lines as they are.
+    """Add a function as a command to a group, with its examples."""
+    # After \b, click does not rewrap the lines.
     lines = "\n".join(f"  conductor-worker {line}" for line in getattr(command, "examples", ()))
     name = command.__name__.rstrip("_").replace("_", "-")
     group.command(name, epilog=f"\b\nExamples:\n{lines}" if lines else None)(command)
 
 
-def json_object(text: str, option: str) -> dict[str, Any]:
-    """The JSON object that somebody gave to an option: as it is, or as `@file`, or as `@-` for the standard input."""
+def parse_json_object(text: str, option: str) -> dict[str, Any]:
+    """Parse the JSON object of an option, which may also be `@file` or `@-` for the standard input."""
     try:
         if text == "@-":
             text = typer.get_text_stream("stdin").read()
@@ -101,65 +96,63 @@ def json_object(text: str, option: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise UserError(f"{option} is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise UserError(f"{option} is a JSON object, not {_cut(text)}")
+        raise UserError(f"{option} must be a JSON object, not {text if len(text) <= 100 else text[:99] + '…'}")
     return value
 
 
-def _cut(text: str, length: int = 100) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"
-
-
-def ask(url: str | None, question: Callable[[AsyncApiClient], Awaitable[T]]) -> T:
-    """Ask a server something. What it refuses, or that it is not there, is a line for the user."""
-    from conductor.cli.console import quiet
-    from conductor.cli.server_kind import why
+def call_server(url: str | None, call: Callable[[AsyncApiClient], Awaitable[T]]) -> T:
+    """Call a server and return the result. Raise UserError if it rejects the call or cannot be reached."""
+    from conductor.cli.console import silence_logger
+    from conductor.cli.server_kind import describe_error
     from conductor.client.http.async_api_client import AsyncApiClient
     from conductor.client.http.errors import ApiException, AuthorizationException, ConductorError, TransportError
 
-    configuration = configuration_of(url)
+    configuration = make_configuration(url)
 
-    async def asked() -> T:
+    async def run() -> T:
         api = AsyncApiClient(configuration)
         try:
-            return await question(api)
+            return await call(api)
         finally:
             await api.close()
 
     try:
-        with quiet("conductor.client.http.access_token"):
-            return asyncio.run(asked())
+        with silence_logger("conductor.client.http.access_token"):
+            return asyncio.run(run())
     except AuthorizationException as error:
         raise UserError(
             f"{configuration.shown_host} refuses: {error.reason or error}. "
-            "Set CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET, or use a key that may do this"
+            "Set CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET, or use a key with this permission"
         ) from None
     except ApiException as error:
-        strange = f"{configuration.shown_host} answers, but not as Conductor does: {why(error)}. Is the URL right?"
+        strange = (
+            f"{configuration.shown_host} answers, but not as Conductor does: {describe_error(error)}. Is the URL right?"
+        )
         raise UserError(error.reason or strange) from None
     except TransportError as error:
         raise UserError(
-            f"{configuration.shown_host} cannot be reached: {why(error)}. "
+            f"{configuration.shown_host} cannot be reached: {describe_error(error)}. "
             "Start a server with `conductor-worker serve`, or name one with CONDUCTOR_SERVER_URL or --url"
         ) from None
     except ConductorError as error:
         raise UserError(error) from None
 
 
-def configuration_of(url: str | None, **more: Any) -> Configuration:
-    """The server at this URL, or the environment's; a UserError when something about it is not allowed."""
+def make_configuration(url: str | None, **more: Any) -> Configuration:
+    """Return the configuration for a URL, or for the environment's. Raise UserError if a value is not allowed."""
     from conductor.client.configuration.configuration import Configuration
 
     try:
         return Configuration(url, **more)
     except ValueError as error:
-        said = str(error)
+        message = str(error)
         for name, option in (("server_api_url", "--url"), ("log_level", "--log-level"), ("log_format", "--log-format")):
-            said = said.replace(f"Configuration({name}=…)", option)
-        raise UserError(said) from None
+            message = message.replace(f"Configuration({name}=…)", option)
+        raise UserError(message) from None
 
 
-def coordinator_class() -> type[Coordinator]:
-    """The coordinator, which needs the extra `server`."""
+def import_coordinator() -> type[Coordinator]:
+    """Import the coordinator, which needs the `server` extra."""
     try:
         from conductor.coordinator import Coordinator
     except ImportError as error:
@@ -167,8 +160,8 @@ def coordinator_class() -> type[Coordinator]:
     return Coordinator
 
 
-def metrics_on(host: str, port: int, *, optional: bool = False) -> MetricsSettings:
-    """Metrics over HTTP, which need the extra `metrics`."""
+def make_metrics_settings(host: str, port: int, *, optional: bool = False) -> MetricsSettings:
+    """Return settings for metrics over HTTP, which need the `metrics` extra."""
     from conductor.client.configuration.settings.metrics_settings import MetricsSettings
     from conductor.telemetry.exposition import MetricsUnavailable, require_prometheus
 
@@ -179,13 +172,13 @@ def metrics_on(host: str, port: int, *, optional: bool = False) -> MetricsSettin
     return MetricsSettings(host=host, http_port=port, optional=optional)
 
 
-def conflict() -> str | None:
-    """A line about conductor-python when it is installed beside us, for both write into the same directory."""
+def find_conflict() -> str | None:
+    """Return a warning if conductor-python is installed, because both packages write into the same directory."""
     try:
         found = metadata.version(OTHER_PACKAGE)
     except metadata.PackageNotFoundError:
         return None
     return (
-        f"{OTHER_PACKAGE} {found} is installed too, and both are imported as 'conductor': "
+        f"{OTHER_PACKAGE} {found} is also installed, and both are imported as 'conductor': "
         f"pip uninstall {OTHER_PACKAGE}, then pip install --force-reinstall conductor-worker"
     )

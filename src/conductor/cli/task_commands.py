@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from conductor.cli.console import say, say_json, sentence, standard_output
-from conductor.cli.graph import Line, print_block, sign
-from conductor.cli.support import AsJson, Url, UserError, add_command, ask, examples, json_object
-from conductor.cli.times import moment
-from conductor.cli.workflow_details import ask_view, kind_of, plain, read_execution
+from conductor.cli.console import make_console, print_json, print_line, to_sentence
+from conductor.cli.graph import Line, print_lines, sign
+from conductor.cli.support import AsJson, Url, UserError, add_command, call_server, examples, parse_json_object
+from conductor.cli.times import format_time
+from conductor.cli.workflow_details import operator_of, read_view, read_workflow, to_json_value
 from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.endpoint import quote_segment
@@ -58,21 +58,21 @@ def show(name: TaskName, url: Url = None, as_json: AsJson = False) -> None:
         found = await _find(api, name)
         return found, await _why(api, found)
 
-    found, waiting = ask(url, look)
+    found, waiting = call_server(url, look)
     if as_json:
-        say_json({**found.to_dict(), "waiting": None if waiting is None else plain(waiting)})
+        print_json({**found.to_dict(), "waiting": None if waiting is None else to_json_value(waiting)})
         return
-    console = standard_output()
-    print_block(console, [*_heading(found, waiting)])
+    console = make_console()
+    print_lines(console, [*_heading(found, waiting)])
     for title, value in (("input", found.input_data), ("output", found.output_data)):
-        say(f"{title}: {'none' if not value else ''}".rstrip())
+        print_line(f"{title}: {'none' if not value else ''}".rstrip())
         for line in json.dumps(value, indent=2, ensure_ascii=False).splitlines() if value else ():
-            say(f"  {escape(line)}")
+            print_line(f"  {escape(line)}")
 
 
 def _heading(found: Task, waiting: Waiting | None) -> list[Line]:
     mark, style = sign(found.status)
-    kind = kind_of(found)
+    kind = operator_of(found)
     title = Text.assemble(
         (f"{mark} {found.status}", style),
         (f"  {escape(found.reference_task_name)}", "bold"),
@@ -83,9 +83,9 @@ def _heading(found: Task, waiting: Waiting | None) -> list[Line]:
         title.append(f"  took {format_duration(found.end_time - found.start_time)}")
     facts = [f"id {found.task_id}", f"workflow {found.workflow_instance_id}"]
     for label, value in (
-        ("scheduled", moment(found.scheduled_time)),
-        ("started", moment(found.start_time)),
-        ("ended", moment(found.end_time)),
+        ("scheduled", format_time(found.scheduled_time)),
+        ("started", format_time(found.start_time)),
+        ("ended", format_time(found.end_time)),
         ("worker", found.worker_id),
         ("domain", found.domain),
         ("sub-workflow", found.sub_workflow_id),
@@ -95,9 +95,9 @@ def _heading(found: Task, waiting: Waiting | None) -> list[Line]:
     lines = [Line("", "", title), Line("  ", "  ", Text(escape(", ".join(facts))))]
     if waiting is not None:
         remedy = f" {waiting.remedy}" if waiting.remedy else ""
-        lines.append(Line("  ", "  ", Text(sentence(waiting.sentence) + escape(remedy))))
+        lines.append(Line("  ", "  ", Text(to_sentence(waiting.sentence) + escape(remedy))))
     elif found.reason_for_incompletion:
-        lines.append(Line("  ", "  ", Text(sentence(found.reason_for_incompletion))))
+        lines.append(Line("  ", "  ", Text(to_sentence(found.reason_for_incompletion))))
     return lines
 
 
@@ -118,10 +118,10 @@ async def _find(api: AsyncApiClient, name: str) -> Task:
 
 async def _why(api: AsyncApiClient, found: Task) -> Waiting | None:
     """Why it waits or how it ended, of a coordinator; of a plain server what can be derived."""
-    said: Waiting | None = await ask_view(api, f"/view/task/{quote_segment(found.task_id)}/waiting", Waiting)
+    said: Waiting | None = await read_view(api, f"/view/task/{quote_segment(found.task_id)}/waiting", Waiting)
     if said is not None or found.status in TERMINAL_TASK_STATUSES:
         return said
-    execution = await read_execution(api, found.workflow_instance_id)
+    execution = await read_workflow(api, found.workflow_instance_id)
     return next((one.waiting for one in execution.tasks if one.task_id == found.task_id), None)
 
 
@@ -143,7 +143,7 @@ def logs(
             is_over = not follow or (await tasks.get_task(found.task_id)).status in TERMINAL_TASK_STATUSES
             lines = await _lines(tasks, found.task_id)
             if as_json and not follow:
-                say_json([line.to_dict() for line in lines])
+                print_json([line.to_dict() for line in lines])
                 return
             for line in lines[told:]:
                 _say_line(line, as_json=as_json)
@@ -154,7 +154,7 @@ def logs(
         if not told and not as_json:
             typer.echo("The task has no log.", err=True)
 
-    ask(url, read)
+    call_server(url, read)
 
 
 async def _lines(tasks: AsyncTaskResourceApi, task_id: str) -> list[TaskExecLog]:
@@ -170,10 +170,10 @@ async def _lines(tasks: AsyncTaskResourceApi, task_id: str) -> list[TaskExecLog]
 
 def _say_line(line: TaskExecLog, *, as_json: bool) -> None:
     if as_json:
-        say_json(line.to_dict())
+        print_json(line.to_dict())
         return
     for number, text in enumerate(line.log.splitlines() or [""]):
-        say(f"{moment(line.created_time) if number == 0 else '':20}  {escape(text)}")
+        print_line(f"{format_time(line.created_time) if number == 0 else '':20}  {escape(text)}")
 
 
 @examples(
@@ -187,7 +187,7 @@ def complete(
     as_json: AsJson = False,
 ) -> int:
     """Complete an open task by hand, such as a WAIT or HUMAN one; status 1 if it has ended already."""
-    return _end(name, TaskResultStatus.COMPLETED, json_object(output, "--output"), None, url, as_json=as_json)
+    return _end(name, TaskResultStatus.COMPLETED, parse_json_object(output, "--output"), None, url, as_json=as_json)
 
 
 @examples("task fail $WORKFLOW_ID:approve --reason 'not this one' --terminal")
@@ -201,7 +201,7 @@ def fail(
 ) -> int:
     """Fail an open task by hand; it is retried as its definition says. Status 1 if it has ended already."""
     status = TaskResultStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskResultStatus.FAILED
-    return _end(name, status, json_object(output, "--output"), reason, url, as_json=as_json)
+    return _end(name, status, parse_json_object(output, "--output"), reason, url, as_json=as_json)
 
 
 def _end(
@@ -227,12 +227,12 @@ def _end(
             return found, f"was not changed: {error.reason or error}"
         return found, None
 
-    found, problem = ask(url, report)
+    found, problem = call_server(url, report)
     if as_json:
         said = {"taskId": found.task_id, "workflowId": found.workflow_instance_id, "ref": found.reference_task_name}
-        say_json({**said, "status": found.status if problem else status.value, "done": not problem, "error": problem})
+        print_json({**said, "status": found.status if problem else status.value, "done": not problem, "error": problem})
     else:
-        say(escape(f"{found.reference_task_name} ({found.task_id}): {problem or status.value}"))
+        print_line(escape(f"{found.reference_task_name} ({found.task_id}): {problem or status.value}"))
     return 1 if problem else 0
 
 

@@ -1,4 +1,4 @@
-"""Times as people write and read them on the command line."""
+"""Parses and formats times for the command line."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from conductor.protocol.why_waiting import format_duration
 
 _UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _LENGTH = re.compile(r"(\d{1,9})\s*([a-z]+)", re.IGNORECASE)
-#: What an option that takes a time says about it.
-TAKES = "30s, 15m, 2h, 7d, 4w ago, or a date or time such as 2026-11-17 or 2026-11-17T03:00 (UTC unless it says)"
+#: Help text of an option that takes a time.
+TIME_FORMATS = "30s, 15m, 2h, 7d, 4w (ago), or a date or time such as 2026-11-17 or 2026-11-17T03:00 (UTC by default)"
 
 
 def now_ms() -> int:
-    """Epoch milliseconds."""
     return time.time_ns() // 1_000_000
 
 
-def moment_of(text: str, option: str) -> int:
-    """The moment that somebody means, in epoch milliseconds: so long ago, or a date or time."""
+def parse_time(text: str, option: str) -> int:
+    """Parse an age, a date or a time, and return epoch milliseconds. Raise UserError naming the option."""
     length = _LENGTH.fullmatch(text.strip())
     if length and length[2].lower() in _UNITS_S:
         return now_ms() - int(length[1]) * _UNITS_S[length[2].lower()] * 1000
@@ -29,11 +28,11 @@ def moment_of(text: str, option: str) -> int:
         at = datetime.fromisoformat(text.strip())
         return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError):
-        raise UserError(f"{option}: {text!r} is no time; give {TAKES}") from None
+        raise UserError(f"{option}: {text!r} is not a time; use {TIME_FORMATS}") from None
 
 
-def moment(at_ms: int | None) -> str:
-    """In UTC, to the second; nothing for none."""
+def format_time(at_ms: int | None) -> str:
+    """Format a time in UTC, to the second; return an empty string for None or 0."""
     if not at_ms:
         return ""
     try:
@@ -43,6 +42,6 @@ def moment(at_ms: int | None) -> str:
     return at.isoformat(sep=" ", timespec="seconds").replace("+00:00", "Z")
 
 
-def ago(at_ms: int | None, now: int) -> str:
-    """How long ago; nothing for never."""
+def format_age(at_ms: int | None, now: int) -> str:
+    """Format how long ago a time was; return an empty string for None or 0."""
     return f"{format_duration(now - at_ms)} ago" if at_ms else ""

@@ -20,43 +20,43 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from conductor.cli.console import quiet, say, standard_output
-from conductor.cli.live_state import Frame, look, queue_name
-from conductor.cli.server_kind import asking, why
-from conductor.cli.support import Url, UserError, configuration_of
+from conductor.cli.console import make_console, print_line, silence_logger
+from conductor.cli.live_state import Frame, queue_name, read_frame
+from conductor.cli.server_kind import describe_error, open_client
+from conductor.cli.support import Url, UserError, make_configuration
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import ConductorError
 from conductor.common.text import escape
 from conductor.protocol.why_waiting import format_duration
 
-#: What rows can be sorted by, in the order of the key `s`; those that somebody must look at come first always.
+#: Sort orders in the order of the key `s`. Queues with a problem always come first.
 SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "waiting": lambda queue: -queue["ready"],
     "in hand": lambda queue: -queue.get("inHand", 0),
     "rate": lambda queue: -(queue.get("stats") or {}).get("endedPerMin", 0),
     "name": queue_name,
 }
-KEYS = "q ends  s sorts  w workers  l leases  j/k choose  Enter looks closer"
-#: Where Enter leads to, from each view.
-_CLOSER = {"queues": "queue", "workers": "queue", "leases": "lease", "queue": "queues", "lease": "leases"}
+KEYS = "q quit  s sort  w workers  l leases  j/k move  Enter open"
+#: The view that Enter opens, by the current view.
+_ENTER = {"queues": "queue", "workers": "queue", "leases": "lease", "queue": "queues", "lease": "leases"}
 _ARROWS = {"\x1b[A": "k", "\x1b[B": "j", "\r": "\n"}
 
 
 class Screen:
-    """What is looked at, and how."""
+    """The current view, the selected row, and the last frame."""
 
     def __init__(self, host: str) -> None:
         self._host = host
         self._sort = "waiting"
         self._chosen = 0
         self._view = "queues"
-        #: The lease that is looked at closer; it keeps its name where its row moves.
+        #: Task id of the lease in the details view; its row may move in the list.
         self._lease: str | None = None
         self.frame: Frame | None = None
-        self.trouble: str | None = None
+        self.error: str | None = None
 
     def press(self, key: str) -> bool:
-        """A key was pressed. False: that was all."""
+        """Process a key and return False if it quits."""
         match _ARROWS.get(key, key):
             case "q":
                 return False
@@ -79,7 +79,7 @@ class Screen:
 
     def _show(self, view: str) -> None:
         if (view == "leases") is not (self._view in ("leases", "lease")):
-            self._chosen = 0  # it was a row of another table
+            self._chosen = 0  # the index belongs to another table
         self._view = view
 
     def _look_closer(self) -> None:
@@ -88,12 +88,12 @@ class Screen:
             if not held:
                 return
             self._lease = held[min(self._chosen, len(held) - 1)]["taskId"]
-        self._view = _CLOSER[self._view]
+        self._view = _ENTER[self._view]
 
     def draw(self, *, height: int | None = None) -> RenderableType:
-        """The screen as it is now; no more rows than fit."""
+        """Render the current view, with at most as many rows as fit into `height`."""
         if self.frame is None:
-            return Text(self.trouble or f"asking {self._host} …")
+            return Text(self.error or f"asking {self._host} …")
         parts: list[RenderableType] = [self._bar(self.frame), Text("")]
         room = None if height is None else max(1, height - 8)
         queues = sorted(self.frame.queues, key=lambda queue: (not queue.get("problem"), SORTS[self._sort](queue)))
@@ -111,7 +111,7 @@ class Screen:
             parts.append(_closer(self.frame, queues[self._chosen], room))
         else:
             parts.append(_queues(self.frame, queues[first:][:room], chosen))
-        if height is None and self.frame.leases:  # one look, and nobody presses keys: all of it
+        if height is None and self.frame.leases:  # a single frame without keys shows everything
             parts += [Text(""), _leases(self.frame, self.frame.leases, None)]
         if height is not None:
             parts.append(Text(f"\n{KEYS}", style="dim", no_wrap=True, overflow="ellipsis"))
@@ -125,11 +125,11 @@ class Screen:
         bar.append("  ".join(numbers) or "nothing is known")
         problems = sum(1 for queue in frame.queues if queue.get("problem"))
         if problems:
-            bar.append(f"  {problems} queues nobody takes from", style="bold red")
+            bar.append(f"  {problems} queues that no worker polls", style="bold red")
         if not seen.get("healthy", True):
             bar.append(f"\nnot healthy: {escape(str(seen.get('health')))}", style="bold red")
-        if self.trouble or frame.not_told:
-            bar.append(f"\n{self.trouble or frame.not_told}", style="yellow")
+        if self.error or frame.limitation:
+            bar.append(f"\n{self.error or frame.limitation}", style="yellow")
         return bar
 
 
@@ -138,14 +138,14 @@ _NUMBERS = {
     "running": "running",
     "failedLately": "failed in the last hour",
     "waiting": "waiting",
-    "inHand": "in hand",
+    "inHand": "held by workers",
 }
 
 
 def _queues(frame: Frame, queues: list[dict[str, Any]], chosen: int | None) -> RenderableType:
     if not queues:
-        return Text("There are no queues yet: nothing waits, and nobody polls.")
-    table = _table("queue", "waiting", "oldest", "in hand", "/min", "p50", "polled")
+        return Text("There are no queues: no task waits, and no worker polls.")
+    table = _table("queue", "waiting", "oldest", "held", "/min", "p50", "polled")
     for number, queue in enumerate(queues):
         stats = queue.get("stats") or {}
         polled = "parked" if queue.get("parked") else _since(frame, queue.get("lastPollMs"))
@@ -156,26 +156,26 @@ def _queues(frame: Frame, queues: list[dict[str, Any]], chosen: int | None) -> R
             f"{queue['inHand']:,}" if "inHand" in queue else "?",
             f"{stats['endedPerMin']:g}" if stats else "",
             format_duration(stats["runP50Ms"]) if stats.get("runP50Ms") is not None else "",
-            "NOBODY" if queue.get("problem") else polled,
+            "NO WORKER" if queue.get("problem") else polled,
             style="reverse" if number == chosen else ("red" if queue.get("problem") else ""),
         )
     return table
 
 
 def _workers(frame: Frame, room: int | None) -> RenderableType:
-    table = _table("worker", "queue", "in hand", "oldest")
+    table = _table("worker", "queue", "held", "oldest")
     for one in frame.workers()[:room]:
         held = _since(frame, one.get("oldestStartedMs"))
         table.add_row(escape(one["worker"]), escape(one["queue"]), str(one["inHand"]), held)
-    return table if table.row_count else Text("No worker has polled or has anything in hand.")
+    return table if table.row_count else Text("No worker has polled, and no worker holds a task.")
 
 
 def _leases(frame: Frame, leases: list[dict[str, Any]], chosen: int | None) -> RenderableType:
     if frame.leases is None:
-        return Text("This server does not tell who holds what.")
+        return Text("This server does not report leases.")
     if not leases:
-        return Text("Nobody has anything in hand.")
-    table = _table("worker", "task", "held", "heard", "left", "until")
+        return Text("No worker holds a task.")
+    table = _table("worker", "task", "held", "contact", "left", "until")
     for number, one in enumerate(leases):
         style = "red" if one["untilMs"] <= frame.now_ms else ""
         table.add_row(
@@ -190,16 +190,16 @@ def _leases(frame: Frame, leases: list[dict[str, Any]], chosen: int | None) -> R
     more = frame.overview.get("inHand", 0) - len(frame.leases)
     if more <= 0:
         return table
-    return Group(table, Text(f"and about {more:,} more that end later", style="dim"))
+    return Group(table, Text(f"and about {more:,} more that expire later", style="dim"))
 
 
 def _lease(frame: Frame, lease: dict[str, Any] | None) -> RenderableType:
     if lease is None:
-        return Text("That lease has ended, or others end sooner. Enter goes back.")
+        return Text("The lease has ended, or others expire sooner. Press Enter to go back.")
     about = Text(f"{queue_name(lease)}, held by {escape(lease.get('workerId') or '?')}", style="bold")
     facts = {
         "lease left": f"{_left(frame, lease['untilMs'])}, until {_clock(lease['untilMs'])}",
-        "last heard of": f"{_since(frame, lease['heardMs'])} ago",
+        "last contact": f"{_since(frame, lease['heardMs'])} ago",
         "held for": _since(frame, lease["startedMs"]),
         "attempt": str(lease["attempt"]),
         "task": f"{lease['ref']} {lease['taskId']}",
@@ -213,11 +213,11 @@ def _lease(frame: Frame, lease: dict[str, Any] | None) -> RenderableType:
 
 
 def _left(frame: Frame, until_ms: int) -> str:
-    return format_duration(until_ms - frame.now_ms) if until_ms > frame.now_ms else "over"
+    return format_duration(until_ms - frame.now_ms) if until_ms > frame.now_ms else "expired"
 
 
 def _clock(at_ms: int) -> str:
-    """The time of day where the reader is."""
+    """Format the time of day in the local time zone."""
     return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%H:%M:%S")
 
 
@@ -251,32 +251,33 @@ def _since(frame: Frame, at_ms: int | None) -> str:
 
 def top(
     url: Url = None,
-    once: Annotated[bool, typer.Option("--once", help="Show one frame, and end.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One frame as JSON, for programs.")] = False,
-    interval: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds between two looks.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print one frame and exit.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one frame as JSON.")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds between two frames.")] = 1.0,
 ) -> None:
-    """Watch queues and workers: what waits and since when, who polls, who holds what until when, how fast it goes.
+    """Watch the queues, workers and leases of a server.
 
-    Keys: q ends, s sorts by another column, w shows workers, l shows leases, j and k choose a row, Enter looks closer.
+    Keys: q quits, s changes the sort order, w shows workers, l shows leases,
+    j and k move the selection, Enter opens a row.
     """
-    configuration = configuration_of(url)
+    configuration = make_configuration(url)
     live = not once and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
-    with quiet("conductor.client.http.access_token"):
+    with silence_logger("conductor.client.http.access_token"):
         try:
             asyncio.run(_watch(configuration, interval) if live else _one_frame(configuration, as_json))
         except ConductorError as error:
-            raise UserError(f"{configuration.shown_host} cannot be asked: {why(error)}") from None
+            raise UserError(f"{configuration.shown_host} cannot be asked: {describe_error(error)}") from None
 
 
 async def _one_frame(configuration: Configuration, as_json: bool) -> None:
-    async with asking(configuration) as api:
-        frame = await look(api, configuration)
+    async with open_client(configuration) as api:
+        frame = await read_frame(api, configuration)
     if as_json:
-        say(json.dumps(frame.to_dict()))
+        print_line(json.dumps(frame.to_dict()))
         return
     screen = Screen(escape(configuration.shown_host))
     screen.frame = frame
-    standard_output().print(screen.draw())
+    make_console().print(screen.draw())
 
 
 async def _watch(configuration: Configuration, interval_s: float) -> None:
@@ -287,7 +288,7 @@ async def _watch(configuration: Configuration, interval_s: float) -> None:
     with _single_keys(keyboard), Live(console=console, screen=True, auto_refresh=False) as live:
         loop.add_reader(keyboard, _read_keys, keyboard, keys)
         try:
-            async with asking(configuration) as api:
+            async with open_client(configuration) as api:
                 looking = asyncio.create_task(_keep_looking(screen, api, configuration, interval_s, keys))
                 try:
                     while True:
@@ -301,7 +302,7 @@ async def _watch(configuration: Configuration, interval_s: float) -> None:
 
 
 def _read_keys(keyboard: int, keys: asyncio.Queue[str]) -> None:
-    """Several keys may come at once; an arrow is one key of several characters."""
+    """Read all pressed keys. An arrow key is one key of several characters."""
     read = os.read(keyboard, 64).decode(errors="replace")
     for key in re.findall(r"\x1b\[[A-Z]|[\s\S]", read):
         keys.put_nowait(key)
@@ -310,19 +311,19 @@ def _read_keys(keyboard: int, keys: asyncio.Queue[str]) -> None:
 async def _keep_looking(
     screen: Screen, api: Any, configuration: Configuration, interval_s: float, keys: asyncio.Queue[str]
 ) -> None:
-    """A server that goes away is said, and asked again."""
+    """Read the server again and again. After an error, show it and keep trying."""
     while True:
         try:
-            screen.frame, screen.trouble = await look(api, configuration), None
+            screen.frame, screen.error = await read_frame(api, configuration), None
         except ConductorError as error:
-            screen.trouble = escape(f"{configuration.shown_host} cannot be asked: {why(error)}")
-        keys.put_nowait("")  # nobody pressed it: draw again
+            screen.error = escape(f"{configuration.shown_host} cannot be asked: {describe_error(error)}")
+        keys.put_nowait("")  # not a key press: redraws the screen
         await asyncio.sleep(interval_s)
 
 
 @contextmanager
 def _single_keys(keyboard: int) -> Iterator[None]:
-    """Keys as they are pressed, without Enter; whatever happens, the terminal is as it was afterwards."""
+    """Deliver keys without waiting for Enter, and restore the terminal after the block."""
     before = termios.tcgetattr(keyboard)
     try:
         tty.setcbreak(keyboard)

@@ -17,7 +17,7 @@ _METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
 _PANEL = "Options of all workers (a worker's own environment variable wins)"
 
 
-def flag(option: Option) -> str:
+def flag_of(option: Option) -> str:
     """`thread_count` is `--thread-count`."""
     return "--" + option.name.replace("_", "-")
 
@@ -32,7 +32,7 @@ def with_worker_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _parameter(row: Option) -> inspect.Parameter:
-    on = flag(row)
+    on = flag_of(row)
     given = f"{on}/--no-{on[2:]}" if row.kind is bool else on
     info = typer.Option(
         given,
@@ -52,14 +52,14 @@ def _default(row: Option) -> str:
     return row.default_text or ("none" if row.default is None else str(row.default).lower())
 
 
-def set_for_all_workers(options: Mapping[str, str | bool | None]) -> None:
+def set_worker_variables(options: Mapping[str, str | bool | None]) -> None:
     """Set what was given as the strongest variable for all workers, which worker processes inherit."""
     for name, value in options.items():
         if value is None:
             continue
         row, text = OPTIONS[name], str(value)
         try:
-            row.parse(text, flag(row))
+            row.parse(text, flag_of(row))
         except ConfigurationError as error:
             raise UserError(error) from None
         os.environ[f"conductor.worker.all.{name}"] = text

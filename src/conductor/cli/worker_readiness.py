@@ -33,7 +33,7 @@ class FirstPollListener(TaskRunnerEventsListener):
 
 
 @contextmanager
-def when_ready(task_types: set[str], announce: Callable[[], None]) -> Iterator[FirstPollListener]:
+def announce_when_ready(task_types: set[str], announce: Callable[[], None]) -> Iterator[FirstPollListener]:
     """Inside the block, call `announce` once: when every one of these task types has been polled for."""
     with tempfile.TemporaryDirectory(prefix="conductor-run-") as directory:
         path = Path(directory) / "first-polls"

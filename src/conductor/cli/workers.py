@@ -9,8 +9,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from conductor.cli.console import print_table, say_json, standard_output
-from conductor.cli.discovery import Modules, Traceback, find_workers, warn_of_unknown_variables
+from conductor.cli.console import make_console, print_json, print_table
+from conductor.cli.discovery import Modules, Traceback, find_workers, warn_about_unknown_variables
 from conductor.cli.support import AsJson, UserError, examples
 from conductor.client.configuration.option import ConfigurationError
 from conductor.client.worker.worker import Worker, get_code_options, runs_coroutine
@@ -34,17 +34,17 @@ def workers(
         raise UserError(error) from None
     pairs = list(zip(found, configs, strict=True))
     if as_json:
-        say_json([_wire(*pair) for pair in pairs])
+        print_json([_wire(*pair) for pair in pairs])
     elif every_option:
         _print_all(pairs)
     else:
         heads = ["worker", "function", "option", "value", "from"]
         print_table(heads, (row for pair in pairs for row in _rows(*pair)))
-    warn_of_unknown_variables(found)
+    warn_about_unknown_variables(found)
 
 
 def _print_all(pairs: list[tuple[Worker, ResolvedConfig]]) -> None:
-    out = standard_output()
+    out = make_console()
     for worker, config in pairs:
         out.print(_title(worker, config), style="bold", highlight=False, markup=False)
         out.print(_options(config), "")

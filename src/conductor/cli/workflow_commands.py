@@ -11,13 +11,21 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from conductor.cli.console import cut, in_columns, print_table, say, say_json, sentence, standard_output
-from conductor.cli.graph import Line, draw, print_block, sign
-from conductor.cli.newest_workflows import Asked, Found, find_recent
+from conductor.cli.console import (
+    align_columns,
+    make_console,
+    print_json,
+    print_line,
+    print_table,
+    to_sentence,
+    truncate,
+)
+from conductor.cli.graph import Line, draw, print_lines, sign
+from conductor.cli.newest_workflows import FoundWorkflows, WorkflowFilter, find_newest
 from conductor.cli.start_many import read_requests, start_many
-from conductor.cli.support import AsJson, Url, UserError, ask, examples, json_object
-from conductor.cli.times import TAKES, ago, moment, moment_of, now_ms
-from conductor.cli.workflow_details import WorkflowReport, plain, read_execution
+from conductor.cli.support import AsJson, Url, UserError, call_server, examples, parse_json_object
+from conductor.cli.times import TIME_FORMATS, format_age, format_time, now_ms, parse_time
+from conductor.cli.workflow_details import WorkflowReport, read_workflow, to_json_value
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.http.models.workflow import Workflow
@@ -66,28 +74,29 @@ def list_(
         typer.Option(help="An id, or a part of a name or correlation id; what a plain server's index finds there."),
     ] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help=f"Only those that started since: {TAKES}.", show_default=False)
+        str | None,
+        typer.Option(metavar="TIME", help=f"Only those that started since: {TIME_FORMATS}.", show_default=False),
     ] = None,
     size: Annotated[int, typer.Option(min=1, max=100_000, help="How many at most, the newest first.")] = 20,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
     """List the newest workflows of a server, with why each one waits or how it failed."""
-    asked = Asked(
+    wanted = WorkflowFilter(
         statuses=read_statuses(status or []),
         name=name,
         correlation_id=correlation_id,
         text=text,
-        since_ms=None if since is None else moment_of(since, "--since"),
+        since_ms=None if since is None else parse_time(since, "--since"),
         size=size,
     )
-    found = ask(url, lambda api: find_recent(api, asked))
+    found = call_server(url, lambda api: find_newest(api, wanted))
     if as_json:
-        say_json(plain(found.entries))
+        print_json(to_json_value(found.entries))
     elif found.entries:
         _print_list(found)
     else:
-        say("There are no such workflows." if asked != Asked(size=size) else "There are no workflows.")
+        print_line("There are no such workflows." if wanted != WorkflowFilter(size=size) else "There are no workflows.")
 
 
 def read_statuses(given: Sequence[str], allowed: Collection[str] = STATUSES) -> tuple[str, ...]:
@@ -99,8 +108,8 @@ def read_statuses(given: Sequence[str], allowed: Collection[str] = STATUSES) -> 
     return names
 
 
-def _print_list(found: Found) -> None:
-    console, now = standard_output(), now_ms()
+def _print_list(found: FoundWorkflows) -> None:
+    console, now = make_console(), now_ms()
     rows = [_row(entry, now) for entry in found.entries]
     if console.is_terminal:
         _print_rows(console, rows)
@@ -109,14 +118,14 @@ def _print_list(found: Found) -> None:
     if found.more:
         of = f" of {found.total:,}" if found.total else ""
         console.print(Text(f"The newest {len(found.entries):,}{of}: --size shows more.", style="dim"), soft_wrap=True)
-    if found.cannot_tell:
-        console.print(Text(sentence(found.cannot_tell), style="dim"), soft_wrap=True)
+    if found.limitation:
+        console.print(Text(to_sentence(found.limitation), style="dim"), soft_wrap=True)
 
 
 def _row(entry: WorkflowEntry, now: int) -> list[str]:
     took = format_duration(entry.end_time - entry.start_time) if entry.end_time and entry.start_time else ""
     status = f"{sign(entry.status)[0]} {entry.status}"
-    name, started = f"{entry.name} v{entry.version}", ago(entry.start_time, now)
+    name, started = f"{entry.name} v{entry.version}", format_age(entry.start_time, now)
     return [
         escape(cell) for cell in (status, name, entry.workflow_id, started, took, entry.correlation_id or "", entry.why)
     ]
@@ -127,16 +136,16 @@ def _print_rows(console: Console, rows: list[list[str]]) -> None:
     end = CORRELATION_ID + 1 if console.width >= WIDE else CORRELATION_ID
     table = [HEADS[:end], *(row[:end] for row in rows)]
     for at in (CORRELATION_ID, NAME):
-        over = max(map(cell_len, in_columns(table))) - console.width
+        over = max(map(cell_len, align_columns(table))) - console.width
         if over > 0 and at < end:
             widest = max(cell_len(row[at]) for row in table)
-            table = [[*row[:at], cut(row[at], max(MIN_COLUMN, widest - over)), *row[at + 1 :]] for row in table]
-    head, *lines = in_columns(table)
+            table = [[*row[:at], truncate(row[at], max(MIN_COLUMN, widest - over)), *row[at + 1 :]] for row in table]
+    head, *lines = align_columns(table)
     console.print(Text(head, style="dim"), soft_wrap=True)
     for line, row in zip(lines, rows, strict=True):
-        say(line)
+        print_line(line)
         if row[WHY]:
-            print_block(console, [Line("    ", "    ", Text(row[WHY], style="dim"))])
+            print_lines(console, [Line("    ", "    ", Text(row[WHY], style="dim"))])
 
 
 @examples(
@@ -145,18 +154,18 @@ def _print_rows(console: Console, rows: list[list[str]]) -> None:
 )
 def show(workflow_id: WorkflowId, url: Url = None, as_json: AsJson = False) -> None:
     """Draw the graph of a workflow with the state of each task, and say why it waits or how it ended."""
-    found = ask(url, lambda api: read_execution(api, workflow_id))
+    found = call_server(url, lambda api: read_workflow(api, workflow_id))
     if as_json:
-        say_json(plain(found))
+        print_json(to_json_value(found))
         return
-    console = standard_output()
-    print_block(console, _heading(found))
-    say("")
-    print_block(console, draw(found))
+    console = make_console()
+    print_lines(console, _heading(found))
+    print_line("")
+    print_lines(console, draw(found))
     if found.more_tasks:
-        say(f"There are more tasks than these {len(found.tasks):,}: the counts are of those.")
+        print_line(f"There are more tasks than these {len(found.tasks):,}: the counts are of those.")
     for line in found.cannot_tell:
-        print_block(console, [Line("", "", Text(sentence(line), style="dim"))])
+        print_lines(console, [Line("", "", Text(to_sentence(line), style="dim"))])
 
 
 def _heading(found: WorkflowReport) -> list[Line]:
@@ -171,11 +180,11 @@ def _heading(found: WorkflowReport) -> list[Line]:
     )
     if began:
         title.append(f"  {'took' if ended else 'for'} {format_duration((ended or found.now_ms) - began)}")
-    facts = [f"id {workflow.get('workflowId')}", f"started {moment(began)}"]
+    facts = [f"id {workflow.get('workflowId')}", f"started {format_time(began)}"]
     for label, name in (("correlation id", "correlationId"), ("parent", "parentWorkflowId")):
         if workflow.get(name):
             facts.append(f"{label} {workflow[name]}")
-    said = Text(sentence(found.waiting.sentence), style="bold red" if found.waiting.urgent else "")
+    said = Text(to_sentence(found.waiting.sentence), style="bold red" if found.waiting.urgent else "")
     if found.waiting.remedy:
         said.append(f" {escape(found.waiting.remedy)}", "not bold")
     return [Line("", "", title), Line("  ", "  ", Text(escape(", ".join(facts)))), Line("  ", "  ", said)]
@@ -230,19 +239,19 @@ def start(
     if idempotency_field is not None:
         raise UserError("--idempotency-field is for --input-file")
     asked = StartWorkflowRequest(
-        name=name, version=version, correlation_id=correlation_id, input=json_object(given, "--input")
+        name=name, version=version, correlation_id=correlation_id, input=parse_json_object(given, "--input")
     )
     if timeout is not None and not wait_:
         raise UserError("--timeout is for --wait")
-    workflow_id = ask(url, lambda api: AsyncWorkflowClient(api).start_workflow(asked))
+    workflow_id = call_server(url, lambda api: AsyncWorkflowClient(api).start_workflow(asked))
     if wait_:
         if not as_json:
-            say(escape(workflow_id))
+            print_line(escape(workflow_id))
         return wait([workflow_id], timeout, url, as_json)
     if as_json:
-        say_json({"workflowId": workflow_id})
+        print_json({"workflowId": workflow_id})
     else:
-        say(escape(workflow_id))
+        print_line(escape(workflow_id))
     return 0
 
 
@@ -266,13 +275,13 @@ def wait(workflow_ids: WorkflowIds, timeout: Timeout = None, url: Url = None, as
             raise several.exceptions[0] from None
         return [await workflows.get_workflow(one, include_tasks=False) for one in dict.fromkeys(workflow_ids)]
 
-    ended = ask(url, wait_for_all)
+    ended = call_server(url, wait_for_all)
     if as_json:
-        say_json([_outcome(workflow) for workflow in ended])
+        print_json([_outcome(workflow) for workflow in ended])
     else:
         for workflow in ended:
             if not workflow.is_terminal:
-                say(f"{escape(workflow.workflow_id)}: {workflow.status} after {timeout:g} s")
+                print_line(f"{escape(workflow.workflow_id)}: {workflow.status} after {timeout:g} s")
     return 0 if all(workflow.is_successful() for workflow in ended) else 1
 
 
@@ -284,7 +293,7 @@ async def _until_its_end(workflows: AsyncWorkflowClient, workflow_id: str, *, as
     if not as_json:
         found = await workflows.get_workflow(workflow_id, include_tasks=False)
         reason = f": {' '.join(found.reason_for_incompletion.split())}" if found.reason_for_incompletion else ""
-        say(escape(f"{workflow_id}: {found.status}{reason}"))
+        print_line(escape(f"{workflow_id}: {found.status}{reason}"))
 
 
 def _outcome(workflow: Workflow) -> dict[str, Any]:

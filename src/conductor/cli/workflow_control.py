@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from conductor.cli import BAD_INPUT
-from conductor.cli.console import say, say_json
-from conductor.cli.support import AsJson, Url, UserError, ask, examples, one_line
+from conductor.cli.console import print_json, print_line
+from conductor.cli.support import AsJson, Url, UserError, call_server, examples, to_one_line
 from conductor.cli.workflow_commands import WorkflowIds
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.errors import ApiException, AuthorizationException, NotFoundException
@@ -115,21 +115,21 @@ def _each(workflow_ids: list[str], done: str, action: Action, url: str | None, *
             except AuthorizationException:
                 raise
             except ApiException as error:
-                problem = one_line(error.reason or error)
+                problem = to_one_line(error.reason or error)
                 is_known = not isinstance(error, NotFoundException) or await _is_known(workflows, workflow_id)
                 status = max(status, 1 if is_known else BAD_INPUT)
             told.append({"workflowId": workflow_id, "done": problem is None, "error": problem})
             if not as_json:
-                say(f"{one_line(workflow_id)}: {problem or done}")
+                print_line(f"{to_one_line(workflow_id)}: {problem or done}")
 
     try:
-        ask(url, do_all)
+        call_server(url, do_all)
     except UserError as error:
         if told and as_json:
-            say_json(told)
+            print_json(told)
         raise UserError(f"{error} ({len(told)} of {len(workflow_ids)} were answered before)") from None
     if as_json:
-        say_json(told)
+        print_json(told)
     return status
 
 

@@ -1,8 +1,8 @@
 """The demo that `conductor-worker demo` runs: a small shop and its customers. In reading order:
 
-- `shop`: five workers, the workflow that joins them, and the orders of a day. The example code to look at.
-- `customers`: they order, wait, and one of them changes their mind.
-- `worker_page`: what the workers say of themselves, over HTTP as Prometheus and Kubernetes would ask.
-- `summary`: the table of what happened, from the server's records and the workers' metrics.
-- `day`: one day of the shop, from starting the workers to the last line.
+- `shop`: five workers, their workflow, and the orders of a day. Read this one for example code.
+- `customers`: starts a workflow for each order, waits for its end, and cancels one.
+- `worker_page`: reads the readiness and the metrics of the workers over HTTP.
+- `summary`: prints a table from the server's records and the workers' metrics.
+- `day`: runs the demo, from the start of the workers to the last line.
 """

@@ -1,4 +1,4 @@
-"""The customers of the demo's shop: they order, wait, and one of them changes their mind."""
+"""The customers of the demo's shop: start a workflow for each order, wait for its end, and cancel one."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.models.workflow import Workflow
 from conductor.client.workflow_client import AsyncWorkflowClient
-from conductor.demo.shop import Order, called_off, orders, request_for
+from conductor.demo.shop import Order, is_cancelled, make_request, orders
 
-#: Orders under way at once.
-CUSTOMERS = 40
-#: An order that has not ended by then never will.
-LIMIT_S = 300.0
+#: Number of concurrent orders.
+CONCURRENT_ORDERS = 40
+#: All orders must end within this time.
+TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class OrderOutcome:
-    """An order and what became of it."""
+    """An order and its ended workflow."""
 
     order: Order
     expected: str
@@ -31,7 +31,6 @@ class OrderOutcome:
 
     @property
     def as_expected(self) -> bool:
-        """Whether it ended as it had to."""
         return self.workflow.status == self.expected
 
 
@@ -44,36 +43,36 @@ class Day:
 
     @property
     def as_expected(self) -> bool:
-        """Whether every order ended, and as it had to."""
+        """Whether every order ended as expected."""
         return len(self.outcomes) == self.count and all(outcome.as_expected for outcome in self.outcomes)
 
 
 async def run_day(configuration: Configuration, count: int) -> Day:
-    """Place all orders, a few at a time, and follow each to its end."""
+    """Place all orders, `CONCURRENT_ORDERS` at a time, and wait until each has ended."""
     day = Day(count)
-    door = asyncio.Semaphore(CUSTOMERS)
+    slots = asyncio.Semaphore(CONCURRENT_ORDERS)
     with _progress(count) as advance:
         async with AsyncWorkflowClient(configuration) as workflows:
 
             async def customer(order: Order, expected: str) -> None:
-                async with door:
+                async with slots:
                     workflow = await _follow(workflows, order)
                 day.outcomes.append(OrderOutcome(order, expected, workflow))
                 advance()
 
             try:
-                async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as customers:
+                async with asyncio.timeout(TIMEOUT_S), asyncio.TaskGroup() as customers:
                     for order, expected in orders(count):
                         customers.create_task(customer(order, expected))
             except TimeoutError:
-                print(f"After {LIMIT_S:.0f} s, {count - len(day.outcomes)} orders have not ended", flush=True)
+                print(f"After {TIMEOUT_S:.0f} s, {count - len(day.outcomes)} orders have not ended", flush=True)
     return day
 
 
 async def _follow(workflows: AsyncWorkflowClient, order: Order) -> Workflow:
-    workflow_id = await workflows.start_workflow(request_for(order))
-    if called_off(order):
-        await _call_off(workflows, workflow_id)
+    workflow_id = await workflows.start_workflow(make_request(order))
+    if is_cancelled(order):
+        await _cancel(workflows, workflow_id)
     delay_s = 0.05
     while not (await workflows.get_workflow_status(workflow_id)).is_terminal:
         await asyncio.sleep(delay_s)
@@ -81,8 +80,8 @@ async def _follow(workflows: AsyncWorkflowClient, order: Order) -> Workflow:
     return await workflows.get_workflow(workflow_id)
 
 
-async def _call_off(workflows: AsyncWorkflowClient, workflow_id: str) -> None:
-    """Wait until a worker has the parcel in hand, then end the workflow under its feet."""
+async def _cancel(workflows: AsyncWorkflowClient, workflow_id: str) -> None:
+    """Wait until a worker runs the delivery, then terminate the workflow."""
     while True:
         trip = (await workflows.get_workflow(workflow_id)).task("ship")
         if trip is not None and trip.status == "IN_PROGRESS":
@@ -93,7 +92,7 @@ async def _call_off(workflows: AsyncWorkflowClient, workflow_id: str) -> None:
 
 @contextmanager
 def _progress(count: int) -> Iterator[Callable[[], None]]:
-    """A bar on a terminal, a line now and then elsewhere."""
+    """Show a progress bar on a terminal, and a line for every tenth of the orders elsewhere."""
     if not sys.stdout.isatty():
         yield _Lines(count).advance
         return

@@ -1,4 +1,4 @@
-"""One day of the shop: workers are started, customers come, the table is shown."""
+"""Runs the demo: starts the workers, places the orders, prints the table."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from conductor.demo.worker_page import WorkerPage
 
 
 def run(configuration: Configuration, metrics: MetricsSettings, count: int, keep: bool) -> bool:
-    """Run it with `count` orders, with `keep` until a signal comes. Returns whether every order ended as it had to."""
+    """Run the demo with `count` orders; with `keep`, wait for a signal. Return whether every order ended as expected."""
     server, page = configuration.shown_host, WorkerPage(metrics.http_port or 0)
-    print(f"The shop is open: {count} orders, 5 workers in processes of their own, server {server}", flush=True)
+    print(f"The shop is open: {count} orders, 5 workers in separate processes, server {server}", flush=True)
     run_event_loop(shop.register(configuration))
     with TaskHandler(shop.WORKERS, configuration, metrics) as handler:
         handler.start_processes()
@@ -27,12 +27,12 @@ def run(configuration: Configuration, metrics: MetricsSettings, count: int, keep
         summary.show(day, page.counted())
         if keep:
             summary.show_where_to_look(day, server, page.url)
-            _wait_for_the_end()
+            _wait_for_signal()
     return day.as_expected
 
 
-def _wait_for_the_end() -> None:
+def _wait_for_signal() -> None:
     over = threading.Event()
     with handle_stop_signals(lambda _again: over.set(), signals=(signal.SIGINT, signal.SIGTERM)):
         over.wait()
-    print("The shop closes: workers finish what they have in hand", flush=True)
+    print("The shop closes: workers finish their running tasks", flush=True)

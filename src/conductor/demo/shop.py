@@ -1,7 +1,7 @@
-"""A small shop: five workers, the workflow that joins them, and the orders that come in.
+"""A small shop: five workers, their workflow, and the orders of a day.
 
-Some things go wrong, as in life: the bank does not always answer, some orders make no sense, one parcel takes far
-longer than a worker may be silent, and one customer calls an order off while it is on its way.
+Some things go wrong: the bank does not always answer, some orders are invalid, one delivery takes longer than the
+response timeout, and one customer cancels an order during its delivery.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from conductor.client.worker.exception import NonRetryableException
 from conductor.client.worker.worker_task import worker_task
 
 WORKFLOW = "demo_shop"
-#: A shipping worker that is silent for this long has lost its parcel …
+#: The response timeout of the shipping task.
 RESPONSE_TIMEOUT_S = 4
-#: … unless it sends heartbeats: the heavy one takes longer.
+#: Duration of a delivery that is longer than the response timeout, so it needs heartbeats.
 HEAVY_TRIP_S = 6.0
-#: Nobody waits for the parcel that is called off; it would take this long.
-CALLED_OFF_TRIP_S = 60.0
+#: Duration of the delivery that the customer cancels.
+CANCELLED_TRIP_S = 60.0
 
 
 @dataclass
 class Order:
-    """What a customer wants."""
+    """The order of a customer."""
 
     number: int
     item: str
@@ -44,7 +44,7 @@ class Order:
 
 @worker_task("demo_shop_validate", thread_count=10)
 def validate(order: Order) -> dict[str, int]:
-    """An order for nothing is wrong however often it is tried."""
+    """Reject an order without pieces. A retry cannot help, so the error is not retryable."""
     if order.pieces < 1:
         raise NonRetryableException(f"order {order.number} is for {order.pieces} pieces")
     return {"cents": order.pieces * 1999}
@@ -52,7 +52,7 @@ def validate(order: Order) -> dict[str, int]:
 
 @worker_task("demo_shop_charge", thread_count=20)
 async def charge(order: Order, cents: int) -> dict[str, str]:
-    """Failing once is not failing: the server tries again as the task definition says."""
+    """Charge the customer. The bank fails at the first attempt of some orders, and the server retries the task."""
     await asyncio.sleep(0.01)
     if not order.bank_answers and get_task_context().retry_count == 0:
         raise ConnectionError("the bank does not answer")
@@ -61,24 +61,24 @@ async def charge(order: Order, cents: int) -> dict[str, str]:
 
 @worker_task("demo_shop_pack", thread_count=10)
 def pack(order: Order) -> dict[str, str]:
-    """Plain blocking work: it runs in a thread."""
+    """Pack the order. This is blocking work, which runs in a thread."""
     time.sleep(0.005)
     return {"parcel": f"P-{order.number}"}
 
 
 @worker_task("demo_shop_ship", thread_count=10, lease_extend_enabled=True)
 def ship(order: Order, parcel: str) -> dict[str, str]:
-    """May take longer than the response timeout, for heartbeats keep the task; stops when the order is called off."""
+    """Deliver the parcel. Heartbeats extend the lease of a long delivery; a cancelled order stops it."""
     context = get_task_context()
     if context.wait_cancelled(order.trip_s):
         context.raise_if_cancelled()
-    context.add_log(f"{parcel} was on its way for {order.trip_s} s")
+    context.add_log(f"the delivery of {parcel} took {order.trip_s} s")
     return {"tracking": f"T-{parcel}"}
 
 
 @worker_task("demo_shop_notify", thread_count=20)
 async def notify(order: Order, tracking: str) -> str:
-    """Any value will do: this one becomes {"result": …}."""
+    """Write the message to the customer. The returned text becomes the output `{"result": …}`."""
     return f"order {order.number}, {order.pieces} x {order.item}: {tracking}"
 
 
@@ -107,7 +107,7 @@ def _step(name: str, **inputs: str) -> WorkflowTask:
 
 WORKFLOW_DEF = WorkflowDef(
     name=WORKFLOW,
-    description="An order, from the click to the message that it is on its way.",
+    description="An order, from the validation to the message to the customer.",
     owner_email="demo@example.com",
     tasks=[
         _step("validate"),
@@ -121,9 +121,9 @@ WORKFLOW_DEF = WorkflowDef(
 
 
 def orders(count: int) -> Iterator[tuple[Order, str]]:
-    """The orders of a day, each with the status in which it must end."""
+    """Return the orders of a day, each with the status that its workflow must end with."""
     yield Order(1, "piano", 1, trip_s=HEAVY_TRIP_S), "COMPLETED"
-    yield Order(2, "holiday", 1, trip_s=CALLED_OFF_TRIP_S), "TERMINATED"
+    yield Order(2, "holiday", 1, trip_s=CANCELLED_TRIP_S), "TERMINATED"
     for number in range(3, count + 1):
         if number % 50 == 3:
             yield Order(number, "hot air", 0), "FAILED"
@@ -131,18 +131,18 @@ def orders(count: int) -> Iterator[tuple[Order, str]]:
             yield Order(number, "lamp", 1 + number % 4, bank_answers=number % 10 != 4), "COMPLETED"
 
 
-def called_off(order: Order) -> bool:
-    """Whether the customer changes their mind while the parcel is on its way."""
-    return order.trip_s == CALLED_OFF_TRIP_S
+def is_cancelled(order: Order) -> bool:
+    """Return whether the customer cancels the order during its delivery."""
+    return order.trip_s == CANCELLED_TRIP_S
 
 
-def request_for(order: Order) -> StartWorkflowRequest:
-    """What is sent to the server to start an order's workflow."""
+def make_request(order: Order) -> StartWorkflowRequest:
+    """Return the request that starts the workflow of an order."""
     return StartWorkflowRequest(name=WORKFLOW, correlation_id=f"order-{order.number}", input={"order": asdict(order)})
 
 
 async def register(configuration: Configuration) -> None:
-    """Tell the server about the tasks and the workflow; what it had under these names is replaced."""
+    """Register the task definitions and the workflow definition, replacing older ones."""
     async with AsyncMetadataClient(configuration) as metadata:
         await metadata.register_task_defs([*TASK_DEFS])
         await metadata.register_workflow_def(WORKFLOW_DEF, overwrite=True)

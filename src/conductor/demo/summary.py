@@ -1,4 +1,4 @@
-"""What happened in the demo: a table from the server's records and the workers' own metrics."""
+"""Prints the result of the demo: a table from the server's records and the workers' metrics."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from conductor.demo.shop import WORKFLOW, Order
 from conductor.demo.worker_page import Counted
 from conductor.protocol.wire import Verdict
 
-#: Away from a terminal nobody's window limits a line.
+#: Width of the table when the output is not a terminal.
 PLAIN_WIDTH = 160
 
 
 def show(day: Day, counted: Counted) -> None:
-    """Print the table, and every order that did not end as it had to."""
+    """Print the table, and every order that did not end as expected."""
     tasks = [task for outcome in day.outcomes for task in outcome.workflow.tasks]
     _console().print(_table(tasks, counted))
     for line in _summary(day, tasks, counted):
@@ -36,7 +36,6 @@ def show(day: Day, counted: Counted) -> None:
 
 
 def _console() -> Console:
-    """The terminal, or lines as wide as the table needs where there is none."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(width=PLAIN_WIDTH, highlight=False)
 
@@ -66,13 +65,13 @@ def _row(name: str, tasks: Sequence[Task], counted: Counted) -> list[str]:
 def _summary(day: Day, tasks: Sequence[Task], counted: Counted) -> Iterator[str]:
     ended = Counter(outcome.workflow.status for outcome in day.outcomes)
     ends = ", ".join(f"{number} {status}" for status, number in ended.most_common())
-    # The long trips are there for their heartbeats; they would say nothing about speed.
+    # The long deliveries show heartbeats; they say nothing about speed.
     quick = [outcome.workflow for outcome in day.outcomes if outcome.order.trip_s < 1]
     took = _p50_p95([workflow.end_time - workflow.start_time for workflow in quick])
     yield f"{len(day.outcomes)} orders: {ends}; each took {took} ms (p50/p95)"
-    yield f"{len(tasks)} tasks, {_tasks_per_second(quick):.0f} a second while the quick orders lasted"
+    yield f"{len(tasks)} tasks, {_tasks_per_second(quick):.0f} per second during the quick orders"
     beats, lost = counted.sum(worker_metrics.LEASE_EXTENDED_TOTAL), counted.sum(worker_metrics.LEASE_LOST_TOTAL)
-    yield f"{beats} heartbeats on the long trips; leases lost: {lost} (one order was called off on its way)"
+    yield f"{beats} heartbeats during long deliveries; leases lost: {lost} (one order was cancelled during its delivery)"
 
 
 def _tasks_per_second(workflows: Sequence[Workflow]) -> float:
@@ -90,12 +89,12 @@ def _p50_p95(values: Sequence[int]) -> str:
 
 
 def show_where_to_look(day: Day, url: str, workers_url: str) -> None:
-    """Print commands to look around with, while everything still runs."""
+    """Print commands that inspect the server and the workers while they run."""
     order = json.dumps({"order": asdict(Order(0, "chair", 2))})
     known = day.outcomes[-1].workflow.workflow_id if day.outcomes else "WORKFLOW_ID"
     print(
         f"""
-Server and workers are still running. Have a look:
+Server and workers are still running. Inspect them:
   curl -s {url}/workflow/{known}
   curl -s {url}/metadata/workflow/{WORKFLOW}
   curl -s {url}/tasks/queue/all
@@ -103,6 +102,6 @@ Server and workers are still running. Have a look:
   curl -s {workers_url}/health
 Place an order (the answer is the id of its workflow):
   curl -s -X POST {url}/workflow/{WORKFLOW} -H 'Content-Type: application/json' -d '{order}'
-Ctrl-C ends it.""",
+Press Ctrl-C to stop.""",
         flush=True,
     )

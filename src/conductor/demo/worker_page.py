@@ -1,4 +1,4 @@
-"""What the demo's workers say of themselves, over HTTP as Prometheus and Kubernetes would ask them."""
+"""Reads the readiness and the metrics of the demo's workers over HTTP, as Kubernetes and Prometheus would."""
 
 from __future__ import annotations
 
@@ -10,27 +10,25 @@ from urllib.request import urlopen
 
 from conductor.telemetry.exposition import Metric
 
-#: Five processes come up in a second or two; on a busy machine it may take a while.
+#: Five processes start in a second or two; a busy machine needs more time.
 READY_WITHIN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the workers counted, by metric and labels."""
+    """The metrics of the workers, by name and labels."""
 
     samples: dict[tuple[str, str, str], float] = field(default_factory=dict)
 
     def of(self, metric: Metric, task_type: str, verdict: str = "") -> int:
-        """One number of one worker."""
         return int(self.samples.get((metric.name, task_type, verdict), 0))
 
     def sum(self, metric: Metric) -> int:
-        """One number of all workers."""
         return int(sum(value for (name, _, _), value in self.samples.items() if name == metric.name))
 
 
 class NotReady(Exception):
-    """The workers did not come up in time."""
+    """The workers were not ready in time."""
 
 
 class WorkerPage:
@@ -40,7 +38,7 @@ class WorkerPage:
         self.url = f"http://127.0.0.1:{port}"
 
     def wait_until_ready(self) -> None:
-        """Return when every worker has polled; NotReady when they do not come up."""
+        """Wait until every worker has polled. Raise NotReady after `READY_WITHIN_S`."""
         deadline = time.monotonic() + READY_WITHIN_S
         while self._get("/ready") is None:
             if time.monotonic() > deadline:
@@ -48,7 +46,7 @@ class WorkerPage:
             time.sleep(0.05)
 
     def counted(self) -> Counted:
-        """What has been counted so far; nothing if the page is not served."""
+        """Read the metrics; return none if they are not served."""
         from prometheus_client.parser import text_string_to_metric_families
 
         samples = {}
@@ -62,11 +60,11 @@ class WorkerPage:
         try:
             with urlopen(self.url + path, timeout=10) as answer:  # noqa: S310 (our own workers)
                 return str(answer.read().decode())
-        except (URLError, TimeoutError):  # not there yet, or 503
+        except (URLError, TimeoutError):  # not listening yet, or 503
             return None
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on."""
+    """Return a free port of this machine."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return int(taken.getsockname()[1])

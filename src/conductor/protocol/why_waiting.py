@@ -156,7 +156,7 @@ class Waiting(Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=T
 
     kind: Kind
     sentence: str
-    #: What a person can do; None if nothing needs to be done.
+    #: The action for a person; None if nothing needs to be done.
     remedy: str | None = None
     #: Whether it cannot continue without a person.
     urgent: bool = False

@@ -1,6 +1,6 @@
-"""What the worker and the coordinator must agree on: names that travel, and nothing else.
+"""The headers, fields and limits of the protocol between a worker and a server.
 
-A plain Conductor server knows none of the headers here; their absence is how a worker recognises one.
+A Conductor server sends none of these headers; a worker recognizes it by their absence.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """The coordinator's final word on one report. A worker never retries after one."""
+    """The coordinator's final decision about a report. A worker never retries after a verdict."""
 
     #: The lease was valid and the result is stored.
     COMMITTED = "COMMITTED"
-    #: The worker had lost its authority; the result was discarded. Not a failure of the task.
+    #: The worker had lost its lease; the result was discarded. The task did not fail.
     CANCELLED = "CANCELLED"
     #: The report itself was wrong: unknown task or lease, malformed, or a second, different report.
     REJECTED = "REJECTED"
 
 
-#: What the reason of a report begins with that names the death of a worker process.
+#: Prefix of a reason that reports the death of a worker process.
 PROCESS_DEATH = "the worker process "
 
 #: Header of every answer to a report, and of a heartbeat that was not accepted.
@@ -34,39 +34,39 @@ FEATURE_BATCH_REPORTS = "batch-reports"
 FEATURE_REPORT_AND_POLL = "report-and-poll"
 NEXT_QUERY = "next"
 NEXT_TASK = "nextTask"
-#: Header of a coordinator's poll answers, and of a 413: the largest body it takes, in bytes.
+#: Header of a coordinator's poll answers, and of a 413: the largest body that it accepts, in bytes.
 MAX_BODY_HEADER = "Conductor-Max-Body"
 FEATURE_BULK_STARTS = "bulk-starts"
 #: Features that a coordinator announces with every poll answer.
 FEATURES = f"{FEATURE_LEASES}, {FEATURE_BATCH_REPORTS}, {FEATURE_REPORT_AND_POLL}"
 #: Features that a coordinator announces with `GET /version`, for clients that do not poll.
 SERVER_FEATURES = f"{FEATURES}, {FEATURE_BULK_STARTS}"
-#: Header of the answer to a registration, once for each thing that is kept without effect or will fail when it is used.
+#: Header of the answer to a registration, once for each setting that has no effect or will fail when it is used.
 WARNING_HEADER = "Conductor-Warning"
 
-#: Fields a coordinator adds to a polled task.
+#: Fields that a coordinator adds to a polled task.
 LEASE_ID = "leaseId"
 LEASE_EXPIRES_AT = "leaseExpiresAt"
-#: Fields a worker adds to a report. (A heartbeat sends LEASE_ID and EXTEND_LEASE.)
+#: Fields that a worker adds to a report. (A heartbeat sends LEASE_ID and EXTEND_LEASE.)
 TIMED_OUT = "timedOut"
 EXTEND_LEASE = "extendLease"
-#: Field an error body gains when it carries a verdict.
+#: Field of an error body with a verdict.
 VERDICT_FIELD = "verdict"
 
 #: Header that carries the access token, as Conductor's clients send it.
 AUTH_HEADER = "X-Authorization"
 
-#: The server refuses a longer long poll.
+#: The server rejects a longer long poll.
 MAX_POLL_TIMEOUT_MS = 5000
-#: More than this in one batch poll is never asked for.
+#: A worker never polls for more tasks at once.
 MAX_POLL_COUNT = 100
-#: Start requests in one bulk start: a coordinator refuses more.
+#: A coordinator rejects a bulk start with more requests.
 MAX_BULK_STARTS = 1000
-#: The server cuts a failure reason here.
+#: The server cuts a longer failure reason.
 MAX_REASON_CHARS = 500
-#: A plain server keeps this many logs of one report.
+#: A Conductor server stores this many log lines per report.
 MAX_LOGS_PER_REPORT = 10
-#: A task whose definition names no response timeout has this one.
+#: The response timeout of a task whose definition sets none.
 DEFAULT_RESPONSE_TIMEOUT_S = 3600
-#: A task can be handed back for this long: the server's seconds are 32 bits wide.
+#: The longest time that a worker can postpone a task; the server stores the seconds in 32 bits.
 MAX_CALLBACK_S = 2**31 - 1

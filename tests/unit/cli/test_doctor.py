@@ -17,7 +17,7 @@ from conductor.testing import ConductorStub, Status
 def test_doctor_recognises_a_conductor_server(cli: Any, conductor_stub: ConductorStub) -> None:
     ran = cli("doctor", "--url", conductor_stub.url)
     assert ran.status == 0
-    assert f"ok  {conductor_stub.url} answers polls and asks for no key: a plain Conductor server" in ran.out
+    assert f"ok  {conductor_stub.url} answers polls and asks for no key: a Conductor server" in ran.out
 
 
 def test_doctor_recognises_a_coordinator(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ def test_conductor_python_beside_us_is_named_in_one_line(
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: conductor-python\nVersion: 2.0.0\n")
     monkeypatch.setattr(sys, "path", [str(place), *sys.path])
     lines = cli("doctor", "--url", conductor_stub.url).out.splitlines()
-    at = next(number for number, line in enumerate(lines) if "conductor-python 2.0.0 is installed too" in line)
+    at = next(number for number, line in enumerate(lines) if "conductor-python 2.0.0 is also installed" in line)
     assert "pip uninstall" in lines[at + 1]
 
 

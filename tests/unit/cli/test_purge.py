@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conductor.cli.newest_workflows import PAGE
+from conductor.cli.newest_workflows import PAGE_SIZE
 from conductor.coordinator import Coordinator
 from tests.unit.cli.server_client import Client, simple
 
@@ -74,24 +74,24 @@ def test_purge_asks_first(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
     ran = purge("--older-than", LATER, "--json")
-    assert f"on {client.url} will be removed for good. Remove them? [y/N]" in ran.err
+    assert f"on {client.url} will be removed permanently. Remove them? [y/N]" in ran.err
     assert (ran.status, len(left(client))) == (status, stay)
     assert not ran.out or json.loads(ran.out), "nothing else on the standard output"
 
 
 def test_purge_removes_more_than_one_page_of_workflows(client: Client, purge: Purge) -> None:
-    for _ in range(PAGE + 5):
+    for _ in range(PAGE_SIZE + 5):
         client.start("other")
     while client.work("other", count=100):
         pass
-    assert len(json.loads(purge("--older-than", LATER, "--yes", "--json").out)["removed"]) == PAGE + 8
+    assert len(json.loads(purge("--older-than", LATER, "--yes", "--json").out)["removed"]) == PAGE_SIZE + 8
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ([], "--older-than"),
-        (["--older-than", "old"], "--older-than: 'old' is no time"),
+        (["--older-than", "old"], "--older-than: 'old' is not a time"),
         (["--older-than", "1d", "--status", "RUNNING"], "--status: 'RUNNING' is not one of COMPLETED, FAILED"),
     ],
 )

@@ -138,7 +138,7 @@ def test_both_packages_installed_is_told_at_the_start(place: Any, conductor_stub
     other.mkdir()
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: conductor-python\nVersion: 2.0.0\n")
     with run(place, conductor_stub, PYTHONPATH=str(place)) as program:
-        assert "pip uninstall conductor-python" in program.line_with("conductor-python 2.0.0 is installed too")
+        assert "pip uninstall conductor-python" in program.line_with("conductor-python 2.0.0 is also installed")
         program.send(signal.SIGTERM)
         program.wait()
 

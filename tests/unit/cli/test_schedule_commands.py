@@ -97,7 +97,7 @@ class TestSchedule:
         [
             (["add", "s", "w", "* * * * *"], "has 5 fields, not 6"),
             (["add", "s", "w", NEW_YEAR, "--zone", "Mars/One"], "unknown time zone 'Mars/One'"),
-            (["add", "s", "w", NEW_YEAR, "--input", "[1]"], "--input is a JSON object, not [1]"),
+            (["add", "s", "w", NEW_YEAR, "--input", "[1]"], "--input must be a JSON object, not [1]"),
             (["add", "s", "w", NEW_YEAR, "--input", "{"], "--input is not JSON"),
             (["show", "nope"], "Schedule 'nope' not found"),
             (["pause", "nope"], "Schedule 'nope' not found"),

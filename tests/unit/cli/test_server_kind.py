@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conductor.cli import newest_workflows, tail, task_commands, workflow_details
-from conductor.cli.server_kind import asking
+from conductor.cli.server_kind import open_client
 from conductor.client.configuration.configuration import Configuration
 from conductor.coordinator import Coordinator
 from tests.unit.cli.server_client import Client, order, simple, step
@@ -34,7 +34,7 @@ def no_views(monkeypatch: pytest.MonkeyPatch) -> None:
         return None
 
     for module in (workflow_details, newest_workflows, task_commands):
-        monkeypatch.setattr(module, "ask_view", not_found)
+        monkeypatch.setattr(module, "read_view", not_found)
 
 
 def shown_by(cli: Any, client: Client, workflow_id: str) -> str:
@@ -52,7 +52,7 @@ def test_workflow_show_says_who_polls_what_is_joined_and_when_a_retry_is_due(cli
     out = shown_by(cli, client, workflow_id)
     assert "charge waits for a worker: no worker has ever polled charge. Start a worker that polls charge" in out
     assert "◐ both  JOIN  in progress  joins on receipt" in out
-    assert "A plain Conductor server does not tell whether the worker that has a task still lives" in out
+    assert "A Conductor server does not report whether the worker of a task is alive" in out
     client.work("charge", "FAILED", reasonForIncompletion="the bank said no")
     out = shown_by(cli, client, workflow_id)
     assert "charge waits for retry 1 of 2 at " in out
@@ -108,7 +108,7 @@ def test_a_list_is_searched_for(cli: Any, client: Client) -> None:
     assert ids("--since", "2100-01-01") == []
     out = cli("workflow", "list", "--name", "searched", "--size", "1", "--url", client.url).out
     assert "The newest 1 of 2: --size shows more." in out
-    assert "A plain Conductor server lists what its index has" in out
+    assert "A Conductor server lists the workflows in its index" in out
     assert "enough" in cli("workflow", "list", "--status", "TERMINATED", "--url", client.url).out
 
 
@@ -124,8 +124,8 @@ def test_tail_tells_what_its_search_and_its_workflows_say(client: Client) -> Non
 
     async def followed() -> list[list[tuple[str, str | None]]]:
         rounds = []
-        async with asking(Configuration(client.url)) as api:
-            following = tail.Tail(api, "tailed")
+        async with open_client(Configuration(client.url)) as api:
+            following = tail.WorkflowFollower(api, "tailed")
             for happens in (
                 lambda: client.start("tailed"),
                 lambda: client.start("tailed"),
@@ -134,9 +134,9 @@ def test_tail_tells_what_its_search_and_its_workflows_say(client: Client) -> Non
                 lambda: None,
             ):
                 await asyncio.to_thread(happens)
-                rounds.append([_told(event) for event in await following.round()])
-            assert following.plain
-            assert following.left_out == {}
+                rounds.append([_told(event) for event in await following.read_events()])
+            assert following.uses_search
+            assert following.warnings == {}
         return rounds
 
     assert asyncio.run(followed()) == [
@@ -148,5 +148,5 @@ def test_tail_tells_what_its_search_and_its_workflows_say(client: Client) -> Non
     ]
 
 
-def _told(event: tail.Event) -> tuple[str, str | None]:
+def _told(event: tail.TailEvent) -> tuple[str, str | None]:
     return (f"{event.what}: {event.reason}" if event.task and event.reason else event.what), event.task

@@ -110,7 +110,7 @@ def test_task_log_follows_to_the_end_of_the_task(
         seen.set()
 
     told: list[Any] = []
-    monkeypatch.setattr(command, "say_json", say)
+    monkeypatch.setattr(command, "print_json", say)
     following = threading.Thread(
         target=lambda: cli("task", "logs", held["taskId"], "--follow", "--json", "--url", client.url)
     )
@@ -138,7 +138,7 @@ def test_a_task_without_a_log_says_so_beside_the_output(client: Client, task: As
         (["logs", "nope"], "nope"),
         (["show", "nope:approve"], "No such workflow found by id: nope"),
         (["show", "{workflow}:absent"], "has no task 'absent'; it has approve"),
-        (["complete", "{workflow}:approve", "--output", "7"], "--output is a JSON object, not 7"),
+        (["complete", "{workflow}:approve", "--output", "7"], "--output must be a JSON object, not 7"),
         (["fail", "{workflow}:approve"], "--reason"),
     ],
 )

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from conductor.cli import tail
-from conductor.cli.server_kind import asking
+from conductor.cli.server_kind import open_client
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.async_rest import ConductorError
 from conductor.coordinator import Coordinator
@@ -53,7 +53,7 @@ def test_top_once_and_for_programs(cli: Any, server: Coordinator) -> None:
     ran = cli("top", "--url", server.url, "--once")
     assert ran.status == 0, ran.err
     assert "2 waiting" in ran.out
-    assert re.search(r"top_pack +1 .*NOBODY", ran.out)
+    assert re.search(r"top_pack +1 .*NO WORKER", ran.out)
     assert "\x1b" not in ran.out
     frame = json.loads(cli("top", "--url", server.url, "--json").out)
     assert frame["overview"]["waiting"] == 2
@@ -83,9 +83,9 @@ def test_top_tells_who_holds_what_and_until_when(cli: Any, server: Coordinator) 
 def test_a_lease_is_looked_at_closer(server: Coordinator, tmp_path: Path, columns: int) -> None:
     command = [*CLI, "top", "--url", server.url, "--interval", "0.1"]
     with Terminal(command, tmp_path, {"NO_COLOR": "1"}, columns=columns, lines=24) as terminal:
-        terminal.wait_for("There are no queues yet")
+        terminal.wait_for("There are no queues: ")
         terminal.type("l")
-        terminal.wait_for("Nobody has anything in hand.")
+        terminal.wait_for("No worker holds a task.")
         terminal.type("\n")  # there is nothing to look at
         start(server, "top_one")
         start(server, "top_two")
@@ -98,7 +98,7 @@ def test_a_lease_is_looked_at_closer(server: Coordinator, tmp_path: Path, column
         terminal.wait_for(f"conductor-worker task show {second['taskId']}")
         result = {"taskId": second["taskId"], "workflowInstanceId": second["workflowInstanceId"], "workerId": "host-2"}
         httpx.post(f"{server.url}/tasks", json={**result, "leaseId": second["leaseId"], "status": "COMPLETED"})
-        terminal.wait_for("That lease has ended")
+        terminal.wait_for("The lease has ended")
         terminal.type("\x1b")
         terminal.wait_for("host-1")
         terminal.type("q")
@@ -109,7 +109,7 @@ def test_a_lease_is_looked_at_closer(server: Coordinator, tmp_path: Path, column
 def test_top_on_a_plain_server_says_what_it_cannot_tell(cli: Any, conductor_stub: ConductorStub) -> None:
     ran = cli("top", "--url", conductor_stub.url, "--once")
     assert ran.status == 0, ran.err
-    assert "a plain Conductor server: it tells neither" in ran.out
+    assert "a Conductor server: it reports neither" in ran.out
     assert json.loads(cli("top", "--url", conductor_stub.url, "--json").out)["leases"] is None
 
 
@@ -186,25 +186,27 @@ def test_tail_for_programs_and_of_one_workflow(server: Coordinator, tmp_path: Pa
 
 
 def test_tail_follows_more_than_it_looks_at_in_a_round(server: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tail, "NEWEST", 2)
-    monkeypatch.setattr(tail, "LOOKED_AT", 2)
+    monkeypatch.setattr(tail, "MAX_LISTED", 2)
+    monkeypatch.setattr(tail, "MAX_READ", 2)
     open_before = [start(server, "tail_open") for _ in range(5)]
 
     async def followed() -> set[str]:
         ended = set()
-        async with asking(Configuration(server.url)) as api:
-            following = tail.Tail(api, None)
-            await following.round()
-            assert following.left_out == {
-                "late": "5 workflows are open and 2 are looked at in a round: what happens may be told 3 rounds late"
+        async with open_client(Configuration(server.url)) as api:
+            following = tail.WorkflowFollower(api, None)
+            await following.read_events()
+            assert following.warnings == {
+                "late": "5 workflows are open and each round reads 2: events may be 3 rounds late"
             }
             for _ in open_before:
                 await asyncio.to_thread(work_on, server, "tail_open", "COMPLETED")
             for _ in range(3):
-                ended |= {event.workflow_id for event in await following.round() if event.what == "workflow completed"}
-            assert following.left_out == {}
+                ended |= {
+                    event.workflow_id for event in await following.read_events() if event.what == "workflow completed"
+                }
+            assert following.warnings == {}
             started = {await asyncio.to_thread(start, server, "tail_new") for _ in range(4)}
-            told = [*await following.round(), *await following.round()]
+            told = [*await following.read_events(), *await following.read_events()]
             assert {event.workflow_id for event in told if event.what == "workflow started"} == started
         return ended
 
@@ -212,24 +214,24 @@ def test_tail_follows_more_than_it_looks_at_in_a_round(server: Coordinator, monk
 
 
 def test_tail_says_what_it_leaves_out(server: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tail, "NEWEST", 2)
-    monkeypatch.setattr(tail, "FOLLOWED", 3)
+    monkeypatch.setattr(tail, "MAX_LISTED", 2)
+    monkeypatch.setattr(tail, "MAX_FOLLOWED", 3)
     for _ in range(4):
         start(server, "tail_open")
 
     async def followed() -> list[dict[str, str]]:
         said = []
-        async with asking(Configuration(server.url)) as api:
-            following = tail.Tail(api, None)
+        async with open_client(Configuration(server.url)) as api:
+            following = tail.WorkflowFollower(api, None)
             for _ in range(3):
-                await following.round()
-                said.append(following.left_out)
+                await following.read_events()
+                said.append(following.warnings)
                 for _ in range(4 if len(said) == 1 else 0):
                     await asyncio.to_thread(start, server, "tail_open")
         return said
 
     unfollowed = {"unfollowed": "more than 3 workflows are open: the others are left out"}
-    started = {"started": "more than 3 workflows have started since the last look: the others are left out"}
+    started = {"started": "more than 3 workflows have started since the last round: the others are left out"}
     assert asyncio.run(followed()) == [unfollowed, {**started, **unfollowed}, {}]
 
 
@@ -237,22 +239,22 @@ def test_tail_loses_nothing_to_a_server_that_fails_in_between(
     server: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def followed() -> set[str]:
-        async with asking(Configuration(server.url)) as api:
-            following = tail.Tail(api, None)
-            await following.round()
+        async with open_client(Configuration(server.url)) as api:
+            following = tail.WorkflowFollower(api, None)
+            await following.read_events()
             started = {await asyncio.to_thread(start, server, "tail_new") for _ in range(2)}
-            ask, asked = following._news_of, []
+            ask, asked = following._read_workflow, []
 
-            async def fail_once(workflow_id: str) -> list[tail.Event]:
+            async def fail_once(workflow_id: str) -> list[tail.TailEvent]:
                 asked.append(workflow_id)
                 if len(asked) == 2:
                     raise ConductorError("gone")
                 return await ask(workflow_id)
 
-            monkeypatch.setattr(following, "_news_of", fail_once)
+            monkeypatch.setattr(following, "_read_workflow", fail_once)
             with pytest.raises(ConductorError):
-                await following.round()
-            told = {event.workflow_id for event in await following.round() if event.what == "workflow started"}
+                await following.read_events()
+            told = {event.workflow_id for event in await following.read_events() if event.what == "workflow started"}
             assert told == started
         return told
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conductor.cli.support import UserError
-from conductor.cli.worker_options import flag, set_for_all_workers
+from conductor.cli.worker_options import flag_of, set_worker_variables
 from conductor.client.worker.worker_config import OPTIONS, resolve_worker_config
 
 
@@ -19,13 +19,13 @@ def _environment_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_option_of_the_table_is_an_option_of_run(cli: Any) -> None:
     words = cli("run", "--help").out.split()
-    assert [flag(row) for row in OPTIONS.values() if flag(row) not in words] == []
+    assert [flag_of(row) for row in OPTIONS.values() if flag_of(row) not in words] == []
 
 
 def test_an_option_holds_for_all_workers_and_gives_way_to_a_worker_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONDUCTOR_WORKER_THREAD_COUNT", "2")
     monkeypatch.setenv("CONDUCTOR_WORKER_SPECIAL_THREAD_COUNT", "9")
-    set_for_all_workers({"thread_count": "5", "domain": None, "paused": True})
+    set_worker_variables({"thread_count": "5", "domain": None, "paused": True})
     plain = resolve_worker_config("plain", thread_count=1, env=os.environ)
     special = resolve_worker_config("special", env=os.environ)
     assert (plain.thread_count, special.thread_count) == (5, 9)
@@ -36,11 +36,11 @@ def test_an_option_holds_for_all_workers_and_gives_way_to_a_worker_of_its_own(mo
 @pytest.mark.parametrize("row", [row for row in OPTIONS.values() if row.minimum is not None], ids=lambda row: row.name)
 def test_what_the_table_does_not_allow_is_refused_in_its_words(row: Any) -> None:
     with pytest.raises(UserError, match="is not allowed") as refused:
-        set_for_all_workers({row.name: str(row.minimum - 1)})
-    assert str(refused.value).startswith(flag(row) + ": ")
+        set_worker_variables({row.name: str(row.minimum - 1)})
+    assert str(refused.value).startswith(flag_of(row) + ": ")
     assert row.allowed in str(refused.value)
 
 
 def test_a_boolean_has_a_no(cli: Any) -> None:
     out = cli("run", "--help").out
-    assert all(f"--no-{flag(row)[2:]}" in out for row in OPTIONS.values() if row.kind is bool)
+    assert all(f"--no-{flag_of(row)[2:]}" in out for row in OPTIONS.values() if row.kind is bool)

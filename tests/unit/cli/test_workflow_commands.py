@@ -181,7 +181,7 @@ class TestList:
         ("arguments", "said"),
         [
             (["--status", "BROKEN"], "--status: 'BROKEN' is not one of COMPLETED, FAILED"),
-            (["--since", "soon"], "--since: 'soon' is no time; give 30s, 15m, 2h"),
+            (["--since", "soon"], "--since: 'soon' is not a time; use 30s, 15m, 2h"),
             (["--size", "0"], "--size"),
         ],
     )
@@ -242,7 +242,7 @@ class TestStartAndWait:
     def test_mistakes_of_workflow_start_are_one_line(self, cli: Any, client: Client) -> None:
         for arguments, said in (
             (["start", "short", "--input", "{"], "--input is not JSON"),
-            (["start", "short", "--input", "[1]"], "--input is a JSON object, not [1]"),
+            (["start", "short", "--input", "[1]"], "--input must be a JSON object, not [1]"),
             (["start", "short", "--input", "@no.json"], "--input @no.json: No such file"),
             (["start", "absent"], "absent"),
             (["start", "short", "--timeout", "3"], "--timeout is for --wait"),
