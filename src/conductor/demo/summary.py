@@ -71,7 +71,7 @@ def _summary(day: Day, tasks: Sequence[Task], counted: Counted) -> Iterator[str]
     yield f"{len(day.outcomes)} orders: {ends}; each took {took} ms (p50/p95)"
     yield f"{len(tasks)} tasks, {_tasks_per_second(quick):.0f} per second during the quick orders"
     beats, lost = counted.sum(worker_metrics.LEASE_EXTENDED_TOTAL), counted.sum(worker_metrics.LEASE_LOST_TOTAL)
-    yield f"{beats} heartbeats during long deliveries; leases lost: {lost} (one order was cancelled during its delivery)"
+    yield f"{beats} heartbeats during long deliveries; leases lost: {lost} (one order was cancelled)"
 
 
 def _tasks_per_second(workflows: Sequence[Workflow]) -> float:
