@@ -11,7 +11,7 @@
 - `newest_workflows`: lists the newest workflows of a server.
 - `graph`: draws a workflow as lines of text.
 - `times`: parses and formats times.
-- `finding`, `checks_machine`, `checks_server`, `checks_workers`: the checks of the doctor command, one function per fault.
+- `finding`, `checks_machine`, `checks_server`, `checks_workers`: the checks of the doctor, one function per fault.
 - `live_state`: reads the state of a server for the top command.
 - `reloading`: reloads the workers of the dev command after a file is saved, in the command's process.
 - `dev_workers`, `breakpoints`: the process in which those workers run, and its debugger.
