@@ -31,7 +31,7 @@ _GATEWAY = "/gateway/config/auth"
 
 
 class AuthorizationOperations(Operations):
-    """What `AsyncAuthorizationClient` and `AuthorizationClient` have in common."""
+    """The operations of `AsyncAuthorizationClient` and `AuthorizationClient`."""
 
     only_on = "Orkes Conductor"
 

@@ -24,7 +24,7 @@ _MODEL = _PROVIDER + "/integration/{model}"
 
 
 class IntegrationOperations(Operations):
-    """What `AsyncIntegrationClient` and `IntegrationClient` have in common."""
+    """The operations of `AsyncIntegrationClient` and `IntegrationClient`."""
 
     only_on = "Orkes Conductor"
 

@@ -24,7 +24,7 @@ _WORKFLOW_TAGS = _WORKFLOW_DEFS + "/{name}/tags"
 
 
 class MetadataOperations(Operations):
-    """What `AsyncMetadataClient` and `MetadataClient` have in common.
+    """The operations of `AsyncMetadataClient` and `MetadataClient`.
 
     A definition is a model or a dict as in Conductor's JSON.
     """

@@ -14,7 +14,7 @@ __all__ = ["AsyncPromptClient", "PromptClient"]
 
 
 class PromptOperations(Operations):
-    """What `AsyncPromptClient` and `PromptClient` have in common."""
+    """The operations of `AsyncPromptClient` and `PromptClient`."""
 
     only_on = "Orkes Conductor"
 

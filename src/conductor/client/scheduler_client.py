@@ -22,7 +22,7 @@ _SCHEDULE = _SCHEDULES + "/{name}"
 
 
 class SchedulerOperations(Operations):
-    """What `AsyncSchedulerClient` and `SchedulerClient` have in common."""
+    """The operations of `AsyncSchedulerClient` and `SchedulerClient`."""
 
     only_on = "Conductor 3.32 and newer"
 

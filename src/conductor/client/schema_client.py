@@ -10,7 +10,7 @@ __all__ = ["AsyncSchemaClient", "SchemaClient"]
 
 
 class SchemaOperations(Operations):
-    """What `AsyncSchemaClient` and `SchemaClient` have in common."""
+    """The operations of `AsyncSchemaClient` and `SchemaClient`."""
 
     @endpoint("POST", "/schema", body="schema")
     async def register_schema(self, schema: SchemaDef) -> None:

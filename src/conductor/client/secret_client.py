@@ -10,7 +10,7 @@ __all__ = ["AsyncSecretClient", "SecretClient"]
 
 
 class SecretOperations(Operations):
-    """What `AsyncSecretClient` and `SecretClient` have in common."""
+    """The operations of `AsyncSecretClient` and `SecretClient`."""
 
     only_on = "Conductor 3.32 and newer, in part, and Orkes Conductor"
 

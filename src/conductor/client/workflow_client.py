@@ -31,7 +31,7 @@ _EXECUTE = "/workflow/execute/{name}/{version}"
 
 
 class WorkflowOperations(Operations):
-    """What `AsyncWorkflowClient` and `WorkflowClient` have in common."""
+    """The operations of `AsyncWorkflowClient` and `WorkflowClient`."""
 
     @cached_property
     def _bulk_starts(self) -> BulkStarts:

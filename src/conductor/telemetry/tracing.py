@@ -53,7 +53,11 @@ class TracingError(ValueError):
 
 # The docstring describes the accepted values in error messages and in the reference.
 def check_setting(text: str) -> str:
-    """auto, off, or module:function that sets OpenTelemetry up."""
+    """Return a valid setting: auto, off, or a module:function that sets up OpenTelemetry.
+
+    Raises:
+        ValueError: The setting is not valid.
+    """
     if text in (AUTO, OFF) or re.fullmatch(r"[\w.]+:\w+", text):
         return text
     raise ValueError(text)

@@ -1,20 +1,17 @@
-"""The table of the options of a connection: name, default, help, environment variable, allowed values.
-
-The docstring of a `form` function is the description of the allowed values in error messages.
-"""
+"""The table of the options of a connection: name, default, help, environment variable, allowed values."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from conductor.client.configuration.option import LEVELS, Option
+from conductor.client.configuration.option import LEVELS, Option, TextForm
 from conductor.telemetry.log_format import FORMATS
 from conductor.telemetry.tracing import AUTO, check_setting
 
 
-def url(text: str) -> str:
-    """an http:// or https:// URL with a host and no query."""
+def _parse_url(text: str) -> str:
     parts = urlsplit(text.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise ValueError(text)
@@ -22,30 +19,26 @@ def url(text: str) -> str:
     return text.strip().rstrip("/")
 
 
-def proxy_url(text: str) -> str:
-    """an http:// or https:// URL of a proxy, user:password@ allowed."""
-    return url(text)
-
-
-def certificate_file(path: str) -> str:
-    """the path of a readable PEM file with a certificate."""
-    return _file_with(path, "-----BEGIN CERTIFICATE-----")
-
-
-def key_file(path: str) -> str:
-    """the path of a readable PEM file with a private key."""
-    return _file_with(path, "PRIVATE KEY-----")
-
-
-def _file_with(path: str, mark: str) -> str:
+def _check_pem_file(path: str, marker: str) -> str:
     try:
         content = Path(path).read_text("latin-1")
     except OSError as error:
         raise ValueError(path) from error
-    if mark not in content:
+    if marker not in content:
         raise ValueError(path)
     return path
 
+
+_URL = TextForm(_parse_url, "an http:// or https:// URL with a host and no query")
+_PROXY_URL = TextForm(_parse_url, "an http:// or https:// URL of a proxy, user:password@ allowed")
+_CERTIFICATE_FILE = TextForm(
+    partial(_check_pem_file, marker="-----BEGIN CERTIFICATE-----"),
+    "the path of a readable PEM file with a certificate",
+)
+_KEY_FILE = TextForm(
+    partial(_check_pem_file, marker="PRIVATE KEY-----"), "the path of a readable PEM file with a private key"
+)
+_TRACING = TextForm(check_setting, "auto, off, or module:function that sets OpenTelemetry up")
 
 _ROWS = (
     Option(
@@ -53,14 +46,14 @@ _ROWS = (
         "http://localhost:8080/api",
         "URL of the server, with or without /api",
         variable="CONDUCTOR_SERVER_URL",
-        form=url,
+        form=_URL,
     ),
     Option(
         "ui_host",
         None,
         "URL of the server's web UI; the server itself by default",
         variable="CONDUCTOR_UI_SERVER_URL",
-        form=url,
+        form=_URL,
     ),
     Option("auth_key", None, "access key id", variable="CONDUCTOR_AUTH_KEY"),
     Option("auth_secret", None, "access key secret", variable="CONDUCTOR_AUTH_SECRET"),
@@ -77,21 +70,21 @@ _ROWS = (
         None,
         "PEM file with additional certificate authorities",
         variable="CONDUCTOR_TLS_CA_FILE",
-        form=certificate_file,
+        form=_CERTIFICATE_FILE,
     ),
     Option(
         "cert_file",
         None,
         "PEM file with the client certificate",
         variable="CONDUCTOR_TLS_CERT_FILE",
-        form=certificate_file,
+        form=_CERTIFICATE_FILE,
     ),
     Option(
         "key_file",
         None,
         "PEM file with its key, if that is in another file",
         variable="CONDUCTOR_TLS_KEY_FILE",
-        form=key_file,
+        form=_KEY_FILE,
     ),
     Option("verify_ssl", True, "verify the server's certificate", variable="CONDUCTOR_TLS_VERIFY"),
     Option(
@@ -99,7 +92,7 @@ _ROWS = (
         None,
         "proxy for every request; without it HTTP_PROXY, HTTPS_PROXY and NO_PROXY apply, except for a local server",
         variable="CONDUCTOR_PROXY",
-        form=proxy_url,
+        form=_PROXY_URL,
     ),
     Option(
         "timeout_s",
@@ -167,7 +160,7 @@ _ROWS = (
         AUTO,
         "tracing: auto for OpenTelemetry's own variables or the program's setup, off, or a function that sets it up",
         variable="CONDUCTOR_TRACING",
-        form=check_setting,
+        form=_TRACING,
     ),
 )
 

@@ -1,4 +1,4 @@
-"""One option: name, default, allowed values, environment variables, parsing.
+"""An option: name, default, allowed values, environment variables, parsing.
 
 Every option of a worker or of a connection is one `Option`, so that a value means the same wherever it is written.
 """
@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
@@ -46,9 +46,16 @@ def _parse_integer(text: str) -> int:
 _PARSERS: dict[type, Callable[[str], Any]] = {bool: parse_boolean, int: _parse_integer, float: float, str: str}
 
 
+class TextForm(NamedTuple):
+    """The form of a text: `parse` returns the text or raises ValueError, `description` is for error messages."""
+
+    parse: Callable[[str], str]
+    description: str
+
+
 @dataclass(slots=True)
 class Option:
-    """One option. Parsing, documentation, variables and signatures are derived from it.
+    """An option. Parsing, documentation, variables and signatures are derived from it.
 
     As an attribute of a class, an option reads as its default until an object has a value of its own.
 
@@ -60,7 +67,7 @@ class Option:
         minimum: The smallest allowed number.
         maximum: The largest allowed number.
         choices: The allowed texts.
-        form: Parses a text or raises ValueError. Its docstring describes the allowed texts.
+        form: The form of a text that is neither a number nor one of `choices`.
         aliases: Other spellings of the name.
         per_worker: Whether the workers of one process can have different values.
         default_text: The default in the reference, if it is computed at run time.
@@ -73,7 +80,7 @@ class Option:
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
-    form: Callable[[str], str] | None = None
+    form: TextForm | None = None
     aliases: tuple[str, ...] = ()
     per_worker: bool = True
     default_text: str = ""
@@ -111,7 +118,7 @@ class Option:
         if self.choices:
             return "one of " + ", ".join(self.choices)
         if self.form is not None:
-            return (self.form.__doc__ or "").rstrip(".")
+            return self.form.description
         return _KIND_NAMES[self.kind] + self._describe_range()
 
     def _describe_range(self) -> str:
@@ -162,7 +169,7 @@ class Option:
                 raise self._error(where, given)
         if self.form is not None:
             try:
-                value = self.form(value)
+                value = self.form.parse(value)
             except ValueError:
                 raise self._error(where, given) from None
         if self.kind is float and not math.isfinite(value):

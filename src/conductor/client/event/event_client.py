@@ -16,7 +16,7 @@ _QUEUE = "/event/queue/config/{queueType}/{queueName}"
 
 
 class EventOperations(Operations):
-    """What `AsyncEventClient` and `EventClient` have in common."""
+    """The operations of `AsyncEventClient` and `EventClient`."""
 
     only_on = "Orkes Conductor"
 

@@ -268,10 +268,10 @@ class TaskRunnerEventsListener:
         """Handle a result that was not delivered."""
 
     def on_task_update_retried(self, event: TaskUpdateRetried) -> None:
-        """Called after each failed attempt to deliver a result."""
+        """Handle a failed attempt to report a result."""
 
     def on_task_update_completed(self, event: TaskUpdateCompleted) -> None:
-        """Called with the verdict on each report."""
+        """Handle the verdict on a report."""
 
     def on_task_lease_extended(self, event: TaskLeaseExtended) -> None:
         """Handle an accepted heartbeat."""

@@ -1,4 +1,4 @@
-"""One HTTP request."""
+"""An HTTP request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One REST endpoint: how the arguments of a call become a request, and the answer a value.
+"""A REST endpoint: converts the arguments of a call into a request, and the answer into a value.
 
 `operation` turns endpoints into the methods of the clients, `api.generated_api` into the classes that conductor-python
 generates.

@@ -83,7 +83,7 @@ class ApiException(ConductorError):
 
     @property
     def message(self) -> str | None:
-        """The same as `reason`, under its name in conductor-python."""
+        """The `reason`, under its name in conductor-python."""
         return self.reason
 
     def is_not_found(self) -> bool:

@@ -135,7 +135,7 @@ def endpoint(
 ) -> Callable[[Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]], Operation[P, T]]:
     """Make a coroutine function without a body an operation that is one call of this endpoint.
 
-    The annotations of the function say what travels and what comes back. For the arguments see `Endpoint`.
+    The signature of the function defines the request and the type of the answer. For the arguments see `Endpoint`.
     """
     target = Endpoint(
         method,

@@ -36,8 +36,8 @@ class MetricsSettings:
         clean_directory: Accepted for programs written for conductor-python, without effect. The files of ended
             handlers in `directory` are always removed, those of running handlers never.
         clean_dead_pids: Accepted for programs written for conductor-python, without effect.
-        host: The address of the port; every interface by default, because scrapers run on other machines. Anyone
-            who can reach it can read task types, counts, times and the last errors of workers, without a password.
+        host: The address of the port; every interface by default, because scrapers run on other machines. Each
+            client of the port can read task types, counts, times and the last errors of workers without a password.
         optional: Run without metrics if the port cannot be opened. Otherwise the start fails.
         buckets: The bounds of time histograms: up to 32 ascending numbers of seconds (`CONDUCTOR_METRICS_BUCKETS`,
             separated by commas).

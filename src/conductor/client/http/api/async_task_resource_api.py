@@ -65,7 +65,7 @@ class PollAnswer(NamedTuple):
 
 
 class TaskOperations(Operations):
-    """What `AsyncTaskClient`, `TaskClient` and `AsyncTaskResourceApi` have in common."""
+    """The operations of `AsyncTaskClient`, `TaskClient` and `AsyncTaskResourceApi`."""
 
     @endpoint("GET", "/tasks/poll/{tasktype}", task_type="tasktype", worker_id="workerid")
     async def poll_task(self, task_type: str, worker_id: str | None = None, domain: str | None = None) -> Task | None:

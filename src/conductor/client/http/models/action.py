@@ -8,7 +8,7 @@ from conductor.client.http.models.task_details import TaskDetails
 
 
 class Action(Model, kw_only=True):
-    """What an event handler does. The field `action` names which of the other fields applies."""
+    """An action of an event handler. The field `action` names which of the other fields applies."""
 
     action: str | None = None
     # Only these fields are in snake_case on the wire.

@@ -19,7 +19,7 @@ class SchemaDef(Model, kw_only=True):
 
     name: OrDefault[str] = sent_default(str)
     version: OrDefault[int] = sent_default(1)
-    #: One of `SchemaType`.
+    #: A name of `SchemaType`.
     type: OrDefault[str] = sent_default(SchemaType.JSON.value)
     data: dict[str, Any] | None = None
     external_ref: str | None = None

@@ -6,7 +6,7 @@ T = TypeVar("T")
 
 
 class SearchResult(Model, Generic[T], kw_only=True):
-    """One page of a search. `total_hits` counts the results of all pages."""
+    """A page of a search. `total_hits` counts the results of all pages."""
 
     total_hits: OrDefault[int] = sent_default(int)
     results: OrDefault[list[T]] = sent_default(list)

@@ -1,4 +1,4 @@
-"""One page of a search for tasks."""
+"""A page of a search for tasks."""
 
 from conductor.client.http.models.search_result import SearchResult
 from conductor.client.http.models.task import Task

@@ -1,4 +1,4 @@
-"""One page of a search for workflows."""
+"""A page of a search for workflows."""
 
 from conductor.client.http.models.search_result import SearchResult
 from conductor.client.http.models.workflow import Workflow

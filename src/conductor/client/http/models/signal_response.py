@@ -9,7 +9,7 @@ from conductor.protocol.statuses import TaskStatus as TaskStatus
 
 
 class WorkflowSignalReturnStrategy(StrEnum):
-    """What the answer to a signal contains."""
+    """The possible contents of the answer to a signal."""
 
     #: The workflow that the signal was sent to.
     TARGET_WORKFLOW = "TARGET_WORKFLOW"

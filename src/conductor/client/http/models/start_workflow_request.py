@@ -8,7 +8,7 @@ from conductor.client.http.models.workflow_def import WorkflowDef
 
 
 class IdempotencyStrategy(StrEnum):
-    """What a start does if there is a workflow with the same idempotency key."""
+    """The reaction to a start with the idempotency key of an existing workflow."""
 
     #: Reject the start.
     FAIL = "FAIL"

@@ -8,7 +8,7 @@ from conductor.client.http.models.workflow_task import WorkflowTask
 
 
 class Task(Model, kw_only=True):
-    """One attempt of a task. Times are epoch milliseconds; 0 means not yet."""
+    """An attempt of a task. Times are epoch milliseconds; 0 means not yet."""
 
     task_id: OrDefault[str] = sent_default(str)
     task_type: OrDefault[str] = sent_default(str)

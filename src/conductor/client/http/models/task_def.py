@@ -18,7 +18,7 @@ class RetryLogic(StrEnum):
 
 
 class TimeoutPolicy(StrEnum):
-    """What happens when `timeout_seconds` have passed."""
+    """The reaction to a task that exceeds `timeout_seconds`."""
 
     RETRY = "RETRY"
     TIME_OUT_WF = "TIME_OUT_WF"
@@ -34,7 +34,7 @@ class TaskDef(Definition, kw_only=True):
     name: OrDefault[str] = sent_default(str)
     description: str | None = None
     retry_count: int | None = None
-    #: One of `RetryLogic`.
+    #: A name of `RetryLogic`.
     retry_logic: str | None = None
     retry_delay_seconds: int | None = None
     #: Multiplies the delay of LINEAR_BACKOFF.
@@ -47,7 +47,7 @@ class TaskDef(Definition, kw_only=True):
     response_timeout_seconds: int | None = None
     #: The time limit of one attempt, counted from its first poll; 0 means no limit.
     timeout_seconds: int | None = None
-    #: One of `TimeoutPolicy`.
+    #: A name of `TimeoutPolicy`.
     timeout_policy: str | None = None
     #: The longest time in the queue.
     poll_timeout_seconds: int | None = None

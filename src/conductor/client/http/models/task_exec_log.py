@@ -8,7 +8,7 @@ def _now_ms() -> int:
 
 
 class TaskExecLog(Model):
-    """One line of the log of a task. `created_time` is in epoch milliseconds."""
+    """A line of the log of a task. `created_time` is in epoch milliseconds."""
 
     log: OrDefault[str] = sent_default(str)
     task_id: str | None = None

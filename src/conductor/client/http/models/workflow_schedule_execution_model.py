@@ -3,7 +3,7 @@ from conductor.client.http.models.start_workflow_request import StartWorkflowReq
 
 
 class WorkflowScheduleExecutionModel(Model, kw_only=True):
-    """One start of a workflow by a schedule."""
+    """A start of a workflow by a schedule."""
 
     execution_id: str | None = None
     schedule_name: str | None = None
