@@ -1,4 +1,6 @@
-"""Registered definitions, and the copies that running workflows use. In reading order:
+"""Registered definitions, and the copies that running workflows use.
+
+In reading order:
 
 - `task_defs`: task definitions: their fields, limits and storage.
 - `workflow_defs`: workflow definitions: their defaults and storage.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -77,13 +77,13 @@ class DefinitionProblem(NamedTuple):
     message: str
 
 
-def find_runtime_task_problem(task: Json) -> str | None:
+def find_runtime_task_problem(task: JsonObject) -> str | None:
     """Return why a task that was made at run time is invalid, or None."""
     kind = task_type(task)
     if kind in CONTAINER_TYPES:
         return f"a {kind} contains or waits for other tasks; put it into a SUB_WORKFLOW"
     checker = _Checker()
-    checker.check_task(task, _Place(""))
+    checker.check_task(_Task(task, ""))
     if checker.problems:
         return checker.problems[0].message
     if task.get("taskDefinition"):
@@ -111,16 +111,28 @@ def find_definition_warnings(definition: Json) -> list[DefinitionProblem]:
     return checker.warnings
 
 
-@dataclass
-class _Place:
-    """The place of a task or of a sequence of tasks in a definition."""
+class _Task(NamedTuple):
+    """A task, and its place in the definition."""
 
+    fields: JsonObject
     path: str
     in_loop: bool = False
     depth: int = 0
 
-    def inside(self, path: str, *, in_loop: bool = False) -> _Place:
-        return _Place(f"{self.path}.{path}" if self.path else path, in_loop or self.in_loop, self.depth + 1)
+    def get(self, name: str) -> Json:
+        return self.fields.get(name)
+
+    def at(self, name: str) -> str:
+        return f"{self.path}.{name}"
+
+    @property
+    def parameters(self) -> JsonObject:
+        parameters = self.get("inputParameters")
+        return parameters if isinstance(parameters, dict) else {}
+
+    @property
+    def title(self) -> str:
+        return f"{task_type(self.fields)} '{self.get('taskReferenceName')}'"
 
 
 @dataclass
@@ -144,129 +156,7 @@ class _Checker:
     def warn(self, path: str, message: str) -> None:
         self.warnings.append(DefinitionProblem(self.prefix + path, message))
 
-    # -- the workflow
-
-    def check_definition(self, definition: Json) -> None:
-        if not isinstance(definition, dict):
-            self.problem("", f"a workflow definition must be a JSON object, not {_describe_type(definition)}")
-            return
-        if not _is_name(definition.get("name")):
-            self.problem("name", "WorkflowDef name cannot be null or empty")
-        if definition.get("schemaVersion", 2) != 2:
-            self.problem("schemaVersion", f"schemaVersion is {definition['schemaVersion']}; only 2 is supported")
-        self.check_workflow_fields(definition)
-        self.check_sequence(definition.get("tasks"), _Place("tasks", depth=self.depth))
-        self.templates.append((_OUTPUT, definition.get("outputParameters")))
-        self.templates.append(("failureWorkflow", definition.get("failureWorkflow")))
-        self.check_iteration_names()
-        self.check_expressions()
-
-    def check_workflow_fields(self, definition: JsonObject) -> None:
-        self.check_count("version", definition.get("version"), at_least=1)
-        self.check_count("timeoutSeconds", definition.get("timeoutSeconds"))
-        self.check_count("failureWorkflowVersion", definition.get("failureWorkflowVersion"))
-        policy = definition.get("timeoutPolicy")
-        if policy is not None and policy not in TIMEOUT_POLICIES:
-            self.problem("timeoutPolicy", f"timeoutPolicy is '{policy}'; it can be {' or '.join(TIMEOUT_POLICIES)}")
-        for name in ("outputParameters", "inputTemplate", "variables"):
-            self.check_object(name, definition.get(name))
-        if not isinstance(definition.get("failureWorkflow"), str | None):
-            self.problem("failureWorkflow", "failureWorkflow must be the name of a workflow")
-        schema = definition.get("inputSchema") if definition.get("enforceSchema") is not False else None
-        if (wrong := find_schema_form_problem(schema)) is not None:
-            self.problem("inputSchema", f"the input schema cannot be used: {wrong}")
-        elif (wrong := find_schema_problem(schema)) is not None:
-            self.warn("inputSchema", f"the input schema cannot be used, so no workflow can start: {wrong}")
-        self.check_rate_limit(definition.get("rateLimitConfig"))
-        for name in UNUSED_WORKFLOW_FIELDS:
-            if definition.get(name):
-                self.warn(name, f"{name} is stored and has no effect")
-
-    def check_rate_limit(self, config: Json) -> None:
-        path = "rateLimitConfig"
-        self.check_object(path, config)
-        if not isinstance(config, dict):
-            return
-        key, policy = config.get("rateLimitKey"), config.get("policy")
-        if not isinstance(key, str | None):
-            self.problem(f"{path}.rateLimitKey", "rateLimitKey must be a text such as ${workflow.input.customer}")
-        self.check_count(f"{path}.concurrentExecLimit", config.get("concurrentExecLimit"))
-        if policy is not None and policy not in RATE_LIMIT_POLICIES:
-            known = " or ".join(RATE_LIMIT_POLICIES)
-            self.problem(f"{path}.policy", f"policy is '{shorten(policy)}'; it can be {known}")
-        for name in config.keys() - set(RATE_LIMIT_FIELDS):
-            self.problem(f"{path}.{name}", f"{name} of rateLimitConfig is not supported by the coordinator")
-        self.templates.append((path, key))
-        for _, text in find_expressions(key):
-            if not text.strip().startswith("workflow."):
-                self.problem(
-                    f"{path}.rateLimitKey", f"${{{shorten(text)}}} is unknown when a workflow starts; use its input"
-                )
-
-    # -- its tasks
-
-    def check_sequence(self, tasks: Json, place: _Place, *, may_be_empty: bool = False) -> None:
-        if may_be_empty and tasks in (None, []):
-            return
-        if not isinstance(tasks, list):
-            self.problem(place.path, f"a list of tasks is expected, not {_describe_type(tasks)}")
-        elif not tasks:
-            self.problem(place.path, "there must be at least one task")
-        elif place.depth > MAX_NESTING:
-            self.problem(place.path, f"tasks are nested more than {MAX_NESTING} deep; use a SUB_WORKFLOW")
-        else:
-            for index, task in enumerate(tasks):
-                self.check_task(task, _Place(f"{place.path}[{index}]", place.in_loop, place.depth))
-
-    def check_task(self, task: Json, place: _Place) -> None:
-        if not isinstance(task, dict):
-            self.problem(place.path, f"a task must be a JSON object, not {_describe_type(task)}")
-            return
-        if not _is_name(task.get("name")):
-            self.problem(f"{place.path}.name", "WorkflowTask name cannot be empty or null")
-        self.check_reference(task.get("taskReferenceName"), place)
-        self.check_task_fields(task, place)
-        kind: Json = task_type(task)
-        if kind not in TASK_TYPES:
-            self.check_custom_type(task, place)
-        elif check := _CHECKS.get(kind):
-            check(self, task, place)
-
-    def check_custom_type(self, task: JsonObject, place: _Place) -> None:
-        """Accept an unknown type, which workers poll by its name, unless it has a meaning in other products."""
-        kind: Json = task_type(task)
-        instead = FOREIGN_TYPES.get(kind) if isinstance(kind, str) else "a type must be a name"
-        if isinstance(kind, str) and kind.startswith(AI_TYPES):
-            instead = _NO_AI
-        if instead is not None:
-            message = f"task type {kind} of '{task.get('taskReferenceName')}' is not supported by the coordinator"
-            self.problem(f"{place.path}.type", f"{message}: {instead}")
-
-    def check_reference(self, ref: Json, place: _Place) -> None:
-        path = f"{place.path}.taskReferenceName"
-        if not _is_name(ref):
-            self.problem(path, "WorkflowTask taskReferenceName name cannot be empty or null")
-        elif ref in ("workflow", TASK_ID_NAME):
-            self.problem(path, f"a task cannot have the reference name '{ref}': ${{{ref}}} has a meaning of its own")
-        elif ref in self.refs:
-            self.problem(path, f"taskReferenceName: {ref} should be unique across tasks for a given workflow")
-        else:
-            self.refs[ref] = place.in_loop
-
-    def check_task_fields(self, task: JsonObject, place: _Place) -> None:
-        parameters = task.get("inputParameters")
-        self.check_object(f"{place.path}.inputParameters", parameters)
-        self.templates.append((f"{place.path}.inputParameters", parameters))
-        for name in ("startDelay", "retryCount"):
-            self.check_count(f"{place.path}.{name}", task.get(name))
-        for name in ("optional", "permissive"):
-            if not isinstance(task.get(name), bool | None):
-                self.problem(f"{place.path}.{name}", f"{name} must be true or false, not {_describe_type(task[name])}")
-        for name in ("taskDefinition", "onStateChange"):
-            self.check_object(f"{place.path}.{name}", task.get(name))
-        for name in UNUSED_TASK_FIELDS:
-            if task.get(name):
-                self.warn(f"{place.path}.{name}", f"{name} of {_title(task)} is stored and has no effect")
+    # -- values
 
     def check_object(self, path: str, value: Json) -> None:
         if not isinstance(value, dict | None):
@@ -278,46 +168,15 @@ class _Checker:
         if not isinstance(value, int) or isinstance(value, bool) or not at_least <= value <= MAX_COUNT:
             self.problem(path, f"'{shorten(value)}' is not a whole number from {at_least} to {MAX_COUNT}")
 
-    def required(self, task: JsonObject, place: _Place, name: str) -> bool:
-        if task.get(name) not in (None, "", [], {}):
-            return True
-        self.problem(
-            f"{place.path}.{name}",
-            f"{name} field is required for taskType: {task_type(task)} taskName: {task.get('name')}",
-        )
-        return False
+    def check_choice(self, path: str, value: Json, choices: Sequence[str]) -> None:
+        if value is not None and value not in choices:
+            self.problem(path, f"{path.rpartition('.')[2]} is '{shorten(value)}'; it can be {', '.join(choices)}")
 
-    # -- checks of each type
-
-    def check_switch(self, task: JsonObject, place: _Place) -> None:
-        if self.required(task, place, "evaluatorType") and self.required(task, place, "expression"):
-            evaluator = task["evaluatorType"]
-            if evaluator in SCRIPT_EVALUATORS:
-                self.check_condition(f"{place.path}.expression", task["expression"])
-            elif evaluator != "value-param":
-                self.unknown_evaluator(task, f"{place.path}.evaluatorType", evaluator)
-        self.check_cases(task, place)
-
-    def unknown_evaluator(self, task: JsonObject, path: str, evaluator: Json) -> None:
-        known = ", ".join(("value-param", *SCRIPT_EVALUATORS))
-        message = f"evaluatorType {evaluator} of {_title(task)} is not supported by the coordinator"
-        self.problem(path, f"{message}; supported: {known}")
-
-    def check_decision(self, task: JsonObject, place: _Place) -> None:
-        if task.get("caseExpression"):
-            self.check_condition(f"{place.path}.caseExpression", task["caseExpression"])
-        else:
-            self.required(task, place, "caseValueParam")
-        self.check_cases(task, place)
-
-    def check_cases(self, task: JsonObject, place: _Place) -> None:
-        if not self.required(task, place, "decisionCases"):
-            return
-        cases = task["decisionCases"]
-        self.check_object(f"{place.path}.decisionCases", cases)
-        for case, tasks in cases.items() if isinstance(cases, dict) else ():
-            self.check_sequence(tasks, place.inside(f"decisionCases.{case}"), may_be_empty=True)
-        self.check_sequence(task.get("defaultCase"), place.inside("defaultCase"), may_be_empty=True)
+    def check_time(self, path: str, text: str, parse: Callable[[str], int]) -> None:
+        try:
+            parse(text)
+        except (ValueError, OverflowError) as error:
+            self.problem(path, str(error))
 
     def check_condition(self, path: str, text: Json) -> None:
         try:
@@ -327,59 +186,213 @@ class _Checker:
             if missing is not None or not isinstance(text, str):
                 self.problem(path, f"{error}; all of JavaScript {missing or 'must be written as a text'}")
 
-    def check_fork(self, task: JsonObject, place: _Place) -> None:
-        if not self.required(task, place, "forkTasks"):
+    def require(self, task: _Task, name: str) -> bool:
+        """Report a missing field of a task. Return whether the field is there."""
+        if task.get(name) not in (None, "", [], {}):
+            return True
+        message = f"{name} field is required for taskType: {task_type(task.fields)} taskName: {task.get('name')}"
+        self.problem(task.at(name), message)
+        return False
+
+    # -- the workflow
+
+    def check_definition(self, definition: Json) -> None:
+        if not isinstance(definition, dict):
+            self.problem("", f"a workflow definition must be a JSON object, not {_describe_type(definition)}")
             return
-        branches = task["forkTasks"]
+        if not _is_name(definition.get("name")):
+            self.problem("name", "WorkflowDef name cannot be null or empty")
+        if definition.get("schemaVersion", 2) != 2:
+            self.problem("schemaVersion", f"schemaVersion is {definition['schemaVersion']}; only 2 is supported")
+        self.check_workflow_fields(definition)
+        self.check_sequence("tasks", definition.get("tasks"), self.depth)
+        self.templates.append((_OUTPUT, definition.get("outputParameters")))
+        self.templates.append(("failureWorkflow", definition.get("failureWorkflow")))
+        self.check_iteration_names()
+        self.check_expressions()
+
+    def check_workflow_fields(self, definition: JsonObject) -> None:
+        self.check_count("version", definition.get("version"), at_least=1)
+        self.check_count("timeoutSeconds", definition.get("timeoutSeconds"))
+        self.check_count("failureWorkflowVersion", definition.get("failureWorkflowVersion"))
+        self.check_choice("timeoutPolicy", definition.get("timeoutPolicy"), TIMEOUT_POLICIES)
+        for name in ("outputParameters", "inputTemplate", "variables"):
+            self.check_object(name, definition.get(name))
+        if not isinstance(definition.get("failureWorkflow"), str | None):
+            self.problem("failureWorkflow", "failureWorkflow must be the name of a workflow")
+        schema = definition.get("inputSchema") if definition.get("enforceSchema") is not False else None
+        if (wrong := find_schema_form_problem(schema)) is not None:
+            self.problem("inputSchema", f"the input schema cannot be used: {wrong}")
+        elif (wrong := find_schema_problem(schema)) is not None:
+            self.warn("inputSchema", f"the input schema cannot be used, so no workflow can start: {wrong}")
+        self.check_rate_limit("rateLimitConfig", definition.get("rateLimitConfig"))
+        for name in UNUSED_WORKFLOW_FIELDS:
+            if definition.get(name):
+                self.warn(name, f"{name} is stored and has no effect")
+
+    def check_rate_limit(self, path: str, config: Json) -> None:
+        self.check_object(path, config)
+        if not isinstance(config, dict):
+            return
+        key = config.get("rateLimitKey")
+        if not isinstance(key, str | None):
+            self.problem(f"{path}.rateLimitKey", "rateLimitKey must be a text such as ${workflow.input.customer}")
+        self.check_count(f"{path}.concurrentExecLimit", config.get("concurrentExecLimit"))
+        self.check_choice(f"{path}.policy", config.get("policy"), RATE_LIMIT_POLICIES)
+        for name in config.keys() - set(RATE_LIMIT_FIELDS):
+            self.problem(f"{path}.{name}", f"{name} of rateLimitConfig is not supported by the coordinator")
+        self.templates.append((path, key))
+        for _, text in find_expressions(key):
+            if not text.strip().startswith("workflow."):
+                message = f"${{{shorten(text)}}} is unknown when a workflow starts; use its input"
+                self.problem(f"{path}.rateLimitKey", message)
+
+    # -- its tasks
+
+    def check_sequence(
+        self, path: str, tasks: Json, depth: int, *, in_loop: bool = False, may_be_empty: bool = False
+    ) -> None:
+        if may_be_empty and tasks in (None, []):
+            return
+        if not isinstance(tasks, list):
+            self.problem(path, f"a list of tasks is expected, not {_describe_type(tasks)}")
+        elif not tasks:
+            self.problem(path, "there must be at least one task")
+        elif depth > MAX_NESTING:
+            self.problem(path, f"tasks are nested more than {MAX_NESTING} deep; use a SUB_WORKFLOW")
+        else:
+            for index, fields in enumerate(tasks):
+                if isinstance(fields, dict):
+                    self.check_task(_Task(fields, f"{path}[{index}]", in_loop, depth))
+                else:
+                    self.problem(f"{path}[{index}]", f"a task must be a JSON object, not {_describe_type(fields)}")
+
+    def check_inner_sequence(self, task: _Task, name: str, tasks: Json) -> None:
+        """Check the tasks of a case or a branch, which may be empty."""
+        self.check_sequence(task.at(name), tasks, task.depth + 1, in_loop=task.in_loop, may_be_empty=True)
+
+    def check_task(self, task: _Task) -> None:
+        if not _is_name(task.get("name")):
+            self.problem(task.at("name"), "WorkflowTask name cannot be empty or null")
+        self.check_reference(task)
+        self.check_task_fields(task)
+        kind: Json = task_type(task.fields)
+        if kind not in TASK_TYPES:
+            self.check_custom_type(task, kind)
+        elif check := _CHECKS.get(kind):
+            check(self, task)
+
+    def check_custom_type(self, task: _Task, kind: Json) -> None:
+        """Accept an unknown type, which workers poll by its name, unless it has a meaning in other products."""
+        instead = FOREIGN_TYPES.get(kind) if isinstance(kind, str) else "a type must be a name"
+        if isinstance(kind, str) and kind.startswith(AI_TYPES):
+            instead = _NO_AI
+        if instead is not None:
+            message = f"task type {kind} of '{task.get('taskReferenceName')}' is not supported by the coordinator"
+            self.problem(task.at("type"), f"{message}: {instead}")
+
+    def check_reference(self, task: _Task) -> None:
+        path, ref = task.at("taskReferenceName"), task.get("taskReferenceName")
+        if not _is_name(ref):
+            self.problem(path, "WorkflowTask taskReferenceName name cannot be empty or null")
+        elif ref in ("workflow", TASK_ID_NAME):
+            self.problem(path, f"a task cannot have the reference name '{ref}': ${{{ref}}} has a meaning of its own")
+        elif ref in self.refs:
+            self.problem(path, f"taskReferenceName: {ref} should be unique across tasks for a given workflow")
+        else:
+            self.refs[ref] = task.in_loop
+
+    def check_task_fields(self, task: _Task) -> None:
+        self.templates.append((task.at("inputParameters"), task.get("inputParameters")))
+        for name in ("inputParameters", "taskDefinition", "onStateChange"):
+            self.check_object(task.at(name), task.get(name))
+        for name in ("startDelay", "retryCount"):
+            self.check_count(task.at(name), task.get(name))
+        for name in ("optional", "permissive"):
+            if not isinstance(task.get(name), bool | None):
+                self.problem(task.at(name), f"{name} must be true or false, not {_describe_type(task.get(name))}")
+        for name in UNUSED_TASK_FIELDS:
+            if task.get(name):
+                self.warn(task.at(name), f"{name} of {task.title} is stored and has no effect")
+
+    # -- checks of each type
+
+    def check_switch(self, task: _Task) -> None:
+        if self.require(task, "evaluatorType") and self.require(task, "expression"):
+            evaluator = task.get("evaluatorType")
+            if evaluator in SCRIPT_EVALUATORS:
+                self.check_condition(task.at("expression"), task.get("expression"))
+            elif evaluator != "value-param":
+                self.reject_evaluator(task, task.at("evaluatorType"), evaluator)
+        self.check_cases(task)
+
+    def reject_evaluator(self, task: _Task, path: str, evaluator: Json) -> None:
+        message = f"evaluatorType {evaluator} of {task.title} is not supported by the coordinator"
+        self.problem(path, f"{message}; supported: {', '.join(('value-param', *SCRIPT_EVALUATORS))}")
+
+    def check_decision(self, task: _Task) -> None:
+        if task.get("caseExpression"):
+            self.check_condition(task.at("caseExpression"), task.get("caseExpression"))
+        else:
+            self.require(task, "caseValueParam")
+        self.check_cases(task)
+
+    def check_cases(self, task: _Task) -> None:
+        if not self.require(task, "decisionCases"):
+            return
+        cases = task.get("decisionCases")
+        self.check_object(task.at("decisionCases"), cases)
+        for case, tasks in cases.items() if isinstance(cases, dict) else ():
+            self.check_inner_sequence(task, f"decisionCases.{case}", tasks)
+        self.check_inner_sequence(task, "defaultCase", task.get("defaultCase"))
+
+    def check_fork(self, task: _Task) -> None:
+        if not self.require(task, "forkTasks"):
+            return
+        branches = task.get("forkTasks")
         if not isinstance(branches, list) or not any(branches):
-            self.problem(f"{place.path}.forkTasks", "forkTasks must be a list of lists of tasks")
+            self.problem(task.at("forkTasks"), "forkTasks must be a list of lists of tasks")
             return
         for index, branch in enumerate(branches):
-            self.check_sequence(branch, place.inside(f"forkTasks[{index}]"), may_be_empty=True)
+            self.check_inner_sequence(task, f"forkTasks[{index}]", branch)
 
-    def check_join(self, task: JsonObject, place: _Place) -> None:
+    def check_join(self, task: _Task) -> None:
         for name in ("joinOn", "defaultExclusiveJoinTask"):
             refs = task.get(name)
             if not isinstance(refs, list | None) or not all(isinstance(ref, str) for ref in refs or ()):
-                self.problem(f"{place.path}.{name}", f"{name} must be a list of task reference names")
-        mode = task.get("joinMode")
-        if mode is not None and mode not in JOIN_MODES:
-            self.problem(
-                f"{place.path}.joinMode", f"joinMode is '{shorten(mode)}'; it can be {' or '.join(JOIN_MODES)}"
-            )
+                self.problem(task.at(name), f"{name} must be a list of task reference names")
+        self.check_choice(task.at("joinMode"), task.get("joinMode"), JOIN_MODES)
 
-    def check_exclusive_join(self, task: JsonObject, place: _Place) -> None:
-        self.required(task, place, "joinOn")
-        self.check_join(task, place)
+    def check_exclusive_join(self, task: _Task) -> None:
+        self.require(task, "joinOn")
+        self.check_join(task)
 
-    def check_dynamic(self, task: JsonObject, place: _Place) -> None:
-        self.required(task, place, "dynamicTaskNameParam")
+    def check_dynamic(self, task: _Task) -> None:
+        self.require(task, "dynamicTaskNameParam")
 
-    def check_dynamic_fork(self, task: JsonObject, place: _Place) -> None:
-        parameters = task.get("inputParameters")
-        if isinstance(parameters, dict) and "forkTaskInputs" in parameters:
+    def check_dynamic_fork(self, task: _Task) -> None:
+        if "forkTaskInputs" in task.parameters:
             return
         if task.get("dynamicForkTasksParam") is not None:
-            self.required(task, place, "dynamicForkTasksInputParamName")
+            self.require(task, "dynamicForkTasksInputParamName")
         else:
-            self.required(task, place, "dynamicForkJoinTasksParam")
+            self.require(task, "dynamicForkJoinTasksParam")
 
-    def check_loop(self, task: JsonObject, place: _Place) -> None:
-        if not isinstance(task.get("items"), str | None):
-            self.problem(
-                f"{place.path}.items",
-                f"items must be an expression such as ${{workflow.input.list}}, not {_describe_type(task['items'])}",
-            )
-        self.templates.append((f"{place.path}.items", task.get("items")))
+    def check_loop(self, task: _Task) -> None:
+        items = task.get("items")
+        if not isinstance(items, str | None):
+            message = f"items must be an expression such as ${{workflow.input.list}}, not {_describe_type(items)}"
+            self.problem(task.at("items"), message)
+        self.templates.append((task.at("items"), items))
         if task.get("loopCondition") not in (None, ""):  # without a condition, a loop runs once or over its items
-            self.check_condition(f"{place.path}.loopCondition", task["loopCondition"])
-        if self.required(task, place, "loopOver"):
-            self.check_sequence(task["loopOver"], place.inside("loopOver", in_loop=True))
+            self.check_condition(task.at("loopCondition"), task.get("loopCondition"))
+        if self.require(task, "loopOver"):
+            self.check_sequence(task.at("loopOver"), task.get("loopOver"), task.depth + 1, in_loop=True)
 
-    def check_sub_workflow(self, task: JsonObject, place: _Place) -> None:
-        if not self.required(task, place, "subWorkflowParam"):
+    def check_sub_workflow(self, task: _Task) -> None:
+        if not self.require(task, "subWorkflowParam"):
             return
-        path, parameters = f"{place.path}.subWorkflowParam", task["subWorkflowParam"]
+        path, parameters = task.at("subWorkflowParam"), task.get("subWorkflowParam")
         self.check_object(path, parameters)
         if not isinstance(parameters, dict):
             return
@@ -388,87 +401,69 @@ class _Checker:
             self.problem(f"{path}.name", "SubWorkflowParams name cannot be null or empty")
         self.check_object(f"{path}.taskToDomain", parameters.get("taskToDomain"))
         strategy = parameters.get("idempotencyStrategy")
-        if strategy is not None and strategy not in IDEMPOTENCY_STRATEGIES:
-            known = ", ".join(IDEMPOTENCY_STRATEGIES)
-            self.problem(
-                f"{path}.idempotencyStrategy", f"idempotencyStrategy is '{shorten(strategy)}'; it can be {known}"
-            )
+        self.check_choice(f"{path}.idempotencyStrategy", strategy, IDEMPOTENCY_STRATEGIES)
         self.templates.append((path, {**parameters, "workflowDefinition": inline if isinstance(inline, str) else None}))
         if inline is not None and not isinstance(inline, str):
-            self.check_inline(inline, f"{path}.workflowDefinition", place.depth + 1)
+            prefix = f"{self.prefix}{path}.workflowDefinition."
+            checker = _Checker(prefix=prefix, depth=task.depth + 1, nested=True)
+            checker.check_definition(inline)
+            self.problems += checker.problems
+            self.warnings += checker.warnings
 
-    def check_inline(self, definition: Json, path: str, depth: int) -> None:
-        inner = _Checker(prefix=f"{self.prefix}{path}.", depth=depth, nested=True)
-        inner.check_definition(definition)
-        self.problems += inner.problems
-        self.warnings += inner.warnings
-
-    def check_terminate(self, task: JsonObject, place: _Place) -> None:
-        path = f"{place.path}.inputParameters.terminationStatus"
-        parameters = task.get("inputParameters")
-        status = parameters.get("terminationStatus") if isinstance(parameters, dict) else None
+    def check_terminate(self, task: _Task) -> None:
+        status = task.parameters.get("terminationStatus")
         if not _is_expression(status) and status not in TERMINATION_STATUSES:
-            self.problem(path, f"terminationStatus is '{status}'; it can be {', '.join(TERMINATION_STATUSES)}")
+            message = f"terminationStatus is '{status}'; it can be {', '.join(TERMINATION_STATUSES)}"
+            self.problem(task.at("inputParameters.terminationStatus"), message)
         if task.get("optional"):
-            self.problem(f"{place.path}.optional", f"{_title(task)} cannot be optional")
+            self.problem(task.at("optional"), f"{task.title} cannot be optional")
 
-    # -- system tasks
-
-    def check_http(self, task: JsonObject, place: _Place) -> None:
-        parameters, path = _get_parameters(task), f"{place.path}.inputParameters"
-        request = parameters.get("http_request")
-        if request is None and parameters.get("uri") is None:
-            message = (
-                "inputParameters.http_request or inputParameters.uri field is required for taskType: HTTP taskName:"
-            )
-            self.problem(path, f"{message} {task.get('name')}")
-            return
-        fields = parameters if request is None else request
-        for name, instead in UNSUPPORTED_HTTP_FIELDS.items():
-            if isinstance(fields, dict) and fields.get(name):
-                message = f"{name} of {_title(task)} is not supported by the coordinator: {instead}"
-                self.problem(f"{path}.{name}", message)
-
-    def check_inline_script(self, task: JsonObject, place: _Place) -> None:
-        evaluator = _get_parameters(task).get("evaluatorType") or SCRIPT_EVALUATORS[0]
-        if evaluator in SCRIPT_EVALUATORS or task_type(task) == "LAMBDA":
-            self.check_engine(task, place, "javascript")
-        elif evaluator != "value-param" and not _is_expression(evaluator):
-            self.unknown_evaluator(task, f"{place.path}.inputParameters.evaluatorType", evaluator)
-
-    def check_jq(self, task: JsonObject, place: _Place) -> None:
-        if _get_parameters(task).get("queryExpression") in (None, ""):
-            message = "inputParameters.queryExpression field is required for taskType: JSON_JQ_TRANSFORM taskName:"
-            self.problem(f"{place.path}.inputParameters", f"{message} {task.get('name')}")
-        self.check_engine(task, place, "jq")
-
-    def check_engine(self, task: JsonObject, place: _Place, language: Language) -> None:
-        missing = missing_engine(language)
-        if missing is not None:
-            self.problem(f"{place.path}.type", f"{_title(task)} {missing}")
-
-    def check_event(self, task: JsonObject, place: _Place) -> None:
-        # The sink is checked when the task runs, as in Conductor; an unsupported sink fails the task.
-        if self.required(task, place, "sink"):
-            self.templates.append((f"{place.path}.sink", task["sink"]))
-
-    def check_wait(self, task: JsonObject, place: _Place) -> None:
-        parameters = task.get("inputParameters")
-        if not isinstance(parameters, dict):
-            return
+    def check_wait(self, task: _Task) -> None:
+        path, parameters = task.at("inputParameters"), task.parameters
         if parameters.get("duration") and parameters.get("until"):
-            message = "Both 'duration' and 'until' specified. Please provide only one input"
-            self.problem(f"{place.path}.inputParameters", message)
+            self.problem(path, "Both 'duration' and 'until' specified. Please provide only one input")
         for name, parse in (("duration", parse_duration_ms), ("until", parse_until_ms)):
             value = parameters.get(name)
             if value and not _is_expression(value):
-                self.check_time(f"{place.path}.inputParameters.{name}", str(value), parse)
+                self.check_time(f"{path}.{name}", str(value), parse)
 
-    def check_time(self, path: str, text: str, parse: Callable[[str], int]) -> None:
-        try:
-            parse(text)
-        except (ValueError, OverflowError) as error:
-            self.problem(path, str(error))
+    # -- system tasks
+
+    def check_http(self, task: _Task) -> None:
+        path, request = task.at("inputParameters"), task.parameters.get("http_request")
+        if request is None and task.parameters.get("uri") is None:
+            required = "inputParameters.http_request or inputParameters.uri field is required"
+            self.problem(path, f"{required} for taskType: HTTP taskName: {task.get('name')}")
+            return
+        fields = task.parameters if request is None else request
+        for name, instead in UNSUPPORTED_HTTP_FIELDS.items():
+            if isinstance(fields, dict) and fields.get(name):
+                message = f"{name} of {task.title} is not supported by the coordinator: {instead}"
+                self.problem(f"{path}.{name}", message)
+
+    def check_inline_script(self, task: _Task) -> None:
+        evaluator = task.parameters.get("evaluatorType") or SCRIPT_EVALUATORS[0]
+        if evaluator in SCRIPT_EVALUATORS or task_type(task.fields) == "LAMBDA":
+            self.check_engine(task, "javascript")
+        elif evaluator != "value-param" and not _is_expression(evaluator):
+            self.reject_evaluator(task, task.at("inputParameters.evaluatorType"), evaluator)
+
+    def check_jq(self, task: _Task) -> None:
+        if task.parameters.get("queryExpression") in (None, ""):
+            required = "inputParameters.queryExpression field is required"
+            message = f"{required} for taskType: JSON_JQ_TRANSFORM taskName: {task.get('name')}"
+            self.problem(task.at("inputParameters"), message)
+        self.check_engine(task, "jq")
+
+    def check_engine(self, task: _Task, language: Language) -> None:
+        missing = missing_engine(language)
+        if missing is not None:
+            self.problem(task.at("type"), f"{task.title} {missing}")
+
+    def check_event(self, task: _Task) -> None:
+        # The sink is checked when the task runs, as in Conductor; an unsupported sink fails the task.
+        if self.require(task, "sink"):
+            self.templates.append((task.at("sink"), task.get("sink")))
 
     # -- names
 
@@ -512,12 +507,7 @@ class _Checker:
             self.warn(path, f"{message}: its value is null unless a dynamic fork makes a task of that name")
 
 
-def _get_parameters(task: JsonObject) -> JsonObject:
-    parameters = task.get("inputParameters")
-    return parameters if isinstance(parameters, dict) else {}
-
-
-_CHECKS: dict[str, Callable[[_Checker, JsonObject, _Place], None]] = {
+_CHECKS: dict[str, Callable[[_Checker, _Task], None]] = {
     "SWITCH": _Checker.check_switch,
     "DECISION": _Checker.check_decision,
     "FORK_JOIN": _Checker.check_fork,
@@ -535,10 +525,6 @@ _CHECKS: dict[str, Callable[[_Checker, JsonObject, _Place], None]] = {
     "JSON_JQ_TRANSFORM": _Checker.check_jq,
     "EVENT": _Checker.check_event,
 }
-
-
-def _title(task: JsonObject) -> str:
-    return f"{task_type(task)} '{task.get('taskReferenceName')}'"
 
 
 def _is_name(value: object) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from conductor.protocol.json_types import Json, JsonObject
+from conductor.protocol.statuses import WorkflowStatus
 
 #: All task types; `workflows/operators.py` has the behaviour of each.
 TASK_TYPES = (
@@ -53,7 +54,7 @@ SYSTEM_DOMAIN = " system/"
 #: Evaluators of a SWITCH whose expression is JavaScript.
 SCRIPT_EVALUATORS = ("javascript", "graaljs")
 #: The statuses a TERMINATE may end a workflow with.
-TERMINATION_STATUSES = ("COMPLETED", "FAILED", "TERMINATED")
+TERMINATION_STATUSES = (WorkflowStatus.COMPLETED, WorkflowStatus.FAILED, WorkflowStatus.TERMINATED)
 
 
 @dataclass(slots=True, eq=False)

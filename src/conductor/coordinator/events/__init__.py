@@ -1,4 +1,6 @@
-"""Event handlers at work. In reading order:
+"""Event handlers at work.
+
+In reading order:
 
 - `event_handler_loop`: takes published events from the store and runs the handlers that apply.
 - `event_actions`: the actions of handlers: start or terminate a workflow, end a task, set variables.

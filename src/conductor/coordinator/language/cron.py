@@ -1,4 +1,6 @@
-"""Cron expressions with seconds, in the dialect of Conductor's scheduler (Spring):
+"""Cron expressions with seconds, in the dialect of Conductor's scheduler (Spring).
+
+The fields of an expression, and an example:
 
     second minute hour day-of-month month day-of-week        0 30 9 * * MON-FRI
 

@@ -1,4 +1,6 @@
-"""Workflows on a schedule. In reading order:
+"""Workflows on a schedule.
+
+In reading order:
 
 - `cron_schedule`: one schedule: its fields, its next due time, and its JSON.
 - `schedule_store`: all schedules in the store: save, read, pause, resume, remove.

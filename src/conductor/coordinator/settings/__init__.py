@@ -1,4 +1,6 @@
-"""Values that definitions may use beside their data: secrets and environment values. In reading order:
+"""Values that definitions may use beside their data: secrets and environment values.
+
+In reading order:
 
 - `secrets`: values that workers receive and no client can read; from environment variables and from the API.
 - `cipher`: encrypts the secrets in the database, if a key is set.

@@ -117,7 +117,7 @@ def test_a_type_that_somebody_made_up_is_for_workers_of_that_name() -> None:
         (
             {"name": "x", "tasks": [task("a")], "rateLimitConfig": {"policy": "WAIT"}},
             "rateLimitConfig.policy",
-            "QUEUE or REJECT",
+            "QUEUE, REJECT",
         ),
         ({"name": "x", "tasks": ["a"]}, "tasks[0]", "not a string"),
     ],
@@ -194,7 +194,7 @@ def test_mistakes_of_the_workflow_itself_are_named(definition: Any, path: str, s
         (task("l", "DO_WHILE", loopCondition="true"), "tasks[0].loopOver", "is required"),
         (loop("l", "true", task("a"), items=[1]), "tasks[0].items", "an expression such as"),
         # JOIN, EXCLUSIVE_JOIN, FORK_JOIN_DYNAMIC, DYNAMIC
-        (task("j", "JOIN", joinMode="LATER"), "tasks[0].joinMode", "SYNC or ASYNC"),
+        (task("j", "JOIN", joinMode="LATER"), "tasks[0].joinMode", "SYNC, ASYNC"),
         (task("j", "EXCLUSIVE_JOIN"), "tasks[0].joinOn", "is required"),
         (
             task("j", "EXCLUSIVE_JOIN", joinOn=["a"], defaultExclusiveJoinTask=5),
