@@ -50,7 +50,7 @@ def coordinator_metrics() -> Iterator[str]:
 
 def _metrics(table: Any) -> str:
     rows = [[f"`{metric.name}`", metric.kind.name.lower(), _code_list(metric.labels), metric.text] for metric in table]
-    return _table(["metric", "kind", "labels", "what it counts"], rows)
+    return _table(["Metric", "Kind", "Labels", "Meaning"], rows)
 
 
 def connection() -> Iterator[str]:
@@ -58,7 +58,7 @@ def connection() -> Iterator[str]:
     from conductor.client.configuration.connection_options import CONNECTION_OPTIONS
 
     rows = [[f"`{row.variable}`", row.help, _default(row), _takes(row)] for row in CONNECTION_OPTIONS.values()]
-    yield _table(["variable", "what it is", "default", "takes"], rows)
+    yield _table(["Variable", "Meaning", "Default", "Values"], rows)
 
 
 def variables() -> Iterator[str]:
@@ -99,7 +99,7 @@ def _options(table: type) -> str:
         elif row.name not in arguments:
             notes.append("Not an argument of `@worker_task`.")
         rows.append([f"`{row.name}`", _takes(row), _default(row) or "none", " ".join(notes)])
-    return _table(["option", "takes", "default", ""], rows)
+    return _table(["Option", "Values", "Default", "Meaning"], rows)
 
 
 def _commands(group: Any, above: str = "") -> Iterator[tuple[str, Any]]:
@@ -125,7 +125,7 @@ def commands() -> Iterator[str]:
         yield f"`{PROGRAM} {name} {arguments}`".replace(" `", "`") + f": {_sentence(command.callback)}"
         rows = [_option_row(p) for p in command.params if p.param_type_name == "option"]
         if rows:
-            yield _table(["option", "", "default"], rows)
+            yield _table(["Option", "Meaning", "Default"], rows)
         examples = getattr(command.callback, "examples", ())
         if examples:
             yield "\n".join(["```sh", *(f"{PROGRAM} {line}" for line in examples), "```"])
@@ -143,7 +143,7 @@ def routes() -> Iterator[str]:
     from conductor.coordinator.http.routes import ROUTES
 
     rows = [[route.method, f"`{route.path}`", _about_route(route.handler.__doc__)] for route in ROUTES]
-    yield _table(["method", "path", ""], rows)
+    yield _table(["Method", "Path", "Effect"], rows)
 
 
 #: Name of a generated part to the function that makes it.
