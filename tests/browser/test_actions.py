@@ -29,7 +29,7 @@ class TestStart:
         dialog.get_by_label("speed").select_option("fast")
         dialog.get_by_label("Correlation id").fill(f"from-the-page-{page.width}")
         page.confirm("Start")
-        page.says("order_flow was started")
+        page.says("Started order_flow")
         page.status_is("RUNNING")
         started = samples.workflow(page.tab.url.rpartition("/")[2])
         assert started["input"] == {"item": "piano", "amount": 3, "gift": True, "speed": "fast"}
@@ -43,7 +43,7 @@ class TestStart:
         expect(given).to_have_value(re.compile('"number": 7'))
         given.fill('{"order": {"number": 8}}')
         page.confirm("Start")
-        page.says("abroad was started")
+        page.says("Started abroad")
         expect(page.tab).to_have_url(re.compile("/execution/"))
         assert samples.workflow(page.tab.url.rpartition("/")[2])["input"] == {"order": {"number": 8}}
 
@@ -61,7 +61,7 @@ class TestStart:
         page.tab.get_by_role("dialog").get_by_label("Workflow").select_option("reminder")
         page.confirm("Next")
         page.confirm("Start")
-        page.says("reminder was started")
+        page.says("Started reminder")
 
 
 class TestOneWorkflow:
@@ -70,7 +70,7 @@ class TestOneWorkflow:
         page.button("Pause").click()
         page.confirm("Pause")
         page.status_is("PAUSED")
-        expect(page.tab.locator(".title .why")).to_contain_text("paused: nothing more is scheduled")
+        expect(page.tab.locator(".title .why")).to_contain_text("paused: no further task is scheduled")
         page.button("Resume").click()
         page.confirm("Resume")
         page.status_is("RUNNING")
@@ -112,7 +112,7 @@ class TestOneWorkflow:
         page.go(f"/execution/{done}?task=notify")
         page.button("Rerun from here").click()
         page.confirm("Rerun from here")
-        page.says("Running again from notify.")
+        page.says("Rerun from notify.")
         page.status_is("RUNNING")
         samples.work("notify")
         page.status_is("COMPLETED")

@@ -14,7 +14,7 @@ VIEWS = {
     "workflows": "/",
     "nothing found": "/?text=no-such-thing",
     "failed workflow": "/execution/{failed}",
-    "workflow in hand": "/execution/{leased}",
+    "running workflow": "/execution/{leased}",
     "workflow that waits for a person": "/execution/{approval}",
     "completed workflow": "/execution/{completed}?task=delivery",
     "loop": "/execution/{loops}",
@@ -50,7 +50,7 @@ class TestWorkflows:
 
     def test_workflows_can_be_filtered_and_the_address_says_so(self, page: WatchedPage) -> None:
         page.go("/")
-        page.button("failed").click()
+        page.button("Failed").click()
         expect(page.tab).to_have_url(re.compile(r"\?status=FAILED$"))
         expect(page.tab.locator("tbody .status").first).to_contain_text("FAILED")
         expect(page.tab.locator("tbody .status.ok")).to_have_count(0)
@@ -120,16 +120,16 @@ class TestOneWorkflow:
     def test_a_workflow_leads_into_its_sub_workflow_and_back(self, page: WatchedPage, samples: Samples) -> None:
         page.go(f"/execution/{samples.ids['completed']}")
         page.node("delivery").click()
-        page.link("Step into its sub-workflow →").click()
+        page.link("Open the sub-workflow →").click()
         expect(page.tab.locator("h1")).to_contain_text("delivery")
         page.link("its parent workflow").click()
         expect(page.tab.locator("h1")).to_contain_text("order_flow")
 
-    def test_a_workflow_with_a_loop_shows_its_rounds(self, page: WatchedPage, samples: Samples) -> None:
+    def test_a_workflow_with_a_loop_shows_its_iterations(self, page: WatchedPage, samples: Samples) -> None:
         page.go(f"/execution/{samples.ids['loops']}")
-        expect(page.tab.locator(".graph .loop")).to_contain_text("round 3 of 3")
-        page.link("round 2 of pages").click()
-        expect(page.tab.locator(".graph .loop")).to_contain_text("round 2 of 3")
+        expect(page.tab.locator(".graph .loop")).to_contain_text("iteration 3/3")
+        page.link("iteration 2 of pages").click()
+        expect(page.tab.locator(".graph .loop")).to_contain_text("iteration 2/3")
         page.node("fetch_page").click()
         expect(page.tab.locator("section.task h2")).to_have_text("fetch_page__2")
 
@@ -147,7 +147,7 @@ class TestOneWorkflow:
     def test_a_workflow_can_be_walked_with_the_keyboard(self, page: WatchedPage, samples: Samples) -> None:
         page.go(f"/execution/{samples.ids['failed']}")
         page.tab.keyboard.press("Tab")
-        expect(page.link("Skip to the content")).to_be_focused()
+        expect(page.link("Skip to content")).to_be_focused()
         page.node("validate").focus()
         page.tab.keyboard.press("Enter")
         expect(page.tab.locator("section.task h2")).to_have_text("validate")
@@ -199,7 +199,7 @@ class TestTwoClicks:
 
     def test_two_clicks_lead_to_a_queue_without_workers(self, page: WatchedPage, samples: Samples) -> None:
         page.go("/")
-        page.tab.locator(".numbers").get_by_role("link", name="nobody polls").click()
+        page.tab.locator(".numbers").get_by_role("link", name="no workers").click()
         expect(page.tab.locator(".alarm", has_text="charge_eu")).to_contain_text(
             "Start a worker that polls charge_eu, without a domain."
         )
@@ -218,20 +218,20 @@ class TestTwoClicks:
 
 
 class TestOtherViews:
-    def test_queues_show_depth_hands_limits_and_who_polls(self, page: WatchedPage, samples: Samples) -> None:
+    def test_queues_show_depth_running_tasks_limits_and_workers(self, page: WatchedPage, samples: Samples) -> None:
         samples.served()
         page.go("/queues")
         row = page.tab.locator("tbody tr", has_text="thumbnail")
-        expect(row).to_contain_text("20 at once")
-        expect(row).to_contain_text("host-2-77 (8 in hand)")
+        expect(row).to_contain_text("20 concurrent")
+        expect(row).to_contain_text("host-2-77 (8 running)")
         expect(row.locator(".verdicts")).to_have_text("22 committed")
-        expect(page.tab.locator("tbody tr.bad", has_text="charge_eu")).to_contain_text("nobody polls")
+        expect(page.tab.locator("tbody tr.bad", has_text="charge_eu")).to_contain_text("no workers")
 
     def test_a_definition_shows_its_graph_versions_and_difference(self, page: WatchedPage) -> None:
         page.go("/definitions")
         page.link("order_flow").click()
         expect(page.node("split")).to_be_visible()
-        page.tab.get_by_label("compared with").select_option("2")
+        page.tab.get_by_label("Compare with").select_option("2")
         expect(page.tab.locator(".diff .plus").first).to_be_visible()
         expect(page.tab).to_have_url(re.compile("against=2"))
 
@@ -315,7 +315,7 @@ class TestTheFrame:
     def test_a_coordinator_that_is_gone_is_said_and_found_again(self, page: WatchedPage) -> None:
         page.go("/")
         page.tab.route("**/api/**", lambda route: route.abort())
-        page.button("failed").click()
+        page.button("Failed").click()
         expect(page.tab.get_by_role("alert")).to_contain_text("does not answer")
         page.tab.unroute("**/api/**")
         expect(page.tab.get_by_role("alert")).to_have_count(0)

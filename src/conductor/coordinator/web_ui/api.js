@@ -1,10 +1,10 @@
-// The coordinator's REST API. With key and secret set, the token is kept for this tab only.
+// Calls of the coordinator's REST API. A token is stored for this tab only.
 
 const TOKEN = "conductor-token";
 let askForKey = null;
 let asking = null;
 
-/** An answer that says no. */
+/** An error answer. */
 export class ApiError extends Error {
   constructor(status, message) {
     super(message);
@@ -12,7 +12,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Who shows the form for key and secret; it resolves to { keyId, keySecret }. */
+/** Set the function that asks the user; it resolves to { keyId, keySecret }. */
 export function onKeyNeeded(ask) {
   askForKey = ask;
 }
@@ -41,7 +41,7 @@ async function read(response) {
   throw new ApiError(response.status, problems || value?.message || `${response.status} ${response.statusText}`);
 }
 
-/** One call; asks for key and secret if it has to. */
+/** Make a call; ask for key and secret if the coordinator requires them. */
 export async function call(method, path, body) {
   const before = sessionStorage.getItem(TOKEN);
   let response;
@@ -77,7 +77,7 @@ export const post = (path, body) => call("POST", path, body);
 export const put = (path, body) => call("PUT", path, body);
 export const remove = (path) => call("DELETE", path);
 
-/** A path with its query; what is empty is left out. */
+/** A path with its query; empty values are left out. */
 export function withQuery(path, query) {
   const kept = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
   return kept.length ? `${path}?${new URLSearchParams(kept)}` : path;

@@ -1,4 +1,4 @@
-// What is registered: workflows with their graph, versions and what differs; tasks with their schemas.
+// Views: workflow definitions with graph, versions and differences; task definitions with settings and schemas.
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
@@ -11,7 +11,7 @@ const notThere = (error) => {
   throw error;
 };
 
-/** The list. */
+/** The list of definitions. */
 export const list = {
   title: () => "Definitions",
   isLive: () => false,
@@ -31,19 +31,19 @@ export const list = {
           h("th", { scope: "row" }, h("a", { href: `/workflowDef/${encodeURIComponent(name)}` }, name)),
           h("td", null, versions.map((one) => h("a", { class: "version", href: `/workflowDef/${encodeURIComponent(name)}?version=${one.version}` }, `v${one.version}`))),
           h("td", { class: "number" }, [...walk(versions.at(-1).tasks)].length), h("td", { class: "wide" }, versions.at(-1).description ?? ""),
-          h("td", null, h("button", { type: "button", class: "small", "aria-label": `Start ${name}`, onclick: () => startDialog(name, go) }, "Start …"))))))) : h("p", { class: "quiet" }, "No workflow is registered."),
+          h("td", null, h("button", { type: "button", class: "small", "aria-label": `Start ${name}`, onclick: () => startDialog(name, go) }, "Start …"))))))) : h("p", { class: "quiet" }, "No workflows are registered."),
       h("h2", null, count(tasks.length, "task")),
       tasks.length ? h("div", { class: "scroll" }, h("table", { class: "list" },
         h("thead", null, h("tr", null, h("th", null, "Task"), h("th", { class: "number" }, "Retries"), h("th", { class: "number" }, "Timeout"), h("th", { class: "number" }, "Response timeout"), h("th", null, "Limits"), h("th", null, "Schemas"), h("th", { class: "wide" }, "Description"))),
         h("tbody", null, tasks.map((one) => h("tr", { "data-key": one.name },
           h("th", { scope: "row" }, h("a", { href: `/taskDef/${encodeURIComponent(one.name)}` }, one.name)),
           h("td", { class: "number" }, one.retryCount), h("td", { class: "number" }, one.timeoutSeconds ? `${one.timeoutSeconds} s` : "none"), h("td", { class: "number" }, `${one.responseTimeoutSeconds} s`),
-          h("td", null, limitsOf(one) || "–"), h("td", null, [one.inputSchema ? "input" : null, one.outputSchema ? "output" : null].filter(Boolean).join(", ") || "–"), h("td", { class: "wide" }, one.description ?? "")))))) : h("p", { class: "quiet" }, "No task is registered."),
+          h("td", null, limitsOf(one) || "–"), h("td", null, [one.inputSchema ? "input" : null, one.outputSchema ? "output" : null].filter(Boolean).join(", ") || "–"), h("td", { class: "wide" }, one.description ?? "")))))) : h("p", { class: "quiet" }, "No tasks are registered."),
     ];
   },
 };
 
-const limitsOf = (one) => [one.concurrentExecLimit ? `${one.concurrentExecLimit} at once` : null, one.rateLimitPerFrequency ? `${one.rateLimitPerFrequency} in ${one.rateLimitFrequencyInSeconds} s` : null].filter(Boolean).join(", ");
+const limitsOf = (one) => [one.concurrentExecLimit ? `${one.concurrentExecLimit} concurrent` : null, one.rateLimitPerFrequency ? `${one.rateLimitPerFrequency} per ${one.rateLimitFrequencyInSeconds} s` : null].filter(Boolean).join(", ");
 
 /** One workflow definition. */
 export const workflow = {
@@ -55,7 +55,7 @@ export const workflow = {
     return { name, versions: [...versions].sort((one, other) => one.version - other.version) };
   },
   render({ name, versions }, { query, go }) {
-    if (!versions.length) return h("div", { class: "blank" }, h("h1", null, name), h("p", null, "No workflow of this name is registered. ", h("a", { href: "/definitions" }, "All definitions")));
+    if (!versions.length) return h("div", { class: "blank" }, h("h1", null, name), h("p", null, "No workflow with this name is registered. ", h("a", { href: "/definitions" }, "All definitions")));
     const shown = versions.find((one) => String(one.version) === query.get("version")) ?? versions.at(-1);
     const other = versions.find((one) => String(one.version) === query.get("against"));
     const here = `/workflowDef/${encodeURIComponent(name)}`;
@@ -65,9 +65,9 @@ export const workflow = {
     return [
       h("div", { class: "head" }, h("h1", null, name),
         select("Version", String(shown.version), (version) => `${here}?version=${version}`, numbers),
-        versions.length > 1 ? select("compared with", other ? String(other.version) : "", against, [{ value: "", text: "nothing" }, ...numbers.filter((one) => one.value !== String(shown.version))]) : null,
-        h("button", { type: "button", class: "primary", onclick: () => startDialog(name, go) }, "Start one …"),
-        h("a", { href: `/?name=${encodeURIComponent(name)}` }, "Its workflows")),
+        versions.length > 1 ? select("Compare with", other ? String(other.version) : "", against, [{ value: "", text: "nothing" }, ...numbers.filter((one) => one.value !== String(shown.version))]) : null,
+        h("button", { type: "button", class: "primary", onclick: () => startDialog(name, go) }, "Start …"),
+        h("a", { href: `/?name=${encodeURIComponent(name)}` }, "Workflows with this definition")),
       shown.description ? h("p", null, shown.description) : null,
       other ? difference(other, shown) : null,
       h("div", { class: "columns" },
@@ -82,7 +82,7 @@ export const workflow = {
 
 const TIMES = ["createTime", "updateTime", "createdBy", "updatedBy", "version"];
 
-/** Line by line; what is the same on both sides and far from any change is left out. */
+/** The difference by lines; unchanged lines far from a change are left out. */
 function difference(from, to) {
   const text = (one) => JSON.stringify(one, (key, value) => (TIMES.includes(key) ? undefined : value), 2).split("\n");
   const lines = diff(text(from), text(to));
@@ -92,7 +92,7 @@ function difference(from, to) {
     changed ? h("pre", { class: "diff", tabindex: "0", "aria-label": "Difference" }, lines.map(([sign, line], at) => (isNear[at] ? h("span", { class: sign === "+" ? "plus" : sign === "-" ? "minus" : "" }, `${sign} ${line}\n`) : null))) : null);
 }
 
-/** The longest common lines stay; [sign, line] for each line. */
+/** Compare two lists of lines. Returns [sign, line] for each line. */
 export function diff(one, other) {
   if (one.length * other.length > 4_000_000) return [...one.map((line) => ["-", line]), ...other.map((line) => ["+", line])];
   const common = Array.from({ length: one.length + 1 }, () => new Uint16Array(other.length + 1));
@@ -125,12 +125,12 @@ export const task = {
     const fields = Object.entries(definition ?? {}).filter(([key, value]) => !["name", "inputSchema", "outputSchema", "inputTemplate", "createTime", "updateTime"].includes(key) && value !== null && typeof value !== "object");
     return [
       h("h1", null, name),
-      definition ? (definition.description ? h("p", null, definition.description) : null) : h("p", { class: "why" }, "Nobody has registered a definition of this task: it runs with the defaults, 3 retries after 60 s each."),
+      definition ? (definition.description ? h("p", null, definition.description) : null) : h("p", { class: "why" }, "This task has no registered definition. It uses the defaults: 3 retries, 60 s apart."),
       h("div", { class: "columns even" },
         h("section", { class: "card", "aria-label": "Settings" }, h("h2", null, "Settings"), h("dl", { class: "facts" }, fields.map(([key, value]) => [h("dt", null, key), h("dd", null, String(value))]))),
-        h("section", { class: "card", "aria-label": "Schemas and workers" }, h("h2", null, "Who polls it"),
-          polls.length ? h("ul", null, polls.map((one) => h("li", null, one.workerId ?? "unnamed", one.domain ? ` in domain ${one.domain}` : "", ", ", ago(one.lastPollTime)))) : h("p", { class: "why bad" }, "Nobody has polled it since the coordinator started."),
-          h("h2", null, "Used by"), users.length ? h("ul", null, users.map((one) => h("li", null, h("a", { href: `/workflowDef/${encodeURIComponent(one.name)}?version=${one.version}` }, `${one.name} v${one.version}`)))) : h("p", { class: "quiet" }, "no registered workflow"),
+        h("section", { class: "card", "aria-label": "Schemas and workers" }, h("h2", null, "Workers"),
+          polls.length ? h("ul", null, polls.map((one) => h("li", null, one.workerId ?? "unnamed", one.domain ? ` in domain ${one.domain}` : "", ", ", ago(one.lastPollTime)))) : h("p", { class: "why bad" }, "No worker has polled this task since the coordinator started."),
+          h("h2", null, "Used by"), users.length ? h("ul", null, users.map((one) => h("li", null, h("a", { href: `/workflowDef/${encodeURIComponent(one.name)}?version=${one.version}` }, `${one.name} v${one.version}`)))) : h("p", { class: "quiet" }, "No registered workflow"),
           definition ? [json("Input schema", definition.inputSchema), json("Output schema", definition.outputSchema), json("Input template", definition.inputTemplate)] : null)),
     ];
   },

@@ -1,8 +1,8 @@
-// Questions before something is done. Each says what will happen, and afterwards what did.
+// Forms and confirmations. Each says what will happen, and then what has happened.
 
 import { h, say } from "./dom.js";
 
-/** Ask; resolves to the form's values, or null. `fields` are elements with names; `problem` is shown above them. */
+/** Show a form; resolves to its values, or to null if it is cancelled. `problem` is shown above the fields. */
 export function ask({ title, text, fields = [], button = "OK", isBad = false, canCancel = true, problem = null, check = null }) {
   return new Promise((resolve) => {
     const wrong = h("p", { class: "bad", role: "alert" }, problem ?? "");
@@ -47,7 +47,7 @@ export function field(label, name, { value = "", type = "text", rows = 0, option
     hint ? h("small", { id: `${id}-hint`, class: "quiet" }, hint) : null);
 }
 
-/** The JSON object that somebody typed; says what is wrong with it. */
+/** Parse a JSON object; the error says what is wrong with the text. */
 export function objectOf(text, what) {
   if (!text.trim()) return {};
   let value;
@@ -60,7 +60,7 @@ export function objectOf(text, what) {
   return value;
 }
 
-/** Do something and say so; what went wrong is said too. Whether it was done. */
+/** Do the work and show `done` or the error. Returns whether it was done. */
 export async function act(done, work) {
   try {
     const result = await work();

@@ -1,5 +1,5 @@
-// Elements by hand: h() and s() make them, morph() brings what is shown to what should be shown,
-// so that focus, scrolling, open folds and what somebody is typing stay as they are.
+// Creates elements with h() and s(). morph() updates the document with as few changes as possible, so that focus,
+// scroll position, open folds and text being typed are kept.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -8,7 +8,7 @@ export function h(tag, properties, ...children) {
   return fill(document.createElement(tag), properties, children);
 }
 
-/** The same for SVG. */
+/** An SVG element, like h(). */
 export function s(tag, properties, ...children) {
   return fill(document.createElementNS(SVG, tag), properties, children);
 }
@@ -28,7 +28,7 @@ function nodes(children) {
   return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
 }
 
-// One listener for each kind of event, which looks up what to do: so morph() can exchange what to do.
+// One listener per type of event, which looks up the handler, so that morph() can replace the handler.
 function listen(element, type, handler) {
   element.handlers ??= {};
   if (!(type in element.handlers)) element.addEventListener(type, dispatch);
@@ -91,7 +91,7 @@ function morphNode(old, node) {
   if (typed && node.type !== "checkbox" && document.activeElement !== old && old.value !== node.value) old.value = node.value;
 }
 
-/** Say in a corner, and to screen readers, what was done. */
+/** Show a message in a corner, and announce it to screen readers. */
 export function say(text, isBad = false) {
   const box = document.getElementById("said");
   const line = h("p", { class: isBad ? "bad" : "good" }, text);

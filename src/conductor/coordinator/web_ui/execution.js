@@ -1,4 +1,4 @@
-// One workflow: why it waits, its graph, its timeline, and the task that is looked at.
+// View: one workflow, with the reason why it waits, its graph, its timeline and the selected task.
 
 import { act, ask, field, objectOf } from "./dialogs.js";
 import { get, post, put, remove, withQuery } from "./api.js";
@@ -8,12 +8,12 @@ import { timeline } from "./timeline.js";
 import { ago, count, exactly, isOpen, json, left, setNow, since, span, status, timeOfDay, waiting } from "./words.js";
 
 const FAILED = ["FAILED", "FAILED_WITH_TERMINAL_ERROR", "TIMED_OUT", "CANCELED"];
-/** Tasks that people complete or fail by hand. */
+/** Task types that people complete or fail. */
 const BY_HAND = ["WAIT", "HUMAN"];
 
 export const title = (data) => (data ? `${data.workflow.workflowName} ${data.workflow.status}` : "Workflow");
 
-let definition = null; // it never changes while a workflow runs on it, except by a restart
+let definition = null; // cached: only a restart changes the definition of a workflow
 let payload = null;
 
 export async function load({ params, query }) {
@@ -37,7 +37,7 @@ async function payloadOf(line) {
   return payload;
 }
 
-/** The attempt that is looked at: the one in the address, else the one that says why it waits. */
+/** The selected attempt: the one in the address, else the one that explains why the workflow waits. */
 function chosenLine(data, query) {
   const attempt = query.get("attempt");
   if (attempt) return data.tasks.find((line) => line.taskId === attempt) ?? null;
@@ -77,7 +77,7 @@ export function render(data, context) {
         h("section", { class: "card", "aria-label": "Timeline" }, h("h2", null, "Timeline"),
           timeline(workflow, data.tasks, { selected, all: query.get("all") === "true", hrefOfAll: link([["all", "true"]]),
             hrefOf: (line) => link(line.iteration ? [["task", line.baseRef], ["at", line.iteration]] : [["task", line.baseRef]]) }),
-          data.moreTasks ? h("p", { class: "quiet" }, "It has more tasks than are shown here.") : null),
+          data.moreTasks ? h("p", { class: "quiet" }, "The workflow has more tasks than are shown here.") : null),
         h("section", { class: "card", "aria-label": "Workflow data" }, h("h2", null, "Workflow"),
           facts(data), json("Input", workflow.input), json("Output", workflow.output), json("Variables", workflow.variables)))));
 }
@@ -109,7 +109,7 @@ function facts(data) {
   return h("dl", { class: "facts" }, rows.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
 }
 
-// -- what can be done to it: only what applies to its state
+// -- the actions that apply to the status of the workflow
 
 function buttons(data, { refresh }) {
   const { workflow } = data;
@@ -122,17 +122,18 @@ function buttons(data, { refresh }) {
       refresh();
     }
   } }, text);
-  const reason = [field("Reason", "reason", { hint: "Kept with the workflow." })];
+  const reason = [field("Reason", "reason", { hint: "Stored with the workflow." })];
   const all = {
-    pause: () => button("Pause", "", { text: "No new task is scheduled; tasks in workers' hands go on. It can be resumed." }, () => put(`${path}/pause`), "Paused."),
-    resume: () => button("Resume", "primary", { text: "It goes on with all that has ended meanwhile." }, () => put(`${path}/resume`), "Resumed."),
-    retry: () => button("Retry", "primary", { text: "What failed or was cancelled is tried again, as new attempts; what is done stays done." }, () => post(`${path}/retry`), "Retried: the failed tasks are scheduled again."),
-    restart: () => button("Restart", "", { text: "It begins again with the same id and input. Its tasks so far are forgotten.", fields: [field("On the newest definition", "latest", { type: "checkbox" })] },
+    pause: () => button("Pause", "", { text: "No new task is scheduled. Running tasks continue. You can resume the workflow." }, () => put(`${path}/pause`), "Paused."),
+    resume: () => button("Resume", "primary", { text: "The workflow continues with the results of the tasks that have ended meanwhile." }, () => put(`${path}/resume`), "Resumed."),
+    retry: () => button("Retry", "primary", { text: "Failed and cancelled tasks run again, as new attempts. Completed tasks keep their results." },
+      () => post(`${path}/retry`), "Retried: the failed tasks are scheduled again."),
+    restart: () => button("Restart", "", { text: "The workflow starts again with the same id and input. Its tasks so far are deleted.", fields: [field("Use the latest definition", "latest", { type: "checkbox" })] },
       (asked) => post(withQuery(`${path}/restart`, { useLatestDefinitions: asked.latest ? "true" : "" })), "Restarted from the beginning."),
-    terminate: () => button("Terminate", "danger", { text: "Its open tasks are cancelled. It can be retried or restarted later.", fields: reason }, (asked) => remove(withQuery(path, { reason: asked.reason })), "Terminated."),
+    terminate: () => button("Terminate", "danger", { text: "Open tasks are cancelled. You can retry or restart the workflow later.", fields: reason }, (asked) => remove(withQuery(path, { reason: asked.reason })), "Terminated."),
   };
   const offered = { RUNNING: ["pause", "terminate"], PAUSED: ["resume", "terminate"], COMPLETED: ["restart"] }[workflow.status] ?? ["retry", "restart"];
-  return h("div", { class: "buttons", role: "group", "aria-label": "What to do with this workflow" }, offered.map((name) => all[name]()));
+  return h("div", { class: "buttons", role: "group", "aria-label": "Actions for this workflow" }, offered.map((name) => all[name]()));
 }
 
 // -- one task
@@ -143,9 +144,9 @@ function panel(data, context, link) {
     const ref = context.query.get("task");
     const task = ref ? [...walk(data.definition.tasks)].find((one) => one.taskReferenceName === ref) : null;
     return h("section", { class: "card task", "aria-label": "Task" },
-      h("h2", null, ref ?? "No task is chosen"),
-      h("p", { class: "quiet" }, ref ? "The workflow has not reached this task." : "Choose one in the graph to see its input, output, logs and attempts."),
-      task ? json("As defined", task) : null);
+      h("h2", null, ref ?? "No task selected"),
+      h("p", { class: "quiet" }, ref ? "The workflow has not reached this task." : "Select a task in the graph to see its input, output, logs and attempts."),
+      task ? json("Definition", task) : null);
   }
   const attempts = data.tasks.filter((one) => one.ref === line.ref);
   const { task, logs } = data.payload;
@@ -154,7 +155,7 @@ function panel(data, context, link) {
     line.waiting ? waiting(line.waiting) : null,
     line.reason && !line.waiting ? h("p", { class: FAILED.includes(line.status) ? "why bad" : "why" }, line.reason) : null,
     h("dl", { class: "facts" }, taskFacts(line, attempts).map(([name, value]) => [h("dt", null, name), h("dd", null, value)])),
-    line.subWorkflowId ? h("p", null, h("a", { href: `/execution/${line.subWorkflowId}`, class: "strong" }, "Step into its sub-workflow →")) : null,
+    line.subWorkflowId ? h("p", null, h("a", { href: `/execution/${line.subWorkflowId}`, class: "strong" }, "Open the sub-workflow →")) : null,
     json("Input", task.inputData), json(isOpen(line.status) ? "Output so far" : "Output", task.outputData),
     logList(logs), attempts.length > 1 ? attemptList(attempts, line, link) : null);
 }
@@ -165,13 +166,13 @@ function taskFacts(line, attempts) {
   return [
     ["Task", line.type === "SIMPLE" ? h("a", { href: `/taskDef/${encodeURIComponent(line.name)}` }, line.name) : line.type],
     ["Attempt", attempts.length > 1 || line.retryCount ? `${(line.retryCount ?? 0) + 1}${attempts.length > 1 ? ` (${attempts.length} in all)` : ""}` : null],
-    ["Round", line.iteration && line.type !== "DO_WHILE" ? line.iteration : null],
-    ["Chose", line.chosen],
+    ["Iteration", line.iteration && line.type !== "DO_WHILE" ? line.iteration : null],
+    ["Chosen case", line.chosen],
     ["Scheduled", timeSpan(line.scheduledMs)],
-    ["Waited", waitedUntil && line.type === "SIMPLE" ? span(waitedUntil - line.scheduledMs) : null],
-    ["Ran", line.startedMs ? (open ? since(line.startedMs) : span(line.endedMs - line.startedMs)) : null],
+    ["Wait time", waitedUntil && line.type === "SIMPLE" ? span(waitedUntil - line.scheduledMs) : null],
+    ["Run time", line.startedMs ? (open ? since(line.startedMs) : span(line.endedMs - line.startedMs)) : null],
     ["Worker", line.workerId],
-    ["Held before by", line.formerWorkers?.join(", ")],
+    ["Previous workers", line.formerWorkers?.join(", ")],
     ["Domain", line.domain],
     ["Lease left", line.leaseUntilMs ? left(line.leaseUntilMs) : null],
     ["Due in", open && line.dueAtMs ? left(line.dueAtMs) : null],
@@ -200,21 +201,21 @@ function taskButtons(data, line, { refresh }) {
   const open = isOpen(line.status);
   if (!isOpen(workflow.status)) {
     offered.push(h("button", { type: "button", onclick: async () => {
-      const asked = await ask({ title: `Rerun from ${line.ref}?`, text: "This task runs again, and all that comes after it; what came before keeps its results.", button: "Rerun from here" });
-      if (asked && await act(`Running again from ${line.ref}.`, () => post(`/api/workflow/${workflow.workflowId}/rerun`, { reRunFromTaskId: line.taskId }))) refresh();
+      const asked = await ask({ title: `Rerun from ${line.ref}?`, text: "This task and all tasks after it run again. Tasks before it keep their results.", button: "Rerun from here" });
+      if (asked && await act(`Rerun from ${line.ref}.`, () => post(`/api/workflow/${workflow.workflowId}/rerun`, { reRunFromTaskId: line.taskId }))) refresh();
     } }, "Rerun from here"));
   } else if (open && BY_HAND.includes(line.type)) {
     offered.push(byHand(data, line, refresh, "Complete", "COMPLETED"), byHand(data, line, refresh, "Fail", "FAILED"));
   }
-  return offered.length ? h("div", { class: "buttons", role: "group", "aria-label": "What to do with this task" }, offered) : null;
+  return offered.length ? h("div", { class: "buttons", role: "group", "aria-label": "Actions for this task" }, offered) : null;
 }
 
 function byHand(data, line, refresh, word, ends) {
   const isBad = ends === "FAILED";
   return h("button", { type: "button", class: isBad ? "danger" : "primary", onclick: async () => {
-    const fields = [field("Output, as JSON", "output", { rows: 6, value: "{}", hint: "What the next tasks read as its output." })];
+    const fields = [field("Output, as JSON", "output", { rows: 6, value: "{}", hint: "Later tasks read this output." })];
     if (isBad) fields.unshift(field("Reason", "reason", { required: true }));
-    const asked = await ask({ title: `${word} ${line.ref}?`, text: isBad ? "The task fails with this reason, and the workflow with it unless the task is optional." : "The workflow goes on behind it.",
+    const asked = await ask({ title: `${word} ${line.ref}?`, text: isBad ? "The task fails with this reason. The workflow fails, too, unless the task is optional." : "The workflow continues.",
       fields, button: word, isBad, check: (values) => ({ reason: values.reason, output: objectOf(values.output, "The output") }) });
     if (!asked) return;
     const report = { taskId: line.taskId, workflowInstanceId: data.workflow.workflowId, status: ends, outputData: asked.output, reasonForIncompletion: asked.reason };

@@ -1,5 +1,5 @@
-// The drawing of a definition. It is nested (sequence, fork, switch, loop), so its layout is a recursion over blocks:
-// each block knows its width and height and paints itself at a place; its way in and its way out are in its middle.
+// Draws a definition. Definitions are nested (sequence, fork, switch, loop), so the layout is a recursion over blocks:
+// a block has a width and a height and paints itself at a position; its edges enter and leave at its middle.
 
 import { s } from "./dom.js";
 import { count, kindOf, signOf } from "./words.js";
@@ -7,11 +7,11 @@ import { count, kindOf, signOf } from "./words.js";
 const BOX = { w: 196, h: 44 };
 const GAP = { x: 20, y: 22 };
 const CHARS = 23; // of a name in a box
-/** More branches than this are folded, the interesting ones first. */
+/** Branches that are drawn; the others are folded. */
 export const SHOWN_BRANCHES = 6;
 const SHOWN_CASES = 5;
 
-/** The tasks of an execution, by reference name. `rounds` is which round of a loop is looked at. */
+/** The attempts of a workflow, by reference name. `rounds` has the selected iteration of each loop. */
 export class Tasks {
   constructor(lines = [], rounds = {}) {
     this.rounds = rounds;
@@ -23,7 +23,7 @@ export class Tasks {
     this.any = lines.length > 0;
   }
 
-  /** The newest attempt, in this round if it is inside a loop. */
+  /** The latest attempt, of this iteration if it is inside a loop. */
   latest(ref, round) {
     return this.all(ref, round).at(-1) ?? null;
   }
@@ -34,7 +34,7 @@ export class Tasks {
   }
 }
 
-/** Every task of a definition, those inside branches and loops too. */
+/** Every task of a definition, including those inside branches and loops. */
 export function* walk(tasks) {
   for (const task of tasks ?? []) {
     yield task;
@@ -52,8 +52,8 @@ function insideOf(task) {
 }
 
 /**
- * The drawing. `look`: tasks (a Tasks), selected (a reference name), hrefOf(ref, round), hrefOfRound(loop, round),
- * hrefOfBranches(fork). Everything that can be chosen is a link, so the keyboard reaches it.
+ * Draw a definition. `look` has: tasks (a Tasks), selected (a reference name), hrefOf(ref, round),
+ * hrefOfRound(loop, round), hrefOfBranches(fork). Everything that can be selected is a link, for the keyboard.
  */
 export function graph(definition, look) {
   const known = new Set([...walk(definition.tasks)].map((task) => task.taskReferenceName));
@@ -96,7 +96,7 @@ function block(task, context) {
     case "FORK_JOIN_DYNAMIC": return dynamicFork(task, context);
     case "SWITCH": case "DECISION": return choice(task, context);
     case "DO_WHILE": return loop(task, context);
-    case "JOIN": case "EXCLUSIVE_JOIN": return small(task, context, "joins");
+    case "JOIN": case "EXCLUSIVE_JOIN": return small(task, context, "join");
     default: return box(task, context);
   }
 }
@@ -141,7 +141,7 @@ function small(task, context, word) {
   ]) };
 }
 
-/** Blocks beside each other, each with its label, joined above and below. `kinds` are the classes of their wires. */
+/** Blocks side by side, each with its label, joined above and below. `kinds` are the classes of their edges. */
 function beside(blocks, labels, kinds) {
   const labelled = labels.some(Boolean);
   const head = labelled ? 34 : 18;
@@ -179,7 +179,7 @@ function stack(...blocks) {
 
 const RANK = { bad: 0, run: 1, wait: 2, paused: 2, warn: 3, ok: 4, off: 5, none: 6 };
 
-/** How a branch stands: the worst of its tasks that counts. */
+/** The status of a branch: the worst status of its tasks. */
 export function branchStatus(branch, tasks, round) {
   const found = [...walk(branch)].map((task) => tasks.latest(task.taskReferenceName, round)).filter(Boolean);
   if (!found.length) return null;
@@ -188,7 +188,7 @@ export function branchStatus(branch, tasks, round) {
   return kindOf(worst.status) === "ok" && !last ? "RUNNING" : worst.status;
 }
 
-/** "180 ✓ 15 ◐ 5 ✕" of these statuses. */
+/** Count statuses: "180 ✓ 15 ◐ 5 ✕". */
 export function tally(statuses) {
   const counts = new Map();
   for (const one of statuses) counts.set(one ? signOf(one) : "·", (counts.get(one ? signOf(one) : "·") ?? 0) + 1);
@@ -207,7 +207,7 @@ function fork(task, context) {
   }
   const blocks = shown.map(([branch]) => sequence(branch, context));
   if (isFolded) blocks.push(folded(task.taskReferenceName, `${branches.length} branches`, tally(statuses), context));
-  return stack(small(task, context, "forks"), beside(blocks, blocks.map(() => ""), blocks.map(() => "")));
+  return stack(small(task, context, "fork"), beside(blocks, blocks.map(() => ""), blocks.map(() => "")));
 }
 
 function dynamicFork(task, context) {
@@ -274,13 +274,13 @@ function loop(task, context) {
     s("rect", { class: "around", x, y, width: w, height: h, rx: 10 }),
     linkOf(task, context, [
       s("rect", { class: "frame bare", x: x + 4, y: y + 4, width: w - 84, height: head - 8, rx: 5 }),
-      s("text", { class: "name", x: x + 14, y: y + 21 }, `↻ ${cut(ref, 12)}${newest ? ` · round ${chosen} of ${newest}` : ""}`)]),
+      s("text", { class: "name", x: x + 14, y: y + 21 }, `↻ ${cut(ref, 12)}${newest ? ` · iteration ${chosen}/${newest}` : ""}`)]),
     newest > 1 ? [roundLink(x + w - 70, y + 5, "‹", ref, chosen - 1, newest, context), roundLink(x + w - 36, y + 5, "›", ref, chosen + 1, newest, context)] : null,
     body.paint(x + (w - body.w) / 2, y + head + pad)) };
 }
 
 function roundLink(x, y, sign, ref, round, newest, context) {
   if (round < 1 || round > newest) return null;
-  return s("a", { class: "node round", href: context.hrefOfRound(ref, round), "aria-label": `round ${round} of ${ref}` },
+  return s("a", { class: "node round", href: context.hrefOfRound(ref, round), "aria-label": `iteration ${round} of ${ref}` },
     s("rect", { class: "frame", x, y, width: 28, height: 24, rx: 5 }), s("text", { class: "name", x: x + 14, y: y + 17, "text-anchor": "middle" }, sign));
 }

@@ -1,7 +1,13 @@
-// The frame: which view the address means, the bar above it, and how often both are asked for again.
+// The frame of the web UI: selects the view by the address, shows the bar above it, and refreshes both.
 //
-// Files: dom (elements), api (requests, sign-in), words (times, statuses), dialogs (questions), start (the form that
-// starts a workflow), graph and timeline (drawings), and one for each view.
+// Other files:
+// - dom: creates and updates elements
+// - api: requests and sign-in
+// - words: formats times, durations and statuses
+// - dialogs: forms and confirmations
+// - start: the form that starts a workflow
+// - graph, timeline: drawings
+// - workflows, execution, queues, definitions, schedules, server: one view each
 
 import * as definitions from "./definitions.js";
 import * as execution from "./execution.js";
@@ -14,7 +20,7 @@ import { ask, field } from "./dialogs.js";
 import { h, morph } from "./dom.js";
 import { since, tick } from "./words.js";
 
-/** Asked for again after this; later where an answer takes long, so that an open page costs the server under 1 %. */
+/** Refresh intervals. A slow answer is followed by COST times its duration, so that an open tab costs the server < 1 %. */
 const LIVE_MS = 2000;
 const IDLE_MS = 10000;
 const COST = 120;
@@ -24,7 +30,13 @@ const ROUTES = [
   [/^\/$/, workflows], [/^\/execution\/([^/]+)$/, execution], [/^\/queues$/, queues], [/^\/definitions$/, definitions.list],
   [/^\/workflowDef\/([^/]+)$/, definitions.workflow], [/^\/taskDef\/([^/]+)$/, definitions.task], [/^\/schedules$/, schedules], [/^\/server$/, server],
 ];
-const TABS = [["/", "Workflows", /^\/(execution.*)?$/], ["/queues", "Queues", /^\/queues/], ["/definitions", "Definitions", /^\/(definitions|workflowDef|taskDef)/], ["/schedules", "Schedules", /^\/schedules/], ["/server", "Server", /^\/server/]];
+const TABS = [
+  ["/", "Workflows", /^\/(execution.*)?$/],
+  ["/queues", "Queues", /^\/queues/],
+  ["/definitions", "Definitions", /^\/(definitions|workflowDef|taskDef)/],
+  ["/schedules", "Schedules", /^\/schedules/],
+  ["/server", "Server", /^\/server/],
+];
 
 const main = document.getElementById("main");
 const bar = document.getElementById("bar");
@@ -32,7 +44,7 @@ let overview = null;
 let problem = null;
 let shown = null; // { view, params, query, data }
 let timer = null;
-let asked = 0; // the number of the last request: an answer that comes late is not shown
+let asked = 0; // the number of the last request: a late answer to an earlier one is not shown
 
 // -- addresses
 
@@ -73,7 +85,7 @@ document.addEventListener("click", (event) => {
 });
 addEventListener("popstate", enter);
 
-// -- asking
+// -- requests
 
 async function refresh(onlyDraw = false) {
   if (onlyDraw) return draw();
@@ -83,7 +95,7 @@ async function refresh(onlyDraw = false) {
   const began = performance.now();
   let tookMs = 0;
   try {
-    // The view and the bar together: one after the other where the view needs more than one request.
+    // The view and the bar are loaded at the same time.
     const [data, over] = await Promise.all([entered.view.load(entered), get("/api/view/overview")]);
     tookMs = performance.now() - began;
     if (number !== asked) return;
@@ -98,7 +110,7 @@ async function refresh(onlyDraw = false) {
   plan(tookMs);
 }
 
-/** When to ask again: never while nobody looks, seldom while nothing runs. */
+/** Schedule the next refresh: none while the tab is hidden, rarely while nothing runs. */
 function plan(tookMs) {
   if (document.visibilityState === "hidden") return;
   const isMoving = problem || (shown.data && shown.view.isLive(shown.data) && overview && (overview.running || overview.waiting || overview.inHand));
@@ -122,7 +134,7 @@ function draw() {
   if (data && !shown.isPlaced) placeGraph();
 }
 
-/** A wide graph is shown with its chosen task, or its middle, in sight; from then on it is the reader's to scroll. */
+/** Scroll a wide graph once, so that its selected task or its middle is visible. */
 function placeGraph() {
   shown.isPlaced = true;
   const scroll = main.querySelector(".drawing .scroll");
@@ -133,8 +145,8 @@ function placeGraph() {
 }
 
 function trouble() {
-  const text = problem.status ? problem.message : "The coordinator does not answer. Trying again …";
-  return h("div", { class: "alarm", role: "alert" }, h("strong", null, problem.status === 404 ? "Not found: " : "Trouble: "), text);
+  const text = problem.status ? problem.message : "The coordinator does not answer. Retrying …";
+  return h("div", { class: "alarm", role: "alert" }, h("strong", null, problem.status === 404 ? "Not found: " : "Error: "), text);
 }
 
 function drawBar() {
@@ -146,9 +158,10 @@ function drawBar() {
       event.preventDefault();
       const text = event.target.elements.text.value.trim();
       go(text ? `/?${new URLSearchParams({ text })}` : "/");
-    } }, h("input", { type: "search", name: "text", "aria-label": "Search workflows by id, name or correlation id", placeholder: "Search: id, name, word …", value: shown?.query.get("text") ?? "" })),
+    } }, h("input", { type: "search", name: "text", "aria-label": "Search workflows by id, name or correlation id",
+      placeholder: "Search id, name …", value: shown?.query.get("text") ?? "" })),
     signedIn() ? h("button", { type: "button", class: "small", onclick: () => (signOut(), refresh()) }, "Sign out") : null,
-    h("button", { type: "button", class: "theme", "aria-label": `Theme: ${theme()}. Change it`, title: `Theme: ${theme()}`, onclick: nextTheme }, { light: "☀", dark: "☾", auto: "◐" }[theme()]));
+    h("button", { type: "button", class: "theme", "aria-label": `Theme: ${theme()}. Change theme`, title: `Theme: ${theme()}`, onclick: nextTheme }, { light: "☀", dark: "☾", auto: "◐" }[theme()]));
 }
 
 function numbers(one) {
@@ -158,7 +171,7 @@ function numbers(one) {
     item("/?status=RUNNING", "running", one.running.toLocaleString("en")),
     item("/?status=FAILED", "failed (1 h)", one.failedLately.toLocaleString("en"), one.failedLately ? "bad" : ""),
     h("a", { href: "/queues", class: "figure" }, h("b", null, one.waiting.toLocaleString("en")), " waiting", one.oldestMs ? [" (oldest ", since(one.oldestMs), ")"] : null),
-    one.unpolled.length ? h("a", { href: "/queues", class: "figure bad" }, h("b", null, "⚠"), ` nobody polls: ${one.unpolled.slice(0, 2).map((two) => two.ref).join(", ")}${one.unpolled.length > 2 ? ` and ${one.unpolled.length - 2} more` : ""}`) : null,
+    one.unpolled.length ? h("a", { href: "/queues", class: "figure bad" }, h("b", null, "⚠"), ` no workers: ${one.unpolled.slice(0, 2).map((two) => two.ref).join(", ")}${one.unpolled.length > 2 ? ` and ${one.unpolled.length - 2} more` : ""}`) : null,
   ];
 }
 
@@ -179,7 +192,8 @@ function showTheme() {
 // -- key and secret
 
 onKeyNeeded((wrong) => ask({
-  title: "Key and secret", text: "This coordinator asks who you are. The token is kept for this tab only.", button: "Sign in", canCancel: false, problem: wrong,
+  title: "Sign in", text: "This coordinator requires a key and a secret. The token is stored for this tab only.",
+  button: "Sign in", canCancel: false, problem: wrong,
   fields: [field("Key", "keyId", { required: true }), field("Secret", "keySecret", { type: "password", required: true })],
 }));
 

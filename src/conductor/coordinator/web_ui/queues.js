@@ -1,4 +1,4 @@
-// Queues and workers: do they keep up?
+// View: queues and the workers that poll them.
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
@@ -19,8 +19,8 @@ export function render({ queues }) {
   return [
     h("h1", null, "Queues and workers"),
     wrong.map((one) => h("div", { class: "alarm", "data-key": `alarm-${one.name}-${one.domain ?? ""}` }, h("strong", null, `${nameOf(one)}: ${count(one.ready, "task")} waiting. `), upper(one.problem.sentence), ".", h("span", { class: "remedy" }, ` ${one.problem.remedy}`))),
-    queues.length ? table(queues) : h("div", { class: "blank" }, h("h2", null, "No queue yet"), h("p", null, "A queue appears when a workflow schedules its first task of a type.")),
-    queues.length ? h("p", { class: "quiet" }, "Rates are of the last minute; times and failures of the newest 2,000 tasks; verdicts on reports since the coordinator was started.") : null,
+    queues.length ? table(queues) : h("div", { class: "blank" }, h("h2", null, "No queues yet"), h("p", null, "A queue appears when a workflow schedules its first task of a type.")),
+    queues.length ? h("p", { class: "quiet" }, "Rates cover the last minute, durations and failures the newest 2,000 tasks, verdicts all reports since the coordinator started.") : null,
   ];
 }
 
@@ -30,18 +30,18 @@ const times = (p50, p95) => (p50 === null || p50 === undefined ? "–" : `${span
 
 function table(queues) {
   return h("div", { class: "scroll" }, h("table", { class: "list queues" },
-    h("thead", null, h("tr", null, h("th", null, "Queue"), h("th", { class: "number" }, "Waiting"), h("th", { class: "number" }, "Oldest"), h("th", { class: "number" }, "In hand"),
-      h("th", { class: "number" }, "In / out /min"), h("th", { class: "number" }, "Wait p50 / p95"), h("th", { class: "number" }, "Run p50 / p95"), h("th", { class: "number" }, "Failed"), h("th", { class: "number" }, "Verdicts"), h("th", null, "Limits"), h("th", { class: "wide" }, "Who polls"))),
+    h("thead", null, h("tr", null, h("th", null, "Queue"), h("th", { class: "number" }, "Waiting"), h("th", { class: "number" }, "Oldest"), h("th", { class: "number" }, "Running"),
+      h("th", { class: "number" }, "In / out per min"), h("th", { class: "number" }, "Wait p50 / p95"), h("th", { class: "number" }, "Run p50 / p95"), h("th", { class: "number" }, "Failed"), h("th", { class: "number" }, "Verdicts"), h("th", null, "Limits"), h("th", { class: "wide" }, "Workers"))),
     h("tbody", null, queues.map(row))));
 }
 
 function row(one) {
   const stats = one.stats ?? {};
-  const limits = [one.concurrentLimit ? `${one.concurrentLimit} at once` : null, one.rateLimit ? `${one.rateLimit} in ${span(one.rateWindowMs)}` : null].filter(Boolean).join(", ");
+  const limits = [one.concurrentLimit ? `${one.concurrentLimit} concurrent` : null, one.rateLimit ? `${one.rateLimit} per ${span(one.rateWindowMs)}` : null].filter(Boolean).join(", ");
   const isFull = one.concurrentLimit && one.inHand >= one.concurrentLimit && one.ready;
   return h("tr", { class: one.problem ? "bad" : "", "data-key": `${one.name} ${one.domain ?? ""}` },
     h("th", { scope: "row" }, h("a", { href: `/taskDef/${encodeURIComponent(one.name)}` }, one.name), one.domain && !one.ofServer ? h("span", { class: "quiet" }, ` domain ${one.domain}`) : null),
-    h("td", { class: "number" }, one.ready.toLocaleString("en"), one.delayed ? h("span", { class: "quiet" }, ` +${one.delayed} later`) : null),
+    h("td", { class: "number" }, one.ready.toLocaleString("en"), one.delayed ? h("span", { class: "quiet" }, ` +${one.delayed} delayed`) : null),
     h("td", { class: "number" }, one.oldestMs ? since(one.oldestMs) : "–"),
     h("td", { class: "number" }, one.inHand),
     h("td", { class: "number" }, one.stats ? `${stats.scheduledPerMin} / ${stats.endedPerMin}` : "–"),
@@ -49,11 +49,11 @@ function row(one) {
     h("td", { class: "number" }, times(stats.runP50Ms, stats.runP95Ms)),
     h("td", { class: "number" }, stats.failed ? `${stats.failed} of ${stats.tasks}` : "0"),
     h("td", { class: "number verdicts" }, verdicts(one.verdicts ?? {})),
-    h("td", { class: "limits" }, limits || "–", isFull ? h("span", { class: "held" }, ` holds back ${one.ready}`) : null, one.rateOpensMs ? h("span", { class: "held" }, ` holds back ${one.ready}`) : null),
+    h("td", { class: "limits" }, limits || "–", isFull ? h("span", { class: "held" }, `, ${one.ready} held back`) : null, one.rateOpensMs ? h("span", { class: "held" }, `, ${one.ready} held back`) : null),
     h("td", { class: "wide" }, who(one)));
 }
 
-// A report that did not count is what somebody looks for here: it is told in words, and stands out.
+// Reports that were not committed stand out.
 const VERDICTS = { COMMITTED: "committed", NONE: "without a lease", CANCELLED: "cancelled", REJECTED: "rejected" };
 
 function verdicts(counts) {
@@ -62,8 +62,8 @@ function verdicts(counts) {
 }
 
 function who(one) {
-  if (one.ofServer) return h("span", { class: "quiet" }, "the coordinator does these itself");
-  const holders = one.holders.map((holder) => `${holder.workerId ?? "unnamed"} (${holder.inHand} in hand)`);
-  const polled = one.lastPollMs ? ["polled ", ago(one.lastPollMs), one.lastWorker ? ` by ${one.lastWorker}` : "", one.parked ? `, ${count(one.parked, "poll")} parked` : ""] : [one.problem ? h("strong", null, "nobody polls") : "nobody has polled"];
+  if (one.ofServer) return h("span", { class: "quiet" }, "run by the coordinator");
+  const holders = one.holders.map((holder) => `${holder.workerId ?? "unnamed"} (${holder.inHand} running)`);
+  const polled = one.lastPollMs ? ["polled ", ago(one.lastPollMs), one.lastWorker ? ` by ${one.lastWorker}` : "", one.parked ? `, ${count(one.parked, "poll")} parked` : ""] : [one.problem ? h("strong", null, "no workers") : "never polled"];
   return [polled, holders.length ? h("span", { class: "quiet" }, `; ${holders.slice(0, 3).join(", ")}${holders.length > 3 ? ` and ${holders.length - 3} more` : ""}`) : null];
 }

@@ -1,4 +1,4 @@
-// Schedules, with their next runs and what they have started, where the coordinator has them.
+// View: schedules with their next and their recent runs.
 
 import { act, ask, field } from "./dialogs.js";
 import { get, put, withQuery } from "./api.js";
@@ -25,7 +25,7 @@ export async function load() {
   return { schedules, runs: runs?.results ?? [] };
 }
 
-/** The next moments: the server's own word on the first one; those behind it only where they are told in UTC. */
+/** The next due times: the first from the schedule itself; more only for schedules in UTC. */
 async function nextOf(one) {
   if (one.paused) return [];
   const first = one.nextRunTime ? [one.nextRunTime] : [];
@@ -36,11 +36,11 @@ async function nextOf(one) {
 }
 
 export function render({ schedules, runs }, { refresh }) {
-  if (!schedules?.length) return [h("h1", null, "Schedules"), h("div", { class: "blank" }, h("p", null, schedules ? "No schedule is registered." : "This coordinator has no schedules."))];
+  if (!schedules?.length) return [h("h1", null, "Schedules"), h("div", { class: "blank" }, h("p", null, schedules ? "No schedules are registered." : "This coordinator has no schedules."))];
   return [h("h1", null, "Schedules"), h("div", { class: "scroll" }, h("table", { class: "list" },
-    h("thead", null, h("tr", null, h("th", null, "Schedule"), h("th", null, "Starts"), h("th", null, "When"), h("th", null, "State"), h("th", { class: "wide" }, "Next runs"), h("th", null, h("span", { class: "unseen" }, "Pause or resume")))),
+    h("thead", null, h("tr", null, h("th", null, "Schedule"), h("th", null, "Starts"), h("th", null, "Cron expression"), h("th", null, "State"), h("th", { class: "wide" }, "Next runs"), h("th", null, h("span", { class: "unseen" }, "Pause or resume")))),
     h("tbody", null, schedules.map((one) => row(one, refresh))))),
-  runs.length ? [h("h2", null, "What they have started"), history(runs)] : null];
+  runs.length ? [h("h2", null, "Recent runs"), history(runs)] : null];
 }
 
 function row(one, refresh) {
@@ -59,14 +59,14 @@ const pathOf = (one) => `/api/scheduler/schedules/${encodeURIComponent(one.name)
 
 function pause(one, refresh) {
   return h("button", { type: "button", class: "small", "aria-label": `Pause ${one.name}`, onclick: async () => {
-    const asked = await ask({ title: `Pause ${one.name}?`, text: "It starts nothing until it is resumed.", button: "Pause", fields: [field("Reason", "reason")] });
+    const asked = await ask({ title: `Pause ${one.name}?`, text: "The schedule starts no workflows until it is resumed.", button: "Pause", fields: [field("Reason", "reason")] });
     if (asked && await act(`${one.name} is paused.`, () => put(withQuery(`${pathOf(one)}/pause`, { reason: asked.reason })))) refresh();
   } }, "Pause");
 }
 
 function resume(one, refresh) {
   return h("button", { type: "button", class: "small", "aria-label": `Resume ${one.name}`, onclick: async () => {
-    if (await ask({ title: `Resume ${one.name}?`, text: "It goes on with the first moment from now.", button: "Resume" }) && await act(`${one.name} goes on.`, () => put(`${pathOf(one)}/resume`))) refresh();
+    if (await ask({ title: `Resume ${one.name}?`, text: "The schedule continues at its next due time.", button: "Resume" }) && await act(`${one.name} is resumed.`, () => put(`${pathOf(one)}/resume`))) refresh();
   } }, "Resume");
 }
 

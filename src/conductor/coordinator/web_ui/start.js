@@ -1,14 +1,14 @@
-// Starting a workflow: a form made of its input schema, or of what it was started with last.
+// The form that starts a workflow, built from its input schema or from the input of the last start.
 
 import { act, ask, field, objectOf } from "./dialogs.js";
 import { get, post, withQuery } from "./api.js";
 
-/** Ask which and with what, start it, and go there. */
+/** Ask for workflow and input, start it, and show it. */
 export async function startDialog(name, go) {
   if (!name) {
     const names = await get("/api/metadata/workflow/names");
     if (!names.length) {
-      await ask({ title: "No workflow is registered", text: "Register a definition first: POST /api/metadata/workflow, or from a program.", button: "OK", canCancel: false });
+      await ask({ title: "No workflows are registered", text: "Register a definition first, from a program or with POST /api/metadata/workflow.", button: "OK", canCancel: false });
       return;
     }
     const asked = await ask({ title: "Start a workflow", fields: [field("Workflow", "name", { options: names, value: names[0] })], button: "Next" });
@@ -21,15 +21,15 @@ export async function startDialog(name, go) {
   const properties = schema?.properties ? Object.entries(schema.properties) : null;
   const fields = properties
     ? properties.map(([key, rule]) => fieldOf(key, rule, last?.[key], schema.required?.includes(key)))
-    : [field("Input, as JSON", "input", { rows: 10, value: JSON.stringify(last ?? emptyInput(definition), null, 2), hint: last ? "What it was started with last." : null })];
+    : [field("Input, as JSON", "input", { rows: 10, value: JSON.stringify(last ?? emptyInput(definition), null, 2), hint: last ? "The input of the last start." : null })];
   const asked = await ask({
     title: `Start ${name}`, text: definition.description, button: "Start",
-    fields: [...fields, field("Correlation id", "correlationId", { hint: "Optional: an order number, a name, anything to find it by." })],
+    fields: [...fields, field("Correlation id", "correlationId", { hint: "Optional: a name to find the workflow by, such as an order number." })],
     check: (values) => ({ correlationId: values.correlationId, input: properties ? inputOf(properties, values) : objectOf(values.input, "The input") }),
   });
   if (!asked) return;
   let id = null;
-  await act((started) => `${name} was started: ${started}`, async () => (id = await post(withQuery(`/api/workflow/${encodeURIComponent(name)}`, { correlationId: asked.correlationId }), asked.input)));
+  await act((started) => `Started ${name}: ${started}`, async () => (id = await post(withQuery(`/api/workflow/${encodeURIComponent(name)}`, { correlationId: asked.correlationId }), asked.input)));
   if (id) go(`/execution/${id}`);
 }
 

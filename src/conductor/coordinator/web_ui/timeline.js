@@ -1,4 +1,4 @@
-// What waited, what ran, and how often it was tried: one line for each task, one bar for each attempt.
+// The timeline: one row per task, one bar per attempt, for the time it waited and the time it ran.
 
 import { h, s } from "./dom.js";
 import { exactly, isOpen, kindOf, now, signOf, span } from "./words.js";
@@ -7,7 +7,7 @@ const WIDTH = 1000;
 const SHOWN = 60;
 
 export function timeline(workflow, lines, { hrefOf, selected, all, hrefOfAll }) {
-  if (!lines.length) return h("p", { class: "quiet" }, "No task was scheduled yet.");
+  if (!lines.length) return h("p", { class: "quiet" }, "No task is scheduled yet.");
   const begins = Math.min(workflow.createTime, ...lines.map((line) => line.scheduledMs));
   const ends = Math.max(begins + 1, ...lines.map((line) => (isOpen(line.status) ? now() : line.endedMs || line.scheduledMs)));
   const at = (ms) => Math.max(0, Math.min(WIDTH, ((ms - begins) / (ends - begins)) * WIDTH));
@@ -20,7 +20,7 @@ export function timeline(workflow, lines, { hrefOf, selected, all, hrefOfAll }) 
   return [
     h("p", { class: "legend quiet" },
       h("span", { class: "key waited" }), " waited ", h("span", { class: "key ran" }), " ran ",
-      h("span", { class: "span" }, `${span(ends - begins)} in all`)),
+      h("span", { class: "span" }, `${span(ends - begins)} in total`)),
     h("ol", { class: "timeline" }, shown.map(([ref, attempts]) => row(ref, attempts, at, hrefOf, selected))),
     rows.size > shown.length ? h("p", null, h("a", { href: hrefOfAll }, `Show all ${rows.size} tasks`)) : null,
   ];

@@ -1,17 +1,17 @@
-// How times, lengths of time, sizes and statuses are said.
+// Formats times, durations, sizes and statuses.
 
 import { h } from "./dom.js";
 
-let ahead = 0; // of this machine's clock, in ms: the coordinator's time counts
+let ahead = 0; // how far the coordinator's clock is ahead of this machine's, in ms
 
-/** The coordinator said what time it is. */
+/** Note the coordinator's time. */
 export function setNow(serverMs) {
   ahead = serverMs - Date.now();
 }
 
 export const now = () => Date.now() + ahead;
 
-/** A length of time: 0.4 s, 14 s, 12 min, 3 h 10 min, 2 d. */
+/** A duration: 0.4 s, 14 s, 12 min, 3 h 10 min, 2 d. */
 export function span(ms) {
   const seconds = Math.max(0, ms) / 1000;
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
@@ -30,25 +30,25 @@ const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 export const exactly = (ms) => exact.format(new Date(ms));
 export const timeOfDay = (ms) => clock.format(new Date(ms));
 
-/** How long ago, with the exact time at hand; it goes on counting by itself. */
+/** How long ago, with the exact time as its title; `tick` keeps it current. */
 export function ago(ms) {
   if (!ms) return "–";
   return h("time", { datetime: new Date(ms).toISOString(), title: exactly(ms), "data-since": ms }, agoText(ms));
 }
 
-/** How long something has taken so far; it goes on counting. */
+/** How long something has taken so far; `tick` keeps it current. */
 export function since(ms) {
   return h("time", { "data-for": ms }, span(now() - ms));
 }
 
-/** How long is left. */
+/** How much time is left; `tick` keeps it current. */
 export function left(ms) {
   return h("time", { title: exactly(ms), "data-until": ms }, span(ms - now()));
 }
 
 const agoText = (ms) => (now() - ms < 1000 ? "now" : `${span(now() - ms)} ago`);
 
-/** Once a second: what counts goes on. */
+/** Update the counting times; called once a second. */
 export function tick() {
   for (const one of document.querySelectorAll("time[data-since]")) set(one, agoText(Number(one.dataset.since)));
   for (const one of document.querySelectorAll("time[data-for]")) set(one, span(now() - Number(one.dataset.for)));
@@ -77,24 +77,25 @@ const KINDS = {
   TERMINATED: ["off", "■"], CANCELED: ["off", "■"],
 };
 
-/** The colour class of a status, and its sign: never colour alone. */
+/** The colour class of a status, and its sign: colour is never the only hint. */
 export const kindOf = (status) => KINDS[status]?.[0] ?? "off";
 export const signOf = (status) => KINDS[status]?.[1] ?? "·";
 export const isOpen = (status) => ["RUNNING", "PAUSED", "IN_PROGRESS", "SCHEDULED"].includes(status);
 
-/** A status as sign and word. */
+/** A status as a sign and a word. */
 export function status(name) {
-  const word = name === "FAILED_WITH_TERMINAL_ERROR" ? "FAILED FOR GOOD" : name.replaceAll("_", " ");
+  const word = name === "FAILED_WITH_TERMINAL_ERROR" ? "FAILED (TERMINAL ERROR)" : name.replaceAll("_", " ");
   return h("span", { class: `status ${kindOf(name)}` }, h("span", { "aria-hidden": "true" }, signOf(name)), ` ${word}`);
 }
 
-/** The sentence about why something waits. */
+/** The sentence that says why something waits. */
 export function waiting(one, prefix = "") {
   if (!one) return null;
-  return h("p", { class: `why ${one.urgent ? "bad" : ""}` }, prefix, one.sentence, one.remedy ? h("span", { class: "remedy" }, ` ${one.remedy}`) : null);
+  return h("p", { class: `why ${one.urgent ? "bad" : ""}` }, prefix, one.sentence,
+    one.remedy ? h("span", { class: "remedy" }, ` ${one.remedy}`) : null);
 }
 
-/** JSON to read: short ones at once, long ones folded, with a button to copy. */
+/** JSON with a button to copy it; long texts are folded. */
 export function json(title, value, { open = true } = {}) {
   const text = JSON.stringify(value ?? {}, null, 2);
   const lines = text.split("\n").length;
