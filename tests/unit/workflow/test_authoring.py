@@ -287,14 +287,14 @@ MISTAKES: dict[str, tuple[Callable[[ConductorWorkflow], Any], str]] = {
     "a field of what has no fields": (lambda w: label("x").output("text"), "has no 'text'; .*'result'"),
     "a parameter that is not there": (lambda w: quote(skuu="x"), r"has no parameter 'skuu'; did you mean 'sku'\?"),
     "a parameter that is missing": (lambda w: charge(order_id="A"), "'charge' needs 'amount'"),
-    "too many arguments": (lambda w: quote("x", 1, 2), "'quote' takes 2 positional arguments, and 3 were given"),
+    "too many arguments": (lambda w: quote("x", 1, 2), "'quote' takes 2 positional arguments, but 3 were passed"),
     "a value of the wrong type": (
         lambda w: charge("A", "much"),
-        "'charge' cannot take 'amount': expected float, got 'much'",
+        "'charge' rejects 'amount': expected float, got 'much'",
     ),
     "an output of the wrong type": (
         lambda w: charge("A", quote("x").name),
-        "'charge' wants 'amount' as number, and .*quote.output.name.* is string",
+        "'charge' needs 'amount' as number, but .*quote.output.name.* is string",
     ),
     "an input that was not declared": (
         lambda w: quote(w.input("skuu")),
@@ -302,7 +302,7 @@ MISTAKES: dict[str, tuple[Callable[[ConductorWorkflow], Any], str]] = {
     ),
     "two steps of one name": (
         lambda w: (notify(to="a", task_ref_name="n"), notify(to="b", task_ref_name="n")),
-        "two steps called 'n': give one another task_ref_name",
+        "two steps with the name 'n': give one of them another task_ref_name",
     ),
     "an if": (lambda w: 1 if quote("x") else 2, r"'quote' has no value while the workflow is built.*switch\(...\)"),
     "a comparison": (lambda w: quote("x").total == 5, "has no value while the workflow is built"),
@@ -312,31 +312,31 @@ MISTAKES: dict[str, tuple[Callable[[ConductorWorkflow], Any], str]] = {
     "a case that never is": (impossible_case, r"is never 'payed'; did you mean 'paid'\?"),
     "the same case twice": (same_case_twice, "has two cases 'a'"),
     "a switch without cases": (no_cases, "switch 'switch' has no cases"),
-    "a fork with one branch": (one_branch, "fork 'fork' has less than two branches"),
+    "a fork with one branch": (one_branch, "fork 'fork' has fewer than two branches"),
     "a branch that is empty": (empty_branch, "a branch of fork 'fork' has no steps"),
     "a loop that is empty": (empty_loop, "loop 'loop' has no steps"),
     "a loop of no turns": (no_turns, "loop 'loop' runs at least once, got 0"),
     "a step of another workflow": (
         step_of_another,
-        "step 'charge' of workflow 'w' refers to 'quote', which is no step",
+        "step 'charge' of workflow 'w' refers to 'quote', which is not one of its steps",
     ),
     "an input that a sub-workflow has not": (
         wrong_sub_workflow_input,
         r"has no parameter 'adress'; did you mean 'addre",
     ),
     "an output that a sub-workflow has not": (wrong_sub_workflow_output, r"has no 'lable'; did you mean 'label'\?"),
-    "a workflow inside of itself": (itself, "workflow 'w' cannot have itself inside"),
+    "a workflow inside of itself": (itself, "workflow 'w' cannot contain itself"),
     "a variable that is never set": (lambda w: notify(to=w.variable("x")), "the variable 'x', which is never set"),
-    "a function that is no worker": (lambda w: step(not_a_worker)(1), "not_a_worker is no worker: decorate it"),
+    "a function that is no worker": (lambda w: step(not_a_worker)(1), "not_a_worker is not a worker: decorate it"),
     "an ending that is none": (lambda w: terminate("RUNNING", "x"), "a workflow can end as COMPLETED, FAILED, TERMIN"),
-    "waiting for two things": (lambda w: wait(5, until="2027-01-01"), "'wait' waits either for some seconds or until"),
+    "waiting for two things": (lambda w: wait(5, until="2027-01-01"), "'wait' waits either for a duration or until"),
     "waiting for less than nothing": (lambda w: wait(-1), "'wait' cannot wait for -1 seconds"),
-    "a choice that is none": (lambda w: switch("paid").__enter__(), "chooses by 'paid', which is always the same"),
+    "a choice that is none": (lambda w: switch("paid").__enter__(), "chooses by 'paid', which never changes"),
     "an output that was not declared": (
         lambda w: (notify(to="a"), w.output_parameter("reciept", 1)),
-        r"workflow 'w' gives 'reciept', .*did you mean 'receipt'\?",
+        r"workflow 'w' returns 'reciept', .*did you mean 'receipt'\?",
     ),
-    "an output that is missing": (lambda w: (notify(to="a"), w.returns()), "workflow 'w' does not give 'receipt'"),
+    "an output that is missing": (lambda w: (notify(to="a"), w.returns()), "workflow 'w' does not return 'receipt'"),
     "no steps": (lambda w: None, "workflow 'w' has no steps"),
 }
 
@@ -353,7 +353,7 @@ def test_a_mistake_is_found_when_the_workflow_is_built(mistake: Any, message: st
     + [lambda: step(notify)(to="x"), lambda: terminate("FAILED", "x"), lambda: set_variables(a=1)],
 )
 def test_blocks_outside_of_a_workflow_are_refused(outside: Callable[[], Any]) -> None:
-    with pytest.raises(WorkflowError, match="belongs inside of a `with workflow:` block"):
+    with pytest.raises(WorkflowError, match="must be inside a `with workflow:` block"):
         outside()
 
 

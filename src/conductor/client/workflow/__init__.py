@@ -1,7 +1,7 @@
-"""Workflows written in Python: definitions built from code.
+"""Workflow definitions in Python.
 
-The classes are at the paths where conductor-python has them. The names here are the short way: steps as calls, and
-branches, loops and forks as blocks; see `conductor.client.workflow.authoring`.
+The classes have the same import paths as in conductor-python. The functions here are a shorter notation: steps are
+calls; branches, loops and forks are blocks. See `conductor.client.workflow.authoring`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from conductor.client.workflow.authoring_errors import WorkflowError as WorkflowError
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow as ConductorWorkflow
 
-#: Name to the module that has it.
+#: The module of each name.
 _HOMES = {
     "ConductorWorkflow": "conductor_workflow",
     "WorkflowError": "authoring_errors",

@@ -1,4 +1,4 @@
-"""Workflows as Python blocks: steps are calls, and what Python would do with values the workflow does when it runs.
+"""Workflows as Python blocks: steps are calls, and the workflow evaluates conditions and values when it runs.
 
     with workflow("order", inputs={"id": str, "sku": str}) as order:
         price = quote(sku=order.input("sku"))
@@ -8,8 +8,8 @@
                 ship(order_id=order.input("id"))
         order.returns(receipt=pay.receipt)
 
-`quote`, `charge` and `ship` are decorated workers. Their parameters and what they return are checked when the block
-runs. Everything here makes the same objects as the classes under `conductor.client.workflow.task`, and the same JSON.
+`quote`, `charge` and `ship` are decorated workers. Their arguments and results are checked when the block runs. The
+functions create the same objects as the classes in `conductor.client.workflow.task`, and the same JSON.
 """
 
 from __future__ import annotations
@@ -53,27 +53,30 @@ def workflow(
     returns: Any = None,
     executor: WorkflowExecutor | None = None,
 ) -> ConductorWorkflow:
-    """A new workflow, without a timeout unless one is set.
+    """Make a new workflow, without a timeout.
 
     Args:
-        name: Under which it is registered.
-        version: 1 if not said.
-        description: For people.
-        inputs: What it takes: a dict of names to types, or one type with fields (a dataclass, a model). Then
-            `workflow.input("...")` must name one of them.
-        returns: What it gives: a type with fields. `returns(...)` must fill it, and `run` returns one.
-        executor: The server to register and start it on; from `OrkesClients.get_workflow_executor()`.
+        name: The name of the definition.
+        version: The version of the definition; 1 by default.
+        description: A description for readers.
+        inputs: The types of the inputs: a dict of names and types, or one type with fields, such as a dataclass.
+            `workflow.input("...")` must then name one of them.
+        returns: The type of the output, with fields. `returns(...)` must set them, and `run` returns an instance.
+        executor: The connection to the server, from `OrkesClients.get_workflow_executor()`.
+
+    Raises:
+        WorkflowError: The name is empty.
     """
     if not name or not isinstance(name, str):
         raise WorkflowError(f"a workflow needs a name, got {name!r}")
-    made = ConductorWorkflow(executor, name, version, description).timeout_seconds(0)
+    new = ConductorWorkflow(executor, name, version, description).timeout_seconds(0)
     if inputs is not None:
-        made._input_type = read_input_types(inputs)
-        if made._input_type is not None:
-            made.input_parameters(list(made._input_type.schema.get("properties", {})))
+        new._input_type = read_input_types(inputs)
+        if new._input_type is not None:
+            new.input_parameters(list(new._input_type.schema.get("properties", {})))
     if returns is not None:
-        made._output_type = DeclaredType(returns)
-    return made
+        new._output_type = DeclaredType(returns)
+    return new
 
 
 @overload
@@ -81,17 +84,24 @@ def step(function: Callable[P, Awaitable[R]], task_ref_name: str | None = None) 
 @overload
 def step(function: Callable[P, R], task_ref_name: str | None = None) -> Callable[P, R]: ...
 def step(function: Callable[..., Any], task_ref_name: str | None = None) -> Callable[..., Any]:
-    """A decorated worker, ready to be called as a step under that reference name: `step(charge, "pay")(amount=5)`.
+    """Return a function that adds a step with this reference name: `step(charge, "pay")(amount=5)`.
 
-    A plain call does the same under a name of its own; this one gives it yours, and shows type checkers what an
-    `async def` returns.
+    A direct call of the worker adds a step with a generated name. Use `step` to choose the name, or to show type
+    checkers the result of an `async def`.
+
+    Args:
+        function: A decorated function.
+        task_ref_name: The reference name of the step.
+
+    Raises:
+        WorkflowError: The function is not decorated with `@worker_task`.
     """
     from conductor.client.worker import registry
 
     worker = registry.find_worker(function)
     if worker is None:
         name = getattr(function, "__name__", repr(function))
-        raise WorkflowError(f"{name} is no worker: decorate it with @worker_task(task_definition_name={name!r})")
+        raise WorkflowError(f"{name} is not a worker: decorate it with @worker_task(task_definition_name={name!r})")
     task_name = worker.get_task_definition_name()
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -102,13 +112,13 @@ def step(function: Callable[..., Any], task_ref_name: str | None = None) -> Call
 
 
 def add(task: T) -> T:
-    """Add a step made by one of the classes, such as `HttpTask`, and return it."""
+    """Add a step of one of the task classes, such as `HttpTask`. Return the step."""
     get_innermost_block(f"add({type(task).__name__})").append(task)
     return task
 
 
 class Cases:
-    """The cases of a switch: `with case("paid"):`, and `with case.otherwise():` when none fits."""
+    """The cases of a switch: `with case("paid"):`, and `with case.otherwise():` for all other values."""
 
     def __init__(self, block: StepBlock, task: SwitchTask, allowed: list[str] | None) -> None:
         self._block = block
@@ -117,8 +127,8 @@ class Cases:
 
     @contextmanager
     def __call__(self, value: Any) -> Iterator[None]:
-        """The steps when the value is this one."""
-        name = _case_name(value)
+        """Add the steps for this value inside the block."""
+        name = _format_case(value)
         known = self._task._decision_cases
         if name in known:
             raise WorkflowError(f"switch {self._task.task_reference_name!r} has two cases {name!r}")
@@ -132,7 +142,7 @@ class Cases:
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
-        """The steps when no case fits."""
+        """Add the steps for all other values inside the block."""
         if self._task._default_case:
             raise WorkflowError(f"switch {self._task.task_reference_name!r} has two otherwise blocks")
         yield from self._steps(self._task._default_case, "otherwise")
@@ -148,13 +158,20 @@ class Cases:
 def switch(
     value: Any = None, *, script: str | None = None, task_ref_name: str | None = None, **inputs: Any
 ) -> Iterator[Cases]:
-    """Choose between steps by a value (a reference, or a step), or by a JavaScript expression over the inputs.
+    """Choose between steps by a value or by a JavaScript expression.
 
-    with switch(pay.status) as case:
-        with case("paid"):
-            ...
-        with case.otherwise():
-            ...
+    Args:
+        value: A reference or a step.
+        script: A JavaScript expression, instead of a value. It sees the inputs as `$.name`.
+        task_ref_name: The reference name of the switch.
+        **inputs: The inputs of the script.
+
+    Example:
+        with switch(pay.status) as case:
+            with case("paid"):
+                ...
+            with case.otherwise():
+                ...
     """
     block = get_innermost_block("switch(...)")
     if (value is None) == (script is None):
@@ -164,26 +181,30 @@ def switch(
         if inputs:
             raise WorkflowError(f"switch {ref!r} has inputs {sorted(inputs)}, which only a script can see")
         if not hasattr(type(value), "as_reference") and "${" not in str(value):
-            raise WorkflowError(f"switch {ref!r} chooses by {value!r}, which is always the same: give it a reference")
-        task = SwitchTask(ref, _text(value))
+            raise WorkflowError(f"switch {ref!r} chooses by {value!r}, which never changes: pass a reference")
+        task = SwitchTask(ref, str(to_plain_value(value)))
     else:
         task = SwitchTask(ref, script, use_javascript=True)
         task._input_parameters = inputs
     block.append(task)
-    yield Cases(block, task, _values(value))
+    yield Cases(block, task, _list_values(value))
     if not task._decision_cases:
         raise WorkflowError(f"switch {ref!r} has no cases")
 
 
 @contextmanager
 def fork(task_ref_name: str | None = None) -> Iterator[Callable[[], Any]]:
-    """Steps side by side; what follows waits for all of them.
+    """Run branches in parallel. The next step waits for all of them.
 
-    with fork() as branch:
-        with branch():
-            mail(...)
-        with branch():
-            text(...)
+    Args:
+        task_ref_name: The reference name of the fork.
+
+    Example:
+        with fork() as branch:
+            with branch():
+                mail(...)
+            with branch():
+                text(...)
     """
     block = get_innermost_block("fork()")
     task = ForkTask(task_ref_name or block.make_unused_name("fork"), [])
@@ -201,25 +222,33 @@ def fork(task_ref_name: str | None = None) -> Iterator[Callable[[], Any]]:
 
     yield branch
     if len(task._forked_tasks) < 2:
-        raise WorkflowError(f"fork {task.task_reference_name!r} has less than two branches: `with branch():` makes one")
+        raise WorkflowError(
+            f"fork {task.task_reference_name!r} has fewer than two branches: add one with `with branch():`"
+        )
 
 
 @contextmanager
 def loop(
     times: Any = None, *, script: str | None = None, task_ref_name: str | None = None, **inputs: Any
 ) -> Iterator[DoWhileTask]:
-    """Repeat steps so many times (a number, or a reference to one), or while a JavaScript expression is true.
+    """Repeat steps.
 
-    with loop(times=3) as again:
-        remind(number=again.iteration)
+    Args:
+        times: The number of iterations, or a reference to it.
+        script: A JavaScript expression, instead of a number. The loop continues while it is true. It sees the inputs
+            as `$.name` and the steps inside the loop by their reference names.
+        task_ref_name: The reference name of the loop.
+        **inputs: The inputs of the script.
 
-    A script sees the inputs as `$.name`, and the steps inside by their reference names.
+    Example:
+        with loop(times=3) as again:
+            remind(number=again.iteration)
     """
     block = get_innermost_block("loop(...)")
     if (times is None) == (script is None):
         raise WorkflowError("loop takes a number of times, or script='...' with its inputs")
     ref = task_ref_name or block.make_unused_name("loop")
-    task = DoWhileTask(ref, _condition(ref, times) if script is None else script, [])
+    task = DoWhileTask(ref, _make_condition(ref, times) if script is None else script, [])
     counted = {} if times is None or isinstance(times, int) else {"times": times}
     task._input_parameters = {**counted, **inputs}
     block.append(task)
@@ -235,11 +264,17 @@ def wait(
     until: datetime | str | None = None,
     task_ref_name: str | None = None,
 ) -> WaitTask:
-    """Wait for so long, or until a time; or, without either, until somebody completes the step from outside."""
+    """Wait for a duration or until a time. Without either, wait until the step is completed through the API.
+
+    Args:
+        seconds: The duration.
+        until: The time. A text has the form `2027-01-31 09:00`.
+        task_ref_name: The reference name of the step.
+    """
     block = get_innermost_block("wait()")
     ref = task_ref_name or block.make_unused_name("wait")
     if seconds is not None and until is not None:
-        raise WorkflowError(f"{ref!r} waits either for some seconds or until a time, not for both")
+        raise WorkflowError(f"{ref!r} waits either for a duration or until a time, not for both")
     duration_s = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
     if duration_s is not None and duration_s < 0:
         raise WorkflowError(f"{ref!r} cannot wait for {seconds!r} seconds")
@@ -256,7 +291,7 @@ def wait(
 
 
 def set_variables(task_ref_name: str | None = None, **values: Any) -> SetVariableTask:
-    """Set variables of the workflow; `workflow.variable("name")` refers to one."""
+    """Set variables of the workflow. `workflow.variable("name")` refers to a variable."""
     block = get_innermost_block("set_variables(...)")
     if not values:
         raise WorkflowError("set_variables needs at least one: set_variables(attempts=1)")
@@ -267,7 +302,14 @@ def set_variables(task_ref_name: str | None = None, **values: Any) -> SetVariabl
 
 
 def terminate(status: WorkflowStatus | str, reason: str, task_ref_name: str | None = None, **output: Any) -> None:
-    """End the workflow here: COMPLETED, FAILED or TERMINATED, with a reason and an output."""
+    """End the workflow.
+
+    Args:
+        status: COMPLETED, FAILED or TERMINATED.
+        reason: The reason that the execution shows.
+        task_ref_name: The reference name of the step.
+        **output: The output of the workflow.
+    """
     block = get_innermost_block("terminate(...)")
     if status not in _ENDINGS:
         raise WorkflowError(f"a workflow can end as {', '.join(_ENDINGS)}; not as {status!r}")
@@ -280,9 +322,15 @@ def terminate(status: WorkflowStatus | str, reason: str, task_ref_name: str | No
 def sub_workflow(
     name: str, version: int | None = None, *, task_ref_name: str | None = None, **inputs: Any
 ) -> SubWorkflowTask:
-    """Start a registered workflow, the latest version without `version`, and wait for it.
+    """Start a registered workflow and wait for its end.
 
-    A workflow of this program is called instead: `ship(order_id=...)`, and travels along.
+    Call a workflow of this program instead, as in `ship(order_id=...)`: the parent then contains its definition.
+
+    Args:
+        name: The name of the workflow.
+        version: The version; the latest one by default.
+        task_ref_name: The reference name of the step.
+        **inputs: The input of the workflow.
     """
     block = get_innermost_block("sub_workflow(...)")
     task = SubWorkflowTask(task_ref_name or block.make_unused_name(name), name, version)
@@ -291,7 +339,7 @@ def sub_workflow(
     return task
 
 
-def _condition(ref: str, times: Any) -> str:
+def _make_condition(ref: str, times: Any) -> str:
     if isinstance(times, bool) or not isinstance(times, int):
         if isinstance(times, Reference) or hasattr(type(times), "as_reference"):
             return f"$.{ref}.iteration < $.times"
@@ -301,25 +349,21 @@ def _condition(ref: str, times: Any) -> str:
     return get_for_loop_condition(ref, times)
 
 
-def _case_name(value: Any) -> str:
-    """How the server spells the value when it looks for its case."""
+def _format_case(value: Any) -> str:
+    """Return the value as the server compares it with the cases."""
     plain_value = to_json_value(value)
     return str(plain_value).lower() if isinstance(plain_value, bool) else str(plain_value)
 
 
-def _text(value: Any) -> str:
-    return str(to_plain_value(value))
-
-
-def _values(value: Any) -> list[str] | None:
-    """The values that a reference may have, where its type has only a few."""
-    coming = value.as_reference() if hasattr(type(value), "as_reference") else value
-    value_type = coming.value_type if isinstance(coming, Reference) else None
+def _list_values(value: Any) -> list[str] | None:
+    """Return the values that a reference may have; None if its type is not an enum."""
+    target = value.as_reference() if hasattr(type(value), "as_reference") else value
+    value_type = target.value_type if isinstance(target, Reference) else None
     if value_type is None:
         return None
     names: list[str] = []
     for schema in value_type._alternatives():
         if "enum" not in schema and "const" not in schema:
             return None
-        names += [_case_name(one) for one in schema.get("enum", [schema.get("const")])]
+        names += [_format_case(one) for one in schema.get("enum", [schema.get("const")])]
     return names

@@ -1,4 +1,4 @@
-"""A mistake in a workflow that is being built."""
+"""Errors about mistakes in a workflow that is being built."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from difflib import get_close_matches
 
 
 class WorkflowError(ValueError):
-    """The workflow that is being built has a mistake; the message says where, and what would be right."""
+    """A workflow has a mistake. The message names the place and a correction."""
 
 
 class UnknownOutput(WorkflowError, AttributeError):
-    """A step, or the workflow's input, has no such field."""
+    """The output of a step or the input of the workflow has no such field."""
 
 
 def suggest_name(name: str, known: Iterable[str]) -> str:
-    """What may have been meant, as the end of a message: the nearest name, or all of them."""
+    """Return the end of a message about an unknown name: the most similar name, or all names."""
     names = sorted(known)
     close = get_close_matches(name, names, n=1, cutoff=0.5)
     if close:

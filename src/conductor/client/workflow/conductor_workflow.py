@@ -1,4 +1,4 @@
-"""A workflow written in Python."""
+"""A workflow definition that is built in Python."""
 
 from __future__ import annotations
 
@@ -32,18 +32,25 @@ from conductor.client.workflow.workflow_checks import check_workflow
 
 __all__ = ["ConductorWorkflow", "InlineSubWorkflowTask"]
 
-#: Numbers for workflows that stand inside others without a name of their own; one row of numbers for each definition.
+#: Numbers for the names of inline sub-workflows, counted separately for each definition.
 _numbers: ContextVar[Iterator[int] | None] = ContextVar("conductor_workflow_numbers", default=None)
 
 
 class ConductorWorkflow:
-    """A workflow: steps in a row, added with `>>`.
+    """A workflow definition. `>>` adds steps in order.
 
+    A list adds its elements as the branches of a fork. Another workflow is added as a sub-workflow.
+
+    Args:
+        executor: The connection to the server; None for a workflow that only runs in this process.
+        name: The name of the definition.
+        version: The version of the definition.
+        description: A description for readers.
+
+    Example:
         workflow = ConductorWorkflow(clients.get_workflow_executor(), "greetings", version=1)
         workflow >> greet(task_ref_name="hello", name=workflow.input("name")) >> [mail, text]
         workflow.register(overwrite=True)
-
-    A list adds its elements side by side; another workflow is added as a sub-workflow.
     """
 
     SCHEMA_VERSION = 2
@@ -71,24 +78,24 @@ class ConductorWorkflow:
         self._restartable = True
         self._workflow_status_listener_enabled = False
         self._workflow_status_listener_sink: str | None = None
-        #: What its input and output are, where that was said.
+        #: The declared types of input and output.
         self._input_type: ValueType | None = None
         self._output_type: DeclaredType | None = None
         self._opened: list[Any] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ConductorWorkflow:
-        """A copy of the definition; the executor, which has connections, is shared."""
-        twin = memo[id(self)] = copy(self)
+        """Copy the definition. The copy shares the executor, which has connections."""
+        duplicate = memo[id(self)] = copy(self)
         for name, value in vars(self).items():
             if name not in ("_executor", "_opened", "_input_type", "_output_type"):
-                setattr(twin, name, deepcopy(value, memo))
-        return twin
+                setattr(duplicate, name, deepcopy(value, memo))
+        return duplicate
 
-    # -- what it is -----------------------------------------------------------------------------------------------
+    # -- properties -----------------------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
-        """The name under which it is registered."""
+        """The name of the definition."""
         return self._name
 
     @name.setter
@@ -97,7 +104,7 @@ class ConductorWorkflow:
 
     @property
     def version(self) -> int | None:
-        """Which version it is; None is the server's first."""
+        """The version of the definition. With None, the server uses version 1."""
         return self._version
 
     @version.setter
@@ -106,53 +113,54 @@ class ConductorWorkflow:
 
     @property
     def description(self) -> str | None:
-        """For people."""
+        """The description for readers."""
         return self._description
 
     @description.setter
     def description(self, description: str | None) -> None:
-        given = None if description is None else check_type(str, description, "the description of a workflow")
-        self._description: str | None = given
+        if description is not None:
+            check_type(str, description, "the description of a workflow")
+        self._description = description
 
     def timeout_policy(self, timeout_policy: TimeoutPolicy) -> Self:
-        """What happens when it takes longer than its timeout."""
+        """Set the action at the timeout."""
         self._timeout_policy = check_type(TimeoutPolicy, timeout_policy, "timeout_policy")
         return self
 
     def timeout_seconds(self, timeout_seconds: int) -> Self:
-        """How long it may take; 60 unless said. Only with the policy TIME_OUT_WORKFLOW does it end there."""
+        """Set the timeout, which is 60 by default. The workflow ends there only with the policy TIME_OUT_WORKFLOW."""
         self._timeout_seconds = check_type(int, timeout_seconds, "timeout_seconds")
         return self
 
     def owner_email(self, owner_email: str) -> Self:
-        """Whose it is."""
+        """Set the owner."""
         self._owner_email = check_type(str, owner_email, "owner_email")
         return self
 
     def failure_workflow(self, failure_workflow: str) -> Self:
-        """The workflow that is started when this one fails, for example to undo what was done."""
+        """Set the workflow that the server starts when this one fails."""
         self._failure_workflow = check_type(str, failure_workflow, "failure_workflow")
         return self
 
     def restartable(self, restartable: bool) -> Self:
-        """Whether it may be restarted after its end; say False when doing things twice would do harm."""
+        """Set whether an ended execution can be restarted. Use False if steps must not run twice."""
         self._restartable = check_type(bool, restartable, "restartable")
         return self
 
     def enable_status_listener(self, sink_name: Any) -> Self:
-        """Let the server tell a sink when the workflow's status changes."""
+        """Publish changes of the status to a sink."""
         self._workflow_status_listener_sink = sink_name
         self._workflow_status_listener_enabled = True
         return self
 
     def disable_status_listener(self) -> Self:
-        """Let the server tell nobody."""
+        """Do not publish changes of the status."""
         self._workflow_status_listener_sink = None
         self._workflow_status_listener_enabled = False
         return self
 
     def input_parameters(self, input_parameters: list[str] | dict[str, Any]) -> Self:
-        """The names of the inputs, for people; a dict of values is taken as `input_template`."""
+        """Set the names of the inputs, for readers. A dict is used as `input_template`."""
         if isinstance(input_parameters, dict):
             self._input_template = input_parameters
             return self
@@ -161,68 +169,72 @@ class ConductorWorkflow:
         return self
 
     def input_template(self, input_template: dict[str, Any] | None) -> Self:
-        """Values for the inputs that a start does not give."""
-        self._input_template = _named_values(input_template, "input_template")
+        """Set the defaults of the inputs."""
+        self._input_template = _copy_values(input_template, "input_template")
         return self
 
-    def workflow_input(self, input: dict[str, Any]) -> Self:  # noqa: A002 (the name users know)
-        """The same as `input_template`."""
+    def workflow_input(self, input: dict[str, Any]) -> Self:  # noqa: A002
+        """Set the defaults of the inputs, as `input_template` does."""
         return self.input_template(input)
 
     def output_parameters(self, output_parameters: dict[str, Any] | None) -> Self:
-        """What the workflow gives: names, and values or expressions. Without, it gives the last step's output."""
-        self._output_parameters = _named_values(output_parameters, "output_parameters")
+        """Set the output: names with values or expressions. The default is the output of the last step."""
+        self._output_parameters = _copy_values(output_parameters, "output_parameters")
         return self
 
     def output_parameter(self, key: str, value: Any) -> Self:
-        """One more thing that the workflow gives."""
+        """Add a value to the output of the workflow."""
         self._output_parameters[key] = value
         return self
 
     def returns(self, **values: Any) -> Self:
-        """What the workflow gives, by name: values, expressions, or steps. The same as `output_parameters`."""
+        """Set the output of the workflow by name: values, expressions or steps."""
         return self.output_parameters(values)
 
     def variables(self, variables: dict[str, Any] | None) -> Self:
-        """The variables at the start; `SetVariableTask` changes them."""
-        self._variables = _named_values(variables, "variables")
+        """Set the initial values of variables. `SetVariableTask` changes them."""
+        self._variables = _copy_values(variables, "variables")
         return self
 
     def input(self, json_path: str | None) -> Any:
-        """The expression for an input of the workflow, which must be one of those that were said; for all with None."""
+        """Return the expression for an input of the workflow; for all inputs with None.
+
+        Raises:
+            UnknownOutput: The inputs are declared and have no such field.
+        """
         value_type = self._input_type
         if value_type is not None and json_path is not None:
             value_type = value_type.at(json_path, f"the input of workflow {self.name!r}")
         return make_reference("workflow.input", json_path, value_type=value_type)
 
     def variable(self, name: str) -> Any:
-        """The expression for a variable, which must be there from the start or be set by a step."""
+        """Return the expression for a variable, which must have an initial value or be set by a step."""
         return make_reference("workflow.variables", name)
 
     def output(self, json_path: str | None = None) -> Any:
-        """The expression for the workflow's output, or for a part of it."""
+        """Return the expression for the output of the workflow or a part of it."""
         return make_reference("workflow.output", json_path)
 
-    # -- its steps ------------------------------------------------------------------------------------------------
+    # -- steps ----------------------------------------------------------------------------------------------------
 
     def __rshift__(self, task: Any) -> Self:
-        """Add a step; a list of steps, or of lists of steps, side by side; or a workflow as a sub-workflow."""
+        """Add a step, a list of steps or of lists of steps as a fork, or a workflow as a sub-workflow."""
         if isinstance(task, list):
             branches = [branch if isinstance(branch, list) else [branch] for branch in task]
-            steps = [_checked(step) for branch in branches for step in branch]
+            steps = [_check_step(step) for branch in branches for step in branch]
             if not steps:
-                raise ValueError("a list behind >> is a fork: it needs at least one step")
-            return self._append(ForkTask(self._unused("forked"), branches))
+                raise ValueError("a list after >> is a fork: it needs at least one step")
+            return self._append(ForkTask(self._make_unused_name("forked"), branches))
         if isinstance(task, ConductorWorkflow):
-            inline = InlineSubWorkflowTask(self._unused(task.name), task)
+            inline = InlineSubWorkflowTask(self._make_unused_name(task.name), task)
             inline.input_parameters.update(task._input_template)
             return self._append(inline)
         return self.add(task)
 
     def add(self, task: Any) -> Self:
-        """Add a step, or several, one after the other."""
+        """Add a step, or a list of steps in order."""
         for step in task if isinstance(task, list) else [task]:
-            self._append(deepcopy(_checked(step)))
+            self._append(deepcopy(_check_step(step)))
         return self
 
     def _append(self, step: Any) -> Self:
@@ -234,7 +246,7 @@ class ConductorWorkflow:
         return self
 
     def __enter__(self) -> Self:
-        """Inside the block, calls of decorated functions and of workflows are steps of this one."""
+        """Open a block, inside which calls of decorated functions and workflows add steps to this workflow."""
         self._opened.append(open_blocks.set((*open_blocks.get(), StepBlock(self, self._tasks))))
         return self
 
@@ -244,25 +256,25 @@ class ConductorWorkflow:
             check_workflow(self)
 
     def steps(self) -> list[TaskInterface]:
-        """All steps, also those inside of others."""
+        """Return all steps, including those inside other steps."""
         return list(_all_steps(self._tasks))
 
     def reference_names(self) -> set[str]:
-        """The reference names of all steps, also of those inside of others."""
+        """Return the reference names of all steps, including those inside other steps."""
         return {step.task_reference_name for step in self.steps()}
 
-    def _unused(self, stem: str) -> str:
-        """A reference name that no step of this workflow has yet, the same whenever the program runs."""
+    def _make_unused_name(self, stem: str) -> str:
+        """Return a reference name that no step of this workflow has. It is the same in every run of the program."""
         taken = self.reference_names()
         return next(name for n in count(1) if (name := f"{stem}_{n}") not in taken)
 
-    # -- as the server gets it ------------------------------------------------------------------------------------
+    # -- definition -----------------------------------------------------------------------------------------------
 
     def to_workflow_def(self) -> WorkflowDef:
-        """The definition as the server gets it."""
+        """Return the definition as the server expects it."""
         numbers = _numbers.set(count(1))
         try:
-            tasks = _joined(get_task_interface_list_as_workflow_task_list(*self._tasks))
+            tasks = _add_joins(get_task_interface_list_as_workflow_task_list(*self._tasks))
         finally:
             _numbers.reset(numbers)
         return WorkflowDef(
@@ -282,25 +294,25 @@ class ConductorWorkflow:
             workflow_status_listener_enabled=self._workflow_status_listener_enabled,
             workflow_status_listener_sink=self._workflow_status_listener_sink,
             enforce_schema=False,
-            # A server assumes True: only the other one has to be said.
+            # The server assumes True, so only False is sent.
             restartable=None if self._restartable else False,
         )
 
     def to_workflow_task(self) -> WorkflowTask:
-        """The workflow as a step of another one: a sub-workflow with the definition inside."""
+        """Return the workflow as a step of another one: a sub-workflow that contains the definition."""
         number = next(_numbers.get() or count(1))
         step = InlineSubWorkflowTask(f"{self.name}_inline_{number}", self)
         step.input_parameters.update(self._input_template)
         return step.to_workflow_task()
 
-    # -- on a server ----------------------------------------------------------------------------------------------
+    # -- with a server --------------------------------------------------------------------------------------------
 
     def register(self, overwrite: bool) -> Any:
-        """Register the definition; without `overwrite`, one of that name and version is an error (409)."""
+        """Register the definition. Without `overwrite`, an existing one of that name and version is an error (409)."""
         return self._server().register_workflow(self.to_workflow_def(), overwrite=overwrite)
 
     def start_workflow(self, start_workflow_request: StartWorkflowRequest) -> str:
-        """Start it with this very definition, registered or not; the answer is the execution's id."""
+        """Start the workflow with this definition, registered or not. Return the workflow id."""
         request = start_workflow_request
         request.workflow_def = self.to_workflow_def()
         request.name = self.name
@@ -316,7 +328,16 @@ class ConductorWorkflow:
         idempotency_key: str | None = None,
         idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
     ) -> str:
-        """Start it with this very definition and that input; the answer is the execution's id."""
+        """Start the workflow with this definition and that input. Return the workflow id.
+
+        Args:
+            workflow_input: The input.
+            correlation_id: An id of your own, by which workflows can be found.
+            task_to_domain: The task domain for each task type.
+            priority: 0 to 99; higher numbers run first.
+            idempotency_key: A key that identifies the start, so that it happens once.
+            idempotency_strategy: The action if the key was used before.
+        """
         return self.start_workflow(
             StartWorkflowRequest(
                 input=workflow_input or {},
@@ -338,9 +359,19 @@ class ConductorWorkflow:
         idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
         task_to_domain: dict[str, str] | None = None,
     ) -> WorkflowRun:
-        """Start it with this very definition and wait for its end, or for that step, or for that long.
+        """Start the workflow with this definition and wait for its end.
 
-        The answer is the execution as it stands then: look at its status.
+        Args:
+            workflow_input: The input.
+            wait_until_task_ref: Return when this step has ended.
+            wait_for_seconds: The longest wait.
+            request_id: An id for the request.
+            idempotency_key: A key that identifies the start, so that it happens once.
+            idempotency_strategy: The action if the key was used before.
+            task_to_domain: The task domain for each task type.
+
+        Returns:
+            The workflow at that time. Look at its status: it may still be running.
         """
         request = StartWorkflowRequest(
             name=self.name,
@@ -355,7 +386,10 @@ class ConductorWorkflow:
         return self._server().execute_workflow(request, wait_until_task_ref, wait_for_seconds, request_id)
 
     def __call__(self, **kwargs: Any) -> Any:
-        """Execute it with that input; inside of another workflow's block, or with references: a step of that one."""
+        """Execute the workflow with that input.
+
+        Inside a block of another workflow, or with references, add a sub-workflow to that workflow instead.
+        """
         if "task_ref_name" in kwargs or makes_step((), kwargs):
             from conductor.client.workflow.sub_workflow_step import make_sub_workflow_step
 
@@ -365,27 +399,40 @@ class ConductorWorkflow:
     # -- without a server -----------------------------------------------------------------------------------------
 
     def problems(self) -> list[str]:
-        """All that is wrong with it, as far as it can be told without a server; needs the `server` extra."""
+        """Return the mistakes that can be found without a server. Needs the `server` extra."""
         from conductor.local.workflow_runner import find_problems
 
         found = [problem for step in self.steps() if isinstance(step, TypedStep) for problem in step.problems()]
         return found + find_problems(self.to_workflow_def().to_dict())
 
     def validate(self) -> Self:
-        """WorkflowError with all that is wrong, without a server: what a coordinator would refuse, and wrong inputs."""
+        """Check the definition without a server: the rules of the coordinator, and the inputs of steps.
+
+        Raises:
+            WorkflowError: The definition has mistakes. The message lists them.
+        """
         found = self.problems()
         if found:
             raise WorkflowError(f"workflow {self.name!r}:\n" + "\n".join(f"- {problem}" for problem in found))
         return self
 
     def run(self, workflow_input: Any = None, *, workers: Iterable[Any] | None = None, timeout_s: float = 60.0) -> Any:
-        """Run it here and now and return its output: on a coordinator in memory, by the workers of this process.
+        """Run the workflow in this process, on a coordinator in memory. Return its output.
 
+        For notebooks, scripts and tests. Needs the `server` extra. A task is retried only if the `task_def` of its
+        worker says so.
+
+        Args:
+            workflow_input: The input.
+            workers: The workers to use instead of the decorated ones.
+            timeout_s: The longest time that the workflow may take.
+
+        Raises:
+            WorkflowFailed: The workflow did not complete.
+            TimeoutError: The workflow took longer than `timeout_s`.
+
+        Example:
             order.run({"id": "A-1"})
-
-        `workers` are those to use instead of the decorated ones. An execution that does not complete is a
-        `WorkflowFailed`, at the first failure unless a worker's `task_def` has retries; one that takes longer than
-        `timeout_s`, a TimeoutError. Nothing is left behind. For notebooks, scripts and tests; needs the `server` extra.
         """
         from conductor.local.workflow_runner import run_here
 
@@ -395,7 +442,7 @@ class ConductorWorkflow:
     def _server(self) -> WorkflowExecutor:
         if self._executor is None:
             raise RuntimeError(
-                f"workflow {self.name!r} was made without an executor, so it has no server: give it one, "
+                f"workflow {self.name!r} has no executor and so no server: pass one, "
                 f"ConductorWorkflow(clients.get_workflow_executor(), {self.name!r})"
             )
         return self._executor
@@ -409,17 +456,17 @@ def _all_steps(steps: list[Any]) -> Iterator[TaskInterface]:
                 yield from _all_steps(inner)
 
 
-def _checked(step: Any) -> Any:
+def _check_step(step: Any) -> Any:
     if isinstance(step, TaskInterface | ConductorWorkflow):
         return step
     hint = ""
     if callable(step):
         hint = f": call it with its inputs, {getattr(step, '__name__', 'it')}(task_ref_name='…', …)"
-    raise TypeError(f"a workflow is made of steps and workflows; {step!r} is neither{hint}")
+    raise TypeError(f"a workflow consists of steps and workflows; {step!r} is neither{hint}")
 
 
-def _joined(tasks: list[WorkflowTask]) -> list[WorkflowTask]:
-    """The steps, with a JOIN behind every fork that has none and is not the last."""
+def _add_joins(tasks: list[WorkflowTask]) -> list[WorkflowTask]:
+    """Return the steps with a JOIN after every fork that has none and is not the last step."""
     joined: list[WorkflowTask] = []
     for task, following in zip_longest(tasks, tasks[1:]):
         joined.append(task)
@@ -429,7 +476,7 @@ def _joined(tasks: list[WorkflowTask]) -> list[WorkflowTask]:
     return joined
 
 
-def _named_values(values: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
+def _copy_values(values: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
     if values is None:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""Types that a workflow says its input and output have."""
+"""The declared types of the input and output of a workflow."""
 
 from __future__ import annotations
 
@@ -12,36 +12,40 @@ from conductor.client.workflow.value_type import ValueType
 
 
 class DeclaredType:
-    """A type, how a value of it looks as JSON, and how JSON becomes one."""
+    """A declared type: its JSON type and its converter."""
 
     def __init__(self, annotation: Any) -> None:
         self.annotation = annotation
-        self._node: Converter = read_annotation(annotation)
-        self.value_type = _find_value_type(self._node)
+        self._converter: Converter = read_annotation(annotation)
+        self.value_type = _find_value_type(self._converter)
 
     def read(self, value: Any) -> Any:
-        """The value that JSON stands for."""
+        """Convert a JSON value.
+
+        Raises:
+            WorkflowError: The value has another type.
+        """
         try:
-            return self._node.read_lenient(value)
+            return self._converter.read_lenient(value)
         except InputError as error:
-            raise WorkflowError(f"the output is no {self._node.name}: {error}") from None
+            raise WorkflowError(f"the output is not a {self._converter.name}: {error}") from None
 
 
 def read_input_types(inputs: Any) -> ValueType | None:
-    """The value_type that a type has, or a dict of names to types."""
+    """Return the JSON type of the inputs, which are declared as one type or as a dict of names and types."""
     if not isinstance(inputs, Mapping):
         return DeclaredType(inputs).value_type
     parts = {name: DeclaredType(annotation) for name, annotation in inputs.items()}
     definitions = {k: v for part in parts.values() if part.value_type for k, v in part.value_type.definitions.items()}
     properties = {name: part.value_type.schema if part.value_type else {} for name, part in parts.items()}
-    required = [name for name, part in parts.items() if not part._node.nullable]
+    required = [name for name, part in parts.items() if not part._converter.nullable]
     return ValueType({"type": "object", "properties": properties, "required": required}, definitions)
 
 
-def _find_value_type(node: Converter) -> ValueType | None:
+def _find_value_type(converter: Converter) -> ValueType | None:
     writer = SchemaWriter(strict=False)
     try:
-        schema = writer.write(node)
+        schema = writer.write(converter)
     except NoSchemaError:
         return None
     return ValueType(schema, writer.definitions)

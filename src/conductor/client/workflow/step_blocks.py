@@ -1,4 +1,4 @@
-"""What stands inside a `with` statement of a workflow."""
+"""The open `with` statements of a workflow, and the steps that are added inside them."""
 
 from __future__ import annotations
 
@@ -15,30 +15,35 @@ if TYPE_CHECKING:
 
 
 class StepBlock:
-    """An open `with` statement: steps that are made inside are added to its list."""
+    """An open `with` statement. Steps that are created inside it are added to `steps`."""
 
     def __init__(self, workflow: ConductorWorkflow, steps: list[Any]) -> None:
         self.workflow = workflow
         self.steps = steps
 
     def append(self, step: Any) -> None:
-        """Add a step, whose reference name must be new in the workflow."""
+        """Add a step.
+
+        Raises:
+            WorkflowError: Another step has the same reference name.
+        """
         name = step.task_reference_name
         if name in self.workflow.reference_names():
             raise WorkflowError(
-                f"workflow {self.workflow.name!r} has two steps called {name!r}: give one another task_ref_name"
+                f"workflow {self.workflow.name!r} has two steps with the name {name!r}: "
+                "give one of them another task_ref_name"
             )
         self.steps.append(step)
 
     def make_unused_name(self, stem: str) -> str:
-        """A reference name that no step of the workflow has: the stem itself, or with a number."""
+        """Return a reference name that no step of the workflow has: `stem`, or `stem` with a number."""
         taken = self.workflow.reference_names()
         return stem if stem not in taken else next(n for i in count(2) if (n := f"{stem}_{i}") not in taken)
 
 
 @contextmanager
 def open_block(block: StepBlock) -> Iterator[StepBlock]:
-    """Make the block the innermost one inside the `with` statement."""
+    """Make the block the innermost one."""
     token = open_blocks.set((*open_blocks.get(), block))
     try:
         yield block
@@ -47,8 +52,15 @@ def open_block(block: StepBlock) -> Iterator[StepBlock]:
 
 
 def get_innermost_block(what: str) -> StepBlock:
-    """The block that a step is added to; an error outside of all."""
+    """Return the block that a step is added to.
+
+    Args:
+        what: The call that needs a block, for the error message.
+
+    Raises:
+        WorkflowError: No block is open.
+    """
     blocks = open_blocks.get()
     if not blocks:
-        raise WorkflowError(f"{what} belongs inside of a `with workflow:` block: there is none here")
+        raise WorkflowError(f"{what} must be inside a `with workflow:` block")
     return blocks[-1]

@@ -1,4 +1,4 @@
-"""What a step takes and gives: read from a decorated function, and checked when the workflow is built."""
+"""The parameters and the output of a step. They are checked when the workflow is built."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from conductor.client.workflow.value_type import ValueType
 
 @dataclass(frozen=True)
 class StepParameter:
-    """One thing that a step takes."""
+    """A parameter of a step."""
 
     required: bool
     value_type: ValueType | None = None
-    #: Raises InputError for a value that cannot be meant.
+    #: Converts a value, or raises InputError.
     read: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True)
 class StepSignature:
-    """What a step takes and gives."""
+    """The parameters and the output of a step."""
 
     parameters: Mapping[str, StepParameter] = field(default_factory=dict)
-    #: Whether it takes other names, too.
+    #: Whether the step accepts further parameters.
     open: bool = True
     output: ValueType | None = None
-    #: Whether what it gives is under `result`; None if that is not known.
+    #: Whether the result is in the output field `result`; None if that is not known.
     wrapped: bool | None = None
 
     def problems(self, given: Mapping[str, Any]) -> list[str]:
-        """What is wrong with these inputs."""
+        """Return the mistakes in these inputs."""
         found = []
         for name, value in given.items():
             parameter = self.parameters.get(name)
             if parameter is not None:
-                found += _misfit(name, value, parameter)
+                found += _check_value(name, value, parameter)
             elif not self.open:
                 found.append(f"has no parameter {name!r}; {suggest_name(name, self.parameters)}")
         missing = [name for name, p in self.parameters.items() if p.required and name not in given]
@@ -54,39 +54,51 @@ class StepSignature:
         return found
 
     def check(self, owner: str, given: Mapping[str, Any]) -> None:
-        """WorkflowError for inputs that cannot be right."""
+        """Check the inputs.
+
+        Raises:
+            WorkflowError: An input is unknown, missing or of the wrong type.
+        """
         found = self.problems(given)
         if found:
             raise WorkflowError(f"{owner} {'; it '.join(found)}")
 
     def output_reference(self, ref: str, owner: str, path: str | None) -> Reference:
-        """The expression for what the step gives, or for a part of it, which must be there."""
+        """Return the expression for the output or a part of it.
+
+        Raises:
+            UnknownOutput: The output has no such part.
+        """
         value_type = self.output
         if value_type is not None and path is not None:
             value_type = value_type.at(path, f"the output of {owner}")
         return make_reference(ref, "output", path, value_type=value_type)
 
     def whole_output(self, ref: str, owner: str) -> Reference:
-        """The expression for what the function returns."""
+        """Return the expression for the result of the function.
+
+        Raises:
+            WorkflowError: The result has no annotation, so its place in the output is not known.
+        """
         if self.wrapped is None:
             raise WorkflowError(
-                f"what {owner} returns is not annotated, so it is not clear what of its output is meant: "
+                f"{owner} has no return annotation, so the place of its result in the output is not known: "
                 "name it, as in step.output('result')"
             )
         return self.output_reference(ref, owner, "result" if self.wrapped else None)
 
 
 class LazySignature:
-    """The contract of a decorated function, read when it is first needed."""
+    """The signature of a decorated function, which is read on first use."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
 
     @cached_property
     def signature(self) -> StepSignature:
-        """What the function takes and gives."""
+        """The parameters and the output of the function."""
         signature = read_signature(self._function)
-        inputs = ValueType.of(signature.input_schema()) or ValueType({})
+        inputs = ValueType.from_schema(signature.input_schema()) or ValueType({})
         properties = inputs.schema.get("properties", {})
         parameters = {
             f.wire_name: StepParameter(
@@ -97,14 +109,16 @@ class LazySignature:
             for f in signature.fields
         }
         takes_more = signature.rest is not None or signature.task_parameter is not None
-        return StepSignature(parameters, takes_more, ValueType.of(signature.output_schema()), signature.wraps_result)
+        return StepSignature(
+            parameters, takes_more, ValueType.from_schema(signature.output_schema()), signature.wraps_result
+        )
 
     def __deepcopy__(self, _: object) -> LazySignature:
         return self
 
 
 def name_arguments(function: Callable[..., Any], args: tuple[Any, ...], owner: str) -> dict[str, Any]:
-    """The positional arguments by their names. What is injected is no argument of a step."""
+    """Return the positional arguments by name. Dependencies are not arguments of a step."""
     injected = read_signature(function).injected
     names = [
         p.name
@@ -112,34 +126,34 @@ def name_arguments(function: Callable[..., Any], args: tuple[Any, ...], owner: s
         if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name not in injected
     ]
     if len(args) > len(names):
-        raise WorkflowError(f"{owner} takes {len(names)} positional arguments, and {len(args)} were given")
+        raise WorkflowError(f"{owner} takes {len(names)} positional arguments, but {len(args)} were passed")
     return dict(zip(names, args, strict=False))
 
 
 def to_json_value(value: Any) -> Any:
-    """A value that code gives to a step, as JSON has it: dataclasses, models and enums become what they are there."""
-    return msgspec.to_builtins(value, str_keys=True, enc_hook=_other)
+    """Convert an input of a step, which may contain dataclasses, models and enums, to a JSON value."""
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=_convert_object)
 
 
-def _other(value: Any) -> Any:
+def _convert_object(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     return plain_text(value)
 
 
-def _misfit(name: str, value: Any, parameter: StepParameter) -> list[str]:
+def _check_value(name: str, value: Any, parameter: StepParameter) -> list[str]:
     as_reference = getattr(type(value), "as_reference", None)
-    coming = as_reference(value) if as_reference is not None else value
-    if isinstance(coming, Reference):
-        if coming.value_type is None or parameter.value_type is None or coming.value_type.fits(parameter.value_type):
+    target = as_reference(value) if as_reference is not None else value
+    if isinstance(target, Reference):
+        if target.value_type is None or parameter.value_type is None or target.value_type.fits(parameter.value_type):
             return []
-        return [f"wants {name!r} as {parameter.value_type}, and {str.__str__(coming)} is {coming.value_type}"]
+        return [f"needs {name!r} as {parameter.value_type}, but {str.__str__(target)} is {target.value_type}"]
     if contains_reference(value) or (isinstance(value, str) and "${" in value) or parameter.read is None:
         return []
     try:
         parameter.read(to_json_value(value))
     except InputError as error:
-        return [f"cannot take {name!r}: {error.add_parent(name) if error.path else error.message}"]
+        return [f"rejects {name!r}: {error.add_parent(name) if error.path else error.message}"]
     except TypeError as error:
-        return [f"cannot take {name!r}: {error}"]
+        return [f"rejects {name!r}: {error}"]
     return []

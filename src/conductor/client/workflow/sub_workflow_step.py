@@ -1,4 +1,4 @@
-"""A workflow as a step of another one."""
+"""A workflow as a step of another workflow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SubWorkflowStep(TypedStep, InlineSubWorkflowTask):
-    """A sub-workflow made by calling a workflow: its definition travels inside of the other one."""
+    """A sub-workflow that is created by calling a workflow. The parent contains its definition."""
 
     def __init__(self, task_ref_name: str, workflow: ConductorWorkflow) -> None:
         super().__init__(task_ref_name, workflow)
@@ -32,13 +32,17 @@ class SubWorkflowStep(TypedStep, InlineSubWorkflowTask):
 
 
 def make_sub_workflow_step(workflow: ConductorWorkflow, kwargs: dict[str, Any]) -> SubWorkflowStep:
-    """The step that a call of a workflow makes; inside of a `with` block it is added there."""
+    """Make the step for a call of a workflow, and add it to the innermost open block.
+
+    Raises:
+        WorkflowError: The inputs are wrong, or the workflow contains itself.
+    """
     given = dict(kwargs)
     ref = given.pop("task_ref_name", None)
     blocks = open_blocks.get()
     if any(block.workflow is workflow for block in blocks):
         raise WorkflowError(
-            f"workflow {workflow.name!r} cannot have itself inside: start the registered one with "
+            f"workflow {workflow.name!r} cannot contain itself: start the registered workflow with "
             f"sub_workflow({workflow.name!r}, ...)"
         )
     if ref is None:
@@ -66,7 +70,7 @@ def _find_output_type(workflow: ConductorWorkflow) -> ValueType | None:
     if workflow._output_type is not None:
         return workflow._output_type.value_type
     if not workflow._output_parameters:
-        return None  # the last step's output
+        return None  # the output of the last step
     known = {name: _shape(value) for name, value in workflow._output_parameters.items()}
     properties = {name: value_type.schema if value_type else {} for name, value_type in known.items()}
     definitions = {k: v for value_type in known.values() if value_type for k, v in value_type.definitions.items()}

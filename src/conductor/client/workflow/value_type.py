@@ -1,4 +1,4 @@
-"""What a value will be, as far as annotations say it: a JSON Schema that can be walked and compared."""
+"""The JSON type of a value, as far as annotations define it."""
 
 from __future__ import annotations
 
@@ -9,25 +9,33 @@ from typing import Any
 
 from conductor.client.workflow.authoring_errors import UnknownOutput, suggest_name
 
-#: The parts of a path: names between dots, and numbers in brackets.
+#: A part of a path: a name between dots, or a number or name in brackets.
 _PART = re.compile(r"[^.\[\]]+|\[\d+\]|\['[^']*'\]")
 _ANY: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
 class ValueType:
-    """A schema, and the definitions that it refers to."""
+    """A JSON schema and the definitions that it refers to."""
 
     schema: Mapping[str, Any]
     definitions: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, schema: Mapping[str, Any] | None) -> ValueType | None:
-        """The value_type that a whole schema describes."""
+    def from_schema(cls, schema: Mapping[str, Any] | None) -> ValueType | None:
+        """Make the type of a whole schema."""
         return None if schema is None else cls(schema, schema.get("definitions", {}))
 
     def at(self, path: str, owner: str) -> ValueType:
-        """The value_type of a part, as `items[0].price`. A field that cannot be there is an error."""
+        """Return the type of a part, such as `items[0].price`.
+
+        Args:
+            path: The path of the part.
+            owner: The name of the value, for the error message.
+
+        Raises:
+            UnknownOutput: The value has no such part.
+        """
         value_type = self
         for part in _PART.findall(path):
             value_type = value_type._part(part, owner)
@@ -62,7 +70,7 @@ class ValueType:
             yield from self._expanded(one)
 
     def types(self) -> set[str] | None:
-        """The JSON types that the value may have; None if that is not known."""
+        """Return the JSON types that the value may have; None if they are not known."""
         types: set[str] = set()
         for schema in self._alternatives():
             named = schema.get("type")
@@ -71,9 +79,9 @@ class ValueType:
             types |= {named} if isinstance(named, str) else set(named)
         return types
 
-    def fits(self, wanted: ValueType) -> bool:
-        """Whether a value of this value_type may be one of the other, as far as the JSON types tell."""
-        mine, theirs = self.types(), wanted.types()
+    def fits(self, other: ValueType) -> bool:
+        """Return whether a value of this type can be a value of the other type."""
+        mine, theirs = self.types(), other.types()
         if not mine or not theirs:
             return True
         if "integer" in mine:
@@ -85,7 +93,7 @@ class ValueType:
 
 
 def _field(schema: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    """The schema of a field; None if there is no such field. What has no named fields may have any."""
+    """Return the schema of a field; None if there is no such field. An object without named fields has any field."""
     named = schema.get("type")
     if named is not None and "object" not in ([named] if isinstance(named, str) else named):
         return None

@@ -1,4 +1,4 @@
-"""A step made by calling a decorated function."""
+"""Steps that are created by calling decorated functions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from conductor.client.workflow.step_signature import LazySignature, StepSignatur
 from conductor.client.workflow.task.simple_task import SimpleTask
 from conductor.client.workflow.task.task import TaskInterface
 
-#: Attributes of a step that stand back when its output has a field of that name.
+#: Attributes of a step that are hidden if its output has a field of the same name.
 _SHADOWED = frozenset({"name", "description", "optional", "expression"})
 
 
 class TypedStep(TaskInterface):
-    """A step that knows what it takes and gives. It can be used as if it were what it gives."""
+    """A step with known inputs and outputs. Its attributes are references to fields of its output."""
 
-    #: Whether it was made in the typed way: then mistakes are errors at once, and it stands for its value.
+    #: Whether mistakes in the use of this step are errors at once. False for steps in the form of conductor-python.
     _typed = False
 
     @property
@@ -28,17 +28,21 @@ class TypedStep(TaskInterface):
         return repr(self._task_reference_name)
 
     def problems(self) -> list[str]:
-        """What is wrong with its inputs, as far as it is known what it takes."""
+        """Return the mistakes in the inputs, as far as the parameters are known."""
         return [f"{self._describe()} {problem}" for problem in self._signature.problems(self._input_parameters)]
 
     def output(self, json_path: str | None = None) -> Any:
-        """The expression for this step's output, or for a part of it, which must be there."""
+        """Return the expression for the output of this step or a part of it.
+
+        Raises:
+            UnknownOutput: The output has no such part.
+        """
         if not self._typed:
             return super().output(json_path)
         return self._signature.output_reference(self._task_reference_name, self._describe(), json_path)
 
     def as_reference(self) -> Reference:
-        """The expression for what the step gives: what stands for it when it is handed to another step."""
+        """Return the expression for the result of the step, which replaces the step in inputs of other steps."""
         return self._signature.whole_output(self._task_reference_name, self._describe())
 
     def __getattribute__(self, name: str) -> Any:
@@ -81,7 +85,7 @@ class TypedStep(TaskInterface):
 
 
 class WorkerStep(TypedStep, SimpleTask):
-    """A step done by the workers of a decorated function."""
+    """A step that the workers of a decorated function run."""
 
     def __init__(self, function: Callable[..., Any], task_def_name: str, task_reference_name: str) -> None:
         super().__init__(task_def_name, task_reference_name)
@@ -104,9 +108,20 @@ def make_worker_step(
     kwargs: dict[str, Any],
     task_ref_name: str | None = None,
 ) -> WorkerStep:
-    """The step that a call of a decorated function makes; inside of a `with workflow:` block it is added there.
+    """Make the step for a call of a decorated function, and add it to the innermost open block.
 
-    With `task_ref_name=` alone it is what conductor-python makes: nothing is refused here, `workflow.validate()` tells.
+    With `task_ref_name=` and without a block, the call has the form of conductor-python. Its inputs are not checked
+    here but by `workflow.validate()`.
+
+    Args:
+        function: The function.
+        task_name: The task type.
+        args: The positional arguments of the call.
+        kwargs: The keyword arguments of the call.
+        task_ref_name: The reference name, unless `kwargs` has one.
+
+    Raises:
+        WorkflowError: The arguments do not fit the parameters.
     """
     given = dict(kwargs)
     ref = given.pop("task_ref_name", task_ref_name)

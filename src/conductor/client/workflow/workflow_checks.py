@@ -1,4 +1,4 @@
-"""What must hold when a `with workflow:` block ends."""
+"""The checks at the end of a `with workflow:` block."""
 
 from __future__ import annotations
 
@@ -17,16 +17,20 @@ _VARIABLE = re.compile(r"\$\{\s*workflow\.variables\.([^.\[\]{}\s]+)")
 
 
 def check_workflow(workflow: ConductorWorkflow) -> None:
-    """WorkflowError for what is seen only at the end: references that lead nowhere, outputs that are not declared."""
+    """Check references and outputs, which are only known at the end of the block.
+
+    Raises:
+        WorkflowError: A reference has no target, or the output differs from its declaration.
+    """
     if not workflow.steps():
         raise WorkflowError(f"workflow {workflow.name!r} has no steps")
     names = workflow.reference_names()
-    variables = _variables(workflow)
-    for where, text in _texts(workflow):
+    variables = _list_variables(workflow)
+    for where, text in _list_texts(workflow):
         for name in _STEP_REFERENCE.findall(text):
             if name != "workflow" and name not in names:
                 raise WorkflowError(
-                    f"{where} of workflow {workflow.name!r} refers to {name!r}, which is no step of it; "
+                    f"{where} of workflow {workflow.name!r} refers to {name!r}, which is not one of its steps; "
                     f"{suggest_name(name, names)}"
                 )
         for name in _VARIABLE.findall(text):
@@ -38,28 +42,28 @@ def check_workflow(workflow: ConductorWorkflow) -> None:
     _check_output(workflow)
 
 
-def _variables(workflow: ConductorWorkflow) -> set[str]:
+def _list_variables(workflow: ConductorWorkflow) -> set[str]:
     set_by_steps = [step._input_parameters for step in workflow.steps() if step._task_type == "SET_VARIABLE"]
     return {*workflow._variables, *(name for inputs in set_by_steps for name in inputs)}
 
 
-def _texts(workflow: ConductorWorkflow) -> Iterator[tuple[str, str]]:
+def _list_texts(workflow: ConductorWorkflow) -> Iterator[tuple[str, str]]:
     for step in workflow.steps():
-        for text in _strings(to_plain_value(step._input_parameters)):
+        for text in _list_strings(to_plain_value(step._input_parameters)):
             yield f"step {step._task_reference_name!r}", text
-    for text in _strings(to_plain_value(workflow._output_parameters)):
+    for text in _list_strings(to_plain_value(workflow._output_parameters)):
         yield "the output", text
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _list_strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for item in value.values():
-            yield from _strings(item)
+            yield from _list_strings(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _strings(item)
+            yield from _list_strings(item)
 
 
 def _check_output(workflow: ConductorWorkflow) -> None:
@@ -73,8 +77,8 @@ def _check_output(workflow: ConductorWorkflow) -> None:
     for name in workflow._output_parameters:
         if name not in properties:
             raise WorkflowError(
-                f"{owner} gives {name!r}, which its declared output has not; {suggest_name(name, properties)}"
+                f"{owner} returns {name!r}, which is not in its declared output; {suggest_name(name, properties)}"
             )
     missing = [n for n in gives.value_type.schema.get("required", ()) if n not in workflow._output_parameters]
     if missing:
-        raise WorkflowError(f"{owner} does not give {' and '.join(map(repr, missing))}: say it with returns(...)")
+        raise WorkflowError(f"{owner} does not return {' and '.join(map(repr, missing))}: add it with returns(...)")

@@ -1,1 +1,1 @@
-"""Registering, starting and steering the workflows of a server."""
+"""Registers, starts and controls the workflows of a server."""

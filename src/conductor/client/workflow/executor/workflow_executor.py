@@ -1,4 +1,4 @@
-"""Registering, starting and steering the workflows of a server, from one object."""
+"""Registers, starts and controls the workflows of a server."""
 
 from __future__ import annotations
 
@@ -29,10 +29,17 @@ from conductor.client.workflow_client import WorkflowClient
 
 
 class WorkflowExecutor:
-    """The workflows of a server: what `WorkflowClient`, `TaskClient` and `MetadataClient` can do for them.
+    """Registers, starts and controls the workflows of a server.
 
-    executor = WorkflowExecutor(Configuration())
-    workflow_id = executor.start_workflow(StartWorkflowRequest(name="greetings", input={"name": "Ada"}))
+    The class combines methods of `WorkflowClient`, `TaskClient` and `MetadataClient`.
+
+    Args:
+        configuration: The connection to the server.
+        metrics_collector: Not used; conductor-python has this argument.
+
+    Example:
+        executor = WorkflowExecutor(Configuration())
+        workflow_id = executor.start_workflow(StartWorkflowRequest(name="greetings", input={"name": "Ada"}))
     """
 
     def __init__(self, configuration: Configuration | AsyncApiClient, metrics_collector: Any | None = None) -> None:
@@ -44,15 +51,15 @@ class WorkflowExecutor:
         self.workflow_client = WorkflowClient(api_client)
 
     def register_workflow(self, workflow: WorkflowDef, overwrite: bool | None = None) -> object:
-        """Register a definition; with `overwrite=False`, one of that name and version is an error (409)."""
+        """Register a definition. With `overwrite=False`, an existing one of that name and version is an error (409)."""
         return self._definitions.update_workflow_def(workflow, overwrite is not False)
 
     def start_workflow(self, start_workflow_request: StartWorkflowRequest) -> str:
-        """Start a workflow; the answer is the execution's id."""
+        """Start a workflow. Return its id."""
         return self.workflow_client.start_workflow(start_workflow_request)
 
     def start_workflows(self, *start_workflow_request: StartWorkflowRequest) -> list[str]:
-        """Start several workflows; the answers are the ids, in the same order."""
+        """Start several workflows. Return their ids in the same order."""
         return [self.start_workflow(request) for request in start_workflow_request]
 
     def execute_workflow(
@@ -62,7 +69,7 @@ class WorkflowExecutor:
         wait_for_seconds: int = 10,
         request_id: str | None = None,
     ) -> WorkflowRun:
-        """Start a workflow and wait for its end, or for that step, or for that long."""
+        """Start a workflow. Wait for its end, for the end of a step, or for `wait_for_seconds`."""
         return self.workflow_client.execute_workflow(request, request_id, wait_until_task_ref or None, wait_for_seconds)
 
     def execute_workflow_with_return_strategy(
@@ -74,7 +81,7 @@ class WorkflowExecutor:
         consistency: str | None = None,
         return_strategy: str | None = None,
     ) -> SignalResponse:
-        """As `execute_workflow`; `return_strategy` says what the answer tells."""
+        """Start a workflow and wait, as `execute_workflow` does. `return_strategy` selects the answer."""
         return self.workflow_client.execute_workflow_with_return_strategy(
             request, request_id, wait_until_task_ref or None, wait_for_seconds, consistency, return_strategy
         )
@@ -90,7 +97,7 @@ class WorkflowExecutor:
         correlation_id: str | None = None,
         domain: str | None = None,
     ) -> WorkflowRun:
-        """Start a registered workflow by its name and wait; with `domain`, all its tasks go to that domain."""
+        """Start a registered workflow by its name and wait. With `domain`, all its tasks go to that domain."""
         request = StartWorkflowRequest(
             name=name,
             version=version,
@@ -101,13 +108,13 @@ class WorkflowExecutor:
         return self.execute_workflow(request, wait_until_task_ref, wait_for_seconds, request_id)
 
     def get_workflow(self, workflow_id: str, include_tasks: bool | None = None) -> Workflow:
-        """Read an execution."""
+        """Return a workflow."""
         return self.workflow_client.get_workflow(workflow_id, include_tasks)
 
     def get_workflow_status(
         self, workflow_id: str, include_output: bool | None = None, include_variables: bool | None = None
     ) -> WorkflowStatus:
-        """Read how an execution stands."""
+        """Return the status of a workflow."""
         return self.workflow_client.get_workflow_status(workflow_id, include_output, include_variables)
 
     def search(
@@ -120,7 +127,7 @@ class WorkflowExecutor:
         query: str | None = None,
         skip_cache: bool | None = None,
     ) -> SearchResult[WorkflowSummary]:
-        """Search executions. `query_id` and `skip_cache` are for servers that know them."""
+        """Search workflows. Only some servers support `query_id` and `skip_cache`."""
         return self.workflow_client.search(
             start or 0, 100 if size is None else size, free_text or "*", query, sort, query_id, skip_cache
         )
@@ -132,7 +139,7 @@ class WorkflowExecutor:
         include_closed: bool | None = None,
         include_tasks: bool | None = None,
     ) -> dict[str, list[Workflow]]:
-        """Read the executions of a workflow by their correlation ids."""
+        """Return workflows of one name by their correlation ids."""
         return self.workflow_client.get_by_correlation_ids(
             workflow_name, correlation_ids, include_closed, include_tasks
         )
@@ -143,61 +150,61 @@ class WorkflowExecutor:
         include_closed: bool | None = None,
         include_tasks: bool | None = None,
     ) -> dict[str, list[Workflow]]:
-        """Read the executions of several workflows by their correlation ids, on servers that can do that."""
+        """Return workflows of several names by their correlation ids, on servers that support it."""
         return self.workflow_client.get_by_correlation_ids_in_batch(batch_request, include_closed, include_tasks)
 
     def pause(self, workflow_id: str) -> None:
-        """Schedule no further tasks until `resume`."""
+        """Pause a workflow: schedule no further tasks until `resume`."""
         self.workflow_client.pause_workflow(workflow_id)
 
     def resume(self, workflow_id: str) -> None:
-        """Go on after `pause`."""
+        """Continue a paused workflow."""
         self.workflow_client.resume_workflow(workflow_id)
 
     def terminate(
         self, workflow_id: str, reason: str | None = None, trigger_failure_workflow: bool | None = None
     ) -> None:
-        """End an execution; its open tasks are cancelled."""
+        """Terminate a workflow and cancel its open tasks."""
         self.workflow_client.terminate_workflow(workflow_id, reason, trigger_failure_workflow)
 
     def restart(self, workflow_id: str, use_latest_definitions: bool | None = None) -> None:
-        """Run an ended execution again from its start."""
+        """Run an ended workflow again from its start."""
         self.workflow_client.restart_workflow(workflow_id, use_latest_definitions)
 
     def retry(self, workflow_id: str, resume_subworkflow_tasks: bool | None = None) -> None:
-        """Go on from the last failed task of a failed execution."""
+        """Continue a failed workflow from its last failed task."""
         self.workflow_client.retry_workflow(workflow_id, resume_subworkflow_tasks)
 
     def rerun(self, rerun_workflow_request: RerunWorkflowRequest, workflow_id: str) -> str:
-        """Run an ended execution again from some task; the answer is its id."""
+        """Run an ended workflow again from a task. Return the workflow id."""
         return self.workflow_client.rerun_workflow(workflow_id, rerun_workflow_request)
 
     def skip_task_from_workflow(
         self, workflow_id: str, task_reference_name: str, skip_task_request: SkipTaskRequest | None = None
     ) -> None:
-        """Do not run the task with that reference name."""
+        """Skip the task with that reference name."""
         self.workflow_client.skip_task_from_workflow(workflow_id, task_reference_name, skip_task_request)
 
     def remove_workflow(self, workflow_id: str, archive_workflow: bool | None = None) -> None:
-        """Delete an execution from the server."""
+        """Delete a workflow from the server."""
         self.workflow_client.delete_workflow(workflow_id, archive_workflow)
 
     def send_message(self, workflow_id: str, message: dict[str, Any]) -> str:
-        """Send a message to an execution, on servers that take them; the answer is the message's id."""
+        """Send a message to a workflow, on servers that support it. Return the message id."""
         return self.workflow_client.send_message(workflow_id, message)
 
     def signal(
         self, workflow_id: str, status: str, body: dict[str, Any], return_strategy: str | None = None
     ) -> SignalResponse:
-        """End the task that an execution waits in; the answer is what `return_strategy` asks for."""
+        """Complete the waiting task of a workflow. `return_strategy` selects the content of the answer."""
         return self.task_client.signal(workflow_id, status, body, return_strategy)
 
     def signal_async(self, workflow_id: str, status: str, body: dict[str, Any]) -> None:
-        """End the task that an execution waits in, without waiting for what follows."""
+        """Complete the waiting task of a workflow, without waiting for the next steps."""
         self.task_client.signal_async(workflow_id, status, body)
 
     def update_task(self, task_id: str, workflow_id: str, task_output: dict[str, Any], status: str) -> str:
-        """Report on a task; the answer is its id."""
+        """Report the result of a task. Return the task id."""
         result = TaskResult(
             task_id=task_id,
             workflow_instance_id=workflow_id,
@@ -209,15 +216,15 @@ class WorkflowExecutor:
     def update_task_by_ref_name(
         self, task_output: Mapping[str, Any], workflow_id: str, task_reference_name: str, status: str
     ) -> str:
-        """Report on the open task with that reference name; the answer is its id."""
+        """Report the result of the open task with that reference name. Return the task id."""
         return self.task_client.update_task_by_ref_name(workflow_id, task_reference_name, status, task_output)
 
     def update_task_by_ref_name_sync(
         self, task_output: Mapping[str, Any], workflow_id: str, task_reference_name: str, status: str
     ) -> Workflow:
-        """As `update_task_by_ref_name`; the answer is the workflow afterwards."""
+        """Report the result of the open task with that reference name. Return the workflow afterwards."""
         return self.task_client.update_task_sync(workflow_id, task_reference_name, status, task_output)
 
     def get_task(self, task_id: str) -> Task:
-        """Read one task."""
+        """Return a task."""
         return self.task_client.get_task(task_id)

@@ -1,1 +1,1 @@
-"""The steps of a workflow, one kind per module."""
+"""The steps of a workflow, one type per module."""

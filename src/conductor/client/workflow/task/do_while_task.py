@@ -1,4 +1,4 @@
-"""Steps that are repeated."""
+"""Loops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 def get_for_loop_condition(task_ref_name: str, iterations: int) -> str:
-    """The condition of a loop that runs that often."""
+    """Return the condition of a loop with that many iterations."""
     return f"if ( $.{task_ref_name}.iteration < {iterations} ) {{ true; }} else {{ false; }}"
 
 
@@ -30,7 +30,7 @@ class DoWhileTask(TaskInterface):
         return [self._loop_over]
 
     def to_workflow_task(self) -> WorkflowTask:
-        """The loop as the server gets it, its steps inside."""
+        """Return the loop with its steps as the server expects it."""
         task: WorkflowTask = super().to_workflow_task()
         task.loop_condition = self._loop_condition
         task.loop_over = get_task_interface_list_as_workflow_task_list(*self._loop_over)
@@ -38,14 +38,14 @@ class DoWhileTask(TaskInterface):
 
 
 class LoopTask(DoWhileTask):
-    """Repeats its steps that often."""
+    """Repeats its steps a number of times."""
 
     def __init__(self, task_ref_name: str, iterations: int, tasks: list[Any]) -> None:
         super().__init__(task_ref_name, get_for_loop_condition(task_ref_name, iterations), tasks)
 
 
 class ForEachTask(DoWhileTask):
-    """Repeats its steps for each item of the list that `iterate_over` refers to, on servers that have such loops."""
+    """Repeats its steps for each item of the list that `iterate_over` refers to, on servers that support it."""
 
     def __init__(
         self,

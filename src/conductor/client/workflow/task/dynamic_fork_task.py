@@ -1,4 +1,4 @@
-"""Steps side by side that are known only when the workflow runs."""
+"""A fork whose branches are known only when the workflow runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 class DynamicForkTask(TaskInterface):
-    """Runs the steps that its input `tasks_param` lists, with the inputs that `tasks_input_param_name` has for them."""
+    """Runs the steps in the input `tasks_param`, with their inputs in the input `tasks_input_param_name`."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class DynamicForkTask(TaskInterface):
         self._join_task = deepcopy(join_task)
 
     def to_workflow_task(self) -> list[WorkflowTask]:
-        """The fork as the server gets it, and its join if it was given one."""
+        """Return the fork and its join, if it has one, as the server expects them."""
         fork: WorkflowTask = super().to_workflow_task()
         fork.dynamic_fork_tasks_param = self._tasks_param
         fork.dynamic_fork_tasks_input_param_name = self._tasks_input_param_name

@@ -8,7 +8,7 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 class DynamicTask(TaskInterface):
-    """A step done by the workers of the task type that `dynamic_task`, usually an expression, gives."""
+    """A step that the workers of the task type `dynamic_task`, usually an expression, run."""
 
     def __init__(self, dynamic_task: str, task_reference_name: str, dynamic_task_param: str = "taskToExecute") -> None:
         super().__init__(task_reference_name, TaskType.DYNAMIC, task_name="dynamic_task")
@@ -16,7 +16,7 @@ class DynamicTask(TaskInterface):
         self._dynamic_task_param = dynamic_task_param
 
     def to_workflow_task(self) -> WorkflowTask:
-        """The step as the server gets it."""
+        """Return the step as the server expects it."""
         task: WorkflowTask = super().to_workflow_task()
         task.dynamic_task_name_param = self._dynamic_task_param
         return task

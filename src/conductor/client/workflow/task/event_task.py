@@ -15,7 +15,7 @@ class EventTaskInterface(TaskInterface):
         self._sink = f"{event_prefix}:{event_suffix}"
 
     def to_workflow_task(self) -> WorkflowTask:
-        """The step as the server gets it."""
+        """Return the step as the server expects it."""
         task: WorkflowTask = super().to_workflow_task()
         task.sink = self._sink
         return task
@@ -29,7 +29,7 @@ class SqsEventTask(EventTaskInterface):
 
 
 class ConductorEventTask(EventTaskInterface):
-    """Sends its input to the server's own event queue."""
+    """Sends its input to the event queue of the server."""
 
     def __init__(self, task_ref_name: str, event_name: str) -> None:
         super().__init__(task_ref_name, "conductor", event_name)

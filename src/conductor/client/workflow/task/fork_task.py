@@ -1,4 +1,4 @@
-"""Steps side by side."""
+"""Branches that run in parallel."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 def get_join_task(task_reference_name: str) -> str:
-    """The name of the join behind a fork with that name."""
+    """Return the name of the join after a fork with that name."""
     return task_reference_name + "_join"
 
 
 class ForkTask(TaskInterface):
-    """Runs several lists of steps side by side.
+    """Runs branches, which are lists of steps, in parallel.
 
-    A JOIN belongs behind it. With `join_on` it brings its own; without, a workflow adds one that waits for the last
-    step of each branch, unless the fork is the workflow's last step.
+    With `join_on`, the fork adds a JOIN after itself. Otherwise the workflow adds one that waits for the last step of
+    each branch, unless the fork is the last step of the workflow.
     """
 
     def __init__(self, task_ref_name: str, forked_tasks: list[list[Any]], join_on: list[str] | None = None) -> None:
         super().__init__(task_ref_name, TaskType.FORK_JOIN)
         self._forked_tasks = deepcopy(forked_tasks)
         self._join_on = deepcopy(join_on)
-        #: Whether it brings a join without `join_on`, too: one for the ends of all branches.
+        #: Whether the fork adds a join for all branches if it has no `join_on`.
         self._joins_all = False
 
     def _inside(self) -> list[list[Any]]:
         return self._forked_tasks
 
     def to_workflow_task(self) -> WorkflowTask | list[WorkflowTask]:
-        """The fork as the server gets it, and its join if it brings one."""
+        """Return the fork and its join, if it adds one, as the server expects them."""
         fork: WorkflowTask = super().to_workflow_task()
         branches = [get_task_interface_list_as_workflow_task_list(*branch) for branch in self._forked_tasks]
         fork.fork_tasks = branches

@@ -7,7 +7,7 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 class GetDocument(TaskInterface):
-    """Fetches a document, on servers that have such a step."""
+    """Fetches a document, on servers that support it."""
 
     def __init__(self, task_name: str, task_ref_name: str, url: str, media_type: str) -> None:
         inputs = {"url": url, "mediaType": media_type}

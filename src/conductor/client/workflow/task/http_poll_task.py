@@ -1,4 +1,4 @@
-"""A step that repeats an HTTP request until its answer is as wanted."""
+"""A step that repeats an HTTP request until its response meets a condition."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 class HttpPollInput(HttpInput):
-    """What to request, how often, and until when."""
+    """The request of an HTTP poll, its interval and its end condition."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class HttpPollInput(HttpInput):
         self.polling_strategy = polling_strategy
 
     def to_dict(self) -> dict[str, Any]:
-        """The request as the server gets it."""
+        """Return the request as the server expects it."""
         return super().to_dict() | omit_none(
             termination_condition=self.termination_condition,
             polling_interval=self.polling_interval,
@@ -45,7 +45,7 @@ class HttpPollInput(HttpInput):
 
 
 class HttpPollTask(TaskInterface):
-    """Repeats an HTTP request until its answer is as wanted, on servers that have such a step."""
+    """Repeats an HTTP request until its response meets a condition, on servers that support it."""
 
     def __init__(self, task_ref_name: str, http_input: HttpPollInput) -> None:
         request = {"http_request": http_input.to_dict()}

@@ -1,4 +1,4 @@
-"""A step that makes an HTTP request."""
+"""A step that sends an HTTP request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 class HttpMethod(StrEnum):
-    """The method of a request."""
+    """The method of an HTTP request."""
 
     GET = "GET"
     PUT = "PUT"
@@ -23,7 +23,7 @@ class HttpMethod(StrEnum):
 
 
 class HttpInput:
-    """What to request."""
+    """An HTTP request."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class HttpInput:
         self.body = body
 
     def to_dict(self) -> dict[str, Any]:
-        """The request as the server gets it."""
+        """Return the request as the server expects it."""
         return omit_none(
             uri=self.uri,
             method=str(self.method),
@@ -60,20 +60,20 @@ class HttpInput:
 
 
 class HttpTask(TaskInterface):
-    """Makes an HTTP request. A dict does, too, for `http_input`; without a method it is a GET."""
+    """Sends an HTTP request. `http_input` may be a dict. The default method is GET."""
 
     def __init__(self, task_ref_name: str, http_input: HttpInput | dict[str, Any]) -> None:
         request = {"method": "GET", **http_input} if isinstance(http_input, Mapping) else http_input.to_dict()
         super().__init__(task_ref_name, TaskType.HTTP, input_parameters={"http_request": request})
 
     def status_code(self) -> Any:
-        """The expression for the answer's status."""
+        """Return the expression for the status of the response."""
         return make_reference(self.task_reference_name, "output.response.statusCode")
 
     def headers(self, json_path: str | None = None) -> Any:
-        """The expression for the answer's headers, or for one of them."""
+        """Return the expression for the headers of the response or one of them."""
         return make_reference(self.task_reference_name, "output.response.headers", json_path)
 
     def body(self, json_path: str | None = None) -> Any:
-        """The expression for the answer's body, or for a part of it."""
+        """Return the expression for the body of the response or a part of it."""
         return make_reference(self.task_reference_name, "output.response.body", json_path)

@@ -1,4 +1,4 @@
-"""A step that people do."""
+"""A step that a person completes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 class AssignmentCompletionStrategy(StrEnum):
-    """What becomes of the step when its assignment ends without an answer."""
+    """The action when the assignment of a step ends without an answer."""
 
     LEAVE_OPEN = "LEAVE_OPEN"
     TERMINATE = "TERMINATE"
 
 
 class TriggerType(StrEnum):
-    """When something is started for a step that people do."""
+    """The event that triggers an action for a human task."""
 
     ASSIGNED = "ASSIGNED"
     PENDING = "PENDING"
@@ -27,7 +27,7 @@ class TriggerType(StrEnum):
 
 
 class HumanTask(TaskInterface):
-    """Waits until somebody completes it, with a form on servers that have forms."""
+    """Waits until a person completes it, with a form on servers that support forms."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A step that the server computes."""
+"""A step that evaluates JavaScript on the server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 class InlineTask(TaskInterface):
-    """Evaluates a JavaScript expression on the server; it sees the `bindings` as `$.name`."""
+    """Evaluates a JavaScript expression on the server. The expression sees the `bindings` as `$.name`."""
 
     def __init__(self, task_ref_name: str, script: str, bindings: dict[str, str] | None = None) -> None:
         inputs = {"evaluatorType": "graaljs", "expression": script, **(bindings or {})}

@@ -10,9 +10,9 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 class JoinTask(TaskInterface):
-    """Waits for the steps named in `join_on`; for all branches of its fork when nothing is named.
+    """Waits for the steps in `join_on`, by default for all branches of its fork.
 
-    `join_on_script` decides by JavaScript instead, on servers that can do that.
+    With `join_on_script`, a JavaScript expression decides instead, on servers that support it.
     """
 
     def __init__(self, task_ref_name: str, join_on: list[str] | None = None, join_on_script: str | None = None) -> None:
@@ -23,7 +23,7 @@ class JoinTask(TaskInterface):
             self.expression = join_on_script
 
     def to_workflow_task(self) -> WorkflowTask:
-        """The join as the server gets it."""
+        """Return the join as the server expects it."""
         task: WorkflowTask = super().to_workflow_task()
         task.join_on = self._join_on
         return task

@@ -7,7 +7,7 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 class JsonJQTask(TaskInterface):
-    """Transforms its input by a jq script, on the server."""
+    """Transforms its input with a jq script on the server."""
 
     def __init__(self, task_ref_name: str, script: str) -> None:
         super().__init__(task_ref_name, TaskType.JSON_JQ_TRANSFORM, input_parameters={"queryExpression": script})

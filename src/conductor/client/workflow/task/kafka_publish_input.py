@@ -1,4 +1,4 @@
-"""What goes to Kafka."""
+"""A message for Kafka."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class KafkaPublishInput:
         self.topic = topic
 
     def to_dict(self) -> dict[str, Any]:
-        """The message as the server gets it."""
+        """Return the message as the server expects it."""
         return omit_none(
             boot_strap_servers=self.bootstrap_servers,
             key=self.key,

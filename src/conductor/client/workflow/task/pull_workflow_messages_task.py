@@ -1,4 +1,4 @@
-"""A step that takes messages sent to the workflow."""
+"""A step that reads messages to the workflow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 class PullWorkflowMessagesTask(TaskInterface):
-    """Takes up to `batch_size` of the messages that were sent to this workflow; waits while there are none."""
+    """Reads up to `batch_size` messages that were sent to this workflow. Waits while there are none."""
 
     def __init__(self, task_ref_name: str, batch_size: int = 1) -> None:
         inputs = {"batchSize": batch_size}

@@ -7,7 +7,7 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 class SetVariableTask(TaskInterface):
-    """Sets the workflow's variables to what its input parameters say."""
+    """Sets variables of the workflow to the values of its inputs."""
 
     def __init__(self, task_ref_name: str) -> None:
         super().__init__(task_ref_name, TaskType.SET_VARIABLE)

@@ -1,4 +1,4 @@
-"""A step that is a workflow of its own."""
+"""Steps that run another workflow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SubWorkflowTask(TaskInterface):
-    """Starts a registered workflow, the latest version without `version`, and waits for it."""
+    """Starts a registered workflow and waits for its end. The default is its latest version."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class SubWorkflowTask(TaskInterface):
         self._task_to_domain_map = deepcopy(task_to_domain_map)
 
     def to_workflow_task(self) -> WorkflowTask:
-        """The step as the server gets it."""
+        """Return the step as the server expects it."""
         task: WorkflowTask = super().to_workflow_task()
         task.sub_workflow_param = SubWorkflowParams(
             name=self._workflow_name, version=self._version, task_to_domain=self._task_to_domain_map
@@ -39,7 +39,7 @@ class SubWorkflowTask(TaskInterface):
 
 
 class InlineSubWorkflowTask(TaskInterface):
-    """Runs a workflow whose definition travels inside of this one, and waits for it."""
+    """Runs a workflow whose definition this workflow contains, and waits for its end."""
 
     def __init__(self, task_ref_name: str, workflow: ConductorWorkflow) -> None:
         super().__init__(task_ref_name, TaskType.SUB_WORKFLOW)
@@ -48,7 +48,7 @@ class InlineSubWorkflowTask(TaskInterface):
         self._workflow_definition = workflow.to_workflow_def()
 
     def to_workflow_task(self) -> WorkflowTask:
-        """The step as the server gets it, the definition inside."""
+        """Return the step with the definition as the server expects it."""
         task: WorkflowTask = super().to_workflow_task()
         task.sub_workflow_param = SubWorkflowParams(
             name=self._workflow_name,

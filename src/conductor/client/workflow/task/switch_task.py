@@ -13,12 +13,12 @@ from conductor.client.workflow.task.task import (
 )
 from conductor.client.workflow.task.task_type import TaskType
 
-#: The input whose value chooses the case.
+#: The input whose value selects the case.
 _CASE_INPUT = "switchCaseValue"
 
 
 class EvaluatorType(StrEnum):
-    """How the expression of a switch is read."""
+    """The language of the expression of a switch."""
 
     JAVASCRIPT = "javascript"
     ECMASCRIPT = "graaljs"
@@ -26,11 +26,12 @@ class EvaluatorType(StrEnum):
 
 
 class SwitchTask(TaskInterface):
-    """Goes on with the steps of the case whose name is the value of `case_expression`.
+    """Continues with the steps of the case whose name is the value of `case_expression`.
 
+    With `use_javascript`, the value is the result of the script, which sees the inputs of the switch as `$.name`.
+
+    Example:
         SwitchTask("how", workflow.input("carrier")).switch_case("post", [stamp]).default_case([call_courier])
-
-    With `use_javascript` the value is what the script returns; it sees the switch's inputs as `$.name`.
     """
 
     def __init__(self, task_ref_name: str, case_expression: str, use_javascript: bool = False) -> None:
@@ -46,12 +47,12 @@ class SwitchTask(TaskInterface):
         self._default_case: list[Any] = []
 
     def switch_case(self, case_name: str, tasks: list[Any]) -> Self:
-        """The steps of a case."""
+        """Set the steps of a case."""
         self._decision_cases[case_name] = copy_to_list(tasks)
         return self
 
     def default_case(self, tasks: list[Any]) -> Self:
-        """The steps when no case fits."""
+        """Set the steps for all other values."""
         self._default_case = copy_to_list(tasks)
         return self
 
@@ -59,7 +60,7 @@ class SwitchTask(TaskInterface):
         return [*self._decision_cases.values(), self._default_case]
 
     def to_workflow_task(self) -> WorkflowTask:
-        """The switch as the server gets it, its steps inside."""
+        """Return the switch with its steps as the server expects it."""
         task: WorkflowTask = super().to_workflow_task()
         task.decision_cases = {
             name: get_task_interface_list_as_workflow_task_list(*tasks) for name, tasks in self._decision_cases.items()

@@ -1,4 +1,4 @@
-"""What all steps have in common."""
+"""The base class of steps."""
 
 from __future__ import annotations
 
@@ -13,9 +13,19 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 class TaskInterface:
-    """One step of a workflow, as code has it; `to_workflow_task` is what the server gets.
+    """A step of a workflow. `to_workflow_task` converts it to the form of the server.
 
-    Its output is referred to as `step.output("field")`, or shorter as `step.field`.
+    `step.output("field")`, or shorter `step.field`, refers to a field of its output.
+
+    Args:
+        task_reference_name: The name of the step, unique in its workflow.
+        task_type: The type of the step.
+        task_name: The task type whose workers run the step.
+        description: A description for readers.
+        optional: Continue the workflow if this step fails.
+        input_parameters: The inputs: values and `${…}` expressions.
+        cache_key: The key under which a server may cache the output.
+        cache_ttl_second: The lifetime of the cached output.
     """
 
     def __init__(
@@ -43,7 +53,7 @@ class TaskInterface:
 
     @property
     def task_reference_name(self) -> str:
-        """The name by which other steps refer to this one; unique in its workflow."""
+        """The name of the step, unique in its workflow."""
         return self._task_reference_name
 
     @task_reference_name.setter
@@ -52,7 +62,7 @@ class TaskInterface:
 
     @property
     def task_type(self) -> TaskType:
-        """What kind of step it is."""
+        """The type of the step."""
         return self._task_type
 
     @task_type.setter
@@ -61,7 +71,7 @@ class TaskInterface:
 
     @property
     def name(self) -> str:
-        """The task type whose workers do it, if workers do."""
+        """The task type whose workers run the step."""
         return self._name
 
     @name.setter
@@ -70,7 +80,7 @@ class TaskInterface:
 
     @property
     def expression(self) -> str | None:
-        """What the step evaluates, if it does."""
+        """The expression that the step evaluates."""
         return self._expression
 
     @expression.setter
@@ -88,7 +98,7 @@ class TaskInterface:
 
     @property
     def description(self) -> str | None:
-        """For people."""
+        """The description for readers."""
         return self._description
 
     @description.setter
@@ -97,7 +107,7 @@ class TaskInterface:
 
     @property
     def optional(self) -> bool | None:
-        """Whether the workflow goes on when this step fails."""
+        """Whether the workflow continues if this step fails."""
         return self._optional
 
     @optional.setter
@@ -106,7 +116,7 @@ class TaskInterface:
 
     @property
     def input_parameters(self) -> dict[str, Any]:
-        """What the step gets: values, and `${…}` expressions."""
+        """The inputs: values and `${…}` expressions."""
         return self._input_parameters
 
     @input_parameters.setter
@@ -119,17 +129,17 @@ class TaskInterface:
         self._input_parameters: dict[str, Any] = deepcopy(values)
 
     def input_parameter(self, key: str, value: Any) -> Self:
-        """Give one input."""
+        """Set an input."""
         self._input_parameters[check_type(str, key, "the name of an input")] = deepcopy(value)
         return self
 
     def cache(self, cache_key: str, cache_ttl_second: int) -> None:
-        """Let a server that can do so reuse an earlier output with the same key, for that many seconds."""
+        """Let the server reuse an earlier output with the same key for that many seconds, if it can."""
         self.cache_key = cache_key
         self.cache_ttl_second = cache_ttl_second
 
     def to_workflow_task(self) -> Any:
-        """The step as the server gets it: a `WorkflowTask`, or several where one step needs several."""
+        """Return the step as the server expects it: a `WorkflowTask`, or a list of them."""
         cached = self.cache_ttl_second > 0 and self.cache_key is not None
         return WorkflowTask(
             name=self._name,
@@ -144,29 +154,29 @@ class TaskInterface:
         )
 
     def _inside(self) -> list[list[Any]]:
-        """The lists of steps that stand inside of this one."""
+        """Return the lists of steps inside this one."""
         return []
 
     def output(self, json_path: str | None = None) -> Any:
-        """The expression for this step's output, or for a part of it: `step.output("items[0].price")`."""
+        """Return the expression for the output or a part of it: `step.output("items[0].price")`."""
         return make_reference(self.task_reference_name, "output", json_path)
 
     def input(self, json_path: str | None = None, key: str | None = None, value: Any | None = None) -> Any:
-        """The expression for this step's input, or a part of it. With `key` and `value`: give that input."""
+        """Return the expression for the input or a part of it. With `key` and `value`, set that input."""
         if key is not None and value is not None:
             self.input_parameters[key] = value
             return self
         return make_reference(self.task_reference_name, "input", json_path)
 
     def __getattr__(self, name: str) -> Any:
-        # Only for what is no attribute. A private name is never a field of an output.
+        # Python calls this only for missing attributes. A private name is never a field of an output.
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return make_reference(self.task_reference_name, "output", name)
 
 
 def get_task_interface_list_as_workflow_task_list(*tasks: Any) -> list[WorkflowTask]:
-    """The steps as the server gets them, in order."""
+    """Return the steps as the server expects them, in order."""
     converted: list[WorkflowTask] = []
     for task in tasks:
         one_or_more = task.to_workflow_task()
@@ -175,12 +185,16 @@ def get_task_interface_list_as_workflow_task_list(*tasks: Any) -> list[WorkflowT
 
 
 def copy_to_list(tasks: Any) -> list[Any]:
-    """A copy of the steps as a list; one step is a list of one."""
+    """Return a copy of a step or several steps as a list."""
     return list(deepcopy(tasks)) if isinstance(tasks, Sequence) else [deepcopy(tasks)]
 
 
 def check_type(type_: type[Any], value: Any, what: str) -> Any:
-    """The value, if it is of that type; a TypeError that names both otherwise."""
+    """Return the value if it has that type.
+
+    Raises:
+        TypeError: The value has another type.
+    """
     if not isinstance(value, type_):
         raise TypeError(f"{what} must be a {type_.__name__}, got {value!r}")
     return value

@@ -1,4 +1,4 @@
-"""The kinds of steps that a workflow can have."""
+"""The types of steps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class TaskType(StrEnum):
-    """What a step is, as its definition says it."""
+    """The type of a step in the definition."""
 
     SIMPLE = "SIMPLE"
     DYNAMIC = "DYNAMIC"

@@ -9,7 +9,7 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 class WorkflowStatus(StrEnum):
-    """How a workflow stands, or shall end."""
+    """The status of a workflow."""
 
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
@@ -20,7 +20,7 @@ class WorkflowStatus(StrEnum):
 
 
 class TerminateTask(TaskInterface):
-    """Ends the workflow with that status: COMPLETED, FAILED or TERMINATED."""
+    """Ends the workflow with a status: COMPLETED, FAILED or TERMINATED."""
 
     def __init__(self, task_ref_name: str, status: WorkflowStatus, termination_reason: str) -> None:
         inputs = {"terminationStatus": str(status), "terminationReason": termination_reason}

@@ -1,4 +1,4 @@
-"""What happens when a workflow takes too long."""
+"""The action at the timeout of a workflow."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from enum import StrEnum
 
 
 class TimeoutPolicy(StrEnum):
-    """What happens when a workflow takes longer than its timeout."""
+    """The action when a workflow takes longer than its timeout."""
 
-    #: It ends as TIMED_OUT.
+    #: The workflow ends with the status TIMED_OUT.
     TIME_OUT_WORKFLOW = "TIME_OUT_WF"
-    #: It goes on; the server only says so.
+    #: The workflow continues, and the server raises an alert.
     ALERT_ONLY = "ALERT_ONLY"

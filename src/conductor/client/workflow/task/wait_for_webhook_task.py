@@ -9,14 +9,14 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 class WaitForWebHookTask(TaskInterface):
-    """Waits for a webhook whose payload matches, on servers that take webhooks."""
+    """Waits for a webhook whose payload matches, on servers that support webhooks."""
 
     def __init__(self, task_ref_name: str, matches: dict[str, Any]) -> None:
         super().__init__(task_ref_name, TaskType.WAIT_FOR_WEBHOOK, input_parameters={"matches": matches})
 
 
 def wait_for_webhook(task_ref_name: str, matches: dict[str, Any], task_def_name: str | None = None) -> TaskInterface:
-    """A `WaitForWebHookTask`, under a name of its own if one is given."""
+    """Return a `WaitForWebHookTask`, optionally with its own name."""
     task = WaitForWebHookTask(task_ref_name, matches)
     if task_def_name is not None:
         task.name = task_def_name

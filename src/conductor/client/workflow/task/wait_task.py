@@ -1,4 +1,4 @@
-"""Steps that wait: for a time, or for a signal from outside."""
+"""Steps that wait for a time or for a signal."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 class WaitTask(TaskInterface):
-    """Waits until it is completed from outside, or for that many seconds.
+    """Waits until it is completed through the API, or for a number of seconds.
 
-    `wait_until` writes the input of that name, as conductor-python does; what servers read is `WaitUntilTask`.
+    `wait_until` sets the input of that name, as in conductor-python. Servers ignore it; use `WaitUntilTask`.
     """
 
     def __init__(self, task_ref_name: str, wait_until: str | None = None, wait_for_seconds: int | None = None) -> None:
         if wait_until is not None and wait_for_seconds is not None:
-            raise ValueError(f"{task_ref_name!r} waits either until a time or for some seconds, not for both")
+            raise ValueError(f"{task_ref_name!r} waits either until a time or for a duration, not for both")
         super().__init__(task_ref_name, TaskType.WAIT)
         if wait_until is not None:
             self.input_parameter("wait_until", wait_until)
@@ -23,7 +23,7 @@ class WaitTask(TaskInterface):
 
 
 class WaitForDurationTask(WaitTask):
-    """Waits for that many seconds."""
+    """Waits for a number of seconds."""
 
     def __init__(self, task_ref_name: str, duration_time_seconds: int) -> None:
         super().__init__(task_ref_name, wait_for_seconds=duration_time_seconds)
