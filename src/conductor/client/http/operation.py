@@ -30,6 +30,9 @@ from conductor.client.http.endpoint import Endpoint
 P = ParamSpec("P")
 T = TypeVar("T")
 
+#: An `async def` method, without its `self`.
+CoroutineFunction = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
+
 
 class Operations:
     """Base of a class of operations."""
@@ -97,7 +100,7 @@ class SyncClient(Generic[A]):
 class Operation(Generic[P, T]):
     """A method that returns a coroutine on an async client and blocks on a `SyncClient`."""
 
-    def __init__(self, function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> None:
+    def __init__(self, function: CoroutineFunction[P, T]) -> None:
         @functools.wraps(function)
         def block(client: SyncClient[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
             coroutine: Coroutine[Any, Any, T] = getattr(client.asynchronous, function.__name__)(*args, **kwargs)
@@ -117,7 +120,7 @@ class Operation(Generic[P, T]):
         return function if instance is None else MethodType(function, instance)
 
 
-def operation(function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Operation[P, T]:
+def operation(function: CoroutineFunction[P, T]) -> Operation[P, T]:
     """Make a coroutine function an operation of both clients. Inside it, `self` is the async client."""
     return Operation(function)
 
@@ -132,7 +135,7 @@ def endpoint(
     resend: bool = True,
     only_on: str | None = None,
     **wire_names: str,
-) -> Callable[[Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]], Operation[P, T]]:
+) -> Callable[[CoroutineFunction[P, T]], Operation[P, T]]:
     """Make a coroutine function without a body an operation that is one call of this endpoint.
 
     The signature of the function defines the request and the type of the answer. For the arguments see `Endpoint`.
@@ -148,7 +151,7 @@ def endpoint(
         wire_names=wire_names,
     )
 
-    def decorate(function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Operation[P, T]:
+    def decorate(function: CoroutineFunction[P, T]) -> Operation[P, T]:
         @functools.cache
         def read_signature() -> tuple[inspect.Signature, Any]:
             return inspect.signature(function), get_type_hints(function)["return"]

@@ -40,7 +40,7 @@ def generated(
     *,
     body: str = "body",
     as_text: bool = False,
-    returns: Any = None,
+    returns: Any = Any,
 ) -> Callable[..., Any]:
     """Return a method that makes one blocking call.
 
@@ -50,7 +50,7 @@ def generated(
         parameters: As in a Python signature: those after `*` are optional and go by name.
         body: The parameter that is the body.
         as_text: The body travels as it is, not as JSON.
-        returns: The type of the answer. Any is whatever the JSON is; None ignores the answer.
+        returns: The type of the answer. Without one, the answer is the decoded JSON or the text that the server sends.
     """
     required, _, optional = parameters.partition("*")
     signature = Signature(
@@ -58,7 +58,7 @@ def generated(
         + [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in _split_names(optional)]
     )
     target = Endpoint(method, template, body=body, as_text=as_text, resend=method != "POST", only_on=ONLY_ON)
-    if returns not in (None, Any, str) and get_origin(returns) not in (list, dict):
+    if returns not in (Any, str) and get_origin(returns) not in (list, dict):
         returns = returns | None  # a server may answer with an empty body
 
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -10,7 +10,7 @@ from conductor.client.http.models.workflow_schedule_execution_model import Workf
 class SchedulerResourceApi(GeneratedApi):
     """Workflows that start on a schedule."""
 
-    delete_schedule = generated("DELETE", "/scheduler/schedules/{name}", "name", returns=Any)
+    delete_schedule = generated("DELETE", "/scheduler/schedules/{name}", "name")
     delete_tag_for_schedule = generated("DELETE", "/scheduler/schedules/{name}/tags", "body, name")
     get_all_schedules = generated("GET", "/scheduler/schedules", "*, workflow_name", returns=list[WorkflowSchedule])
     get_next_few_schedules = generated(
@@ -22,12 +22,12 @@ class SchedulerResourceApi(GeneratedApi):
     get_schedule = generated("GET", "/scheduler/schedules/{name}", "name", returns=WorkflowSchedule)
     get_tags_for_schedule = generated("GET", "/scheduler/schedules/{name}/tags", "name", returns=list[TagObject])
     pause_all_schedules = generated("GET", "/scheduler/admin/pause", returns=dict[str, Any])
-    pause_schedule = generated("PUT", "/scheduler/schedules/{name}/pause", "name, *, reason", returns=Any)
+    pause_schedule = generated("PUT", "/scheduler/schedules/{name}/pause", "name, *, reason")
     put_tag_for_schedule = generated("PUT", "/scheduler/schedules/{name}/tags", "body, name")
     requeue_all_execution_records = generated("GET", "/scheduler/admin/requeue", returns=dict[str, Any])
     resume_all_schedules = generated("GET", "/scheduler/admin/resume", returns=dict[str, Any])
-    resume_schedule = generated("PUT", "/scheduler/schedules/{name}/resume", "name", returns=Any)
-    save_schedule = generated("POST", "/scheduler/schedules", "body", returns=Any)
+    resume_schedule = generated("PUT", "/scheduler/schedules/{name}/resume", "name")
+    save_schedule = generated("POST", "/scheduler/schedules", "body")
     search_v21 = generated(
         "GET",
         "/scheduler/search/executions",

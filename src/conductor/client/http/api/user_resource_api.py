@@ -1,5 +1,3 @@
-from typing import Any
-
 from conductor.client.http.api.generated_api import GeneratedApi, generated
 from conductor.client.http.models.conductor_user import ConductorUser
 
@@ -7,9 +5,9 @@ from conductor.client.http.models.conductor_user import ConductorUser
 class UserResourceApi(GeneratedApi):
     """Users of a server."""
 
-    check_permissions = generated("GET", "/users/{userId}/checkPermissions", "user_id, *, type, id", returns=Any)
-    delete_user = generated("DELETE", "/users/{id}", "id", returns=Any)
-    get_granted_permissions = generated("GET", "/users/{userId}/permissions", "user_id", returns=Any)
-    get_user = generated("GET", "/users/{id}", "id", returns=Any)
+    check_permissions = generated("GET", "/users/{userId}/checkPermissions", "user_id, *, type, id")
+    delete_user = generated("DELETE", "/users/{id}", "id")
+    get_granted_permissions = generated("GET", "/users/{userId}/permissions", "user_id")
+    get_user = generated("GET", "/users/{id}", "id")
     list_users = generated("GET", "/users", "*, apps", returns=list[ConductorUser])
-    upsert_user = generated("PUT", "/users/{id}", "body, id", returns=Any)
+    upsert_user = generated("PUT", "/users/{id}", "body, id")

@@ -40,7 +40,7 @@ class WorkflowResourceApi(GeneratedApi):
         "GET", "/workflow/{workflowId}", "workflow_id, *, include_tasks, summarize", returns=Workflow
     )
     get_execution_status_task_list = generated(
-        "GET", "/workflow/{workflowId}/tasks", "workflow_id, *, start, count, status", returns=Any
+        "GET", "/workflow/{workflowId}/tasks", "workflow_id, *, start, count, status"
     )
     get_running_workflow = generated(
         "GET", "/workflow/running/{name}", "name, *, version, start_time, end_time", returns=list[str]
