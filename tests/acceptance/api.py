@@ -1,4 +1,4 @@
-"""Workflows over REST without workers, on any target: the test registers, starts, and looks."""
+"""A REST client without workers, for any target: registers, starts and reads workflows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-#: How long a test waits for the end of a workflow. The plain server looks at some tasks only every half minute.
+#: How long a test waits for the end of a workflow. The Conductor server looks at some tasks only every half minute.
 PATIENCE_S = 120.0
 
 Task = dict[str, Any]

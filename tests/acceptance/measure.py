@@ -1,4 +1,4 @@
-"""How much a server carries, side by side with the coordinator on the same machine.
+"""Measure the throughput of servers side by side on one machine.
 
     python -m tests.acceptance.measure coordinator conductor-postgres conductor-cluster
 

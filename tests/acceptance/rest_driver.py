@@ -1,4 +1,4 @@
-"""Workflows played by hand over REST, on any target: the test registers, starts, does the tasks, and looks."""
+"""Drives workflows over REST on any target: registers and starts them, does their tasks and reads the result."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Session:
 
     def __init__(self, target: Target, prefix: str) -> None:
         self.target = target
-        self.patience_s = PATIENCE_S[target.plain]
+        self.patience_s = PATIENCE_S[target.is_conductor]
         self.configuration = Configuration(server_api_url=target.url)
         self.workflows = AsyncWorkflowClient(self.configuration)
         self.metadata = AsyncMetadataClient(self.configuration)

@@ -63,7 +63,11 @@ class TestExecution:
         assert (workflow.status, workflow.output) == ("COMPLETED", {"last": {"greeting": "Hello Ada"}})
         assert (task.status, task.worker_id, task.poll_count) == ("COMPLETED", "me", 1)
         (verdict,) = session.events.of(TaskUpdateCompleted)
-        assert (verdict.verdict, verdict.inferred, verdict.attempts) == (Verdict.COMMITTED, session.target.plain, 1)
+        assert (verdict.verdict, verdict.inferred, verdict.attempts) == (
+            Verdict.COMMITTED,
+            session.target.is_conductor,
+            1,
+        )
 
     async def test_one_step_works_with_what_the_step_before_it_made(self, session: Session) -> None:
         first, second = session.named("first"), session.named("second")
@@ -134,7 +138,7 @@ class TestExecution:
         """The retry policy or `poison_limit` ends the task, and no neighbour is executed more than twice."""
         deadly, healthy = session.named("deadly"), session.named("healthy")
         # A Conductor server waits for the response timeout of tasks whose poll answer the dead process never read.
-        timeout_s = 20 if session.target.plain else 3600
+        timeout_s = 20 if session.target.is_conductor else 3600
         for name in (deadly, healthy):
             await session.define(name, retry_count=2, retry_delay_seconds=0, response_timeout_seconds=timeout_s)
         workers = [
@@ -180,7 +184,7 @@ class TestExecution:
         assert max(event.tasks_received for event in session.events.of(PollCompleted)) > 1
 
     async def test_many_task_types_in_one_process(self, session: Session) -> None:
-        """More than the long polls that one process may park on a plain server."""
+        """More than the long polls that one process may park on a Conductor server."""
         names = [session.named(f"type{number}") for number in range(40)]
 
         def make(name: str) -> Worker:
@@ -281,7 +285,7 @@ class TestQueues:
         ids = [await session.start(name, input={"priority": number}, priority=number) for number in given]
         async with session.handler(Worker(name, work)):
             await session.all_ended(ids)
-        if session.target.plain:
+        if session.target.is_conductor:
             order.sort(reverse=True)
         assert order == [99, 50, 5, 1, 0]
 
@@ -578,7 +582,7 @@ class TestRegistration:
         assert workflow.status == "COMPLETED"
         found = await session.metadata.get_task_def(name)
         assert (found.name, found.retry_count, found.response_timeout_seconds) == (name, 7, 77)
-        if session.target.plain:
+        if session.target.is_conductor:
             assert found.input_schema is None  # the open-source server has no registry of schemas
 
     @pytest.mark.targets("coordinator")

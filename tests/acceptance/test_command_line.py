@@ -1,4 +1,4 @@
-"""The command line on every server: what an operator does at night, by the public REST API alone."""
+"""The commands of an operator on every server, with only the public REST API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from conductor.cli import main
 from tests.acceptance.servers.targets import Target
 from tests.unit.cli.program import CLI, Program
 
-#: How long a test waits for something to be so. The plain server looks at some tasks only every half minute.
+#: The longest wait for a condition. The Conductor server looks at some tasks only every half minute.
 PATIENCE_S = 120.0
 
 
@@ -107,7 +107,7 @@ def test_an_operator_at_night(operator: Operator, target: Target) -> None:
     assert "✓ how  SWITCH  → post  completed" in out
     assert "│  ✓ pack" in out
     assert "waits for a worker: nobody has" in out
-    assert ("A Conductor server does not report" in out) is target.plain
+    assert ("A Conductor server does not report" in out) is target.is_conductor
 
     operator.work("FAILED")
     operator.until(lambda: operator.json("workflow", "show", workflow_id)["workflow"]["status"] == "FAILED")
@@ -168,20 +168,20 @@ def test_who_looks_at_queues_is_told_what_the_server_knows(operator: Operator, t
     assert (row()["ready"], bool(row()["problem"])) == (1, True)
     status, out = operator.run("top", "--once")
     assert (status, "queues that no worker polls" in out) == (0, True)
-    assert ("a Conductor server: it reports neither rates nor" in out) is target.plain
+    assert ("a Conductor server: it reports neither rates nor" in out) is target.is_conductor
     faults = {one["fault"]: one for one in operator.json("doctor") if operator.worker in one["what"]}
     assert "worker" in faults["queue-not-polled"]["remedy"]
 
     taken = operator.poll()
     assert queue()["lastWorkerId"] == "ada"
     leases = operator.json("top")["leases"]
-    if target.plain:
+    if target.is_conductor:
         assert leases is None
     else:
         assert [one["workerId"] for one in leases if one["workflowId"] == workflow_id] == ["ada"]
         assert row()["inHand"] == 1
     operator.work("COMPLETED", taken)
-    if not target.plain:
+    if not target.is_conductor:
         assert row()["verdicts"] == {"COMMITTED": 1}
     assert operator.run("workflow", "terminate", workflow_id)[0] == 0
 
@@ -194,7 +194,7 @@ def test_what_happens_is_told_as_it_happens(operator: Operator, target: Target, 
     command = [*CLI, "tail", operator.name, "--url", operator.url, "--interval", "0.2", "--json"]
     with Program(command, tmp_path) as program:
         said = program.line_with(f"Following workflows {operator.name}")
-        assert ("Its search may be late" in said) is target.plain
+        assert ("Its search may be late" in said) is target.is_conductor
         workflow_id = operator.run("workflow", "start", operator.name)[1].strip()
 
         def told(what: str, **known: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Every operator of control and every recovery, played by hand: the same task lists on every server."""
+"""Control flow, retries and restarts give the same task lists on every server."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ class TestOperators:
         )
         workflow = await driver.start("flow")
         await driver.do("a")
-        if driver.session.target.plain:
+        if driver.session.target.is_conductor:
             found = await driver.ended(workflow, "FAILED")
             assert "Unable to evaluate condition $.i['iteration'] < 2" in found["reasonForIncompletion"]
             return

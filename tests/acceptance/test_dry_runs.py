@@ -1,4 +1,4 @@
-"""Workflows with made-up outputs, on the coordinator and on a real Conductor server alike."""
+"""Dry runs of workflows, on the coordinator and on a Conductor server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks of the server that are named at run time, and sub-workflows that are found or made then: on every server."""
+"""System tasks and sub-workflows that are chosen at run time, on every server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs that conductor-python and this package build alike, run on the coordinator and on a real server."""
+"""Workflows in Python run to the same end on the coordinator and on a Conductor server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workflows started by the clock, on the coordinator and on a real Conductor server alike."""
+"""Schedules, on the coordinator and on a Conductor server."""
 
 from __future__ import annotations
 
@@ -159,4 +159,4 @@ class TestACronExpression:
         """There with a 500, here with a 400 that says why."""
         with pytest.raises(ApiException) as refused:
             await scheduler.client.get_next_few_schedule_execution_times("* * * * *")
-        assert refused.value.status == (500 if scheduler.session.target.plain else 400)
+        assert refused.value.status == (500 if scheduler.session.target.is_conductor else 400)

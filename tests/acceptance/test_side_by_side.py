@@ -1,4 +1,4 @@
-"""Workflow definitions of others run to the same end on a real server and on the coordinator.
+"""Workflow definitions of a folder run to the same end on a Conductor server and on the coordinator.
 
     CONDUCTOR_DEFINITIONS=folder make test-conductor TARGETS=conductor-sqlite ARGS="-k side_by_side"
 

@@ -1,4 +1,4 @@
-"""An hour of mixed load in five minutes: what worker and coordinator hold does not grow."""
+"""An hour of mixed load in five minutes: memory, threads and files of worker and coordinator do not grow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks that the server does itself, on every server: the same definitions come to the same end.
+"""System tasks have the same results on every server.
 
 Where the servers differ, the comment has what the plain one said (3.32.3).
 """

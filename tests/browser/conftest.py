@@ -1,4 +1,4 @@
-"""The system's Chromium, a coordinator with something to look at, and pages that notice everything that goes wrong."""
+"""Fixtures: the system's Chromium, a coordinator with sample workflows, and pages that report every error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A coordinator with something to look at: workflows of every kind and in every state, made over HTTP as clients do."""
+"""Sample data of a coordinator: workflows of every kind and in every state, created over HTTP."""
 
 from __future__ import annotations
 

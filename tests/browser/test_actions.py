@@ -1,4 +1,4 @@
-"""Everything that can be done on the page, done in a real browser to real workflows."""
+"""Every action of the web UI, in a real browser on real workflows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code blocks printed in the design documents: which are run here, and why the others are not.
+"""The code blocks printed in the design documents: which of them run here, and why the others do not.
 
 A block is named by its document and the number of its first line: `s001_041` is document 001, line 41. What is run
 lies in `blocks/`, exactly as printed; its digest is kept here so that no formatter improves it.

@@ -1,4 +1,4 @@
-"""Ports that the documents print: taken by one test at a time, on the whole machine."""
+"""Locks the ports that the documents print: one test at a time uses them, on the whole machine."""
 
 from __future__ import annotations
 

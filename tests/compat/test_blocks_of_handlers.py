@@ -1,4 +1,4 @@
-"""Blocks about handlers, listeners, discovery and tuning: run as printed, and what they make is put to use."""
+"""Blocks about handlers, listeners, discovery and tuning run as printed, and their results are used."""
 
 from __future__ import annotations
 

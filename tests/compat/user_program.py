@@ -16,7 +16,7 @@ import psutil
 
 HERE = Path(__file__).parent
 _STRICT = {"PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "error"}
-#: A worker never breaks off a long poll on a plain server, so that no task is lost; here it shall not take long.
+#: A worker never breaks off a long poll on a Conductor server, so that no task is lost; here it shall not take long.
 _QUICK = {"CONDUCTOR_WORKER_ALL_IDLE_POLL_TIMEOUT": "200"}
 #: How long a program may take to end once it was told to.
 END_S = 60.0

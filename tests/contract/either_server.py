@@ -1,4 +1,4 @@
-"""The two servers that speak of leases, behind one face: the test kit's stub, and the coordinator itself."""
+"""The two servers with leases behind one interface: the stub of the test kit, and the coordinator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files whose collection alone takes seconds are read only when their tests may be run."""
+"""Skips the collection of slow files unless their tests are selected."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ SLOW_TO_COLLECT = {"test_coordinator_schemathesis_thorough.py"}
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Each process of a parallel run collects everything."""
+    """Each process of a parallel run would collect everything."""
     not_asked_for = "not slow" in config.getoption("markexpr")
     return True if not_asked_for and collection_path.name in SLOW_TO_COLLECT else None

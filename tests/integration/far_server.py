@@ -1,4 +1,4 @@
-"""A server that HTTP tasks call: it says what it was asked, and answers when the test lets it."""
+"""A server that HTTP tasks call: it records requests and answers when the test lets it."""
 
 from __future__ import annotations
 

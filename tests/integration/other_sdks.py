@@ -1,4 +1,4 @@
-"""SDKs of another make, each in an environment of its own under .cache/, made once."""
+"""Other Conductor SDKs, each in its own environment under .cache/, installed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's program in a process group of its own: started, watched, signalled, and gone without a trace."""
+"""Runs a user's program in its own process group, and checks that no process is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Authority on the worker, against a real coordinator: leases held, leases lost, and results that outlive an outage."""
+"""Workers and a real coordinator: leases held, leases lost, and results that survive an outage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workflows that start each other without waiting for anything come to an end, and others do not."""
+"""Endless chains of workflows that start each other are ended; chains with waits go on."""
 
 from __future__ import annotations
 

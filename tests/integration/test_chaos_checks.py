@@ -1,4 +1,4 @@
-"""The checks of a chaos run can fail: a run in which all is well, and each promise broken in it once."""
+"""The checks of a chaos run can fail: they accept a good run and find each broken promise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conductor's JavaScript SDK, in a directory of its own, as client and worker of our coordinator."""
+"""Conductor's JavaScript SDK, in a directory of its own, as client and worker of the coordinator."""
 
 from __future__ import annotations
 

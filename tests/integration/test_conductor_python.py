@@ -1,4 +1,4 @@
-"""conductor-python 2.0.0, in an environment of its own, as client and as sync and async worker of our coordinator."""
+"""conductor-python 2.0.0, in an environment of its own, as client and as sync and async worker of the coordinator."""
 
 from __future__ import annotations
 

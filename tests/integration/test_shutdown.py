@@ -536,7 +536,7 @@ class TestQuiet:
             program.signal(signal.SIGUSR1)
             program.wait_for("SIGUSR1 received: polling stops")
             conductor_stub.release("workflow")
-            conductor_stub.wait_results(2)  # what was in hand is finished
+            conductor_stub.wait_results(2)  # running tasks are finished
             conductor_stub.release("poll")  # and the poll under way was the last
             with pytest.raises(TimeoutError):  # a poll that does not come has no event: a while is all there is
                 conductor_stub.wait_for(lambda: len(conductor_stub.polls()) > polls, timeout=0.5)

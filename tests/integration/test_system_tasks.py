@@ -665,7 +665,7 @@ def test_a_type_that_somebody_made_up_is_polled_by_its_name(api: httpx.Client) -
     assert (taken["taskType"], taken["taskDefName"]) == ("USER_TASK", "whatever")
     body = {key: taken[key] for key in ("taskId", "workflowInstanceId", "leaseId")} | {"status": "FAILED"}
     api.post("/tasks", json=body)
-    # Without a definition it is not tried again, as on a plain server.
+    # Without a definition it is not tried again, as on a Conductor server.
     assert ended(api, taken["workflowInstanceId"])["status"] == "FAILED"
 
 

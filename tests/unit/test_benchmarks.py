@@ -1,4 +1,4 @@
-"""The benchmarks compute what they say: ratios round by round, progress that no thread and no process loses."""
+"""The benchmarks compute correct figures: ratios per round, and progress over threads and processes."""
 
 from __future__ import annotations
 

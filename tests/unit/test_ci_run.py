@@ -1,4 +1,4 @@
-"""`.ci/run`, with a `make` that does as it is told: where it runs the fast suite, and what it tries a second time."""
+"""`.ci/run` with a scripted `make`: where it runs the fast suite, and which suites it tries a second time."""
 
 from __future__ import annotations
 

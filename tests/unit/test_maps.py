@@ -1,4 +1,4 @@
-"""A package's docstring is the map of it: it names every module, each exactly once."""
+"""The docstring of a package is its map: it names every module exactly once."""
 
 from __future__ import annotations
 

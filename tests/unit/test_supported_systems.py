@@ -1,4 +1,4 @@
-"""Where the package runs, and what it says where it does not."""
+"""The systems on which the package runs, and its errors on others."""
 
 from __future__ import annotations
 

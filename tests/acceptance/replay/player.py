@@ -1,4 +1,4 @@
-"""Plays a script on a server and writes down the answers so that two servers' can be compared."""
+"""Plays a script on a server and records the answers, for a comparison of two servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The requests: what workers, other SDKs and people at a command line send, and mistakes they make."""
+"""The request script: requests of workers, other SDKs and command-line users, and their mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A JDK that is new enough, and the Conductor server as it comes from Maven, ready to start."""
+"""Finds a JDK that is new enough and downloads the Conductor server from Maven."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Something a server needs is not on this machine."""
+"""The error for a tool that a server needs and this machine does not have."""
 
 from __future__ import annotations
 

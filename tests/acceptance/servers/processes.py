@@ -1,4 +1,4 @@
-"""Child processes of the suite: a log file, a deadline to come up, an end that leaves nothing behind."""
+"""Child processes of the suite: each has a log file, a deadline for its start and a clean end."""
 
 from __future__ import annotations
 

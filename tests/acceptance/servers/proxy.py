@@ -1,4 +1,4 @@
-"""A load balancer as most clusters have one: TCP connections go to the nodes in turn, past those that are down."""
+"""A load balancer: TCP connections go to the nodes in turn, and skip nodes that are down."""
 
 from __future__ import annotations
 

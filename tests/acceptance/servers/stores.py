@@ -1,4 +1,4 @@
-"""Where a Conductor node keeps its data: SQLite in a file, or a Postgres or Redis of the suite's own."""
+"""Stores of a Conductor node: SQLite in a file, or a Postgres or Redis that the suite starts."""
 
 from __future__ import annotations
 

@@ -24,10 +24,10 @@ Coordinator(sys.argv[1], port=int(sys.argv[2]), keep_finished_count=keep).serve(
 
 
 class Target(ABC):
-    """A server to run workers against, and what can be expected of it."""
+    """A server under test, and its properties."""
 
-    #: A real Conductor: no leases, no verdicts, no schemas, no order by priority.
-    plain = True
+    #: A Conductor server: no leases, no verdicts, no schemas, no order by priority.
+    is_conductor = True
     #: Whether it has an index: without one, no task logs and no search by correlation id.
     indexed = True
 
@@ -56,7 +56,7 @@ class Target(ABC):
 class EmbeddedCoordinator(Target):
     """The coordinator, in a process of its own so that it can be killed."""
 
-    plain = False
+    is_conductor = False
 
     def __init__(self, directory: Path, *, keep_finished_count: int = 0) -> None:
         self._directory = directory

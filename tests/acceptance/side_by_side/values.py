@@ -1,4 +1,4 @@
-"""Inputs and outputs that lead a workflow through its definition, made up from how they are used."""
+"""Makes up inputs and outputs that lead a workflow through its definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chaos: real processes on a bad network and bad disks, attacked for as long as they work, and judged afterwards.
+"""Chaos runs: real processes on a bad network and bad disks, attacked while they work, and checked afterwards.
 
 `make chaos` runs it (`ARGS="--tasks 50000"`, `--seed N`, `--kills 200`, `--help`); the tests run small versions.
 

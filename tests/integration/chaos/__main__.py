@@ -1,4 +1,4 @@
-"""`make chaos`: see the package for what happens. Ends with 1 when a promise was broken."""
+"""`make chaos`: see the package docstring. The exit status is 1 if a promise was broken."""
 
 from __future__ import annotations
 

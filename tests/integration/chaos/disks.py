@@ -1,4 +1,4 @@
-"""Disks that can be full: a small file system of our own where we may mount one, else a limit on one process."""
+"""Disks that can be full: a small mounted file system if the user may mount one, else a size limit of the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole HTTP/1.1 messages from a socket: just enough to know where one ends."""
+"""Reads whole HTTP/1.1 messages from a socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kill -9 of the coordinator at random moments under load: what it had answered is there afterwards, nothing twice.
+"""Kills the coordinator at random moments under load: afterwards, all it had answered exists, and nothing twice.
 
 Clients start workflows and workers report results; each sends again until it is answered, and writes every answer
 into the execution log before it goes on. At the end every line of the execution log is looked up.

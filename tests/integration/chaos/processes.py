@@ -1,4 +1,4 @@
-"""The processes of a chaos run: a coordinator that comes back on another port, and worker programs that come back."""
+"""The processes of a chaos run: a coordinator that restarts on another port, and worker programs that restart."""
 
 from __future__ import annotations
 

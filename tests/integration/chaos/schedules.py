@@ -1,4 +1,4 @@
-"""kill -9 of the coordinator at random moments while schedules are due every second: each moment counts once.
+"""Kills the coordinator at random moments while schedules are due every second: each moment counts once.
 
 The execution log holds every request for a schedule and its time. At the end, the runs that the coordinator remembers
 and the workflows that exist are compared with every second between the first and the last.

@@ -1,4 +1,4 @@
-"""The coordinator as its clients see it: directly, past the bad network, and again and again until it answers."""
+"""A client of the coordinator that bypasses the bad network and repeats requests until they are answered."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ WRONG: dict[str, Any] = {"number": 5, "text": "x", "list": [1], "object": {"a": 
 
 
 def task_json(**fields: Any) -> dict[str, Any]:
-    """A task as a plain server hands it out."""
+    """A task as a Conductor server hands it out."""
     good = {"taskId": "t", "workflowInstanceId": "w", "taskType": "job", "taskDefName": "job", "status": "IN_PROGRESS"}
     return good | {"pollCount": 1, "responseTimeoutSeconds": 3600, "inputData": {}} | fields
 

@@ -48,7 +48,7 @@ def test_a_result_with_its_verdict_is_not_adopted_again(tmp_path: Path) -> None:
 
 
 class TestGivingBack:
-    """A process died with tasks in hand, and the next one finds its file."""
+    """A process died with running tasks, and the next one finds its file."""
 
     @pytest.fixture
     def directory(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:

@@ -92,7 +92,7 @@ class TestBatchSize:
             gate.let_go()
 
     async def test_a_task_being_reported_takes_a_slot(self, conductor_stub: ConductorStub) -> None:
-        """On a plain server capacity is executing and reporting: a slot is free when the server has answered."""
+        """On a Conductor server capacity is executing and reporting: a slot is free when the server has answered."""
         conductor_stub.hold("update")
         for _ in range(3):
             conductor_stub.add_task("job")
@@ -530,7 +530,7 @@ class TestIdle:
 
     @pytest.mark.parametrize(("leases", "parked"), [(False, 32), (True, 40)])
     async def test_at_most_32_long_polls_are_parked_on_a_conductor_server(self, leases: bool, parked: int) -> None:
-        """P36: each holds a thread of a plain server; a coordinator parks them for free."""
+        """P36: each holds a thread of a Conductor server; a coordinator parks them for free."""
         clock = FakeClock()
         workers = [Worker(f"job{n}", nothing, poll_interval_millis=1000, poll_timeout=0) for n in range(40)]
         with ConductorStub(clock=clock, leases=leases) as stub:
@@ -673,7 +673,7 @@ class TestPaused:
             conductor_stub.add_task("job")
             gate.let_go()
             await events.until(TaskExecutionCompleted)
-            await conductor_stub.until_results(1)  # what is in hand goes on
+            await conductor_stub.until_results(1)  # running tasks go on
             await turn_loop()
             seen = len(conductor_stub.polls())
             assert handler.task_runners[0].paused

@@ -50,7 +50,7 @@ class Talker:
 
 
 class Stage:
-    """A stub, a handler and one task in hand, on a clock that the test turns."""
+    """A stub, a handler and one running task, on a clock that the test turns."""
 
     def __init__(self, server: ConductorStub, clock: FakeClock, seen: Seen, talker: Talker, task_id: str) -> None:
         self.server = server

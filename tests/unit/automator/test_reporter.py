@@ -371,7 +371,7 @@ class TestRefusals:
 
 
 class TestAPlainServer:
-    """A plain server answers 200 to everything; the worker can look for itself."""
+    """A Conductor server answers 200 to everything; the worker can look for itself."""
 
     @pytest.mark.parametrize(
         ("now", "verdict"),
@@ -501,7 +501,7 @@ class TestTheEnd:
                 await stub.until(lambda: len(updates(stub)) == 7)
 
     async def test_a_kept_result_that_had_arrived_is_committed(self) -> None:
-        """All answers were lost: on a plain server the task itself says that a report was taken."""
+        """All answers were lost: on a Conductor server the task itself says that a report was taken."""
         clock, events = FakeClock(), Events()
         with ConductorStub(clock=clock) as stub:
             stub.script("update", Reset(applied=True), repeat=True)
@@ -630,7 +630,7 @@ class TestBatches:
 class TestLogs:
     @pytest.mark.parametrize("count", [0, 1, 10, 11, 25])
     async def test_p38_all_logs_of_a_report_arrive(self, conductor_stub: ConductorStub, count: int) -> None:
-        """A plain server keeps ten logs of a report; the rest goes before it."""
+        """A Conductor server keeps ten logs of a report; the rest goes before it."""
 
         def talk() -> None:
             for n in range(count):

@@ -247,7 +247,7 @@ class TestRestarts:
     """P16: a crash of a worker, also of the only one, is an accident and not the end."""
 
     def _kill_and_wait(self, stub: ConductorStub, pid: int) -> None:
-        """Until its successor polls: a plain server may give a task to the last poll of the dead."""
+        """Until its successor polls: a Conductor server may give a task to the last poll of the dead."""
         polls = len(stub.polls())
         os.kill(pid, signal.SIGKILL)
         ids = {poll.query["workerid"] for poll in stub.polls()[:polls]}

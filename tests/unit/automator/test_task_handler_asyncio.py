@@ -46,7 +46,7 @@ def handler_of(stub: ConductorStub, *workers: Any, **options: Any) -> TaskHandle
 
 
 def prompt(name: str = "job", function: Any = nothing, **options: Any) -> Worker:
-    """A worker that never parks a poll, so that it stops at once on a plain server."""
+    """A worker that never parks a poll, so that it stops at once on a Conductor server."""
     return Worker(name, function, idle_poll_timeout=0, poll_timeout=0, **options)
 
 

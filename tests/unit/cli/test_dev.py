@@ -1,4 +1,4 @@
-"""The development loop: one command, a real terminal, files that are saved."""
+"""`conductor-worker dev`: reloads workers when files are saved, in a real terminal."""
 
 from __future__ import annotations
 

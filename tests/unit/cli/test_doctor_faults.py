@@ -1,4 +1,4 @@
-"""Each fault is made for real, and is named with its remedy."""
+"""`conductor-worker doctor` names each fault with its remedy. The faults are real."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A new project runs as it is."""
+"""`conductor-worker init`: a new project runs without changes."""
 
 from __future__ import annotations
 

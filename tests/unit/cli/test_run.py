@@ -1,4 +1,4 @@
-"""The workers of a module as a program."""
+"""`conductor-worker run`: the workers of a module as a program."""
 
 from __future__ import annotations
 

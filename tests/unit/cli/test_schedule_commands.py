@@ -1,4 +1,4 @@
-"""`conductor-worker schedule`: workflows that a server starts by the clock."""
+"""`conductor-worker schedule`: workflows that a server starts on a schedule."""
 
 from __future__ import annotations
 

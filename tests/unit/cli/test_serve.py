@@ -1,4 +1,4 @@
-"""The coordinator as a program."""
+"""`conductor-worker serve`: the coordinator as a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database that cannot be served is one line, status 2, and nothing of it is overwritten."""
+"""`conductor-worker serve` refuses an unusable database with one line and status 2, and does not change the file."""
 
 from __future__ import annotations
 

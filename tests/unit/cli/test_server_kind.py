@@ -1,4 +1,4 @@
-"""The commands with the public REST API alone: a coordinator whose own views are not asked is a plain server."""
+"""The commands with the public REST API alone, as on a Conductor server: the coordinator's own views are not asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands in a real terminal: they fit its width, colour is optional, and nothing in the data drives it."""
+"""The commands in a real terminal: they fit its width, colour is optional, and data cannot send control sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live views, on real terminals."""
+"""`conductor-worker top` and `tail`, on real terminals."""
 
 from __future__ import annotations
 

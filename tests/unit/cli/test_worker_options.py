@@ -1,4 +1,4 @@
-"""The options of workers on the command line are those of the table, all of them."""
+"""The command line has every worker option of the table."""
 
 from __future__ import annotations
 

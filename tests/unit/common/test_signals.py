@@ -1,4 +1,4 @@
-"""Borrowed signals: set for a block, given back after it."""
+"""Signal handlers are set for a block and restored after it."""
 
 from __future__ import annotations
 

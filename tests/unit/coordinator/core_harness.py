@@ -1,4 +1,4 @@
-"""The rules on a clock that tests turn, with a real SQLite file and no HTTP."""
+"""A coordinator without HTTP for tests: a real SQLite file, and a clock that the test turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A workflow on paper: decisions are applied to a state in memory, and the test plays the workers."""
+"""Runs the decider alone: decisions are applied to a state in memory, and the test plays the workers."""
 
 from __future__ import annotations
 

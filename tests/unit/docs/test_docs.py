@@ -1,4 +1,4 @@
-"""The documentation holds: its code runs, what it names exists, its links lead somewhere, its tables are current."""
+"""The documentation is correct: its code runs, its names exist, its links work, and its tables are current."""
 
 from __future__ import annotations
 

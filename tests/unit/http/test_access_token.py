@@ -1,4 +1,4 @@
-"""The access token's life: fetched late, by one for all, renewed early, and a failed renewal loses nothing."""
+"""The access token: fetched on first use, once for all callers, renewed early, and kept after a failed renewal."""
 
 import asyncio
 import logging

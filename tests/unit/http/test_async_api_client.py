@@ -1,4 +1,4 @@
-"""Calls: the URL they make, the types they give, and the words of their errors."""
+"""Calls: their URLs, the types of their results, and their error messages."""
 
 import logging
 from typing import Any

@@ -1,4 +1,4 @@
-"""The blocking clients: the same operations, from plain code, from threads, and all from one place."""
+"""The blocking clients: the same operations from blocking code and from threads, on one connection."""
 
 import asyncio
 import inspect

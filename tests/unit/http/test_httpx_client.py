@@ -1,4 +1,4 @@
-"""A user's own `httpx.AsyncClient` does the work when it is given."""
+"""A user's own `httpx.AsyncClient` sends the requests if it is given."""
 
 import gzip
 import socket

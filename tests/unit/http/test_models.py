@@ -1,4 +1,4 @@
-"""Models: keyword construction in snake_case, camelCase on the wire, and no surprise from a server's nulls."""
+"""Models: keyword construction in snake_case, camelCase on the wire, and defaults for a server's nulls."""
 
 from __future__ import annotations
 

@@ -429,7 +429,7 @@ async def test_a_poll_waits_as_long_as_it_asked_and_a_little(tasks_of: Any, monk
 
 
 async def test_a_large_batch_is_waited_for_longer(tasks_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a plain server a poll that is given up takes its tasks along."""
+    """On a Conductor server a poll that is given up takes its tasks along."""
     monkeypatch.setattr("conductor.client.http.api.async_task_resource_api.POLL_GRACE_S", 0.1)
     monkeypatch.setattr("conductor.client.http.api.async_task_resource_api.GRACE_PER_TASK_S", 0.01)
     tasks, _ = await tasks_of(lambda seen: SILENCE)

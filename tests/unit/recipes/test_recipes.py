@@ -1,4 +1,4 @@
-"""The recipes of deploy/ say what the code offers: options, variables, probes, ports, times."""
+"""The recipes of deploy/ use existing options, variables, probes, ports and times."""
 
 from __future__ import annotations
 

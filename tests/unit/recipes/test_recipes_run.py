@@ -1,4 +1,4 @@
-"""The recipes at work: their commands as processes, their probes asked, nginx in front of a real coordinator."""
+"""The recipes of deploy/ run: their commands as processes, their probes, and nginx in front of a real coordinator."""
 
 from __future__ import annotations
 

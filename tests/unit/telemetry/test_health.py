@@ -1,4 +1,4 @@
-"""P23: `/health` was constantly OK. Here it says what is wrong, and says so no longer when it is right again."""
+"""P23: `/health` names a problem while it lasts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How lines of the log look: text and JSON, with the ids of what they are about."""
+"""The format of log lines: text and JSON, with the ids of their task and workflow."""
 
 from __future__ import annotations
 

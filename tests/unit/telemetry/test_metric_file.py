@@ -1,3 +1,5 @@
+"""The metric file of a process: written by one process, read by others, and kept after its death."""
+
 from __future__ import annotations
 
 import subprocess

@@ -1,3 +1,5 @@
+"""Counters, gauges and quantiles of metrics."""
+
 from __future__ import annotations
 
 import math

@@ -1,3 +1,5 @@
+"""The metrics collector: events become the documented series."""
+
 from __future__ import annotations
 
 import math

@@ -1,3 +1,5 @@
+"""The directory of metric files: shared by processes, and swept after they die."""
+
 from __future__ import annotations
 
 import os

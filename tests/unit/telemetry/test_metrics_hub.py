@@ -1,3 +1,5 @@
+"""The metrics hub: collects the metrics of all processes and serves or writes them."""
+
 from __future__ import annotations
 
 import http.client

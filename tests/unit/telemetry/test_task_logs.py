@@ -1,3 +1,5 @@
+"""Log records of a task carry its ids and can become its task logs."""
+
 from __future__ import annotations
 
 import io

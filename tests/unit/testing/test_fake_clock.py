@@ -1,4 +1,4 @@
-"""The fake clock: it stands still, it wakes the right ones in order, on whatever loop they sleep."""
+"""The fake clock stands still until it is turned, and wakes sleepers in order, on any event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stub server: a plain Conductor where nothing is scripted, and exactly as bad as the script says where it is."""
+"""The stub server: it behaves as a Conductor server, except for the faults that a test scripts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def report(client: httpx.Client, task: Task, status: str = "COMPLETED", **fields
     return client.post("/tasks", json=ids | {"status": status} | fields)
 
 
-# -- a plain Conductor ----------------------------------------------------------------------------------------------
+# -- a Conductor server ----------------------------------------------------------------------------------------------
 
 
 def test_a_task_from_poll_to_result(conductor_stub: ConductorStub, client: httpx.Client) -> None:

@@ -1,4 +1,4 @@
-"""The fixtures for tests of workflows."""
+"""The pytest fixtures for tests of workflows."""
 
 from __future__ import annotations
 

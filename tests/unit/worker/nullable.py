@@ -1,4 +1,4 @@
-"""A draft-07 validator that knows `nullable`, and instances that are near a schema: some fit it, some just do not."""
+"""A draft-07 validator with `nullable`, and instances near a schema: some are valid, some are nearly valid."""
 
 import jsonschema
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Parameters that are no input: read, refused, made, cleaned up, replaced in tests."""
+"""Injected parameters: declared, refused, created, cleaned up, and replaced in tests."""
 
 from __future__ import annotations
 

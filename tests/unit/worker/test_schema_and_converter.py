@@ -1,4 +1,4 @@
-"""A schema and its converter mean the same: strict, they accept the same; lenient, what the schema accepts converts."""
+"""A schema and its converter agree: strict, they accept the same values; lenient, valid values convert."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Every option × every spelling × precedence; values not allowed; names that were meant; the two signatures."""
+"""Worker options: spellings × precedence, rejected values, suggestions for misspelt names, and the two signatures."""
 
 import inspect
 import itertools

@@ -1,4 +1,4 @@
-"""Finding workers by importing them: packages, modules, directories, and what cannot be imported."""
+"""Finding workers by importing packages, modules and directories, and errors of imports."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""Workflows as Python blocks: what they make, and the mistakes that are found while they are built."""
+"""Workflows as Python blocks: the definitions they make, and the mistakes found while they are built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas of strangers: what they mean, and that none of them can stop the server."""
+"""JSON schemas: their meaning, and that no schema can stop the server."""
 
 from __future__ import annotations
 

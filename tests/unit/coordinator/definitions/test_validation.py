@@ -1,3 +1,5 @@
+"""The validation of workflow definitions: each mistake is named with its path."""
+
 from __future__ import annotations
 
 from typing import Any

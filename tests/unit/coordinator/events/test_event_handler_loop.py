@@ -1,4 +1,4 @@
-"""Event handlers: what is done when a workflow publishes an event, and that it is done once."""
+"""Event handlers: their actions when a workflow publishes an event, each done once."""
 
 from __future__ import annotations
 

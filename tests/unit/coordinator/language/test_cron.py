@@ -1,4 +1,4 @@
-"""When a cron expression is due.
+"""The due times of cron expressions.
 
 `cron_of_conductor.json` has what a Conductor 3.32.3 answered: the next five moments from a start time in UTC, the
 expressions that it refused, and the first moment from a start time in a zone, mostly where its clocks are set.

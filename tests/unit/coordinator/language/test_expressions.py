@@ -1,3 +1,5 @@
+"""Expressions in templates, conditions, durations and times."""
+
 from __future__ import annotations
 
 import json

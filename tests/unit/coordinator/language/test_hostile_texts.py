@@ -1,4 +1,4 @@
-"""Texts from outside meet only what takes time in proportion to them, and only up to a length."""
+"""Hostile texts: parsing takes time in proportion to the length, and the length is limited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions that are evaluated without an engine have the value, or the failure, that the script engine gives them."""
+"""Conditions that are evaluated without the script engine have the same value or error as with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSONPath as Jayway JsonPath has it, and in time that grows with the data."""
+"""JSONPath gives the results of Jayway JsonPath, in time proportional to the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which texts the values of secrets are taken out of."""
+"""The texts in which the values of secrets are masked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A restored copy never repeats an id, and no result of the lost tail counts for another task."""
+"""A restored copy never repeats an id, and no result from after the copy counts for another task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finished workflows are forgotten by age and by number; running ones never."""
+"""Finished workflows are removed by age and by number; running ones never."""
 
 from __future__ import annotations
 

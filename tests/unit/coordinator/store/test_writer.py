@@ -1,4 +1,4 @@
-"""The file: one writer, group commit, refusals that say what to do, recovery after kill -9."""
+"""The store: one writer, group commit, errors with a remedy, recovery after kill -9."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where HTTP tasks may go."""
+"""The addresses that HTTP tasks may call."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""The contract under everything that can happen: several workers, clock jumps, duplicated, delayed and lost messages,
-restarts. A model that fits on a screen says what each verdict must be."""
+"""The contract of leases and reports under random events.
+
+Several workers, clock jumps, duplicated, delayed and lost messages, and restarts. A small model predicts each verdict.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why it waits: one sentence for each reason, from real rows on a clock that the test turns."""
+"""Why a task or workflow waits: one sentence for each reason, from real rows on a clock that the test turns."""
 
 from __future__ import annotations
 

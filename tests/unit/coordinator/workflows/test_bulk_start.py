@@ -1,4 +1,4 @@
-"""Many starts in few transactions: ids or errors in order, keys that count once, and turns of bounded length."""
+"""Bulk starts: few transactions of bounded length, ids or errors in order, and idempotency keys that count once."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""The decider alone: the next tasks after each event of a workflow."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Retry, rerun and restart of families of workflows: the task list afterwards is the one that Conductor shows."""
+"""Retry, rerun and restart of workflows with sub-workflows give the task lists of a Conductor server."""
 
 from __future__ import annotations
 

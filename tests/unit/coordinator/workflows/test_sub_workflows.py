@@ -1,4 +1,4 @@
-"""Sub-workflows and their parents, failure workflows, and other ways in which one workflow's end moves another."""
+"""Sub-workflows and their parents, failure workflows, and other effects of a workflow's end on another."""
 
 from __future__ import annotations
 

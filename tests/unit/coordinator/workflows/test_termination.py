@@ -1,4 +1,4 @@
-"""A tree of sub-workflows is terminated in steps of bounded size, which a restart does not lose."""
+"""A tree of sub-workflows is terminated in steps of bounded size that survive a restart."""
 
 from __future__ import annotations
 

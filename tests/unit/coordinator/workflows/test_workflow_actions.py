@@ -1,3 +1,5 @@
+"""Actions on a workflow: retry, rerun, restart and skip, on the decider alone."""
+
 from __future__ import annotations
 
 from typing import Any

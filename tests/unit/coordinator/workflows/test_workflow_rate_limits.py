@@ -1,4 +1,4 @@
-"""Limits by key (`rateLimitConfig`): as many workflows as may run at once, and the others in the order they came."""
+"""Workflow rate limits (`rateLimitConfig`): a limited number of workflows per key runs; the others wait in order."""
 
 from __future__ import annotations
 
