@@ -63,7 +63,7 @@ class WorkflowRun:
 
     @property
     def status(self) -> str:
-        """The status of the workflow: RUNNING, COMPLETED, FAILED, …"""
+        """The status of the workflow, such as RUNNING or COMPLETED."""
         return self.execution.status
 
     @property
