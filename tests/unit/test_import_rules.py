@@ -193,7 +193,7 @@ LAYERS: list[list[str]] = [
         "progress",
         "delivery",
         "journal",
-        "journal_records",
+        "adopted_journal",
         "thread_pool",
         "blocked_loop",
         "json_schema_generator",

@@ -15,7 +15,7 @@ from pathlib import Path
 from conductor.cli.finding import Finding, ok, warning
 from conductor.cli.server_kind import PROBE
 from conductor.cli.support import find_conflict
-from conductor.client.automator.journal import MAX_FILE_SHARE, AdoptedJournal
+from conductor.client.automator.adopted_journal import MAX_FILE_SHARE, AdoptedJournal
 from conductor.client.automator.process_deaths import read_records
 from conductor.client.telemetry.metrics_directory import MetricsDirectory, MetricsDirectoryError
 from conductor.client.worker.worker_config import ResolvedConfig, find_unknown_variables

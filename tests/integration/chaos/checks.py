@@ -20,7 +20,7 @@ _ENDED_BY_REPORT = ("COMPLETED", "FAILED", "FAILED_WITH_TERMINAL_ERROR")
 
 def waiting_results(journals: Path) -> int:
     """Results in journals that have no verdict yet."""
-    from conductor.client.automator.journal_records import read_contents
+    from conductor.client.automator.journal import read_contents
 
     def count(file: Path) -> int:
         try:

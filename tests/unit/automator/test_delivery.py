@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conductor.client.automator.delivery import ReportAnswer, find_loss, find_verdict, read_answer
-from conductor.client.automator.journal_records import PendingReport
+from conductor.client.automator.journal import PendingReport
 from conductor.client.http.models.task import Task
 from conductor.client.http.response import Response
 from conductor.protocol.wire import Verdict

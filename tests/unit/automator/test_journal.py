@@ -19,10 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductor.client.automator import journal as module
-from conductor.client.automator.journal import Journal
-from conductor.client.automator.journal_records import (
+from conductor.client.automator.adopted_journal import AdoptedJournal, adopt_files
+from conductor.client.automator.journal import (
     _MARK,
     HeldTask,
+    Journal,
     JournalContents,
     PendingReport,
     ReportAdded,
@@ -99,11 +100,11 @@ def test_an_empty_journal_leaves_no_file(journal: Journal) -> None:
 def test_a_file_with_an_owner_is_not_adopted(journal: Journal) -> None:
     journal.add(entry(1))
     other = Journal(journal.directory, URL, max_bytes=1 << 20)
-    assert list(other.adopt_files()) == []
+    assert list(adopt_files(other)) == []
     journal.close()
-    (adopted,) = other.adopt_files()
+    (adopted,) = adopt_files(other)
     assert adopted.reports == [entry(1)]
-    assert list(Journal(journal.directory, URL, max_bytes=1 << 20).adopt_files()) == [], "one adopts, not two"
+    assert list(adopt_files(Journal(journal.directory, URL, max_bytes=1 << 20))) == [], "one adopts, not two"
     adopted.remove_file()
     assert list(journal.directory.iterdir()) == []
 
@@ -111,7 +112,7 @@ def test_a_file_with_an_owner_is_not_adopted(journal: Journal) -> None:
 def test_a_file_of_another_server_is_not_adopted(journal: Journal) -> None:
     journal.add(entry(1))
     journal.close()
-    assert list(Journal(journal.directory, "http://127.0.0.1:2/api", max_bytes=1 << 20).adopt_files()) == []
+    assert list(adopt_files(Journal(journal.directory, "http://127.0.0.1:2/api", max_bytes=1 << 20))) == []
 
 
 def _write_and_die(directory: Path) -> None:
@@ -129,7 +130,7 @@ def test_what_was_put_down_survives_the_death_of_the_process(tmp_path: Path) -> 
     child.start()
     child.join()
     assert child.exitcode == -signal.SIGKILL
-    (adopted,) = Journal(tmp_path, URL, max_bytes=1 << 20).adopt_files()
+    (adopted,) = adopt_files(Journal(tmp_path, URL, max_bytes=1 << 20))
     assert adopted.reports == [entry(number) for number in range(0, 100, 2)]
     adopted.close_file()
 
@@ -191,7 +192,7 @@ def test_a_full_disk_keeps_every_record_that_was_promised(tmp_path: Path) -> Non
     child.join()
     assert True in promised
     assert False in promised
-    (adopted,) = Journal(tmp_path, URL, max_bytes=1 << 20).adopt_files()
+    (adopted,) = adopt_files(Journal(tmp_path, URL, max_bytes=1 << 20))
     assert adopted.reports == [entry(number, 500) for number, kept in enumerate(promised) if kept]
     adopted.close_file()
 
@@ -217,7 +218,7 @@ def test_what_has_its_verdict_while_the_disk_is_full_is_not_sent_again(left: int
     child = multiprocessing.get_context("forkserver").Process(target=_finish_on_a_full_disk, args=(tmp_path, left))
     child.start()
     child.join()
-    (adopted,) = Journal(tmp_path, URL, max_bytes=1 << 20).adopt_files()
+    (adopted,) = adopt_files(Journal(tmp_path, URL, max_bytes=1 << 20))
     assert len(adopted.reports) == there
     adopted.close_file()
 
@@ -339,11 +340,11 @@ class TestTasksInHand:
     def test_a_process_with_work_in_hand_leaves_its_file(self, journal: Journal) -> None:
         journal.add_tasks([taken(1)])
         journal.close()
-        (adopted,) = Journal(journal.directory, URL, max_bytes=1 << 20).adopt_files()
+        (adopted,) = adopt_files(Journal(journal.directory, URL, max_bytes=1 << 20))
         assert adopted.tasks == [taken(1)]
         adopted.remove(taken(1).make_requeue_report(0))
         adopted.close_file()
-        (again,) = Journal(journal.directory, URL, max_bytes=1 << 20).adopt_files()
+        (again,) = adopt_files(Journal(journal.directory, URL, max_bytes=1 << 20))
         assert again.tasks == []
         again.close_file()
 
@@ -357,7 +358,7 @@ class TestTasksInHand:
         child.start()
         ours.recv()
         journal.close()
-        adopted = list(Journal(journal.directory, URL, max_bytes=1 << 20).adopt_files())
+        adopted = list(adopt_files(Journal(journal.directory, URL, max_bytes=1 << 20)))
         ours.send(None)
         child.join()
         assert [file.tasks for file in adopted] == [[taken(1)]]
@@ -423,8 +424,8 @@ class TestStrangers:
         journal.close()
         return journal.path
 
-    def _adopted(self, journal: Journal) -> list[module.AdoptedJournal]:
-        return list(Journal(journal.directory, URL, max_bytes=1 << 20).adopt_files())
+    def _adopted(self, journal: Journal) -> list[AdoptedJournal]:
+        return list(adopt_files(Journal(journal.directory, URL, max_bytes=1 << 20)))
 
     @pytest.mark.parametrize("mode", [0o620, 0o602])
     def test_a_file_that_others_can_write_is_left_alone(
@@ -499,7 +500,7 @@ def test_a_file_of_absurd_size_is_set_aside(journal: Journal, size: int, caplog:
     other.add(entry(2))
     other.close()
     for _ in range(2):  # the second start says nothing more
-        adopted = list(Journal(journal.directory, URL, max_bytes=1 << 20).adopt_files())
+        adopted = list(adopt_files(Journal(journal.directory, URL, max_bytes=1 << 20)))
         assert [kept.report_id for file in adopted for kept in file.reports] == ["r2"]
         for file in adopted:
             file.close_file()

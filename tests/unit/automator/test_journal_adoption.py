@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from conductor.client.automator.journal import Journal
-from conductor.client.automator.journal_records import HeldTask, PendingReport
+from conductor.client.automator.adopted_journal import adopt_files
+from conductor.client.automator.journal import HeldTask, Journal, PendingReport
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.worker.worker import Worker
@@ -34,12 +34,12 @@ def left_behind(directory: Path, *report_ids: str) -> None:
 def test_a_result_with_its_verdict_is_not_adopted_again(tmp_path: Path) -> None:
     left_behind(tmp_path, "a", "b", "c")
     heir = Journal(tmp_path, "http://server/api", max_bytes=1 << 20)
-    (file,) = heir.adopt_files()
+    (file,) = adopt_files(heir)
     first, second, _ = file.reports
     file.remove(second)
     assert [entry.report_id for entry in file.reports] == ["a", "c"]
     file.close_file()  # as the kernel does for a process that dies
-    (again,) = heir.adopt_files()
+    (again,) = adopt_files(heir)
     assert [entry.report_id for entry in again.reports] == ["a", "c"]
     again.remove(first)
     again.remove(first)

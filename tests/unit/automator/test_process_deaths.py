@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from conductor.client.automator.adopted_journal import AdoptedJournal, adopt_files
 from conductor.client.automator.execution_marks import ExecutionMarks, read_marks
-from conductor.client.automator.journal import AdoptedJournal, Journal
-from conductor.client.automator.journal_records import HeldTask
+from conductor.client.automator.journal import HeldTask, Journal
 from conductor.client.automator.process_deaths import DeathRecord, DeathRecords, describe_exit, judge, read_records
 from conductor.client.automator.recovery import judged_files
 from conductor.client.event.task_runner_events import TaskProcessDied
@@ -44,7 +44,7 @@ class Dead:
         journal.close_file()
 
     def adopt(self) -> AdoptedJournal:
-        (file,) = Journal(self._directory, URL, max_bytes=1 << 20).adopt_files()
+        (file,) = adopt_files(Journal(self._directory, URL, max_bytes=1 << 20))
         return file
 
     def die(self, held: list[HeldTask], executing: list[HeldTask], status: int | None, **options: object) -> list[str]:

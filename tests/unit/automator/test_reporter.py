@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductor.client.automator.async_task_runner import AsyncTaskRunner
-from conductor.client.automator.journal_records import read_contents
+from conductor.client.automator.journal import read_contents
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.authentication_settings import AuthenticationSettings
 from conductor.client.context.task_context import get_task_context

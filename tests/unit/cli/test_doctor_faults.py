@@ -17,8 +17,7 @@ import httpx
 import pytest
 
 from conductor.cli import checks_machine, checks_server, checks_workers
-from conductor.client.automator.journal import Journal
-from conductor.client.automator.journal_records import PendingReport
+from conductor.client.automator.journal import Journal, PendingReport
 from conductor.client.automator.process_deaths import DeathRecord, DeathRecords
 from conductor.common.clock import SYSTEM_CLOCK
 from conductor.coordinator import Coordinator

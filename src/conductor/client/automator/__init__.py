@@ -25,7 +25,7 @@ One task, from its delivery to its verdict:
     `executor` calls the worker's function, a `def` on the threads of `thread_pool`;
     `execution_marks` marks the call, so that it is known if the process dies meanwhile.
     `reporter` reports the outcome until there is a verdict; `delivery` sends reports and reads the answers.
-    `journal` keeps the task, then its report, on disk until the verdict, in the format of `journal_records`;
+    `journal` keeps the task, then its report, on disk until the verdict; `adopted_journal` is that of a dead process.
     `redelivery` sends again the reports that could not be delivered, and requeues the tasks of dead processes.
 
 `conductor.client.worker.outcome` turns the value or the error of a function into a result.

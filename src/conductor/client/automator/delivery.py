@@ -19,7 +19,7 @@ from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 from conductor.protocol.wire import NEXT_TASK, VERDICT_HEADER, Verdict
 
 if TYPE_CHECKING:
-    from conductor.client.automator.journal_records import PendingReport
+    from conductor.client.automator.journal import PendingReport
     from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
     from conductor.common.clock import Clock
 

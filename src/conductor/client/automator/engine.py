@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from conductor.client.automator.executor import CLEAN_UP_S, Executor
-from conductor.client.automator.journal_records import HeldTask
+from conductor.client.automator.journal import HeldTask
 from conductor.client.automator.poller import Poller
 from conductor.client.automator.prefetch import PrefetchQueue
 from conductor.client.automator.running_task import RunningTask, Stop

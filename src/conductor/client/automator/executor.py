@@ -81,7 +81,10 @@ class Executor:
             if self._pool is None:
                 value, error = await self._await(self._call, running.task, running)
             else:
-                value, error = await self._call_on_thread(self._pool, running)
+                running.is_awaited = False
+                function = self._call if self._marks is None else self._call_marked
+                running.call = self._pool.submit(function, running.task)
+                value, error, running.took_s = await running.call
             # A `def` may return an awaitable. A dict cannot be one; `isawaitable` is slow.
             if type(value) is not dict and error is None and inspect.isawaitable(value) and running.stopped is None:
                 value, error = await self._await(_return_unchanged, value, running)
@@ -99,12 +102,6 @@ class Executor:
         else:
             self._events.emit(TaskExecutionCompleted, *running.about, running.took_s * 1000, len(outcome.output))
         return outcome
-
-    async def _call_on_thread(self, pool: ThreadPool, running: RunningTask) -> tuple[Any, BaseException | None]:
-        running.is_awaited = False
-        running.call = pool.submit(self._call if self._marks is None else self._call_marked, running.task)
-        value, error, running.took_s = await running.call
-        return value, error
 
     def _call_marked(self, task: Any) -> Any:
         """Call the function with an execution mark around it. Only this thread knows when the call begins and ends."""

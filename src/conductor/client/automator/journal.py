@@ -1,10 +1,12 @@
-"""Keeps held tasks and unconfirmed reports on disk until their verdict. `journal_records` has the file format.
+"""Keeps held tasks and unconfirmed reports on disk until their verdict.
 
-A journal file belongs to one server and one process, which holds a lock on it. The tasks of a poll are added with one
-`write`, which survives the death of the process. A report takes the place of its task, and is removed after its
-verdict. The reports and verdicts of one tick of the event loop share one `write`. A file without an owner is adopted by
-the next process for the same server, which sends the reports and requeues the tasks. Beside the file are marks of the
-tasks whose functions are being called: see `execution_marks`.
+A journal file belongs to one server and one process, which holds a lock on it. It is a sequence of framed records
+(mark, length, checksum); reading it applies one record after the other. The tasks of a poll are added with one `write`,
+which survives the death of the process. A report takes the place of its task, and is removed after its verdict. The
+reports and verdicts of one tick of the event loop share one `write`.
+
+`adopted_journal` reads the file of a dead process. Beside the file are marks of the tasks whose functions are being
+called: see `execution_marks`.
 """
 
 from __future__ import annotations
@@ -15,34 +17,239 @@ import errno
 import hashlib
 import logging
 import os
-import stat
-from collections.abc import Iterator
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
-from conductor.client.automator.execution_marks import SUFFIX, ExecutionMarks, MarksOfDeadProcess, read_marks
-from conductor.client.automator.journal_records import (
-    HeldTask,
-    JournalContents,
-    LeaseExtended,
-    PendingReport,
-    Record,
-    ReportAdded,
-    ReportRemoved,
-    TaskRemoved,
-    TasksAdded,
-    encode_records,
-    read_contents,
-)
+import msgspec
+
+from conductor.client.automator.execution_marks import SUFFIX, ExecutionMarks
+from conductor.client.http.models.task_result import TaskResult
+from conductor.client.http.models.task_result_status import TaskResultStatus
 from conductor.common.clock import SYSTEM_CLOCK
 from conductor.common.machine import is_writable_by_others, try_lock
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
+
+if TYPE_CHECKING:
+    from conductor.client.automator.polled_tasks import Grant
 
 logger = logging.getLogger(__name__)
 
+#: Begins every record. A report is JSON, which contains no byte 0xFF, so no report looks like a record.
+_MARK = b"\xffCWJ"
+_FRAME = struct.Struct("<4sII")  # mark, length, CRC-32 of the payload
+#: Why a task of a dead process is requeued.
+PROCESS_DIED = "worker process died"
 #: A file that reaches this size is rewritten without removed entries.
 _COMPACT_BYTES = 8 << 20
-#: The file of a dead process may be this many times `journal_max_bytes`: removals are written beyond the limit.
-MAX_FILE_SHARE = 2
+
+
+class PendingReport(msgspec.Struct, frozen=True):
+    """A report without a verdict, with everything that is needed to send it again."""
+
+    report_id: str
+    task_id: str
+    task_type: str
+    status: str
+    written_ms: int
+    body: bytes = b""
+    worker_id: str | None = None
+    poll_count: int = 0
+    #: Whether the server granted a lease: then it judges late reports itself.
+    leased: bool = False
+    workflow_instance_id: str = ""
+    #: When a report about a task of a dead process becomes useless, in epoch milliseconds; None for a result.
+    until_ms: int | None = None
+
+    @property
+    def terminal(self) -> bool:
+        """Whether the report ends the task."""
+        return self.status in TERMINAL_TASK_STATUSES
+
+
+class HeldTask(msgspec.Struct, frozen=True):
+    """A task that a process holds without a result, with everything that is needed to requeue it."""
+
+    task_id: str
+    workflow_instance_id: str
+    task_type: str
+    worker_id: str | None
+    poll_count: int
+    #: When the lease ends, in epoch milliseconds.
+    until_ms: int
+    lease_id: str | None = None
+    #: With the workflow id, identifies all attempts of a task.
+    reference_name: str = ""
+
+    @classmethod
+    def of(cls, grant: Grant, worker_id: str, now: float, now_ms: int) -> HeldTask:
+        """Return the entry for a granted task."""
+        task = grant.task
+        return cls(
+            task_id=task.task_id,
+            workflow_instance_id=task.workflow_instance_id,
+            task_type=task.task_def_name or task.task_type,
+            worker_id=worker_id,
+            poll_count=task.poll_count,
+            until_ms=now_ms + int((grant.sent_at + grant.response_timeout_s - now) * 1000),
+            lease_id=task.lease_id,
+            reference_name=task.reference_task_name,
+        )
+
+    def make_requeue_report(
+        self, now_ms: int, reason: str = PROCESS_DIED, *, never_started: bool = False
+    ) -> PendingReport:
+        """Return the report that requeues the task."""
+        return self.make_report(TaskResultStatus.IN_PROGRESS, reason, now_ms, never_started=never_started)
+
+    def make_report(
+        self, status: TaskResultStatus, reason: str, now_ms: int, *, never_started: bool = False
+    ) -> PendingReport:
+        """Return a report about a task whose process has died.
+
+        The report id depends only on the delivery. If two processes send the report, the server counts it once.
+        """
+        report_id = f"died-{self.task_id}-{self.poll_count}"
+        result = TaskResult(
+            task_id=self.task_id,
+            workflow_instance_id=self.workflow_instance_id,
+            worker_id=self.worker_id,
+            status=status,
+            reason_for_incompletion=reason,
+            callback_after_seconds=0,
+            lease_id=self.lease_id,
+            report_id=report_id,
+            never_started=never_started or None,
+        )
+        return PendingReport(
+            report_id=report_id,
+            task_id=self.task_id,
+            task_type=self.task_type,
+            status=str(status),
+            written_ms=now_ms,
+            body=result.encode(),
+            worker_id=self.worker_id,
+            poll_count=self.poll_count,
+            leased=self.lease_id is not None,
+            workflow_instance_id=self.workflow_instance_id,
+            until_ms=self.until_ms,
+        )
+
+
+# The names of fields and tags are part of the file format: a process may adopt the file of another version.
+
+
+class TasksAdded(msgspec.Struct, frozen=True, tag="taken"):
+    """A poll brought tasks."""
+
+    tasks: list[HeldTask]
+
+
+class LeaseExtended(msgspec.Struct, frozen=True, tag="extended"):
+    """A heartbeat extended the lease of a task."""
+
+    task_id: str
+    until_ms: int
+
+
+class TaskRemoved(msgspec.Struct, frozen=True, tag="put_down"):
+    """A task ended without a result of this process."""
+
+    task_id: str
+    poll_count: int
+    lease_id: str | None = None
+
+
+class ReportAdded(msgspec.Struct, frozen=True, tag="kept"):
+    """A report takes the place of its task."""
+
+    report: PendingReport = msgspec.field(name="entry")
+
+
+class ReportRemoved(msgspec.Struct, frozen=True, tag="struck"):
+    """A report has its verdict."""
+
+    report_id: str
+
+
+Record = TasksAdded | LeaseExtended | TaskRemoved | ReportAdded | ReportRemoved
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Record)
+
+
+def encode_records(records: Iterable[Record]) -> bytes:
+    """Return the records as they are written to the file."""
+    payloads = map(_encoder.encode, records)
+    return b"".join([_FRAME.pack(_MARK, len(payload), zlib.crc32(payload)) + payload for payload in payloads])
+
+
+class JournalContents:
+    """Reports without a verdict, by report id, and held tasks, by task id."""
+
+    def __init__(self) -> None:
+        self.reports: dict[str, PendingReport] = {}
+        self.tasks: dict[str, HeldTask] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.reports or self.tasks)
+
+    def apply(self, record: Record) -> None:
+        """Apply one record."""
+        if isinstance(record, ReportAdded):
+            self.reports[record.report.report_id] = record.report
+            if self.holds(record.report.task_id, record.report.poll_count):
+                del self.tasks[record.report.task_id]
+        elif isinstance(record, ReportRemoved):
+            self.reports.pop(record.report_id, None)
+        elif isinstance(record, TasksAdded):
+            self.tasks.update((task.task_id, task) for task in record.tasks)
+        elif isinstance(record, TaskRemoved):
+            if self.holds(record.task_id, record.poll_count, record.lease_id):
+                del self.tasks[record.task_id]
+        elif (task := self.tasks.get(record.task_id)) is not None:
+            self.tasks[record.task_id] = msgspec.structs.replace(task, until_ms=record.until_ms)
+
+    def holds(self, task_id: str, poll_count: int, lease_id: str | None = None) -> bool:
+        """Return whether the task is held, and has not been delivered again since.
+
+        A delivery that was never started does not raise the poll count: only the lease id differs, if it is given.
+        """
+        task = self.tasks.get(task_id)
+        return task is not None and task.poll_count == poll_count and lease_id in (None, task.lease_id)
+
+    def encode(self) -> bytes:
+        """Return the shortest file with these contents."""
+        records: list[Record] = [ReportAdded(report) for report in self.reports.values()]
+        if self.tasks:
+            records.append(TasksAdded(list(self.tasks.values())))
+        return encode_records(records)
+
+
+def read_contents(data: bytes) -> JournalContents:
+    """Read a file. Damaged records and an incomplete last record are skipped."""
+    contents = JournalContents()
+    for payload in _find_payloads(data):
+        try:
+            contents.apply(_decoder.decode(payload))
+        except msgspec.DecodeError:
+            continue  # the checksum is right: a record of a newer version
+    return contents
+
+
+def _find_payloads(data: bytes) -> Iterator[bytes]:
+    at = data.find(_MARK)
+    while at >= 0 and at + _FRAME.size <= len(data):
+        _, length, checksum = _FRAME.unpack_from(data, at)
+        begin = at + _FRAME.size
+        payload = data[begin : begin + length]
+        is_whole = len(payload) == length and zlib.crc32(payload) == checksum
+        if is_whole:
+            yield payload
+        at = data.find(_MARK, begin + length if is_whole else at + 1)
 
 
 class Journal:
@@ -52,7 +259,7 @@ class Journal:
         self.directory = directory
         #: The first part of the names of all files for this server.
         self.server = hashlib.sha256(server_url.encode()).hexdigest()[:16]
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self.path = self._new_path()
         self._file: int | None = None
         #: Marks of the tasks that this process executes; None while the file is closed, or without room for marks.
@@ -81,7 +288,7 @@ class Journal:
                     self.directory,
                 )
             self._file = _create(self.path)
-            _open_journals.add(self)
+            open_journals.add(self)
         except OSError as error:
             self._on_write_error(error)
             return False
@@ -175,16 +382,6 @@ class Journal:
         """Send a report again in the background, after `wait_s`: all its attempts have failed."""
         self.undelivered.put_nowait((report, wait_s))
 
-    def adopt_files(self) -> Iterator[AdoptedJournal]:
-        """Lock and yield the files of dead processes for the same server."""
-        try:
-            paths = sorted(self.directory.glob(f"{self.server}-*.journal"))
-        except OSError:
-            return
-        for path in paths:
-            if path != self.path and (adopted := AdoptedJournal.lock(path, MAX_FILE_SHARE * self._max_bytes)):
-                yield adopted
-
     def close(self) -> None:
         """Close the file. Remove it if it is empty; otherwise leave it to the next process."""
         if self._file is None:
@@ -206,7 +403,7 @@ class Journal:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-            _open_journals.discard(self)
+            open_journals.discard(self)
 
     def _new_path(self) -> Path:
         return self.directory / f"{self.server}-{os.getpid()}-{os.urandom(4).hex()}.journal"
@@ -219,11 +416,11 @@ class Journal:
         try:
             if not self._is_in_place():
                 self._move()
-            if self._size + len(data) > min(self._max_bytes, max(_COMPACT_BYTES, self._compact_after)):
+            if self._size + len(data) > min(self.max_bytes, max(_COMPACT_BYTES, self._compact_after)):
                 self._compact()
-            is_removal = all(isinstance(record, ReportRemoved | TaskRemoved) for record in records)
-            if self._size + len(data) > self._max_bytes and not is_removal:
-                raise OSError(errno.EFBIG, f"it has reached its limit of {self._max_bytes} bytes")
+            is_full = self._size + len(data) > self.max_bytes
+            if is_full and not all(isinstance(record, ReportRemoved | TaskRemoved) for record in records):
+                raise OSError(errno.EFBIG, f"it has reached its limit of {self.max_bytes} bytes")
             written = os.write(self._file, data)
             if written != len(data):  # a full disk may accept half a record
                 os.ftruncate(self._file, self._size)
@@ -277,7 +474,7 @@ class Journal:
         file = _create(path)
         data = self._contents.encode()
         try:
-            _write_all(file, data)
+            write_all(file, data)
             os.fsync(file)
         except OSError:
             path.unlink(missing_ok=True)
@@ -302,144 +499,30 @@ class Journal:
         self._is_broken = True
 
 
-class AdoptedJournal:
-    """The journal of a dead process, locked by this one."""
-
-    def __init__(self, path: Path, file: int, contents: JournalContents) -> None:
-        self.path = path
-        #: When the process last wrote to the file, in epoch milliseconds.
-        self.written_ms = os.fstat(file).st_mtime_ns // 1_000_000
-        self._contents = contents
-        self._file: int | None = file
-        _open_journals.add(self)
-
-    @classmethod
-    def lock(cls, path: Path, max_bytes: int) -> AdoptedJournal | None:
-        """Lock and read a file. Return None if it has an owner, is gone or too large, or others may have written it."""
-        try:
-            file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
-            return None
-        try:
-            # A file without a link was removed between `open` and the lock.
-            if try_lock(file) and (found := os.fstat(file)).st_nlink > 0 and _is_trusted(path, found):
-                if found.st_size > max_bytes:
-                    _set_aside(path, found.st_size, max_bytes)
-                    raise OSError(errno.EFBIG, "File too large")
-                with open(file, "rb", closefd=False) as reader:
-                    return cls(path, file, read_contents(reader.read()))
-        except OSError:
-            pass
-        os.close(file)
-        return None
-
-    @property
-    def reports(self) -> list[PendingReport]:
-        """The reports that have no verdict yet."""
-        return list(self._contents.reports.values())
-
-    @property
-    def tasks(self) -> list[HeldTask]:
-        """The tasks that the process held when it died."""
-        return list(self._contents.tasks.values())
-
-    @property
-    def process_id(self) -> int:
-        """The id of the process that wrote the file."""
-        return int(self.path.name.split("-")[1])
-
-    @property
-    def marks(self) -> MarksOfDeadProcess | None:
-        """The tasks that the process was executing; None if they are not known, or were judged before."""
-        return read_marks(self.path.with_suffix(SUFFIX))
-
-    def replace_tasks(self, reports: list[PendingReport]) -> None:
-        """Replace tasks by reports about them, and remove the execution marks."""
-        for report in reports:
-            self._write(ReportAdded(report))
-        self.path.with_suffix(SUFFIX).unlink(missing_ok=True)
-
-    def remove(self, report: PendingReport) -> None:
-        """Remove a report or a task that has its verdict, so that it is not sent again if this process dies."""
-        if report.report_id in self._contents.reports:
-            self._write(ReportRemoved(report.report_id))
-        elif self._contents.holds(report.task_id, report.poll_count):
-            self._write(TaskRemoved(report.task_id, report.poll_count))
-
-    def _write(self, record: Record) -> None:
-        self._contents.apply(record)
-        if self._file is None:
-            return
-        try:
-            _write_all(self._file, encode_records([record]))
-        except OSError as error:
-            logger.warning("%s cannot be written (%s): what is in it may be sent again", self.path, error)
-
-    def remove_file(self) -> None:
-        """Remove the file: all its entries have their verdict."""
-        self.path.with_suffix(SUFFIX).unlink(missing_ok=True)
-        self.path.unlink(missing_ok=True)
-        self.close_file()
-
-    def close_file(self) -> None:
-        """Close the file. The next process adopts the rest."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-            _open_journals.discard(self)
-
-
-#: Journals that this process has locked. A forked child must close them, or the locks would outlive this process.
-_open_journals: WeakSet[Journal | AdoptedJournal] = WeakSet()
-
-
-def _close_all_files() -> None:
-    for journal in list(_open_journals):
-        journal.close_file()
-
-
-os.register_at_fork(after_in_child=_close_all_files)
-
-#: Files that are not adopted, and that a warning has named.
-_untrusted: set[Path] = set()
-
-
-def _is_trusted(path: Path, found: os.stat_result) -> bool:
-    """Return whether only this user can have written the file: its reports are sent with this user's credentials."""
-    if stat.S_ISREG(found.st_mode) and not is_writable_by_others(found):
-        return True
-    if path not in _untrusted:
-        _untrusted.add(path)
-        logger.warning(
-            "The journal %s is left alone: it belongs to another user, or others can write it. If it is yours, "
-            "`chown` it to you and `chmod 600` it",
-            path,
-        )
-    return False
-
-
-def _set_aside(path: Path, size: int, max_bytes: int) -> None:
-    """Rename a file that is larger than any journal: reading it could exhaust the memory."""
-    aside = path.with_name(f"{path.name}.too-large")
-    path.rename(aside)
-    logger.critical(
-        "The journal %s has %d bytes, more than the %d that are read: it is now %s, and results in it are not sent. "
-        "To send them, allow more with CONDUCTOR_WORKER_JOURNAL_MAX_BYTES and give the file its name back",
-        path,
-        size,
-        max_bytes,
-        aside,
-    )
-
-
 def _create(path: Path) -> int:
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try_lock(file)  # succeeds: no other process knows the file yet
     return file
 
 
-def _write_all(file: int, data: bytes) -> None:
+def write_all(file: int, data: bytes) -> None:
     """Write all of the data, or raise: a full disk may accept a part of it without an error."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(file, rest) :]
+
+
+class _LockedFile(Protocol):
+    def close_file(self) -> None: ...
+
+
+#: Journals that this process has locked. A forked child must close them, or the locks would outlive this process.
+open_journals: WeakSet[_LockedFile] = WeakSet()
+
+
+def _close_all_files() -> None:
+    for journal in list(open_journals):
+        journal.close_file()
+
+
+os.register_at_fork(after_in_child=_close_all_files)

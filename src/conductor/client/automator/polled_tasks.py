@@ -78,7 +78,7 @@ def read_grants(polled: PollAnswer, task_type: str, count: int, sent_at: float) 
         rejected.append(_describe(task, problem))
         if _is_id(task.task_id) and _is_id(task.workflow_instance_id) and task.task_id not in good:
             bad[task.task_id] = Grant(task, sent_at, partial(_fail, problem))
-    return [*good.values(), *list(bad.values())[:MAX_ANSWERED]], _join(rejected)
+    return [*good.values(), *list(bad.values())[:MAX_ANSWERED]], _join(rejected) if rejected else ""
 
 
 def _find_foreign(task: Task, task_type: str) -> str | None:
@@ -117,8 +117,6 @@ def _describe(task: Task, problem: str) -> str:
 
 
 def _join(rejected: list[str]) -> str:
-    if not rejected:
-        return ""
     more = f"; and {len(rejected) - MAX_NAMED} more" if len(rejected) > MAX_NAMED else ""
     return f"tasks that are not executed: {'; '.join(rejected[:MAX_NAMED])}{more}"
 

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from conductor.client.automator.journal_records import HeldTask
+from conductor.client.automator.journal import HeldTask
 from conductor.client.automator.running_task import task_timeout_s
 
 if TYPE_CHECKING:

@@ -34,9 +34,9 @@ from conductor.protocol.wire import PROCESS_DEATH
 from conductor.telemetry.log_format import TaskLabel
 
 if TYPE_CHECKING:
+    from conductor.client.automator.adopted_journal import AdoptedJournal
     from conductor.client.automator.execution_marks import Mark
-    from conductor.client.automator.journal import AdoptedJournal, Journal
-    from conductor.client.automator.journal_records import HeldTask, PendingReport
+    from conductor.client.automator.journal import HeldTask, Journal, PendingReport
 
 logger = logging.getLogger(__name__)
 

@@ -43,18 +43,6 @@ class ProgressUpdate(NamedTuple):
 class ProgressTracker:
     """The progress of one task. All methods but `wait_for_answer` run on the lease thread."""
 
-    __slots__ = (
-        "_about",
-        "_answer",
-        "_context",
-        "_sends_logs",
-        "_sends_output",
-        "_sent_output",
-        "doubtful_lines",
-        "has_failed",
-        "send_at",
-    )
-
     def __init__(self, context: TaskContext, about: tuple[str, str, str, str]) -> None:
         self._context = context
         self._about = about

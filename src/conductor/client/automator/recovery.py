@@ -13,6 +13,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
+from conductor.client.automator.adopted_journal import adopt_files
 from conductor.client.automator.delivery import Delivery
 from conductor.client.automator.process_deaths import DeathRecords, judge
 from conductor.client.automator.redelivery import Redelivery
@@ -25,7 +26,8 @@ from conductor.common.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conductor.client.automator.journal import AdoptedJournal, Journal
+    from conductor.client.automator.adopted_journal import AdoptedJournal
+    from conductor.client.automator.journal import Journal
     from conductor.client.configuration.configuration import Configuration
     from conductor.client.event.task_runner_events import TaskProcessDied
     from conductor.client.worker.worker_config import ResolvedConfig
@@ -96,7 +98,7 @@ class Recovery:
             Whether there are reports to send or tasks to requeue.
         """
         journal = make_journal(self._configuration, self._options)
-        found = [] if journal is None else list(journal.adopt_files())
+        found = [] if journal is None else list(adopt_files(journal))
         for file in found:
             # A file of another process that has died is judged when the end of that process is noticed.
             if file.process_id == end.pid and file.written_ms >= end.started_ms:
@@ -127,7 +129,7 @@ def judged_files(journal: Journal) -> list[AdoptedJournal]:
     A process may die while this one starts. Only the program knows its exit status.
     """
     judged = []
-    for file in journal.adopt_files():
+    for file in adopt_files(journal):
         if file.marks is None:
             judged.append(file)
         else:

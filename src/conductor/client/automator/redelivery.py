@@ -10,9 +10,9 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
+from conductor.client.automator.adopted_journal import AdoptedJournal, adopt_files
 from conductor.client.automator.delivery import NoVerdict, find_verdict
-from conductor.client.automator.journal import AdoptedJournal, Journal
-from conductor.client.automator.journal_records import PendingReport
+from conductor.client.automator.journal import Journal, PendingReport
 from conductor.client.automator.process_deaths import DeathRecords, judge
 from conductor.client.automator.reporter import make_too_large_report
 from conductor.client.event.task_runner_events import TaskUpdateCompleted
@@ -61,7 +61,7 @@ class Redelivery:
 
     async def run(self) -> None:
         """Take over the journals of dead processes, then send the reports that `Reporter` gives up."""
-        await self.take_over(list(self._journal.adopt_files()))
+        await self.take_over(list(adopt_files(self._journal)))
         while True:
             report, wait_s = await self._journal.undelivered.get()
             self._waits = _Waits(wait_s)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from conductor.client.automator.delivery import NOT_SENT, NoVerdict, ReportAnswer, find_verdict
-from conductor.client.automator.journal_records import PendingReport
+from conductor.client.automator.journal import PendingReport
 from conductor.client.event.task_runner_events import TaskUpdateCompleted, TaskUpdateFailure, TaskUpdateRetried
 from conductor.client.http.async_rest import ConductorError, NotFoundException
 from conductor.client.http.models.task_result import TaskResult
@@ -103,12 +103,21 @@ class Reporter:
             if running.is_over():  # meanwhile
                 attempts.on_lost()
                 return None
-        question = _NextTaskQuestion(may_ask_next)
+        asked_before = True
+
+        def ask() -> bool:
+            nonlocal asked_before
+            asked_before = may_ask_next is not None and may_ask_next()
+            return asked_before
+
         for attempt in range(1, running.config.update_attempts + 1):
             failure: Exception
             try:
-                answer = await self._delivery.deliver(report.body, running.is_ours, question.for_attempt())
-                if answer.is_too_large and not (attempts.is_replaced or running.is_lost()):
+                # No attempt requests the next task after one that did not. The coordinator requeues the task of an
+                # earlier answer when the same report arrives without the request, and requests may be delayed.
+                may_ask, asked_before = asked_before, False
+                answer = await self._delivery.deliver(report.body, running.is_ours, ask if may_ask else None)
+                if answer.verdict is None and answer.is_too_large and not (attempts.is_replaced or running.is_lost()):
                     report = running.report = attempts.replace_too_large(report, answer)
                     answer = await self._delivery.deliver(report.body, running.is_ours)
                 if answer is NOT_SENT:
@@ -177,27 +186,6 @@ class Reporter:
                 text = "Logs of task %s could not be sent: %s %s"
                 logger.warning(text, running.task.task_id, error, running.label)
                 return
-
-
-class _NextTaskQuestion:
-    """Decides which attempts of one report request the next task: none does after an attempt that did not.
-
-    The coordinator requeues the task that an earlier answer brought when the same report arrives without the request.
-    A delayed attempt without the request must therefore not follow one that has brought a task.
-    """
-
-    def __init__(self, may_ask_next: Callable[[], bool] | None) -> None:
-        self._may_ask_next = may_ask_next
-        self._last_asked = True
-
-    def for_attempt(self) -> Callable[[], bool] | None:
-        """Return the function that `Delivery` calls when it sends the next attempt; None if that must not ask."""
-        last_asked, self._last_asked = self._last_asked, False
-        return self._ask if last_asked else None
-
-    def _ask(self) -> bool:
-        self._last_asked = self._may_ask_next is not None and self._may_ask_next()
-        return self._last_asked
 
 
 def _backoff_s(running: RunningTask, attempt: int) -> float:

@@ -14,7 +14,7 @@ from conductor.client.automator.progress import ProgressTracker
 from conductor.telemetry.log_format import TaskLabel
 
 if TYPE_CHECKING:
-    from conductor.client.automator.journal_records import PendingReport
+    from conductor.client.automator.journal import PendingReport
     from conductor.client.automator.polled_tasks import Grant
     from conductor.client.automator.task_trace import TaskTrace
     from conductor.client.automator.thread_pool import CallResult
@@ -50,38 +50,6 @@ class RunningTask:
 
     Cancellation has one path: `stop` notes the reason, tells the function's context, and calls the engine's `on_stop`.
     """
-
-    __slots__ = (
-        "_confirmed",
-        "_on_stop",
-        "_sends_heartbeats",
-        "about",
-        "began",
-        "call",
-        "carrier",
-        "config",
-        "context",
-        "deadline",
-        "ending",
-        "failed_heartbeats",
-        "has_begun",
-        "heartbeat_at",
-        "is_awaited",
-        "is_doubtful",
-        "is_executing",
-        "progress",
-        "released",
-        "report",
-        "response_timeout_s",
-        "returned",
-        "stop_reason",
-        "stopped",
-        "task",
-        "timeout_at",
-        "timeout_s",
-        "took_s",
-        "trace",
-    )
 
     def __init__(
         self,
@@ -147,11 +115,11 @@ class RunningTask:
 
     def is_ours(self) -> bool:
         """Return whether the worker may report on the task."""
-        return not self.is_lost()
+        return self.stopped is not Stop.LOST
 
     def is_over(self) -> bool:
         """Return whether the lease is released or lost."""
-        return self.released or self.is_lost()
+        return self.released or self.stopped is Stop.LOST
 
     @property
     def reported_as(self) -> str | None:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from conductor.client.automator.delivery import Delivery
 from conductor.client.automator.heartbeat import Heartbeat
 from conductor.client.automator.isolation import Isolation
-from conductor.client.automator.journal import Journal
-from conductor.client.automator.journal_records import HeldTask
+from conductor.client.automator.journal import HeldTask, Journal
 from conductor.client.automator.lease import LeaseKeeper
 from conductor.client.automator.poller import AbandonedPoll, Parking
 from conductor.client.automator.redelivery import Redelivery
