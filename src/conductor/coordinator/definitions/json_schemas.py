@@ -121,7 +121,7 @@ def _find_input_problem(tx: Tx, owner: str, schema: Json, value: JsonObject) -> 
     if problem is not None:
         return f"the input schema of {owner} cannot be used: {problem}"
     problem = _get_compiled(schema["data"]).find_input_problem(value)
-    return None if problem is None else f"input of {owner} refused by its schema: {problem}"
+    return None if problem is None else f"input of {owner} rejected by its schema: {problem}"
 
 
 @dataclass(frozen=True, slots=True)

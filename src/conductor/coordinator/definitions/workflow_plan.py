@@ -46,7 +46,7 @@ SYSTEM_TASKS = {
 OPERATORS_WITH_SCRIPTS = ("SWITCH", "DECISION", "DO_WHILE")
 #: All task types that may wait for a script.
 SCRIPT_OPERATORS = frozenset(
-    {*OPERATORS_WITH_SCRIPTS, *(kind for kind, lane in SYSTEM_TASKS.items() if lane == "script")}
+    {*OPERATORS_WITH_SCRIPTS, *(kind for kind, queue in SYSTEM_TASKS.items() if queue == "script")}
 )
 #: The domain of a system queue is this prefix and its name. No client can name it, because the names of domains are
 #: stripped of blanks.

@@ -77,8 +77,9 @@ class EventActions:
         variables: JsonObject = msgspec.json.decode(live.data.variables or b"{}")
         for name, value in (arguments.get("variables") or {}).items():
             before = variables.get(name)
-            appends = arguments.get("appendArray") and isinstance(before, list) and isinstance(value, list)
-            variables[name] = [*before, *value] if appends and isinstance(before, list) else value
+            if arguments.get("appendArray") and isinstance(before, list) and isinstance(value, list):
+                value = [*before, *value]
+            variables[name] = value
         live.update(tx, variables=msgspec.json.encode(variables))
         self._executions.advance(tx, [row.pk])
 

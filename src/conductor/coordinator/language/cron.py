@@ -168,9 +168,9 @@ def read_zone(name: str) -> tzinfo:
 
 def _local_time(at_s: int, zone: tzinfo) -> tuple[int, datetime]:
     """Return the UTC offset of a zone in seconds, and its local time."""
-    shown = datetime.fromtimestamp(at_s, UTC).astimezone(zone)
-    offset = shown.utcoffset() or timedelta()
-    return int(offset.total_seconds()), shown.replace(tzinfo=None, fold=0)
+    local = datetime.fromtimestamp(at_s, UTC).astimezone(zone)
+    offset = local.utcoffset() or timedelta()
+    return int(offset.total_seconds()), local.replace(tzinfo=None, fold=0)
 
 
 def _end_of_offset(at_s: int, offset_s: int, zone: tzinfo) -> int:

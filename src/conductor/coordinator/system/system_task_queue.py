@@ -250,7 +250,8 @@ def run_in_thread(call: Callable[[], T]) -> Awaitable[T]:
     future: Future[T] = Future()
 
     def run() -> None:
-        future.set_running_or_notify_cancel()
+        if not future.set_running_or_notify_cancel():
+            return  # cancelled before the thread has started
         try:
             future.set_result(call())
         except Exception as error:

@@ -51,7 +51,7 @@ def chain(links: int, keyword: str = "allOf") -> dict[str, Any]:
 class TestMeaning:
     def test_the_path_of_the_wrong_value_is_named(self) -> None:
         data = under({"type": "array", "items": {"type": "string"}})
-        assert problem(data, {"a": ["x", 3]}) == ('input of t refused by its schema: a.1: 3 is not of type "string"')
+        assert problem(data, {"a": ["x", 3]}) == ('input of t rejected by its schema: a.1: 3 is not of type "string"')
         assert problem(data, {"a": ["x", "y"]}) is None
 
     @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ class TestWorkflows:
         def found(given: Any, **more: Any) -> str | None:
             return find_workflow_input_problem(NoSchemas(), {**self.FLOW, **more}, given)  # type: ignore[arg-type]
 
-        assert found({"n": "many"}) == 'input of w refused by its schema: n: "many" is not of type "integer"'
+        assert found({"n": "many"}) == 'input of w rejected by its schema: n: "many" is not of type "integer"'
         assert found({"n": "many"}, enforceSchema=True) is not None
         assert found({"n": 1}) is None
         assert found({"n": "many"}, enforceSchema=False) is None
