@@ -165,7 +165,7 @@ function taskFacts(line, attempts) {
   const waitedUntil = line.startedMs || (open ? null : line.endedMs);
   return [
     ["Task", line.type === "SIMPLE" ? h("a", { href: `/taskDef/${encodeURIComponent(line.name)}` }, line.name) : line.type],
-    ["Attempt", attempts.length > 1 || line.retryCount ? `${(line.retryCount ?? 0) + 1}${attempts.length > 1 ? ` (${attempts.length} in all)` : ""}` : null],
+    ["Attempt", attempts.length > 1 || line.retryCount ? `${(line.retryCount ?? 0) + 1}${attempts.length > 1 ? ` (${attempts.length} in total)` : ""}` : null],
     ["Iteration", line.iteration && line.type !== "DO_WHILE" ? line.iteration : null],
     ["Chosen case", line.chosen],
     ["Scheduled", timeSpan(line.scheduledMs)],
