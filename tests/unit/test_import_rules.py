@@ -251,7 +251,7 @@ class TestRooms:
         assert not {name for name in importers_of(COORDINATOR + "store") if _within(name, COORDINATOR + "language")}
 
 
-#: Route module → what it uses of the core. `tasks`, `workflows` and `reader` are its faces; see core.py.
+#: Route module → what it uses of the core, directly or by the faces `tasks`, `workflows` and `reader` of its request.
 FACES = {
     "admin": {"probe"},
     "by_reference": {"reader", "tasks", "workflows", "write"},
@@ -274,11 +274,13 @@ FACES = {
 
 
 def faces_used_by(tree: ast.Module) -> set[str]:
-    """Return the attributes of `request.core`, or of a local name `core`, that a module uses."""
+    """Return the faces of `request`, and the attributes of the core itself, that a module uses."""
+    attributes = [(ast.unparse(node.value), node.attr) for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
     return {
-        node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("core", "request.core", "self._core")
+        name
+        for owner, name in attributes
+        if owner in ("core", "request.core", "self._core")
+        or (owner == "request" and name in ("reader", "tasks", "workflows", "write"))
     }
 
 

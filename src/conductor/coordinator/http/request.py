@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar, cast
 from urllib.parse import parse_qsl
 
@@ -13,7 +13,11 @@ import msgspec
 
 from conductor.coordinator.core import Core
 from conductor.coordinator.limits import LARGE_BODY_BYTES, MAX_JSON_VALUES
+from conductor.coordinator.reader import Reader
 from conductor.coordinator.request_errors import ApiError, bad_request
+from conductor.coordinator.store.transaction import Tx
+from conductor.coordinator.task_authority import TaskAuthority
+from conductor.coordinator.workflow_service import WorkflowService
 from conductor.telemetry import tracing
 
 T = TypeVar("T")
@@ -65,10 +69,30 @@ class Request:
         #: The values of the names in the path of the route.
         self.params = params
         self.body = body
+        #: Prefer the faces below: they show what a handler can touch.
         self.core = core
         #: Registers a function that is called when the client disconnects.
         self.when_gone = when_gone
         self._query: list[tuple[str, str]] | None = None
+
+    @property
+    def reader(self) -> Reader:
+        """The face of the coordinator for reads."""
+        return self.core.reader
+
+    @property
+    def tasks(self) -> TaskAuthority:
+        """The face of the coordinator for polls, reports and heartbeats."""
+        return self.core.tasks
+
+    @property
+    def workflows(self) -> WorkflowService:
+        """The face of the coordinator for starts of workflows and actions on them."""
+        return self.core.workflows
+
+    def write(self, change: Callable[[Tx], T], *, work: int = 1) -> Awaitable[T]:
+        """Run a change in a transaction. Return its result after the commit."""
+        return self.core.write(change, work)
 
     def header(self, name: bytes) -> str:
         """Return a header, or an empty string."""

@@ -27,14 +27,14 @@ async def update(request: Request) -> Answer:
 
 async def update_sync(request: Request) -> Answer:
     """POST /tasks/{workflowId}/{ref}/{status}/sync: update an open task; return the workflow after its scripts ran."""
-    workflow_id, ref, core = request.params["workflowId"], request.params["ref"], request.core
+    workflow_id, ref, reader = request.params["workflowId"], request.params["ref"], request.reader
     outcome = await update_task(request, _find_by_reference(request))
     if outcome is None:
         raise not_found(f"Found no running task {ref} of workflow {workflow_id} to update")
-    pk = await core.reader.read(lambda tx: find_workflow(tx, workflow_id).pk)
-    await core.workflows.wait_for_scripts(pk)
-    found = await core.reader.read(
-        lambda tx: workflow_views.read_workflow(tx, core.reader.snapshots, workflow_id, with_tasks=True)
+    pk = await reader.read(lambda tx: find_workflow(tx, workflow_id).pk)
+    await request.workflows.wait_for_scripts(pk)
+    found = await reader.read(
+        lambda tx: workflow_views.read_workflow(tx, reader.snapshots, workflow_id, with_tasks=True)
     )
     return as_json(found, *verdict_headers(outcome))
 
@@ -52,12 +52,12 @@ async def update_task(request: Request, find: Callable[[Tx], TaskRow | None]) ->
         if row is None:
             return None
         report = report_on(tx, row, status, output, worker_id)  # type: ignore[arg-type]
-        (outcome,) = request.core.tasks.judge(tx, [report])
+        (outcome,) = request.tasks.judge(tx, [report])
         outcome = outcome.as_answer_to(report)
         outcome.raise_for_verdict()
         return outcome
 
-    return await request.core.write(change)
+    return await request.write(change)
 
 
 def _find_by_reference(request: Request) -> Callable[[Tx], TaskRow | None]:

@@ -14,8 +14,8 @@ async def run(request: Request) -> Answer:
     """POST /workflow/test: run a workflow in memory with mocked task outputs; return the workflow."""
     dry_run_request = request.json(dry_run.DryRunRequest)
     await request.offload_if_large(dry_run_request.check)
-    definitions = await request.core.reader.read(dry_run.load_definitions)
-    async with request.core.workflows.dry_run_slots:
+    definitions = await request.reader.read(dry_run.load_definitions)
+    async with request.workflows.dry_run_slots:
         body = await asyncio.to_thread(dry_run.run, dry_run_request, definitions, request.core.clock.wall_ms())
     return Answer(200, body, JSON)
 

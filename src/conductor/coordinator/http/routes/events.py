@@ -12,20 +12,20 @@ from conductor.coordinator.http.routing import Route
 async def add_handler(request: Request) -> Answer:
     """POST /event: register an event handler; 409 if the name is taken."""
     handler = request.json(EventHandler)
-    await request.core.write(lambda tx: event_handlers.add_handler(tx, handler))
+    await request.write(lambda tx: event_handlers.add_handler(tx, handler))
     return DONE
 
 
 async def update_handler(request: Request) -> Answer:
     """PUT /event: replace an event handler; 404 if the name is unknown."""
     handler = request.json(EventHandler)
-    await request.core.write(lambda tx: event_handlers.update_handler(tx, handler))
+    await request.write(lambda tx: event_handlers.update_handler(tx, handler))
     return DONE
 
 
 async def list_handlers(request: Request) -> Answer:
     """GET /event: return all event handlers."""
-    found = await request.core.reader.read(event_handlers.find_handlers)
+    found = await request.reader.read(event_handlers.find_handlers)
     return as_json([handler.wire() for handler in found])
 
 
@@ -33,13 +33,13 @@ async def list_handlers_of_event(request: Request) -> Answer:
     """GET /event/{event}?activeOnly=true: return the handlers of an event."""
     active_only = request.query_flag("activeOnly", default=True)
     event = request.params["event"]
-    found = await request.core.reader.read(lambda tx: event_handlers.find_handlers(tx, event, active_only=active_only))
+    found = await request.reader.read(lambda tx: event_handlers.find_handlers(tx, event, active_only=active_only))
     return as_json([handler.wire() for handler in found])
 
 
 async def remove_handler(request: Request) -> Answer:
     """DELETE /event/{name}: delete an event handler; 404 if the name is unknown."""
-    await request.core.write(lambda tx: event_handlers.remove_handler(tx, request.params["event"]))
+    await request.write(lambda tx: event_handlers.remove_handler(tx, request.params["event"]))
     return DONE
 
 

@@ -35,27 +35,27 @@ async def get_config(request: Request) -> Answer:
 async def list_pending_tasks(request: Request) -> Answer:
     """GET /admin/task/{type}?start=0&count=100: return the scheduled and running tasks of a type."""
     start, count = max(0, request.query_int("start", 0)), min(max(0, request.query_int("count", 100)), MAX_TASKS)
-    name, snapshots = request.params["type"], request.core.reader.snapshots
+    name, snapshots = request.params["type"], request.reader.snapshots
 
     def find(tx: Tx) -> list[JsonObject]:
         keys = tx.rows(PENDING_TASKS_OF_TYPE, name, count, start)
         return [task_views.read_task(tx, snapshots, tx.ids.task(pk)) for pk in keys]
 
-    return as_json(await request.core.reader.read_long(find))
+    return as_json(await request.reader.read_long(find))
 
 
 async def decide_workflow(request: Request) -> Answer:
     """POST /admin/sweep/requeue/{workflowId}: decide a workflow; the coordinator does so by itself."""
     workflow_id = request.params["workflowId"]
-    executions = request.core.workflows.executions
-    await request.core.write(lambda tx: executions.advance(tx, [find_workflow(tx, workflow_id).pk]))
+    executions = request.workflows.executions
+    await request.write(lambda tx: executions.advance(tx, [find_workflow(tx, workflow_id).pk]))
     return as_text(f"true.{workflow_id}")
 
 
 async def verify_and_repair(request: Request) -> Answer:
     """POST /admin/consistency/verifyAndRepair/{workflowId}: return false; nothing is stored twice."""
     workflow_id = request.params["workflowId"]
-    await request.core.reader.read(lambda tx: find_workflow(tx, workflow_id))
+    await request.reader.read(lambda tx: find_workflow(tx, workflow_id))
     return as_text("false")
 
 

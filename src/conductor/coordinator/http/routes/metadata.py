@@ -51,7 +51,7 @@ async def register_task_defs(request: Request) -> Answer:
         return found, [warning for one in found for warning in task_defs.find_task_def_warnings(one)]
 
     parsed, warnings = await request.offload_if_large(parse_all)
-    await request.core.write(lambda tx: task_defs.register_task_defs(tx, parsed))
+    await request.write(lambda tx: task_defs.register_task_defs(tx, parsed))
     return DONE._replace(headers=warning_headers(warnings))
 
 
@@ -63,19 +63,19 @@ async def update_task_def(request: Request) -> Answer:
         raise bad_request(f"the path names {name!r}, the body {raw['name']!r}")
     task_def = await request.offload_if_large(lambda: task_defs.parse_task_def(raw, "updateTaskDef.taskDefinition"))
     warnings = await request.offload_if_large(lambda: task_defs.find_task_def_warnings(task_def))
-    await request.core.write(lambda tx: task_defs.update_task_def(tx, task_def))
+    await request.write(lambda tx: task_defs.update_task_def(tx, task_def))
     return DONE._replace(headers=warning_headers(warnings))
 
 
 async def list_task_defs(request: Request) -> Answer:
     """GET /metadata/taskdefs: return all task definitions."""
-    return as_json(await request.core.reader.read(task_defs.all_task_defs))
+    return as_json(await request.reader.read(task_defs.all_task_defs))
 
 
 async def get_task_def(request: Request) -> Answer:
     """GET /metadata/taskdefs/{name}: return a task definition."""
     name = request.params["name"]
-    found = await request.core.reader.read(lambda tx: task_defs.get_task_def(tx, name))
+    found = await request.reader.read(lambda tx: task_defs.get_task_def(tx, name))
     if found is None:
         raise not_found(f"No such taskType found by name: {name}")
     return as_json(found.wire())
@@ -84,7 +84,7 @@ async def get_task_def(request: Request) -> Answer:
 async def remove_task_def(request: Request) -> Answer:
     """DELETE /metadata/taskdefs/{name}: delete a task definition."""
     name = request.params["name"]
-    await request.core.write(lambda tx: task_defs.drop_task_def(tx, name))
+    await request.write(lambda tx: task_defs.drop_task_def(tx, name))
     return DONE
 
 
@@ -93,7 +93,7 @@ async def register_workflow_def(request: Request) -> Answer:
     raw = request.json(JsonObject)
     definition, warnings = await request.offload_if_large(lambda: _check_with_warnings(raw))
     overwrite = request.query_flag("overwrite", default=False)
-    await request.core.write(lambda tx: workflow_defs.put_workflow_def(tx, definition, overwrite=overwrite))
+    await request.write(lambda tx: workflow_defs.put_workflow_def(tx, definition, overwrite=overwrite))
     return DONE._replace(headers=warning_headers(warnings))
 
 
@@ -113,7 +113,7 @@ async def update_workflow_defs(request: Request) -> Answer:
         for definition, _ in checked:
             workflow_defs.put_workflow_def(tx, definition, overwrite=True)
 
-    await request.core.write(put_all)
+    await request.write(put_all)
     answer = {"bulkErrorResults": {}, "bulkSuccessfulResults": [definition["name"] for definition, _ in checked]}
     return as_json(answer, *warning_headers([warning for _, warnings in checked for warning in warnings]))
 
@@ -121,7 +121,7 @@ async def update_workflow_defs(request: Request) -> Answer:
 async def get_workflow_def(request: Request) -> Answer:
     """GET /metadata/workflow/{name}?version=: return a version of a definition, or the latest."""
     name, version = request.params["name"], request.query_int("version", 0)
-    found = await request.core.reader.read(lambda tx: workflow_defs.get_workflow_def(tx, name, version or None))
+    found = await request.reader.read(lambda tx: workflow_defs.get_workflow_def(tx, name, version or None))
     if found is None:
         raise ApiError(404, f"No such workflow found by name: {name}, version: {version or 'null'}")
     return as_json(found)
@@ -129,13 +129,13 @@ async def get_workflow_def(request: Request) -> Answer:
 
 async def list_workflow_defs(request: Request) -> Answer:
     """GET /metadata/workflow: return all versions of all definitions."""
-    return as_json(await request.core.reader.read(workflow_defs.all_workflow_defs))
+    return as_json(await request.reader.read(workflow_defs.all_workflow_defs))
 
 
 async def list_names_and_versions(request: Request) -> Answer:
     """GET /metadata/workflow/names-and-versions: return the versions of each name, and their creation times."""
     found: dict[str, list[JsonObject]] = {}
-    for definition in await request.core.reader.read(workflow_defs.all_workflow_defs):
+    for definition in await request.reader.read(workflow_defs.all_workflow_defs):
         known: JsonObject = {name: definition[name] for name in ("name", "version", "createTime") if name in definition}
         found.setdefault(definition["name"], []).append(known)
     return as_json(found)
@@ -143,27 +143,27 @@ async def list_names_and_versions(request: Request) -> Answer:
 
 async def list_names(request: Request) -> Answer:
     """GET /metadata/workflow/names: return the names of all definitions."""
-    found = await request.core.reader.read(workflow_defs.all_workflow_defs)
+    found = await request.reader.read(workflow_defs.all_workflow_defs)
     return as_json(sorted({definition["name"] for definition in found}))
 
 
 async def list_latest_versions(request: Request) -> Answer:
     """GET /metadata/workflow/latest-versions: return the latest version of each definition."""
-    found = await request.core.reader.read(workflow_defs.all_workflow_defs)
+    found = await request.reader.read(workflow_defs.all_workflow_defs)
     return as_json(list({definition["name"]: definition for definition in found}.values()))
 
 
 async def list_versions(request: Request) -> Answer:
     """GET /metadata/workflow/{name}/versions: return all versions of a definition."""
     name = request.params["name"]
-    return as_json(await request.core.reader.read(lambda tx: workflow_defs.versions_of(tx, name)))
+    return as_json(await request.reader.read(lambda tx: workflow_defs.versions_of(tx, name)))
 
 
 async def remove_workflow_def(request: Request) -> Answer:
     """DELETE /metadata/workflow/{name}/{version}: delete a definition; running workflows keep their copy."""
     name, text = request.params["name"], request.params["version"]
     version = whole_number("a version", text)
-    await request.core.write(lambda tx: workflow_defs.drop_workflow_def(tx, name, version))
+    await request.write(lambda tx: workflow_defs.drop_workflow_def(tx, name, version))
     return DONE
 
 

@@ -24,9 +24,8 @@ MAX_REPORTS = 10_000
 
 async def update(request: Request) -> Answer:
     """POST /tasks: accept a report or heartbeat; return the task's id."""
-    report = _read_report(request)
-    core = request.core
-    (outcome,) = await core.write(lambda tx: core.tasks.judge(tx, [report]))
+    report, tasks = _read_report(request), request.tasks
+    (outcome,) = await request.write(lambda tx: tasks.judge(tx, [report]))
     if outcome.status >= 400:
         outcome = outcome.as_answer_to(report)
         outcome.raise_for_verdict()
@@ -35,9 +34,8 @@ async def update(request: Request) -> Answer:
 
 async def update_and_poll(request: Request) -> Answer:
     """POST /tasks/update-v2: accept a report; return the next task of the same queue, or 204."""
-    report = _read_report(request)
-    core = request.core
-    outcome, task = await core.write(lambda tx: core.tasks.judge_and_poll(tx, report))
+    report, tasks = _read_report(request), request.tasks
+    outcome, task = await request.write(lambda tx: tasks.judge_and_poll(tx, report))
     outcome = outcome.as_answer_to(report)
     outcome.raise_for_verdict()
     headers = (*verdict_headers(outcome), *FEATURE_HEADERS)
@@ -62,8 +60,8 @@ async def batch(request: Request) -> Answer:
     outcomes: list[Outcome] = []
     for start in range(0, len(reports), REPORTS_PER_TRANSACTION):
         some = reports[start : start + REPORTS_PER_TRANSACTION]
-        judge = partial(request.core.tasks.judge, reports=some, wanted=max(0, min(wanted - start, len(some))))
-        found = await request.core.write(judge, work=len(some))
+        judge = partial(request.tasks.judge, reports=some, wanted=max(0, min(wanted - start, len(some))))
+        found = await request.write(judge, work=len(some))
         outcomes += [outcome.as_answer_to(report) for outcome, report in zip(found, some, strict=True)]
     judged = iter(outcomes)
     answered = [next(judged) if isinstance(one, Report) else one for one in read]

@@ -25,12 +25,12 @@ async def save(request: Request) -> Answer:
     """POST /scheduler/schedules: create or replace a schedule."""
     schedule = request.json(Schedule)
     await request.offload_if_large(schedule.check)
-    return as_json(await request.core.write(lambda tx: schedule_store.save(tx, schedule)))
+    return as_json(await request.write(lambda tx: schedule_store.save(tx, schedule)))
 
 
 async def get_schedule(request: Request) -> Answer:
     """GET /scheduler/schedules/{name}: return a schedule with its next due time."""
-    return as_json(await request.core.reader.read(lambda tx: schedule_store.get(tx, request.params["name"])))
+    return as_json(await request.reader.read(lambda tx: schedule_store.get(tx, request.params["name"])))
 
 
 async def list_schedules(request: Request) -> Answer:
@@ -40,7 +40,7 @@ async def list_schedules(request: Request) -> Answer:
     def find(tx: Tx) -> list[JsonObject]:
         return [schedule_store.get(tx, name) for name in schedule_store.find_names(tx, workflow=workflow)]
 
-    return as_json(await request.core.reader.read(find))
+    return as_json(await request.reader.read(find))
 
 
 async def search(request: Request) -> Answer:
@@ -66,7 +66,7 @@ async def search(request: Request) -> Answer:
             "results": [schedule_store.get(tx, name) for name in names[start : start + size]],
         }
 
-    return as_json(await request.core.reader.read(find))
+    return as_json(await request.reader.read(find))
 
 
 def _is_descending(sort: str | None) -> bool:
@@ -78,20 +78,20 @@ def _is_descending(sort: str | None) -> bool:
 
 async def remove(request: Request) -> Answer:
     """DELETE /scheduler/schedules/{name}: delete a schedule; its workflows stay. An unknown name is a 200, too."""
-    await request.core.write(lambda tx: schedule_store.remove(tx, request.params["name"]))
+    await request.write(lambda tx: schedule_store.remove(tx, request.params["name"]))
     return DONE
 
 
 async def pause(request: Request) -> Answer:
     """PUT /scheduler/schedules/{name}/pause?reason=: pause a schedule."""
     reason = request.query("reason")
-    await request.core.write(lambda tx: schedule_store.pause(tx, request.params["name"], reason))
+    await request.write(lambda tx: schedule_store.pause(tx, request.params["name"], reason))
     return DONE
 
 
 async def resume(request: Request) -> Answer:
     """PUT /scheduler/schedules/{name}/resume: continue at the next due time; 404 if the schedule is not paused."""
-    await request.core.write(lambda tx: schedule_store.resume(tx, request.params["name"]))
+    await request.write(lambda tx: schedule_store.resume(tx, request.params["name"]))
     return DONE
 
 
@@ -123,18 +123,18 @@ async def _change_many(request: Request, method: str, change: Any) -> Answer:
                 done.append(name)
         return {"bulkErrorResults": failed, "bulkSuccessfulResults": done}
 
-    return as_json(await request.core.write(change_all))
+    return as_json(await request.write(change_all))
 
 
 async def pause_all(request: Request) -> Answer:
     """GET /scheduler/admin/pause: pause the scheduler, also across restarts."""
-    await request.core.write(schedule_store.pause_all)
+    await request.write(schedule_store.pause_all)
     return as_json({"status": "done"})
 
 
 async def resume_all(request: Request) -> Answer:
     """GET /scheduler/admin/resume: resume the scheduler."""
-    await request.core.write(schedule_store.resume_all)
+    await request.write(schedule_store.resume_all)
     return as_json({"status": "done"})
 
 
@@ -155,7 +155,7 @@ async def preview_due_times(request: Request) -> Answer:
 async def search_runs(request: Request) -> Answer:
     """GET /scheduler/search/executions: return a page of the runs of schedules."""
     search = read_search(request)
-    return as_json(await request.core.reader.read_long(lambda tx: search_query.search_schedule_runs(tx, search)))
+    return as_json(await request.reader.read_long(lambda tx: search_query.search_schedule_runs(tx, search)))
 
 
 _NAMES = list[str]

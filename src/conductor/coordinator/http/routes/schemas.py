@@ -34,7 +34,7 @@ async def register(request: Request) -> Answer:
         for schema, key in zip(found, keys, strict=True):
             json_schemas.put_schema(tx, key.name, key.version, schema)
 
-    await request.core.write(put_all)
+    await request.write(put_all)
     return DONE
 
 
@@ -50,13 +50,13 @@ def _check_schemas(found: list[JsonObject], keys: list[SchemaKey]) -> None:
 
 async def list_schemas(request: Request) -> Answer:
     """GET /schema: return all schemas."""
-    return as_json(await request.core.reader.read(json_schemas.all_schemas))
+    return as_json(await request.reader.read(json_schemas.all_schemas))
 
 
 async def get_schema(request: Request) -> Answer:
     """GET /schema/{name}[/{version}]: return a version of a schema, or the latest."""
     name, version = _read_key(request)
-    found = await request.core.reader.read(lambda tx: json_schemas.get_schema(tx, name, version))
+    found = await request.reader.read(lambda tx: json_schemas.get_schema(tx, name, version))
     if found is None:
         raise not_found(f"No such schema: {name}" + ("" if version is None else f" version {version}"))
     return as_json(found)
@@ -65,7 +65,7 @@ async def get_schema(request: Request) -> Answer:
 async def remove_schema(request: Request) -> Answer:
     """DELETE /schema/{name}[/{version}]: delete a version of a schema, or all versions."""
     name, version = _read_key(request)
-    if not await request.core.write(lambda tx: json_schemas.drop_schema(tx, name, version)):
+    if not await request.write(lambda tx: json_schemas.drop_schema(tx, name, version)):
         raise not_found(f"No such schema: {name}")
     return DONE
 

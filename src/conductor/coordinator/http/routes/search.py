@@ -25,8 +25,8 @@ def read_search(request: Request) -> Search:
 
 
 async def _search(request: Request, find: Callable[[Tx, Snapshots, Search], SearchPage]) -> Answer:
-    search, snapshots = read_search(request), request.core.reader.snapshots
-    return as_json(await request.core.reader.read_long(lambda tx: find(tx, snapshots, search)))
+    search, snapshots = read_search(request), request.reader.snapshots
+    return as_json(await request.reader.read_long(lambda tx: find(tx, snapshots, search)))
 
 
 async def search_workflows(request: Request) -> Answer:

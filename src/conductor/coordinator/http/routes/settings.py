@@ -19,7 +19,7 @@ async def list_secret_names(request: Request) -> Answer:
 async def put_secret(request: Request) -> Answer:
     """PUT /secrets/{key}: store a secret; the body is its value, as text or as a JSON string."""
     value = _read_secret_value(request)
-    await request.core.write(lambda tx: request.core.secrets.put(tx, request.params["key"], value))
+    await request.write(lambda tx: request.core.secrets.put(tx, request.params["key"], value))
     return DONE
 
 
@@ -45,7 +45,7 @@ async def has_secret(request: Request) -> Answer:
 
 async def remove_secret(request: Request) -> Answer:
     """DELETE /secrets/{key}: delete a secret that was stored by the API."""
-    await request.core.write(lambda tx: request.core.secrets.remove(tx, request.params["key"]))
+    await request.write(lambda tx: request.core.secrets.remove(tx, request.params["key"]))
     return DONE
 
 

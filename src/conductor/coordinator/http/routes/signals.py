@@ -69,17 +69,15 @@ async def wait_for_signal(
 
     After `wait_s` the answer is sent in any case; its `signalTimeout` is true then.
     """
-    core = request.core
-    pk = await core.reader.read(lambda tx: find_workflow(tx, workflow_id).pk)
+    reader = request.reader
+    pk = await reader.read(lambda tx: find_workflow(tx, workflow_id).pk)
 
     def look(tx: Tx) -> set[int]:
         over = find_workflow(tx, workflow_id).terminal or any(has_ended(tx, pk, ref) for ref in refs)
         return set() if over or workflow_signals.blocking(tx, pk) else set(workflow_signals.family(tx, pk))
 
-    in_time = await core.workflows.wait_for(pk, look, wait_s)
-    found = await core.reader.read(
-        lambda tx: workflow_signals.response(tx, core.reader.snapshots, workflow_id, strategy)
-    )
+    in_time = await request.workflows.wait_for(pk, look, wait_s)
+    found = await reader.read(lambda tx: workflow_signals.response(tx, reader.snapshots, workflow_id, strategy))
     return as_json(found | {"requestId": request_id, "signalTimeout": not in_time})
 
 

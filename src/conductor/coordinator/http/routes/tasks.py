@@ -29,7 +29,7 @@ OUT_OF_MEMORY = error_answer(
 
 async def poll_one(request: Request) -> Answer:
     """GET /tasks/poll/{type}: return one task, or 204 after at most 100 ms."""
-    tasks = await request.core.tasks.poll(_poll(request, 1, 100), request.when_gone)
+    tasks = await request.tasks.poll(_poll(request, 1, 100), request.when_gone)
     if not tasks:
         return Answer(204, headers=FEATURE_HEADERS)
     return deliver_or_requeue(request, tasks, as_json(tasks[0], *FEATURE_HEADERS))
@@ -41,7 +41,7 @@ async def poll_batch(request: Request) -> Answer:
     With count=0 the parked polls of the same worker are answered at once, with []: it wants no more tasks.
     """
     poll = _poll(request, request.query_int("count", 1), request.query_int("timeout", 100))
-    tasks = await request.core.tasks.poll(poll, request.when_gone)
+    tasks = await request.tasks.poll(poll, request.when_gone)
     return deliver_or_requeue(request, tasks, as_json(tasks, *FEATURE_HEADERS))
 
 
@@ -51,7 +51,7 @@ def deliver_or_requeue(
     """Return an answer that delivers tasks. If there is no memory for it, requeue them and send `instead`."""
     if len(answer.body) <= UNCOUNTED_BYTES:
         return answer
-    authority, task_ids = request.core.tasks, [task["taskId"] for task in tasks]
+    authority, task_ids = request.tasks, [task["taskId"] for task in tasks]
 
     async def requeue() -> Answer:
         await authority.undo_grants(task_ids)
@@ -68,9 +68,7 @@ def _poll(request: Request, count: int, timeout_ms: int) -> Poll:
 async def get_task_by_id(request: Request) -> Answer:
     """GET /tasks/{taskId}: return a task."""
     task_id = request.params["taskId"]
-    return as_json(
-        await request.core.reader.read(lambda tx: task_views.read_task(tx, request.core.reader.snapshots, task_id))
-    )
+    return as_json(await request.reader.read(lambda tx: task_views.read_task(tx, request.reader.snapshots, task_id)))
 
 
 async def add_log(request: Request) -> Answer:
@@ -84,7 +82,7 @@ async def add_log(request: Request) -> Answer:
             raise not_found(f"Task not found for taskId: {task_id}")
         tx.run(ADD_LOG, task_id, tx.now_ms, line)
 
-    await request.core.write(add)
+    await request.write(add)
     return DONE
 
 
@@ -101,7 +99,7 @@ def _log_line(body: bytes) -> str:
 async def get_logs(request: Request) -> Answer:
     """GET /tasks/{taskId}/log: return the log lines of a task, oldest first."""
     task_id = request.params["taskId"]
-    rows = await request.core.reader.read(lambda tx: tx.rows(LOGS, task_id))
+    rows = await request.reader.read(lambda tx: tx.rows(LOGS, task_id))
     if not rows:
         return NO_CONTENT
     return as_json([{"log": line, "taskId": task_id, "createdTime": at_ms} for line, at_ms in rows])
@@ -110,7 +108,7 @@ async def get_logs(request: Request) -> Answer:
 async def get_queue_size(request: Request) -> Answer:
     """GET /tasks/queue/size?taskType=&domain=: return the number of tasks in a queue."""
     task_type, domain = request.required_query("taskType"), request.query("domain") or ""
-    return as_json(await request.core.reader.read(lambda tx: queue_sizes.count_tasks(tx, task_type, domain)))
+    return as_json(await request.reader.read(lambda tx: queue_sizes.count_tasks(tx, task_type, domain)))
 
 
 async def get_queue_sizes(request: Request) -> Answer:
@@ -119,34 +117,34 @@ async def get_queue_sizes(request: Request) -> Answer:
     if not names:
         raise bad_request("query parameter 'taskType' is required")
     return as_json(
-        await request.core.reader.read(lambda tx: {name: queue_sizes.count_tasks(tx, name, "") for name in names})
+        await request.reader.read(lambda tx: {name: queue_sizes.count_tasks(tx, name, "") for name in names})
     )
 
 
 async def get_all_queue_sizes(request: Request) -> Answer:
     """GET /tasks/queue/all: return the number of tasks in every queue."""
-    return as_json(await request.core.reader.read(queue_sizes.count_all_tasks))
+    return as_json(await request.reader.read(queue_sizes.count_all_tasks))
 
 
 async def get_all_queues_verbose(request: Request) -> Answer:
     """GET /tasks/queue/all/verbose: return the number of tasks in every queue, by Conductor's shards."""
-    sizes = await request.core.reader.read(queue_sizes.count_all_tasks)
+    sizes = await request.reader.read(queue_sizes.count_all_tasks)
     return as_json({name: {"a": {"size": size, "uacked": 0}} for name, size in sizes.items()})
 
 
 async def get_poll_data(request: Request) -> Answer:
     """GET /tasks/queue/polldata?taskType=: return the last poll of each worker for a task type."""
-    return as_json(request.core.tasks.poll_data.list_wire(request.required_query("taskType")))
+    return as_json(request.tasks.poll_data.list_wire(request.required_query("taskType")))
 
 
 async def get_all_poll_data(request: Request) -> Answer:
     """GET /tasks/queue/polldata/all: return the last polls for every task type."""
-    return as_json(request.core.tasks.poll_data.list_wire())
+    return as_json(request.tasks.poll_data.list_wire())
 
 
 async def requeue(request: Request) -> Answer:
     """POST /tasks/queue/requeue/{type}: requeue all open tasks of a type; their leases end."""
-    return as_text(str(await request.core.tasks.requeue_all(request.params["type"])))
+    return as_text(str(await request.tasks.requeue_all(request.params["type"])))
 
 
 _WORKER = {"workerid": "string", "domain": "string"}

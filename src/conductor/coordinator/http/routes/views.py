@@ -30,7 +30,7 @@ async def view_overview(request: Request) -> Answer:
 
 async def view_workflows(request: Request) -> Answer:
     """GET /view/workflows?status=&name=&text=&before=&size=50: list workflows, newest first, and why they wait."""
-    core, polls = request.core, request.core.tasks.list_polls()
+    reader, polls = request.reader, request.tasks.list_polls()
     wanted = WorkflowFilter(
         statuses=[status for text in request.query_list("status") for status in text.split(",") if status],
         name=request.query("name"),
@@ -40,49 +40,49 @@ async def view_workflows(request: Request) -> Answer:
     )
 
     def read(tx: Tx) -> WorkflowPage:
-        return list_workflows(tx, FactReader(tx, core.reader.snapshots, polls), wanted)
+        return list_workflows(tx, FactReader(tx, reader.snapshots, polls), wanted)
 
-    return as_json(await core.reader.read_long(read))
+    return as_json(await reader.read_long(read))
 
 
 async def view_workflow(request: Request) -> Answer:
     """GET /view/workflow/{id}?definition=true: return a workflow, why it waits, and every attempt at its tasks."""
-    core, polls, workflow_id = request.core, request.core.tasks.list_polls(), request.params["id"]
+    reader, polls, workflow_id = request.reader, request.tasks.list_polls(), request.params["id"]
     with_definition = request.query_flag("definition", default=True)
     return as_json(
-        await core.reader.read(
-            lambda tx: read_details(tx, core.reader.snapshots, polls, workflow_id, with_definition=with_definition)
+        await reader.read(
+            lambda tx: read_details(tx, reader.snapshots, polls, workflow_id, with_definition=with_definition)
         )
     )
 
 
 async def view_workflow_waiting(request: Request) -> Answer:
     """GET /view/workflow/{id}/waiting: return why a workflow waits, in one sentence."""
-    core, polls, workflow_id = request.core, request.core.tasks.list_polls(), request.params["id"]
-    return as_json(await core.reader.read(lambda tx: explain_workflow(tx, core.reader.snapshots, polls, workflow_id)))
+    reader, polls, workflow_id = request.reader, request.tasks.list_polls(), request.params["id"]
+    return as_json(await reader.read(lambda tx: explain_workflow(tx, reader.snapshots, polls, workflow_id)))
 
 
 async def view_task_waiting(request: Request) -> Answer:
     """GET /view/task/{id}/waiting: return why a task waits, in one sentence."""
-    core, polls, task_id = request.core, request.core.tasks.list_polls(), request.params["id"]
-    return as_json(await core.reader.read(lambda tx: explain_task(tx, core.reader.snapshots, polls, task_id)))
+    reader, polls, task_id = request.reader, request.tasks.list_polls(), request.params["id"]
+    return as_json(await reader.read(lambda tx: explain_task(tx, reader.snapshots, polls, task_id)))
 
 
 async def view_queues(request: Request) -> Answer:
     """GET /view/queues: return the load, the workers, the throughput and the problem of every queue."""
-    core, polls = request.core, request.core.tasks.list_polls()
-    verdicts = count_reports_by_queue(core.store.counts.copy())
+    reader, polls = request.reader, request.tasks.list_polls()
+    verdicts = count_reports_by_queue(request.core.store.counts.copy())
 
     def read(tx: Tx) -> QueueLoads:
         return QueueLoads(now_ms=tx.now_ms, queues=list_queues(tx, polls, with_stats=True, verdicts=verdicts))
 
-    return as_json(await core.reader.read(read))
+    return as_json(await reader.read(read))
 
 
 async def view_leases(request: Request) -> Answer:
     """GET /view/leases?size=100: return the open leases that expire first."""
     size = request.query_int("size", 100)
-    return as_json(await request.core.reader.read(lambda tx: list_leases(tx, size)))
+    return as_json(await request.reader.read(lambda tx: list_leases(tx, size)))
 
 
 async def view_server(request: Request) -> Answer:

@@ -46,7 +46,7 @@ class Skip(msgspec.Struct, rename="camel"):
 
 
 def _act(request: Request, action: workflow_actions.Action, **options: Any) -> WorkflowChange:
-    executions = request.core.workflows.executions
+    executions = request.workflows.executions
     return lambda tx, workflow_id: executions.act(tx, find_workflow(tx, workflow_id).pk, action, **options)
 
 
@@ -85,7 +85,7 @@ def _restart(request: Request) -> WorkflowChange:
 
 def _remove(request: Request) -> WorkflowChange:
     """Delete an ended workflow and its tasks; with `archiveWorkflow=false`, a running one, too."""
-    archive, executions = request.query_flag("archiveWorkflow", default=True), request.core.workflows.executions
+    archive, executions = request.query_flag("archiveWorkflow", default=True), request.workflows.executions
 
     def remove(tx: Tx, workflow_id: str) -> None:
         row = find_workflow(tx, workflow_id)
@@ -113,7 +113,7 @@ def _on_one(make: Callable[[Request], WorkflowChange], answer: Answer = DONE) ->
 
     async def handler(request: Request) -> Answer:
         change = make(request)
-        await request.core.write(lambda tx: change(tx, request.params["id"]))
+        await request.write(lambda tx: change(tx, request.params["id"]))
         return answer
 
     handler.__doc__ = make.__doc__
@@ -127,7 +127,7 @@ def _on_many(make: Callable[[Request], WorkflowChange]) -> Handler:
         ids, change = _read_ids(request), make(request)
         problems: list[str | None] = []
         while len(problems) < len(ids):
-            problems += await request.core.write(partial(_change_some, ids=ids[len(problems) :], change=change))
+            problems += await request.write(partial(_change_some, ids=ids[len(problems) :], change=change))
         results = list(zip(ids, problems, strict=True))
         failed = {workflow_id: problem for workflow_id, problem in results if problem is not None}
         done = [workflow_id for workflow_id, problem in results if problem is None]
@@ -167,7 +167,7 @@ def _change_some(tx: Tx, ids: list[str], change: WorkflowChange) -> list[str | N
 async def read_many(request: Request) -> Answer:
     """POST /workflow/bulk/search?includeTasks=true: return the workflows of an array of ids, and the unknown ids."""
     ids, with_tasks = _read_ids(request), request.query_flag("includeTasks", default=True)
-    snapshots = request.core.reader.snapshots
+    snapshots = request.reader.snapshots
 
     def read(tx: Tx) -> JsonObject:
         done, failed, size = [], {}, 0
@@ -183,20 +183,20 @@ async def read_many(request: Request) -> Answer:
                 raise bad_request(f"the answer would be larger than {MAX_ANSWER_BYTES} bytes; ask for fewer ids")
         return {"bulkErrorResults": failed, "bulkSuccessfulResults": done}
 
-    return as_json(await request.core.reader.read_long(read))
+    return as_json(await request.reader.read_long(read))
 
 
 async def rerun(request: Request) -> Answer:
     """POST /workflow/{id}/rerun: rerun a workflow from a task, also of a sub-workflow, or from its start."""
     rerun_request, workflow_id = request.json(Rerun), request.params["id"]
-    executions = request.core.workflows.executions
+    executions = request.workflows.executions
     options: JsonObject = {
         "task_id": rerun_request.re_run_from_task_id,
         "task_input": rerun_request.task_input,
         "workflow_input": rerun_request.workflow_input,
         "correlation_id": rerun_request.correlation_id,
     }
-    await request.core.write(lambda tx: executions.rerun(tx, find_workflow(tx, workflow_id), **options))
+    await request.write(lambda tx: executions.rerun(tx, find_workflow(tx, workflow_id), **options))
     return as_text(workflow_id)
 
 
@@ -209,26 +209,26 @@ async def skip(request: Request) -> Answer:
         "task_output": skip_request.task_output,
     }
     change = _act(request, workflow_actions.skip_task, refused=400, **options)
-    await request.core.write(lambda tx: change(tx, request.params["id"]))
+    await request.write(lambda tx: change(tx, request.params["id"]))
     return DONE
 
 
 def _reset_callbacks(request: Request) -> WorkflowChange:
     """Make tasks that wait for their `callbackAfterSeconds` pollable at once."""
-    core = request.core
+    tasks = request.tasks
 
     def reset(tx: Tx, workflow_id: str) -> None:
         row = find_workflow(tx, workflow_id)
         if row.terminal:
             raise ApiError(409, f"Workflow is in terminal state. Status = {row.status}")
-        core.tasks.reset_callbacks(tx, row.pk)
+        tasks.reset_callbacks(tx, row.pk)
 
     return reset
 
 
 def _decide(request: Request) -> WorkflowChange:
     """Decide a workflow; the coordinator does so by itself."""
-    executions = request.core.workflows.executions
+    executions = request.workflows.executions
     return lambda tx, workflow_id: executions.advance(tx, [find_workflow(tx, workflow_id).pk])
 
 

@@ -53,11 +53,11 @@ async def start_by_name(request: Request) -> Answer:
 async def start_many(request: Request) -> Answer:
     """POST /workflow/start/bulk: start up to 1,000 workflows; return an id or an error for each, in order."""
     starts = await request.offload_if_large(lambda: _read_starts(request))
-    core, results = request.core, list[str | ApiError]()
-    async with core.workflows.bulk_start_slot:
+    workflows, results = request.workflows, list[str | ApiError]()
+    async with workflows.bulk_start_slot:
         while len(results) < len(starts):
             rest = starts[len(results) :]
-            results += await core.write(partial(start_turn, core.workflows.executions, rest), work=len(rest))
+            results += await request.write(partial(start_turn, workflows.executions, rest), work=len(rest))
     return as_json([result.body() if isinstance(result, ApiError) else result for result in results])
 
 
@@ -87,7 +87,7 @@ async def _start_and_wait(request: Request, start_request: Start) -> Answer:
     """Start a workflow. If its first step needs scripts, answer after them, within `WAIT_FOR_SCRIPTS_S`."""
     pk, workflow_id, waits = await _start(request, start_request)
     if waits:
-        await request.core.workflows.wait_for_scripts(pk)
+        await request.workflows.wait_for_scripts(pk)
     return as_text(workflow_id)
 
 
@@ -98,13 +98,13 @@ async def _start(request: Request, start_request: Start) -> tuple[int, str, bool
     else:
         await request.offload_if_large(lambda: _check_start(start_request))
     start_request.traceparent = request.traceparent() or start_request.traceparent
-    executions = request.core.workflows.executions
+    executions = request.workflows.executions
 
     def start(tx: Tx) -> tuple[int, str, bool]:
         pk = executions.start(tx, start_request)
         return pk, tx.ids.workflow(pk), executions.waits_for_script(tx, pk)
 
-    return await request.core.write(start)
+    return await request.write(start)
 
 
 def _check_start(start_request: Start) -> None:
@@ -137,9 +137,9 @@ async def execute(request: Request) -> Answer:
 async def get_workflow(request: Request) -> Answer:
     """GET /workflow/{id}?includeTasks=true: return a workflow."""
     workflow_id, with_tasks = request.params["id"], request.query_flag("includeTasks", default=True)
-    snapshots = request.core.reader.snapshots
+    snapshots = request.reader.snapshots
     return as_json(
-        await request.core.reader.read(
+        await request.reader.read(
             lambda tx: workflow_views.read_workflow(tx, snapshots, workflow_id, with_tasks=with_tasks)
         )
     )
@@ -151,7 +151,7 @@ async def get_status(request: Request) -> Answer:
     variables = request.query_flag("includeVariables", default=False)
     workflow_id = request.params["id"]
     return as_json(
-        await request.core.reader.read(
+        await request.reader.read(
             lambda tx: workflow_views.read_workflow_status(tx, workflow_id, output=output, variables=variables)
         )
     )
@@ -161,10 +161,8 @@ async def list_tasks(request: Request) -> Answer:
     """GET /workflow/{id}/tasks?start=0&count=15&status=: return a page of the list_tasks of a workflow."""
     start_at, count = max(0, request.query_int("start", 0)), max(0, request.query_int("count", 15))
     wanted = {name for text in request.query_list("status") for name in text.split(",") if name}
-    workflow_id, snapshots = request.params["id"], request.core.reader.snapshots
-    found = await request.core.reader.read(
-        lambda tx: task_views.read_tasks(tx, snapshots, find_workflow(tx, workflow_id))
-    )
+    workflow_id, snapshots = request.params["id"], request.reader.snapshots
+    found = await request.reader.read(lambda tx: task_views.read_tasks(tx, snapshots, find_workflow(tx, workflow_id)))
     matching = [task for task in found if not wanted or task["status"] in wanted]
     return as_json({"totalHits": len(matching), "results": matching[start_at : start_at + count]})
 
@@ -178,7 +176,7 @@ async def list_running(request: Request) -> Answer:
         "to": request.query_int("endTime", 2**53 - 1),
     }
     return as_json(
-        await request.core.reader.read(lambda tx: [tx.ids.workflow(pk) for pk in tx.rows(RUNNING_WORKFLOWS, **query)])
+        await request.reader.read(lambda tx: [tx.ids.workflow(pk) for pk in tx.rows(RUNNING_WORKFLOWS, **query)])
     )
 
 
@@ -194,7 +192,7 @@ async def list_correlated_many(request: Request) -> Answer:
 
 
 async def _find_correlated(request: Request, ids: list[str]) -> JsonObject:
-    name, snapshots = request.params["name"], request.core.reader.snapshots
+    name, snapshots = request.params["name"], request.reader.snapshots
     if len(ids) > MAX_CORRELATION_IDS:
         raise bad_request(f"at most {MAX_CORRELATION_IDS} correlation ids in one request, not {len(ids)}")
     closed = request.query_flag("includeClosed", default=False)
@@ -214,7 +212,7 @@ async def _find_correlated(request: Request, ids: list[str]) -> JsonObject:
                 raise bad_request(f"the answer would be larger than {MAX_ANSWER_BYTES} bytes; ask for fewer ids")
         return found
 
-    return await request.core.reader.read(find_all)
+    return await request.reader.read(find_all)
 
 
 _BY_NAME = {"version": "integer", "correlationId": "string", "priority": "integer"}
