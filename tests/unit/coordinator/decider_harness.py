@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from conductor.coordinator.definitions.validation import validate_definition
 from conductor.coordinator.definitions.workflow_plan import WorkflowPlan
-from conductor.coordinator.workflows.decider import decide, first_variables, workflow_input
+from conductor.coordinator.workflows.decider import decide, initial_variables, workflow_input
 from conductor.coordinator.workflows.decision import Decision
 from conductor.coordinator.workflows.state import TaskList, TaskState, WorkflowState
 
@@ -135,7 +135,7 @@ class Run:
             plan=WorkflowPlan(definition),
             tasks=TaskList(),
             input=workflow_input(definition, given or {}),
-            variables=first_variables(definition),
+            variables=initial_variables(definition),
             correlation_id="order-7",
         )
         self.decide()

@@ -1,4 +1,4 @@
-"""A decision while it is being made: the state as it was, and on top of it what has changed so far."""
+"""A decision in the making: the state of the workflow, and the changes so far."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TaskStatus, Work
 class SubWorkflowStart(Struct, frozen=True, kw_only=True):
     """A workflow to start on behalf of a SUB_WORKFLOW task."""
 
-    #: The SUB_WORKFLOW task; its `sub_workflow_id` is for the caller to fill in.
+    #: The SUB_WORKFLOW task. The caller sets its `sub_workflow_id`.
     task_id: str
     name: str
-    #: None: the latest.
+    #: None for the latest version.
     version: int | None = None
-    #: A definition of its own, instead of a registered one.
+    #: An inline definition instead of a registered one.
     definition: dict[str, Any] | None = None
     input: dict[str, Any] = {}
-    #: None: that of the parent.
+    #: None for the domains of the parent.
     task_to_domain: dict[str, str] | None = None
     priority: int | None = None
-    #: Another workflow of that name and key may be in its place already; the strategy says what that means.
+    #: If a workflow with this name and key exists, the strategy decides whether it is used.
     idempotency_key: str | None = None
     idempotency_strategy: str | None = None
 
@@ -41,25 +41,25 @@ class FailureWorkflow(Struct, frozen=True, kw_only=True):
 
     name: str
     input: dict[str, Any]
-    #: None: the latest.
+    #: None for the latest version.
     version: int | None = None
 
 
 class Decision(Struct, kw_only=True, gc=False):
-    """What comes next. False when nothing does."""
+    """The next step of a workflow. An empty decision is false."""
 
-    #: New tasks in order. SCHEDULED ones of type SIMPLE go to the queue, the others are the decider's own.
+    #: New tasks, in order. SCHEDULED tasks of type SIMPLE are queued.
     schedule: list[TaskState] = []
-    #: Existing tasks as they are from now on.
+    #: Existing tasks with their new values.
     update: list[TaskState] = []
-    #: Ids of tasks that are no longer part of the workflow.
+    #: Ids of tasks that are removed from the workflow.
     remove: list[str] = []
-    #: The workflow's variables, if they changed.
+    #: The variables of the workflow, if they changed.
     variables: dict[str, Any] | None = None
-    #: The workflow's input and its correlation id, if they were replaced.
+    #: The input and the correlation id of the workflow, if they were replaced.
     input: dict[str, Any] | None = None
     correlation_id: str | None = None
-    #: The workflow's new status, if it has one; then also `output` and, unless it went well, `reason`.
+    #: The new status of the workflow, if it changes. With it come `output` and, after a failure, `reason`.
     workflow_status: WorkflowStatus | None = None
     output: dict[str, Any] | None = None
     reason: str | None = None
@@ -68,12 +68,12 @@ class Decision(Struct, kw_only=True, gc=False):
     start_sub_workflows: list[SubWorkflowStart] = []
     #: Ids of sub-workflows whose parent has ended.
     terminate_sub_workflows: list[str] = []
-    #: Ids of sub-workflows that had ended and go on, because their parent does.
+    #: Ids of ended sub-workflows that continue with their parent.
     resume_sub_workflows: list[str] = []
     failure_workflow: FailureWorkflow | None = None
-    #: Decide again no later than this, whatever else happens.
+    #: When to decide again at the latest.
     wait_until_ms: int | None = None
-    #: Tasks made since the workflow last waited for anything; above 0, there is more to decide at once.
+    #: Tasks created since the workflow last waited. Above 0, the next decision follows at once.
     restless: int = 0
 
     def __bool__(self) -> bool:
@@ -87,12 +87,12 @@ class Decision(Struct, kw_only=True, gc=False):
         )
 
 
-class ScriptAsked(Exception):
-    """What comes next depends on a script, whose value is not known yet: the task that asked waits for it."""
+class ScriptNeeded(Exception):
+    """The decision needs the value of a script. The task waits until the script has run."""
 
 
 class ScriptFailed(NamedTuple):
-    """A script that was asked and has no value."""
+    """A script that failed instead of returning a value."""
 
     reason: str
 
@@ -100,13 +100,13 @@ class ScriptFailed(NamedTuple):
 class Draft:
     """The workflow as it will be when this decision is carried out."""
 
-    #: What the new tasks cost, in tasks of ordinary size; and whether that is enough for one decision.
+    #: The cost of the new tasks, in tasks of ordinary size, and whether the budget of the decision is spent.
     cost = 0
-    spent = False
+    is_spent = False
     spent_bytes = 0
-    #: Tasks that this decision has made, those included that it has forgotten again.
+    #: How many tasks this decision has created, including those that were forgotten again.
     made = 0
-    #: What expressions have brought into the input of the task that is being made.
+    #: Bytes that expressions have inserted into the input of the current task.
     bytes_brought_in = 0
 
     def __init__(self, state: WorkflowState, now_ms: int, new_id: Callable[[], str], *, last_seq: int = 0) -> None:
@@ -117,9 +117,9 @@ class Draft:
         self.variables = state.variables
         self.status = state.status
         self.decision = Decision()
-        #: Tasks that have ended and whose consequences are not drawn yet.
+        #: Ended tasks that are not processed yet.
         self.ended: deque[TaskState] = deque()
-        #: Tasks that have not ended, by id; of those for workers only the ones that this decision makes or asks for.
+        #: Open tasks by id. Of queued tasks only those that this decision has created or read.
         self.open: dict[str, TaskState] = {}
         self._changed: dict[str, TaskState] = {}
         self._new: dict[str, TaskState] = {}
@@ -130,21 +130,21 @@ class Draft:
         for task in state.tasks.ready():
             self._sort(task)
 
-    # What few workflows need is made when it is first asked for.
+    # Rarely needed, so created on first use.
 
     @cached_property
     def answers(self) -> dict[str, Any]:
-        """Values of scripts by the id of the task that asked."""
+        """Values of scripts, by the id of the task that needs them."""
         return {}
 
     @cached_property
     def questions(self) -> dict[str, tuple[str, dict[str, Any]]]:
-        """The scripts that were asked: (script, `$`)."""
+        """Scripts that are needed: task id to (script, `$`)."""
         return {}
 
     @cached_property
     def known_items(self) -> dict[str, Any]:
-        """Lists of the workflow's input that loops go through, by their expressions."""
+        """Lists of the workflow input that loops iterate over, by their expressions."""
         return {}
 
     def _sort(self, task: TaskState) -> None:
@@ -158,38 +158,38 @@ class Draft:
     # -- reading
 
     def open_refs(self) -> Iterator[str]:
-        """The reference names of all that is open. Most often the first is enough."""
+        """Yield the reference names of all open tasks. Most callers need only the first."""
         yield from [task.ref for task in self.open.values()]
         yield from self.state.tasks.queued()
 
-    def watched(self) -> bool:
-        """Whether something is open that the decider itself has to look at: not only work for workers."""
+    def has_watched_task(self) -> bool:
+        """Return whether a task is open that the decider itself must check, not only worker tasks."""
         return not self.plan.has_only_worker_tasks and any(task.type != "SIMPLE" for task in self.open.values())
 
-    def open_all(self) -> list[TaskState]:
-        """All that is open. Of a wide fork that is much to read; only the end of a workflow asks for it."""
-        if self.state.tasks.has_queued():  # all others were looked at before
+    def load_open_tasks(self) -> list[TaskState]:
+        """Return all open tasks. Reading those of a wide fork is slow, so only the end of a workflow does it."""
+        if self.state.tasks.has_queued():  # the other tasks are in `open`
             for task in self.state.tasks.pending():
                 if not task.terminal and task.task_id not in self._changed:
                     self.open[task.task_id] = task
         return list(self.open.values())
 
     def latest(self, ref: str) -> TaskState | None:
-        """The newest attempt under exactly this reference name."""
+        """Return the newest attempt under exactly this reference name."""
         if ref in self._latest:
             return self._new[self._latest[ref]]
         task = self.state.tasks.latest(ref)
         return self._changed.get(task.task_id, task) if task else None
 
     def newest(self, ref: str) -> TaskState | None:
-        """The newest attempt of a task of the definition, whatever the round."""
+        """Return the newest attempt of a task of the definition, in any iteration."""
         node = self.plan.nodes.get(ref)
         if node is None or node.loop is None:
             return self.latest(ref)
         if ref in self._newest:
             return self._new[self._newest[ref]]
-        # Nearly always it is in this round or the last one. To look for it in all rounds takes longer and longer.
-        outer, number = self.rounds(node.loop.loop), self.round_of(node.loop)
+        # The task is nearly always in this iteration or the last one. A search through all of them takes longer.
+        outer, number = self.iteration_suffix(node.loop.loop), self.iteration_of(node.loop)
         for near in (number, number - 1):
             if found := self.latest(f"{ref}{outer}__{near}"):
                 return found
@@ -197,32 +197,36 @@ class Draft:
         return self._changed.get(task.task_id, task) if task else None
 
     def last(self) -> TaskState | None:
-        """The task that was scheduled last."""
+        """Return the task that was scheduled last."""
         if self._new:
             return next(reversed(self._new.values()))
         return self._changed.get(self._last.task_id, self._last) if self._last else None
 
-    def round_of(self, loop: TaskNode) -> int:
-        """The round that a loop is in."""
-        task = self.latest(loop.ref + self.rounds(loop.loop))
+    def iteration_of(self, loop: TaskNode) -> int:
+        """Return the number of the current iteration of a loop."""
+        task = self.latest(loop.ref + self.iteration_suffix(loop.loop))
         return task.iteration if task else 0
 
-    def rounds(self, loop: TaskNode | None) -> str:
-        """What the reference names of tasks in a loop end with now: the round of each enclosing loop."""
-        return "" if loop is None else f"{self.rounds(loop.loop)}__{self.round_of(loop)}"
+    def iteration_suffix(self, loop: TaskNode | None) -> str:
+        """Return the suffix of reference names in a loop: the current iteration of each enclosing loop."""
+        return "" if loop is None else f"{self.iteration_suffix(loop.loop)}__{self.iteration_of(loop)}"
 
-    def ref_of(self, node: TaskNode) -> str:
-        """The reference name of a task in the present round."""
-        return node.ref + self.rounds(node.loop)
+    def current_ref(self, node: TaskNode) -> str:
+        """Return the reference name of a task in the current iteration."""
+        return node.ref + self.iteration_suffix(node.loop)
 
-    def task_of(self, node: TaskNode) -> TaskState | None:
-        """The newest attempt at a task in the present round."""
-        return self.latest(node.ref if node.loop is None else self.ref_of(node))
+    def current_task(self, node: TaskNode) -> TaskState | None:
+        """Return the newest attempt of a task in the current iteration."""
+        return self.latest(node.ref if node.loop is None else self.current_ref(node))
 
-    def value_of(self, task: TaskState, script: str, data: dict[str, Any]) -> Any:
-        """Return the value of a condition: at once if it is simple, else from a script. Raises ScriptAsked."""
+    def evaluate(self, task: TaskState, script: str, data: dict[str, Any]) -> Any:
+        """Return the value of a condition.
+
+        Raises:
+            ScriptNeeded: The condition is not simple, and its script has not run yet.
+        """
         if task.task_id in self.answers:
-            answer = self.answers.pop(task.task_id)  # a loop asks again in its next round
+            answer = self.answers.pop(task.task_id)  # the next iteration of a loop needs a new value
             if isinstance(answer, ScriptFailed):
                 raise javascript_subset.ConditionError(answer.reason)
             return answer
@@ -230,36 +234,36 @@ class Draft:
             return javascript_subset.evaluate(script, data)
         except javascript_subset.EngineNeeded:
             self.questions[task.task_id] = script, data
-            raise ScriptAsked from None
+            raise ScriptNeeded from None
 
     # -- writing
 
     def next_seq(self) -> int:
-        """The order number of a new task."""
+        """Return the sequence number of a new task."""
         self._seq += 1
         return self._seq
 
     def add(self, task: TaskState) -> None:
-        """A new task."""
+        """Add a new task."""
         self._new[task.task_id] = task
         self.made += 1
-        if task.status in TERMINAL_TASK_STATUSES:  # the others are waited for
+        if task.status in TERMINAL_TASK_STATUSES:  # open tasks make the workflow wait
             self.cost += 1 + self.bytes_brought_in // BYTES_PER_COUNTED_TASK
         self.spent_bytes += self.bytes_brought_in
         self.bytes_brought_in = 0
         if self.made >= TASKS_PER_DECISION or self.spent_bytes >= BYTES_PER_DECISION:
-            self.spent = True
+            self.is_spent = True
         self._latest[task.ref] = task.task_id
         if "__" in task.ref:
             self._newest.update(dict.fromkeys(strip_iterations(task.ref), task.task_id))
         self._sort(task)
 
     def new_tasks(self) -> list[TaskState]:
-        """Return the tasks that this decision has made."""
+        """Return the tasks that this decision has created."""
         return list(self._new.values())
 
     def forget_new(self, task_ids: Iterable[str]) -> None:
-        """Forget tasks that this decision has made and whose consequences are drawn: they are never stored."""
+        """Forget processed tasks that this decision has created. They are never stored."""
         for task_id in task_ids:
             ref = self._new.pop(task_id).ref
             for known, name in ((self._latest, ref), *((self._newest, stem) for stem in strip_iterations(ref))):
@@ -267,23 +271,23 @@ class Draft:
                     del known[name]
 
     def put(self, task: TaskState) -> None:
-        """A task as it is from now on."""
+        """Replace a task."""
         target = self._new if task.task_id in self._new else self._changed
         target[task.task_id] = task
         self._sort(task)
 
     def end(self, task: TaskState, status: TaskStatus, **changes: Any) -> None:
-        """A task has ended; its consequences are drawn later in this decision."""
+        """End a task. It is processed later in this decision."""
         self.put(replace(task, status=status, ended_ms=self.now_ms, wait_until_ms=None, queued=False, **changes))
 
-    def executed(self, task: TaskState, **changes: Any) -> TaskState:
-        """The consequences of a task's end are drawn."""
+    def mark_executed(self, task: TaskState, **changes: Any) -> TaskState:
+        """Mark an ended task as processed. Return it."""
         task = replace(task, executed=True, **changes)
         self.put(task)
         return task
 
     def finish(self) -> Decision:
-        """The decision, complete."""
+        """Return the complete decision."""
         decision = self.decision
         decision.schedule = list(self._new.values())
         decision.update = list(self._changed.values())

@@ -36,7 +36,7 @@ from conductor.coordinator.tasks.poll_data import PollData
 from conductor.coordinator.tasks.task_queue import TaskQueue, update_deadlines
 from conductor.coordinator.views.workflow_views import read_whole_workflow
 from conductor.coordinator.workflows import workflow_rate_limits
-from conductor.coordinator.workflows.decider import after_sub_workflow, first_variables, workflow_input
+from conductor.coordinator.workflows.decider import after_sub_workflow, initial_variables, workflow_input
 from conductor.coordinator.workflows.decision import Decision, SubWorkflowStart
 from conductor.coordinator.workflows.operators import MAX_PRIORITY
 from conductor.coordinator.workflows.start_chains import Chains, ends_a_wait
@@ -143,7 +143,7 @@ class Effects:
             updated_ms=tx.now_ms,
             traceparent=start.traceparent if start.traceparent and is_traceparent(start.traceparent) else None,
         )
-        variables, task_to_domain = first_variables(definition), start.task_to_domain or {}
+        variables, task_to_domain = initial_variables(definition), start.task_to_domain or {}
         data = WorkflowData(
             input=_encode(given),
             variables=_encode(variables),

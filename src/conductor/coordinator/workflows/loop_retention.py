@@ -16,9 +16,9 @@ from conductor.coordinator.workflows.dynamic_tasks import FORKED_TASKS
 from conductor.coordinator.workflows.state import TaskState
 
 
-def remove_round(draft: Draft, loop: TaskNode, number: int) -> bool:
+def remove_iteration(draft: Draft, loop: TaskNode, number: int) -> bool:
     """Remove the tasks of a round that is over. Return whether all of them are removed."""
-    rounds = f"{draft.rounds(loop.loop)}__{number}"
+    rounds = f"{draft.iteration_suffix(loop.loop)}__{number}"
     draft.forget_new([task.task_id for task in draft.new_tasks() if _is_of_round(draft.plan, task, loop, rounds)])
     removed = draft.decision.remove
     known = set(removed)

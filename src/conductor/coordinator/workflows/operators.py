@@ -1,7 +1,7 @@
-"""What happens when the flow reaches a task, one function for each type.
+"""Starts a task that the flow has reached, with one function per task type.
 
-An operator gets its task half made (ids, input) and returns it as it starts: finished at once, or waiting for
-something. It raises OperatorError when it cannot start.
+An operator receives its task with ids and input, and returns it as it starts: ended at once, or waiting. It raises
+`OperatorError` if the task cannot start.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from conductor.coordinator.language import javascript_subset
 from conductor.coordinator.language.durations import parse_duration_ms, parse_until_ms
 from conductor.coordinator.language.expressions import resolve, shorten, to_text
 from conductor.coordinator.language.value_sizes import TooLarge, check_size
-from conductor.coordinator.workflows.decision import Draft, ScriptAsked, SubWorkflowStart
+from conductor.coordinator.workflows.decision import Draft, ScriptNeeded, SubWorkflowStart
 from conductor.coordinator.workflows.dynamic_tasks import FORKED_DEFINITIONS, FORKED_TASKS, FlowError, branches
 from conductor.coordinator.workflows.scope import Scope
 from conductor.coordinator.workflows.state import TaskState
@@ -35,14 +35,14 @@ Start = Callable[[Draft, TaskNode, TaskState], TaskState]
 
 
 class OperatorError(Exception):
-    """A task of the flow that cannot start; its message becomes the reason of the failure."""
+    """A task that cannot start. The message becomes the reason of its failure."""
 
 
 def start_operator(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
-    """The task as it starts."""
+    """Return the task as it starts."""
     try:
         return OPERATORS[node.type](draft, node, task)
-    except ScriptAsked:
+    except ScriptNeeded:
         return replace(task, status=TaskStatus.IN_PROGRESS, queued=True)
     except javascript_subset.ConditionError as error:
         return replace(failed(draft, task, str(error)), status=TaskStatus.FAILED)
@@ -51,12 +51,12 @@ def start_operator(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
 
 
 def failed(draft: Draft, task: TaskState, reason: str) -> TaskState:
-    """A task that never started."""
+    """Return a task that could not start."""
     return replace(task, status=TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=reason, ended_ms=draft.now_ms)
 
 
 def raw_input(task: TaskState) -> dict[str, Any]:
-    """What a task was given, before it made something else of it."""
+    """Return the input that was resolved for a task, before its operator changed it."""
     given: dict[str, Any] = task.input.get("workflowInput", {}) if task.type == "SUB_WORKFLOW" else task.input
     return given
 
@@ -66,29 +66,29 @@ def _completed(draft: Draft, task: TaskState, **changes: Any) -> TaskState:
 
 
 def simple(_draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
-    """For a worker: it waits in the queue."""
+    """Queue the task for a worker."""
     return replace(task, status=TaskStatus.SCHEDULED, started_ms=0, queued=True)
 
 
 def http(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
-    """For a worker of our own. It reads in the input whether somebody else ends the task."""
+    """Queue the task for the coordinator's HTTP worker, which reads from the input whether a signal completes it."""
     given = {**task.input, "asyncComplete": bool(node.task.get("asyncComplete"))}
     return simple(draft, node, replace(task, input=given))
 
 
 def event(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
-    """The same, with where the event goes."""
+    """Queue the task for the coordinator's event worker, with the sink of the event."""
     given = {**task.input, "sink": resolve(node.task.get("sink"), Scope(draft, task.task_id))}
     return http(draft, node, replace(task, input=given))
 
 
 def human(_draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
-    """Until somebody updates the task."""
+    """Wait until the task is updated."""
     return replace(task, status=TaskStatus.IN_PROGRESS)
 
 
 def noop(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
-    """Nothing."""
+    """End at once."""
     return _completed(draft, task, input={})
 
 
@@ -96,7 +96,7 @@ def switch(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
     """Choose a case."""
     case = to_text(_switch_value(draft, node, task))
     chosen: dict[str, Any] = {"case": case}
-    if chosen_case(node, case):
+    if find_chosen_case(node, case):
         chosen["hasChildren"] = "true"
     output = {"caseOutput": [case]} if node.type == "DECISION" else {"evaluationResult": [case], "selectedCase": case}
     return _completed(draft, task, input={**task.input, **chosen}, output=output)
@@ -105,20 +105,20 @@ def switch(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
 def _switch_value(draft: Draft, node: TaskNode, task: TaskState) -> Any:
     if node.type == "DECISION":
         script = node.task.get("caseExpression")
-        return draft.value_of(task, str(script), task.input) if script else task.input.get(node.task["caseValueParam"])
+        return draft.evaluate(task, str(script), task.input) if script else task.input.get(node.task["caseValueParam"])
     expression = str(node.task.get("expression"))
     if node.task.get("evaluatorType") in SCRIPT_EVALUATORS:
-        return draft.value_of(task, expression, task.input)
+        return draft.evaluate(task, expression, task.input)
     return task.input.get(expression)
 
 
-def chosen_case(node: TaskNode, case: Any) -> list[TaskNode]:
-    """The tasks of a case; those of the default case if it has none."""
+def find_chosen_case(node: TaskNode, case: Any) -> list[TaskNode]:
+    """Return the tasks of a case; those of the default case if there is no such case."""
     return list(node.cases.get(case) or node.cases[DEFAULT_CASE])
 
 
 def fork(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
-    """The branches start when the task has ended, which is at once."""
+    """End at once. The branches start when the end is processed."""
     if node.next is None or node.next.type != "JOIN":
         raise FlowError("Fork task definition is not followed by a join task.  Check the blueprint")
     forked = [branch[0].ref for branch in node.branches]
@@ -126,18 +126,18 @@ def fork(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
 
 
 def fork_dynamic(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
-    """The branches are made from data; they start when the task has ended, which is at once."""
+    """Create the branches from data and end at once. The branches start when the end is processed."""
     made = branches(draft, node, task.input)
     forked = {FORKED_TASKS: list(made), FORKED_DEFINITIONS: list(made.values())}
     return _completed(draft, task, input={**forked, **task.input})
 
 
 def join(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
-    """Wait for tasks of the branches; for all branches, if it is not said for which."""
+    """Wait for the tasks in `joinOn`; for all branches if there are none."""
     joined = list(node.task.get("joinOn") or ())
     fork = node.fork
     if fork is not None and fork.type == "FORK_JOIN_DYNAMIC":
-        forked = draft.task_of(fork)
+        forked = draft.current_task(fork)
         joined = list(forked.input.get(FORKED_TASKS) or ()) if forked else []
     elif fork is not None and not joined:
         joined = [branch[-1].ref for branch in fork.branches]
@@ -146,25 +146,25 @@ def join(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
 
 
 def exclusive_join(_draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
-    """Wait for the one task of several that is run."""
+    """Wait for the first of several tasks that is started."""
     lists = {name: list(node.task.get(name) or ()) for name in ("joinOn", "defaultExclusiveJoinTask")}
     return replace(task, status=TaskStatus.IN_PROGRESS, input={**task.input, **lists})
 
 
 def do_while(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
-    """The first round; none at all, if it is to go through a list that has nothing in it."""
-    items = loop_items(draft, node)
+    """Begin the first iteration. A loop over an empty list ends at once."""
+    items = find_loop_items(draft, node)
     if items is not None and not items:
         return _completed(draft, task, iteration=0, output={"iteration": 0})
-    return replace(task, status=TaskStatus.IN_PROGRESS, iteration=1, output=this_round(1, items))
+    return replace(task, status=TaskStatus.IN_PROGRESS, iteration=1, output=iteration_values(1, items))
 
 
-def loop_items(draft: Draft, node: TaskNode) -> list[Any] | None:
-    """The list that a loop goes through; None if it goes by its condition alone."""
+def find_loop_items(draft: Draft, node: TaskNode) -> list[Any] | None:
+    """Return the list that a loop iterates over; None if the loop has only a condition."""
     asked = node.task.get("items")
     if not asked:
         return None
-    # The input of a workflow stays as it is, so it is looked at once in each decision; it may be large.
+    # The input of a workflow does not change and may be large, so it is resolved once per decision.
     if not asked.startswith("${workflow.input"):
         found = resolve(asked, Scope(draft))
     elif asked in draft.known_items:
@@ -174,19 +174,19 @@ def loop_items(draft: Draft, node: TaskNode) -> list[Any] | None:
     return [] if found is None else found if isinstance(found, list) else [found]
 
 
-def this_round(number: int, items: list[Any] | None) -> dict[str, Any]:
-    """What the tasks of a round may ask their loop for."""
+def iteration_values(number: int, items: list[Any] | None) -> dict[str, Any]:
+    """Return the output of a loop that the tasks of an iteration can refer to."""
     now: dict[str, Any] = {"iteration": number}
     return now if items is None else {**now, "loopIndex": number - 1, "loopItem": items[number - 1]}
 
 
 def dynamic(_draft: Draft, _node: TaskNode, _task: TaskState) -> TaskState:
-    """Never reached: by then it is known what the task is."""
+    """Never called: a DYNAMIC task is replaced before it starts."""
     raise OperatorError("a DYNAMIC task without a name")
 
 
 def set_variable(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
-    """Each input is a variable from now on."""
+    """Store each input as a variable of the workflow."""
     variables = {**draft.variables, **task.input}
     check_size("the variables of this workflow", variables)
     draft.variables = variables
@@ -194,7 +194,7 @@ def set_variable(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
 
 
 def terminate(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
-    """The end of the workflow; its output is this task's."""
+    """End at once. The workflow ends with the output of this task."""
     status = task.input.get("terminationStatus")
     if status not in TERMINATION_STATUSES:
         raise OperatorError(f"terminationStatus is '{shorten(status)}'; it can be {', '.join(TERMINATION_STATUSES)}")
@@ -205,7 +205,7 @@ def terminate(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
 
 
 def wait(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
-    """Until a time, for a time, or until somebody updates the task."""
+    """Wait for a duration, until a time, or until the task is updated."""
     duration, until = task.input.get("duration"), task.input.get("until")
     if duration and until:
         raise OperatorError("WAIT takes a duration or a time in 'until', not both")
@@ -252,12 +252,12 @@ _SUB_WORKFLOW_KEYS = ("name", "version", "taskToDomain", "priority", "idempotenc
 
 
 def _key(value: Any) -> str | None:
-    """An idempotency key; what resolves to nothing is none."""
+    """Return an idempotency key; None if it resolves to nothing."""
     return None if value is None or value == "" else to_text(value)
 
 
 def _inline_definition(draft: Draft, definition: Any) -> dict[str, Any] | None:
-    """A definition given with the task. One that comes out of data has not been looked at by anybody yet."""
+    """Return the inline definition of a sub-workflow. A definition from data is validated here."""
     if isinstance(definition, str):
         definition = resolve(definition, Scope(draft))
         if problems := validate_definition(definition, nested=True):
@@ -280,7 +280,7 @@ def _whole_number(name: str, value: Any, at_most: int) -> int | None:
 
 
 def _domains(given: Any) -> dict[str, str] | None:
-    """Task type → domain. What an expression found nothing for has no domain."""
+    """Return task type to domain, without those that an expression resolved to nothing."""
     if given is None:
         return None
     for name, domain in given.items():
@@ -292,7 +292,7 @@ def _domains(given: Any) -> dict[str, str] | None:
 
 
 def start_sub_workflow(draft: Draft, task: TaskState) -> TaskState:
-    """Ask for the start of a SUB_WORKFLOW task's workflow."""
+    """Add the start of a sub-workflow to the decision."""
     draft.decision.start_sub_workflows.append(
         SubWorkflowStart(
             task_id=task.task_id,
@@ -309,7 +309,7 @@ def start_sub_workflow(draft: Draft, task: TaskState) -> TaskState:
     return replace(task, status=TaskStatus.IN_PROGRESS, started_ms=draft.now_ms, wait_until_ms=None)
 
 
-#: One for each of `TASK_TYPES`.
+#: The operator of each task type.
 OPERATORS: dict[str, Start] = {
     "SIMPLE": simple,
     "SWITCH": switch,

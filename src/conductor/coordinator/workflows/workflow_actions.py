@@ -13,9 +13,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from conductor.coordinator.definitions.workflow_plan import FORKS, TaskNode, WorkflowPlan
-from conductor.coordinator.workflows.decider import Decider, decide, first_variables
+from conductor.coordinator.workflows.decider import Decider, decide, initial_variables
 from conductor.coordinator.workflows.decision import Decision, Draft
-from conductor.coordinator.workflows.operators import loop_items, this_round
+from conductor.coordinator.workflows.operators import find_loop_items, iteration_values
 from conductor.coordinator.workflows.state import TaskList, TaskState, WorkflowState
 from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES, TaskStatus, WorkflowStatus
 
@@ -133,7 +133,7 @@ def restart(
         status=WorkflowStatus.RUNNING,
         plan=plan or state.plan,
         tasks=TaskList(),
-        variables=first_variables((plan or state.plan).definition),
+        variables=initial_variables((plan or state.plan).definition),
         input=state.input if workflow_input is None else workflow_input,
         output={},
         reason=None,
@@ -178,7 +178,7 @@ def rerun(
     )
     for task in rewind.reopened:
         decider.draft.put(_in_this_round(decider, task) if task.type == "DO_WHILE" else task)
-    decider.start(decider.node_of(target), again=target, delay_ms=0, given=task_input)
+    decider.start(decider.find_node(target), again=target, delay_ms=0, given=task_input)
     _retry_unsuccessful(decider, resume, in_place=True)
     decision = _going_on(decider)
     decision.remove = rewind.removed
@@ -295,7 +295,7 @@ def _retry_unsuccessful(decider: Decider, resume: Container[str] = (), *, in_pla
     draft = decider.draft
     found = _ended_badly(draft)
     for task in found:
-        node = decider.node_of(task)
+        node = decider.find_node(task)
         if task.type in _REOPENED_TYPES:
             draft.put(replace(_opened(task), retry_count=task.retry_count + (not in_place)))
         elif task.sub_workflow_id is not None and task.sub_workflow_id in resume:
@@ -304,7 +304,7 @@ def _retry_unsuccessful(decider: Decider, resume: Container[str] = (), *, in_pla
         elif in_place and task.status == TaskStatus.CANCELED:
             decider.start(node, again=replace(task, retry_count=task.retry_count + 1), delay_ms=0)
         else:
-            draft.executed(task, retried=True)
+            draft.mark_executed(task, retried=True)
             decider.start(node, replace(task, reason=None), delay_ms=0)
     return bool(found)
 
@@ -401,9 +401,9 @@ class _Rewind:
 
 def _in_this_round(decider: Decider, loop: TaskState) -> TaskState:
     """A loop that goes back to a round, with what that round's tasks ask it for."""
-    items = loop_items(decider.draft, decider.node_of(loop))
+    items = find_loop_items(decider.draft, decider.find_node(loop))
     known = items is not None and loop.iteration <= len(items)
-    return replace(loop, output={**loop.output, **this_round(loop.iteration, items if known else None)})
+    return replace(loop, output={**loop.output, **iteration_values(loop.iteration, items if known else None)})
 
 
 def _loops_around(node: TaskNode) -> list[TaskNode]:
