@@ -33,7 +33,7 @@ MAX_COST_WITH_POLLS = 3
 
 
 class Job(Generic[T]):
-    """One caller: what to run, and where its answer goes."""
+    """The function of one caller, and the future for its result."""
 
     __slots__ = ("error", "fn", "future", "loop", "value", "work")
 

@@ -53,7 +53,7 @@ class StoreRefused(StoreError):
 
 
 class DatabaseFile:
-    """One database, opened for writing."""
+    """A database, opened for writing."""
 
     def __init__(self, database: str) -> None:
         if not database:
@@ -142,7 +142,7 @@ def refuse_emptied(database: str) -> None:
 
 
 def refusal(database: str, error: sqlite3.Error) -> StoreRefused:
-    """Return the error for a file that SQLite cannot open, read or write: what is wrong, and what to do."""
+    """Return the error for a file that SQLite cannot open, read or write, with a remedy."""
     # The low byte is the primary code; an error of Python's sqlite3 module itself has none.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if code == sqlite3.SQLITE_FULL:
@@ -252,7 +252,7 @@ def _prepare(db: sqlite3.Connection) -> None:
     script = SCHEMA if version == 0 else "".join(MIGRATIONS[n] for n in range(version, SCHEMA_VERSION))
     if not script:
         return
-    # One transaction, so that a crash leaves the old version and not half of the new one.
+    # A single transaction, so that a crash leaves the old version and not half of the new one.
     db.executescript(
         f"BEGIN IMMEDIATE; {script} PRAGMA application_id = {APPLICATION_ID}; "
         f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT"

@@ -25,7 +25,7 @@ LEASE_BITS = 32
 _UUID = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-8([0-9a-f]{3})-8([0-9a-f]{3})-([0-9a-f]{12})")
 
 
-#: The time before epochs were recorded: its ids are sealed with the secret of the file alone.
+#: Ids from before epochs were recorded are sealed with the secret of the file alone.
 UNRECORDED = Epoch(0, 0, 0, 0, b"")
 
 

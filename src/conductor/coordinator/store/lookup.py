@@ -1,4 +1,4 @@
-"""Finding rows by id or key, and removing them."""
+"""Finds rows by id or key, and removes them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from conductor.coordinator.store.transaction import Tx
 
 
 def find_workflow(tx: Tx, workflow_id: str) -> WorkflowRow:
-    """The row behind a public id; 404 otherwise."""
+    """Return the row of a workflow, or raise a 404."""
     found = tx.first(WORKFLOW, tx.ids.workflow_pk(workflow_id) or 0)
     if found is None:
         raise not_found(f"No such workflow found by id: {workflow_id}")
@@ -30,12 +30,12 @@ def find_workflow(tx: Tx, workflow_id: str) -> WorkflowRow:
 
 
 def get_workflow(tx: Tx, workflow: int) -> WorkflowRow:
-    """The row of a workflow that is known to exist."""
+    """Return the row of a workflow that is known to exist."""
     return find_workflow(tx, tx.ids.workflow(workflow))
 
 
 def workflow_data(tx: Tx, workflow: int) -> WorkflowData:
-    """The payload of a workflow that is known to exist."""
+    """Return the payload of a workflow that is known to exist."""
     found = tx.first(WORKFLOW_DATA, workflow)
     if found is None:
         raise LookupError(f"workflow {workflow} is not in the database")
@@ -43,24 +43,24 @@ def workflow_data(tx: Tx, workflow: int) -> WorkflowData:
 
 
 def get_task(tx: Tx, task: int | None) -> TaskRow | None:
-    """The row of a task, unless it was removed."""
+    """Return the row of a task; None if the task was removed."""
     return None if task is None else tx.first(TASK, task)
 
 
 def open_tasks(tx: Tx, workflow: int) -> list[TaskRow]:
-    """The tasks of a workflow that are not over."""
+    """Return the open tasks of a workflow."""
     return tx.rows(OPEN_TASKS_OF_WORKFLOW, workflow)
 
 
 def remove_task(tx: Tx, task: int) -> None:
-    """Forget a task and all that belongs to it."""
+    """Remove a task, its payload and its logs."""
     tx.run(REMOVE_TASK, task)
     tx.run(REMOVE_TASK_DATA, task)
     tx.run(REMOVE_TASK_LOGS, tx.ids.task(task))
 
 
 def remove_workflow(tx: Tx, workflow: int) -> None:
-    """Forget a workflow, its tasks and their logs, and its definition if nobody else runs on it."""
+    """Remove a workflow with its tasks, and its snapshot if no other workflow uses it."""
     snapshot = tx.first(SNAPSHOT_OF_WORKFLOW, workflow)
     for task in tx.rows(KEYS_OF_TASKS, workflow):
         remove_task(tx, task)

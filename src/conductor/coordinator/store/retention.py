@@ -1,4 +1,4 @@
-"""Forgetting finished workflows, by age and by number, in small steps beside the work."""
+"""Removes finished workflows by age and by number, in small transactions."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from conductor.coordinator.store.writer import Store, StoreError
 
 logger = logging.getLogger(__name__)
 
-#: Workflows removed in one transaction: short enough that nobody notices.
+#: Workflows that are removed in one transaction.
 STEP = 50
-#: After something has ended, wait this long for more before looking.
+#: How long the retention waits after the end of a workflow, so that it removes several at once.
 SETTLE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is kept of what has finished. None: everything."""
+    """How long and how many finished workflows are kept. None means no limit."""
 
     age_s: float | None = None
     count: int | None = None
@@ -35,7 +35,7 @@ KEEP_ALL = Limits()
 
 
 class Retention:
-    """Removes what is beyond the limits."""
+    """Removes finished workflows that exceed the limits."""
 
     def __init__(self, store: Store, clock: Clock, limits: Limits) -> None:
         self._store = store
@@ -44,11 +44,11 @@ class Retention:
         self._ended = asyncio.Event()
 
     def notice(self) -> None:
-        """Something has ended."""
+        """Note that a workflow has ended."""
         self._ended.set()
 
     async def run(self) -> None:
-        """Until cancelled. Idle, it sleeps until the oldest finished workflow is too old."""
+        """Run until cancelled. Without new ends, sleep until the oldest finished workflow is too old."""
         while True:
             next_s = await self.sweep()
             await self._clock.wait(self._ended, next_s)
@@ -56,20 +56,20 @@ class Retention:
             await self._clock.sleep(SETTLE_S)
 
     async def sweep(self) -> float | None:
-        """Remove all that is beyond the limits; in how many seconds there will be more, if nothing ends meanwhile."""
+        """Remove all workflows that exceed the limits. Return the seconds until the next one does, or None."""
         try:
             while await self._store.write(self.step) == STEP:
                 pass
             oldest_ms: int | None = await self._store.write(lambda tx: tx.first(OLDEST_ENDED))
         except StoreError as error:
-            logger.error("finished workflows could not be removed: %s", error)
+            logger.error("Finished workflows could not be removed: error=%r", str(error))
             return SETTLE_S
         if self._limits.age_s is None or oldest_ms is None:
             return None
         return max(0.0, self._limits.age_s - (self._clock.wall_ms() - oldest_ms) / 1000)
 
     def step(self, tx: Tx) -> int:
-        """Remove a few; how many."""
+        """Remove up to `STEP` workflows. Return how many."""
         found = []
         if self._limits.age_s is not None:
             found = tx.rows(ENDED_BEFORE, tx.now_ms - int(self._limits.age_s * 1000), STEP)

@@ -61,7 +61,7 @@ _Statements: TypeAlias = dict[str, list[tuple[Any, ...]]]
 
 
 class _CachedRow(Generic[R, D]):
-    """One row with its payload, and the columns that are not written yet."""
+    """A row with its payload, and the columns that are not written yet."""
 
     def __init__(self, row: R, data: D, tables: tuple[Table, Table], *, is_stored: bool) -> None:
         self.row = row
@@ -113,7 +113,7 @@ def _update_statement(table: str, columns: tuple[str, ...]) -> str:
 
 
 class CachedTask(_CachedRow[TaskRow, TaskData]):
-    """One attempt at a task."""
+    """An attempt at a task."""
 
     def __init__(self, row: TaskRow, data: TaskData, name: str, *, is_stored: bool = True) -> None:
         super().__init__(row, data, (TASK, TASK_DATA), is_stored=is_stored)
@@ -134,7 +134,7 @@ class CachedTask(_CachedRow[TaskRow, TaskData]):
 
 
 class CachedWorkflow(_CachedRow[WorkflowRow, WorkflowData]):
-    """One workflow: its open tasks, and those finished tasks that were needed."""
+    """A workflow: its open tasks, and those finished tasks that were needed."""
 
     def __init__(self, row: WorkflowRow, data: WorkflowData, *, is_stored: bool = True) -> None:
         super().__init__(row, data, (WORKFLOW, WORKFLOW_DATA), is_stored=is_stored)

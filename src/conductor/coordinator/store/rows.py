@@ -161,7 +161,7 @@ class WholeTask(NamedTuple):
 
 
 class Table:
-    """One of the tables whose rows are structs."""
+    """A table whose rows are structs."""
 
     def __init__(self, name: str, row: type[Struct], *, own_key: bool) -> None:
         self.name = name

@@ -60,7 +60,7 @@ class ReadyTask(NamedTuple):
 
 
 class LogLine(NamedTuple):
-    """One line of a task's log."""
+    """A line of a task's log."""
 
     line: str
     at_ms: int
@@ -126,7 +126,7 @@ class LastKey(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """One start of a coordinator on the file; see `ids.py`."""
+    """A start of a coordinator on the file; see `ids.py`."""
 
     number: int
     #: The first keys that this start could give out.
@@ -155,7 +155,7 @@ class QueuePlace(NamedTuple):
 
 
 class QueueOfType(NamedTuple):
-    """One queue of a task type."""
+    """A queue of a task type."""
 
     pk: int
     domain: str
@@ -178,7 +178,7 @@ class DueTime(NamedTuple):
 
 
 class ScheduleRun(NamedTuple):
-    """One run of a schedule."""
+    """A run of a schedule."""
 
     pk: int
     schedule: str

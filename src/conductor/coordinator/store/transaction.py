@@ -1,4 +1,4 @@
-"""One caller's part of a transaction: the statements it runs, and the notes for others once it is committed.
+"""The part of a transaction that belongs to one caller: its statements, and its notes for others.
 
 Changed rows of tasks and workflows are written together, at the end of the transaction or before the next statement
 that could read them; see `row_cache.py`.
@@ -39,7 +39,7 @@ class PolledQueue(NamedTuple):
 
 
 class Notes:
-    """What others must know about a transaction once it is committed."""
+    """Information about a transaction for others, passed on after the commit."""
 
     def __init__(self) -> None:
         #: (task type, domain) to the number of tasks that became pollable.
@@ -99,7 +99,7 @@ class Notes:
 
 
 class Tx:
-    """One caller's view of the running transaction."""
+    """The running transaction, as one caller uses it."""
 
     __slots__ = ("_db", "cache", "crash_marks", "ids", "is_careful", "lookups", "notes", "now_ms")
 

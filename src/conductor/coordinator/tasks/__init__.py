@@ -1,8 +1,8 @@
-"""Who holds a task, until when, and whether what is said about it counts. In reading order:
+"""The authority over tasks: which worker holds a task, until when, and whether a report counts. In reading order:
 
-- `task_queue`: the rules: a poll grants a lease, a heartbeat extends it, a report consumes it, time ends it.
-- `task_report`: what a worker says about a task, and what it is told.
-- `parked_polls`: parked long polls, woken by the commit that brings work.
-- `deadline_timer`: rings at the nearest deadline.
-- `poll_data`: who polled last.
+- `task_queue`: the rules. A poll grants a lease, a heartbeat extends it, a report consumes it, time ends it.
+- `task_report`: reports of workers, and their outcomes.
+- `parked_polls`: long polls that wait for tasks, woken by commits.
+- `deadline_timer`: a timer on the nearest deadline.
+- `poll_data`: the last poll of each queue.
 """

@@ -20,7 +20,7 @@ QueueKey = tuple[str, str]
 
 
 class ParkedPoll:
-    """One parked poll.
+    """A parked poll.
 
     The writer thread leases tasks for it between `ParkedPolls.claim` and `finish_grant`. It may claim a poll only while
     the poll rests: not woken, not polling by itself, not cancelled, and without tasks that were not taken yet.
@@ -71,7 +71,7 @@ class ParkedPoll:
 
 
 class ParkedPolls:
-    """One line of polls per queue. Used on the server's event loop; only `claim` is called by the writer thread."""
+    """A line of polls per queue. Used on the server's event loop; only `claim` is called by the writer thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -63,7 +63,7 @@ NO_LIMIT = 2**31
 
 #: Names and values of the secrets in a task for the coordinator's own workers, which mask them in results.
 RECEIVED_SECRETS = "receivedSecrets"
-#: These task types publish their input, so secrets are not inserted.
+#: Task types that publish their input, so that secrets are not inserted.
 _WITHOUT_SECRETS = ("EVENT", "START_WORKFLOW")
 
 _encode = msgspec.json.encode

@@ -1,4 +1,4 @@
-"""What a worker says about a task, read from the wire, and what it is told."""
+"""Reports of workers as they come over the wire, and their outcomes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ReportedStatus = Literal["IN_PROGRESS", "FAILED", "FAILED_WITH_TERMINAL_ERROR", 
 
 
 class LogLine(msgspec.Struct, rename="camel"):
-    """One log entry of a report; some clients call the text `message`."""
+    """A log entry of a report; some clients call the text `message`."""
 
     log: str | None = None
     message: str | None = None
@@ -40,13 +40,13 @@ class Report(msgspec.Struct, rename="camel", kw_only=True, gc=False):
     sub_workflow_id: str | None = None
     lease_id: str | None = None
     report_id: str | None = None
-    #: Its worker stopped the task because its time was over: a timeout, not a failure of the task.
+    #: Whether the worker stopped the task because of its timeout. The timeout policy applies then.
     timed_out: bool | None = None
-    #: The task is returned and its function was never called: this delivery does not count.
+    #: Whether the task is returned without a call of its function. The delivery does not count then.
     never_started: bool | None = None
 
     def check(self) -> None:
-        """Refuse a report that cannot be about any task."""
+        """Raise an ApiError if the report names no task or no workflow."""
         problems = []
         if not (self.workflow_instance_id or "").strip():
             problems.append(("updateTask.workflowInstanceId", "Workflow Id cannot be null or empty"))
@@ -58,15 +58,15 @@ class Report(msgspec.Struct, rename="camel", kw_only=True, gc=False):
             raise error
 
     def key(self) -> str:
-        """What makes this report the same report again: its id, or its content when it has none."""
+        """Return the identity of the report: its id, or a digest of its content."""
         if self.report_id:
             return self.report_id
-        said = (self.status, self.output_data, self.reason_for_incompletion, self.callback_after_seconds)
-        return "content:" + blake2b(msgspec.json.encode(said), digest_size=12).hexdigest()
+        content = (self.status, self.output_data, self.reason_for_incompletion, self.callback_after_seconds)
+        return "content:" + blake2b(msgspec.json.encode(content), digest_size=12).hexdigest()
 
     @property
     def reason(self) -> str | None:
-        """The failure reason, as long as Conductor keeps it."""
+        """The failure reason, truncated as Conductor does it."""
         text = self.reason_for_incompletion
         return None if text is None else text[:MAX_REASON_CHARS]
 
@@ -74,7 +74,7 @@ class Report(msgspec.Struct, rename="camel", kw_only=True, gc=False):
 def report_on(
     tx: Tx, row: TaskRow, status: ReportedStatus, output: dict[str, Any], worker_id: str | None = None
 ) -> Report:
-    """What somebody who is not its worker says about a task: what is said is added to the output it has."""
+    """Return a report by a client that is not the worker of the task. Its output is added to the stored one."""
     stored = tx.first(TASK_DATA, row.pk)
     return Report(
         task_id=tx.ids.task(row.pk),
@@ -89,26 +89,26 @@ class Outcome(msgspec.Struct, frozen=True):
     """The answer to a report or heartbeat."""
 
     task_id: str
-    #: None for clients that know no leases
+    #: None for clients that use no leases.
     verdict: Verdict | None
     status: int = 200
     message: str | None = None
     lease_expires_ms: int | None = None
-    #: the workflow that must be looked at now
+    #: The workflow that must be decided.
     workflow: int | None = None
-    #: the task's (type, domain) when it is over: where update-v2 takes the next one from
+    #: The queue of the task if it has ended. The next task for the worker comes from it.
     ended_queue: int | None = None
-    #: a timeout that its worker noticed
+    #: A timeout that the worker has noticed (`task_queue.ExpiredTask`).
     expired: Any = None
-    #: what was wrong with the report itself
+    #: The error of an invalid report.
     error: ApiError | None = None
-    #: whether the same report was judged before
+    #: Whether the same report was judged before.
     is_repeated: bool = False
-    #: the task that the worker gets with this answer
+    #: The task that the worker gets with this answer.
     next_task: dict[str, Any] | None = None
 
     def wire(self) -> dict[str, Any]:
-        """One element of the answer to a batch of reports."""
+        """Return the outcome as an element of the answer to a batch of reports."""
         answer: dict[str, Any] = {"taskId": self.task_id, "verdict": self.verdict, "status": self.status}
         if self.message is not None:
             answer["message"] = self.message
@@ -128,7 +128,7 @@ class Outcome(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, status=200) if is_late_update else self
 
     def raise_for_verdict(self) -> None:
-        """Turn what is not a success into the error answer that says so."""
+        """Raise the ApiError of an outcome that is not a success."""
         if self.error is not None:
             raise self.error
         if self.status >= 400:

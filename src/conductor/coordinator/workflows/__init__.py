@@ -1,20 +1,20 @@
-"""What a workflow does next. In reading order:
+"""The next step of a workflow: decided, and carried out in the store. In reading order:
 
-- `executions`: start one, take its next step, do something to it.
-- `bulk_start`: start many workflows in as few transactions as bounded work allows.
-- `workflow_rate_limits`: whose turn it is, of those that share a limit.
-- `deadlines`: act on tasks and workflows whose time is over.
-- `stored_tasks`: its tasks as the decider sees them, made from the rows as they are asked for.
+- `executions`: starts workflows, takes their steps, and acts on them.
+- `bulk_start`: starts many workflows in few transactions.
+- `workflow_rate_limits`: the order in which workflows that share a limit start.
+- `deadlines`: applies passed deadlines of tasks and workflows.
+- `stored_tasks`: the tasks of a stored workflow as the decider reads them.
 - `state`: a workflow and its tasks as plain data.
-- `decider`: from a definition and what is done to what comes next; it knows no clock and no store.
-- `decision`: the decision while it is being made, and when it is complete.
-- `scope`: what the names in `${...}` stand for.
-- `operators`: what happens when the flow reaches a task, one function for each type.
-- `loop_retention`: remove the tasks of rounds that a loop no longer keeps.
-- `dynamic_tasks`: tasks that no definition has: branches of a dynamic fork, and what a DYNAMIC task turns out to be.
-- `retries`: when a failed task is tried again.
-- `effects`: the decision made true: rows of tasks, sub-workflows, ends.
-- `start_chains`: workflows that start each other, and how many may do so without waiting for anything.
-- `workflow_actions`: what people do to a whole workflow: terminate, pause, resume, retry, restart, rerun, skip.
-- `workflow_signals`: the task that a signal goes to, and what those who wait for such a workflow are told.
+- `decider`: computes the next step, without clock and store.
+- `decision`: a decision in the making, and the complete decision.
+- `scope`: resolves the names in `${...}`.
+- `operators`: starts a task that the flow has reached, with one function per task type.
+- `loop_retention`: removes the tasks of iterations that a loop does not keep.
+- `dynamic_tasks`: tasks that are created at run time: branches of a dynamic fork, and DYNAMIC tasks.
+- `retries`: how often and when a failed task is retried.
+- `effects`: carries out decisions: rows of tasks, sub-workflows, ends.
+- `start_chains`: limits workflows that start each other without waiting.
+- `workflow_actions`: actions on a whole workflow: terminate, pause, resume, retry, restart, rerun, skip.
+- `workflow_signals`: the task that a signal completes, and the response.
 """

@@ -1,8 +1,8 @@
 """Start many workflows in as few transactions as bounded work allows.
 
 One call of `start_turn` is a part of one transaction and takes about `TURN_S`; the caller continues with the elements
-that are left in another transaction, so that other callers are served in between. Elements have no savepoints of their
-own unless one of them fails halfway: rows of a kind are then written together, which makes a start in a bulk cheap.
+that are left in another transaction, so that other callers are served in between. Elements share one savepoint unless
+one of them fails halfway. Their rows are then written together, which makes a start in a bulk cheap.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from conductor.coordinator.workflows.executions import Executions
 
 
 class _FailedHalfway(Exception):
-    """An element was refused after it had changed something."""
+    """An element was rejected after it had changed something."""
 
 
 def start_turn(executions: Executions, starts: Sequence[Start | ApiError], tx: Tx) -> list[str | ApiError]:
@@ -67,7 +67,7 @@ def _start_each(
 
 
 def _note_unused_keys(tx: Tx, starts: Sequence[Start | ApiError]) -> None:
-    """Look up all idempotency keys at once: a lookup per element would end the writing of rows together."""
+    """Look up all idempotency keys at once. A lookup per element would write the rows one by one."""
     keys: dict[str | None, set[str]] = {}
     for start in starts:
         if isinstance(start, Start) and start.idempotency_key:

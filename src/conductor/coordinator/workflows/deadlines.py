@@ -1,6 +1,6 @@
-"""Tasks and workflows whose time is over: found by their rows, and dealt with by the rule that applies.
+"""Applies the deadlines of tasks and workflows that have passed.
 
-The rules of a single task's deadlines are in `tasks/task_queue.py`; the timer that calls here is in `core.py`.
+The deadlines of a single task are in `tasks/task_queue.py`. The timer in `core.py` calls this module.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class Deadlines:
-    """Acts on what is due."""
+    """Applies passed deadlines."""
 
     def __init__(self, executions: Executions, queue: TaskQueue, snapshots: Snapshots) -> None:
         self._executions = executions
@@ -28,7 +28,7 @@ class Deadlines:
         self._snapshots = snapshots
 
     def expire(self, tx: Tx, limit: int) -> None:
-        """Act on every task and workflow whose time has come, `limit` of each."""
+        """Apply the passed deadlines of at most `limit` tasks and `limit` workflows."""
         if tx.now_ms < tx.cache.nothing_due_before_ms:
             return
         moved: list[int] = []
@@ -55,7 +55,7 @@ class Deadlines:
         return [workflow]
 
     def apply_timeout(self, tx: Tx, expired: ExpiredTask) -> list[int]:
-        """A task's time is over: where its policy says so, that ends its workflow."""
+        """End the workflow of a task that has timed out, if the policy of the task says so."""
         if not expired.ends_workflow:
             return []
         return self._executions.guarded(tx, expired.workflow, lambda tx, _: self._time_out(tx, expired))
@@ -76,5 +76,5 @@ class Deadlines:
             reason = f"Workflow timed out after {definition['timeoutSeconds']} seconds"
             return self._time_out(tx, ExpiredTask(pk, 0, reason, ends_workflow=True))
         if overdue:
-            logger.warning("workflow %s runs longer than its timeout", tx.ids.workflow(pk))
+            logger.warning("Workflow runs longer than its timeout: workflow_id=%s", tx.ids.workflow(pk))
         return [pk]

@@ -1,6 +1,6 @@
-"""Tasks that no definition has: the branches of a FORK_JOIN_DYNAMIC, and what a DYNAMIC task turns out to be.
+"""Tasks that are created at run time: the branches of a FORK_JOIN_DYNAMIC, and the replacement of a DYNAMIC task.
 
-Such a task carries the definition that was made for it (`state.Own`): it is retried, shown and joined like any other.
+Such a task carries its own definition (`state.Own`). It is retried, shown and joined like any other task.
 """
 
 from __future__ import annotations
@@ -16,28 +16,32 @@ from conductor.coordinator.limits import MAX_BRANCHES
 from conductor.coordinator.workflows.decision import Draft
 from conductor.coordinator.workflows.state import Own
 
-#: Keys of a dynamic fork's input, for branches that are all alike.
+#: The input of a dynamic fork whose branches differ only in their input.
 _ALIKE = "forkTaskInputs"
-#: A task for workers that has one of these names is a task of the server, as on Conductor.
-_SERVERS_OWN = frozenset(TASK_TYPES) - {"SIMPLE", "DYNAMIC"}
-#: What a dynamic fork says of its branches in its own input.
+#: A SIMPLE task with one of these names becomes a system task, as on Conductor.
+_SYSTEM_NAMES = frozenset(TASK_TYPES) - {"SIMPLE", "DYNAMIC"}
+#: The names and the definitions of the branches, in the input of a dynamic fork.
 FORKED_TASKS, FORKED_DEFINITIONS = "forkedTasks", "forkedTaskDefs"
 
 
 class FlowError(Exception):
-    """The workflow cannot go on from here, and no task is to blame; its message is the reason of the failure."""
+    """The workflow cannot continue, and no task is the cause. The message becomes the reason of the failure."""
 
 
 # -- a dynamic fork
 
 
 def branches(draft: Draft, node: TaskNode, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The branches that the input of a dynamic fork asks for, by reference name: each is one task. FlowError if not."""
+    """Return the branches of a dynamic fork by reference name. Each branch is one task.
+
+    Raises:
+        FlowError: The input of the fork is invalid.
+    """
     if node.next is None or node.next.type != "JOIN":
         raise FlowError("Dynamic join definition is not followed by a join task.  Check the workflow definition.")
     alike = isinstance(given.get(_ALIKE), list)
-    made = _alike(node, given) if alike else _listed(node, given)
-    for task in made[:1] if alike else made:  # what differs in those that are alike is only what they are given
+    made = _make_alike(node, given) if alike else _read_tasks_and_inputs(node, given)
+    for task in made[:1] if alike else made:  # the other branches differ only in their input
         _check(draft, node, task)
     found: dict[str, dict[str, Any]] = {}
     for task in made:
@@ -63,8 +67,8 @@ def _check(draft: Draft, node: TaskNode, task: dict[str, Any]) -> None:
         )
 
 
-def _alike(node: TaskNode, given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One task type or one sub-workflow, with many inputs."""
+def _make_alike(node: TaskNode, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the branches that run one task type or one sub-workflow with many inputs."""
     workflow, kind = given.get("forkTaskWorkflow"), given.get("forkTaskType") or "SIMPLE"
     name = given.get("forkTaskName") or (kind if kind != "SIMPLE" else node.ref)
     made = []
@@ -91,11 +95,11 @@ def _sub_workflow(name: Any, version: Any, one: Any) -> dict[str, Any]:
     return {key: value for key, value in parameters.items() if value is not None}
 
 
-def _listed(node: TaskNode, given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A list of tasks, and beside it what each is given."""
+def _read_tasks_and_inputs(node: TaskNode, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the branches from a list of tasks and a map of their inputs."""
     named = node.task.get("dynamicForkTasksParam")
     if named is None:
-        return _listed_together(node, given)
+        return _read_task_list(node, given)
     tasks, inputs = given.get(named), given.get(str(node.task.get("dynamicForkTasksInputParamName")))
     if not isinstance(tasks, list) or not all(_has_reference(task) for task in tasks):
         raise FlowError(
@@ -109,8 +113,8 @@ def _listed(node: TaskNode, given: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [_with_input(task, inputs.get(task["taskReferenceName"])) for task in _check_number(node, tasks)]
 
 
-def _listed_together(node: TaskNode, given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The oldest style: one list of tasks that name themselves differently."""
+def _read_task_list(node: TaskNode, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the branches from the oldest form: a list of tasks that contain their inputs."""
     named = node.task.get("dynamicForkJoinTasksParam")
     found = given.get(str(named))
     tasks = found.get("dynamicTasks") if isinstance(found, dict) else None
@@ -147,12 +151,12 @@ def _with_input(task: dict[str, Any], given: Any) -> dict[str, Any]:
 
 
 def _with_type(task: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a task made at run time with the type it runs as, and with a name.
+    """Return a task with its type and its name.
 
-    A task without a type whose name is `HTTP` is an HTTP task. One without a name is called by its type.
+    A task without a type whose name is `HTTP` is an HTTP task. A task without a name gets its type as the name.
     """
     kind, name = task_type(task), task.get("name")
-    if kind == "SIMPLE" and isinstance(name, str) and name in _SERVERS_OWN:
+    if kind == "SIMPLE" and isinstance(name, str) and name in _SYSTEM_NAMES:
         kind = name
     elif name is None and kind != "SIMPLE":
         name = kind
@@ -164,12 +168,12 @@ def _with_type(task: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _java(value: Any) -> Any:
-    """Nothing, in the words of the server that this is compared with."""
+    """Return `null` for None, as Conductor prints it."""
     return "null" if value is None else value
 
 
 def branch_node(draft: Draft, fork: TaskNode, task: Mapping[str, Any]) -> tuple[TaskNode, Own]:
-    """One branch of a dynamic fork, with the task definition of this moment."""
+    """Return the node of a branch, with the task definition that is registered now."""
     own = Own(task=_with_definition(draft, _with_type(task)), fork=fork.ref)
     return draft.plan.make_runtime_node(own.task, task_type(own.task), fork), own
 
@@ -178,10 +182,10 @@ def branch_node(draft: Draft, fork: TaskNode, task: Mapping[str, Any]) -> tuple[
 
 
 def dynamic_node(draft: Draft, node: TaskNode, given: Mapping[str, Any]) -> tuple[TaskNode, Own]:
-    """Return what a DYNAMIC task is, now that its input is known: a task for workers, or one of the server.
+    """Return the task that replaces a DYNAMIC task, after its input is known.
 
     Raises:
-        FlowError: It has no name, or the server has no such task.
+        FlowError: The input has no task name, or a system task cannot be created from it.
     """
     parameter = node.task.get("dynamicTaskNameParam")
     name = given.get(str(parameter))
@@ -203,6 +207,6 @@ def dynamic_node(draft: Draft, node: TaskNode, given: Mapping[str, Any]) -> tupl
 
 
 def _with_definition(draft: Draft, task: Mapping[str, Any]) -> dict[str, Any]:
-    """The task with the registered definition of its type, unless it brings its own."""
+    """Return a task with the registered definition of its type, unless it contains one."""
     registered = None if task.get("taskDefinition") else draft.state.registered(str(task["name"]))
     return {**task, "taskDefinition": registered} if registered else dict(task)

@@ -62,7 +62,7 @@ REOPENING: dict[str, workflow_actions.Action] = {
     action.__name__: action for action in (workflow_actions.retry, workflow_actions.restart, workflow_actions.rerun)
 }
 
-#: One change of one workflow. Returns the workflows that must be decided because of it.
+#: A change of one workflow. Returns the workflows that must be decided because of it.
 Step = Callable[[Tx, int], list[int]]
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -293,7 +293,16 @@ class Executions:
         refused: int = 409,
         **asked: Any,
     ) -> None:
-        """Do something to a whole workflow. `latest`: on the newest definition; `refused`: a refusal's status."""
+        """Run an action on a whole workflow.
+
+        Args:
+            tx: The transaction.
+            pk: The workflow.
+            action: The action.
+            latest: Whether to use the latest definition.
+            refused: The HTTP status if the action is not possible.
+            asked: The options of the action.
+        """
         snapshot = None
         if latest:
             snapshot = self._snapshots.freeze_registered(tx, get_workflow(tx, pk).name, None)
@@ -313,9 +322,9 @@ class Executions:
         had_ended: str | None = None,
         **asked: Any,
     ) -> list[int]:
-        """The same, inside a guard; the others that must be looked at because of it.
+        """Run an action inside `guarded`. Return the workflows that must be decided because of it.
 
-        `had_ended`: how a workflow had ended that has waited for its turn to run again.
+        `had_ended` is the status of an ended workflow that has waited for its turn to run again.
         """
         resumed: deque[int] = deque()
         touched = self._act_once(tx, pk, action, snapshot, resumed, asked, had_ended)
@@ -334,7 +343,7 @@ class Executions:
         asked: dict[str, Any],
         had_ended: str | None = None,
     ) -> list[int]:
-        """One action on one workflow. The sub-workflows that it resumes are left to the caller, in `resumed`."""
+        """Run an action on one workflow. Add the sub-workflows that it resumes to `resumed`."""
         live = self.get_cached(tx, pk)
         present = self._snapshots.get(tx, live.row.snapshot)
         state = load_state(tx, live, present).with_tasks(StoredTasks(tx, live).all())
@@ -359,10 +368,12 @@ class Executions:
                 return [pk, *self._reopen_parents(tx, live.row, resumed)]
         if decision.workflow_status == WorkflowStatus.RUNNING and live.row.terminal:
             self._effects.reopen(tx, live, snapshot, decision.correlation_id)
-            # Before this one goes on: it may end again at once, and its parent must be there to hear of it.
+            # Before this workflow continues: it may end at once, and its parent must be open then.
             touched += self._reopen_parents(tx, live.row, resumed)
         touched += self._effects.carry_out(tx, live, snapshot or present, state, decision)
-        if live.row.terminal and snapshot is not None:  # over at once, on a definition that it was not yet under
+        if (
+            live.row.terminal and snapshot is not None
+        ):  # the workflow has ended at once, with a definition that it did not have before
             touched += workflow_rate_limits.leave_line(tx, pk)
         resumed.extend(tx.ids.workflow_pk(child) or 0 for child in decision.resume_sub_workflows)
         self._mark_children(tx, pk, decision)
@@ -371,7 +382,7 @@ class Executions:
     def _line_up_again(
         self, tx: Tx, live: CachedWorkflow, snapshot: Snapshot, action: workflow_actions.Action, asked: dict[str, Any]
     ) -> bool:
-        """Whether a workflow that is to run again has to wait for its turn; then it is in its line."""
+        """Line up an ended workflow that is to run again. Return whether it must wait for its turn."""
         given = asked.get("workflow_input")
         limit = workflow_rate_limits.find_limit(
             snapshot.definition, live.row, _decode(live.data.input) if given is None else given
@@ -396,7 +407,7 @@ class Executions:
         return frozenset(resumable)
 
     def _resume(self, tx: Tx, pk: int, resumed: deque[int]) -> list[int]:
-        """A sub-workflow goes on because its parent does; from the beginning, if there is nothing to go on from."""
+        """Continue a sub-workflow with its parent; restart it if there is nothing to retry."""
         if not self.get_cached(tx, pk).row.terminal:
             return []
         try:
@@ -405,7 +416,7 @@ class Executions:
             return self._act_once(tx, pk, workflow_actions.restart, None, resumed, {})
 
     def _reopen_parents(self, tx: Tx, row: WorkflowRow, resumed: deque[int]) -> list[int]:
-        """The workflows that failed because this one did run again with it."""
+        """Reopen the parents that failed because of this workflow."""
         touched: list[int] = []
         while True:
             parent = get_task(tx, row.parent_task)
@@ -427,8 +438,8 @@ class Executions:
         )
         if self._line_up_again(tx, live, snapshot, workflow_actions.retry, {}):
             raise workflow_actions.ActionRefused(
-                f"Workflow {state.workflow_id} would go on with it, and as many of {live.row.name} as may run at once "
-                "do so already (rateLimitConfig); try again when one of them has ended"
+                f"Workflow {state.workflow_id} would continue with it, and the limit of concurrent {live.row.name} "
+                "workflows is reached (rateLimitConfig); try again when one of them has ended"
             )
         self._effects.reopen(tx, live, None)
         touched = self._effects.carry_out(tx, live, snapshot, state, decision)
@@ -449,18 +460,18 @@ class Executions:
         self.act(tx, owner.pk, workflow_actions.rerun, refused=refused, task_id=task_id, resume=True, **asked)
 
     def _is_child_of(self, tx: Tx, child: WorkflowRow, parent: int) -> bool:
-        """Whether a workflow was started by another; one that only shares its idempotency key was not."""
+        """Return whether a workflow was started by another, and does not only share its idempotency key."""
         task = get_task(tx, child.parent_task)
         return task is not None and task.workflow == parent
 
     # -- terminating sub-workflows --------------------------------------------------------------------------------
     #
-    # A tree of sub-workflows is of any size, so it is not terminated in one transaction. The transaction that ends a
-    # workflow marks its sub-workflows in the table `termination`; `advance` terminates the first of them at once, and
-    # the timer the others, in steps of bounded size. A mark and its sub-workflow's end are committed together.
+    # A tree of sub-workflows can be large, so it is not terminated in one transaction. The transaction that ends a
+    # workflow marks its sub-workflows in the table `termination`. `advance` terminates the first of them at once, and
+    # the timer the others, in steps of bounded size. The end of a sub-workflow removes its mark in the same commit.
 
     def terminate_some(self, tx: Tx, limit: int) -> None:
-        """Terminate sub-workflows that earlier transactions have marked, at most `limit`, in one turn."""
+        """Terminate at most `limit` sub-workflows that earlier transactions have marked, for about `TURN_S`."""
         tx.notes.terminations += tx.rows(MARKED_FOR_TERMINATION, limit)
         self.advance(tx, (), TURN_S)
 
@@ -471,16 +482,16 @@ class Executions:
             self._mark_for_termination(tx, pk, children, why)
 
     def _mark_for_termination(self, tx: Tx, parent: int, children: Sequence[int], why: str) -> None:
-        """Mark the running ones that were started by `parent`, not those that only share an idempotency key."""
+        """Mark running sub-workflows that `parent` has started, not those that only share an idempotency key."""
         if children:
             reason = f"Parent workflow has been terminated with {why}"
             tx.run_many(MARK_FOR_TERMINATION, [(reason, child, parent) for child in children])
             tx.notes.terminations += children
 
     def _terminate_marked(self, tx: Tx, pk: int) -> list[int]:
-        """Terminate a sub-workflow that was marked, and return the workflows that must be looked at because of it."""
+        """Terminate a marked sub-workflow. Return the workflows that must be decided because of it."""
         reason = tx.first(REASON_OF_TERMINATION, pk)
-        if reason is None:  # it had ended before, or was never a child
+        if reason is None:  # the workflow had ended before, or was never a child
             return []
         tx.run(UNMARK_FOR_TERMINATION, pk)
         live = tx.cache.workflow(tx, pk)
@@ -490,7 +501,7 @@ class Executions:
 
 
 def _describe_error(error: Exception) -> str:
-    """What went wrong, for people who look at the workflow; the log has the rest."""
+    """Return a short description of an error. The log has the traceback."""
     if isinstance(error, RecursionError):
         return "its data is nested too deeply"
     if isinstance(error, MemoryError):
@@ -499,7 +510,7 @@ def _describe_error(error: Exception) -> str:
 
 
 def load_state(tx: Tx, live: CachedWorkflow, snapshot: Snapshot) -> WorkflowState:
-    """A stored workflow as the decider reads it."""
+    """Return a stored workflow as the decider reads it."""
     row, data = live.row, live.data
     if live.decoded is None:
         live.decoded = _decode(data.input), _decode(data.variables or b"{}"), _decode(data.task_to_domain or b"{}")
@@ -525,9 +536,11 @@ def load_state(tx: Tx, live: CachedWorkflow, snapshot: Snapshot) -> WorkflowStat
 
 
 def _output(tx: Tx, live: CachedWorkflow) -> dict[str, Any]:
-    """What it gave when it ended. A workflow that runs has none."""
+    """Return the output of an ended workflow; an empty object while it runs."""
     encoded = live.data.output
-    if encoded is None and live.row.status == WorkflowStatus.COMPLETED:  # it is that of its last task
+    if (
+        encoded is None and live.row.status == WorkflowStatus.COMPLETED
+    ):  # the output of the last task is the output of the workflow
         last = live.task(tx, live.row.last_task or 0)
         encoded = None if last is None else last.data.output
     return _decode(encoded) if encoded else {}

@@ -1,7 +1,7 @@
-"""Remove the tasks of rounds that a loop no longer keeps (`keepLastN`).
+"""Removes the tasks of iterations that a loop does not keep (`keepLastN`).
 
-A round can have thousands of tasks, so one decision removes at most `TASKS_PER_DECISION`. Nothing is remembered
-between two decisions: the next one finds in the rows what is left of the round.
+An iteration can have thousands of tasks, so one decision removes at most `TASKS_PER_DECISION`. The next decision finds
+the remaining ones by their rows.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from conductor.coordinator.workflows.state import TaskState
 
 
 def remove_iteration(draft: Draft, loop: TaskNode, number: int) -> bool:
-    """Remove the tasks of a round that is over. Return whether all of them are removed."""
-    rounds = f"{draft.iteration_suffix(loop.loop)}__{number}"
-    draft.forget_new([task.task_id for task in draft.new_tasks() if _is_of_round(draft.plan, task, loop, rounds)])
+    """Remove the tasks of an ended iteration. Return whether all of them are removed."""
+    suffix = f"{draft.iteration_suffix(loop.loop)}__{number}"
+    draft.forget_new([task.task_id for task in draft.new_tasks() if _is_in_iteration(draft.plan, task, loop, suffix)])
     removed = draft.decision.remove
     known = set(removed)
-    for task_id in _stored(draft, loop, rounds):
-        if task_id in known:  # a decision may look at a loop more than once
+    for task_id in _stored(draft, loop, suffix):
+        if task_id in known:  # a decision may process a loop more than once
             continue
         if len(removed) >= TASKS_PER_DECISION:
             return False
@@ -31,20 +31,20 @@ def remove_iteration(draft: Draft, loop: TaskNode, number: int) -> bool:
     return True
 
 
-def _is_of_round(plan: WorkflowPlan, task: TaskState, loop: TaskNode, rounds: str) -> bool:
+def _is_in_iteration(plan: WorkflowPlan, task: TaskState, loop: TaskNode, suffix: str) -> bool:
     if task.own is not None and task.own.fork is not None:
         node, base = plan.nodes[task.own.fork], task.own.task["taskReferenceName"]
     else:
         base = plan.base_name(task.ref) or task.ref
         node = plan.nodes[base]
     of_task = task.ref.removeprefix(base)
-    return node.is_within(loop) and (of_task == rounds or of_task.startswith(f"{rounds}__"))
+    return node.is_within(loop) and (of_task == suffix or of_task.startswith(f"{suffix}__"))
 
 
-def _stored(draft: Draft, loop: TaskNode, rounds: str) -> Iterator[str]:
-    """The ids of a round's stored tasks. The branches of a dynamic fork come before the fork, which names them."""
+def _stored(draft: Draft, loop: TaskNode, suffix: str) -> Iterator[str]:
+    """Yield the ids of the stored tasks of an iteration. Branches come before their fork, which names them."""
     for node in _nodes_inside(draft.plan, loop):
-        found = list(draft.state.tasks.named(node.ref + rounds))
+        found = list(draft.state.tasks.named(node.ref + suffix))
         if node.type == "FORK_JOIN_DYNAMIC":
             for ref in dict.fromkeys(ref for _, ref in found):
                 yield from _branches(draft, ref, ref.removeprefix(node.ref))
@@ -58,15 +58,15 @@ def _nodes_inside(plan: WorkflowPlan, loop: TaskNode) -> Iterator[TaskNode]:
             yield from _nodes_inside(plan, node)
 
 
-def _branches(draft: Draft, fork: str, rounds: str) -> Iterator[str]:
-    """The ids of the stored branches of a dynamic fork.
+def _branches(draft: Draft, fork: str, suffix: str) -> Iterator[str]:
+    """Yield the ids of the stored branches of a dynamic fork.
 
-    Branches are made and removed in their order: removed ones come first, and fewer than `TASKS_PER_DECISION` may come
-    last that were forgotten before they were stored. So both ends of the stored ones are found with few lookups.
+    Branches are created and removed in order. Removed branches come first, and at most `TASKS_PER_DECISION` branches at
+    the end were never stored. So few lookups find both ends of the stored branches.
     """
     tasks = draft.state.tasks
     forked = tasks.latest(fork)
-    refs = [ref + rounds for ref in (forked.input.get(FORKED_TASKS) or ())] if forked else []
+    refs = [ref + suffix for ref in (forked.input.get(FORKED_TASKS) or ())] if forked else []
 
     def is_stored(index: int) -> bool:
         return tasks.latest(refs[index]) is not None

@@ -1,4 +1,4 @@
-"""What `${...}` may name: the workflow, and every task by its reference name."""
+"""Resolves the names in `${...}`: the workflow, and tasks by their reference names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAYLOADS = ("input", "output")
 
 
 class Scope:
-    """Names as one task of a workflow sees them. It reads only those that are asked for."""
+    """Looks up names for one task of a workflow. Only names that are used are read."""
 
     def __init__(self, draft: Draft, task_id: str | None = None) -> None:
         self._draft = draft
@@ -29,11 +29,11 @@ class Scope:
         self._seen: dict[tuple[str, Step | None], Any] = {}
 
     def __call__(self, name: str, step: Step | None = None) -> Any:
-        """The value of a name, or as much of it as it takes to go that step on; None if there is none."""
-        asked = name, step if step in _PAYLOADS else None
-        if asked not in self._seen:
-            self._seen[asked] = self._value(*asked)
-        return self._seen[asked]
+        """Return the value of a name, or only its part `step`; None if there is no such name."""
+        key = name, step if step in _PAYLOADS else None
+        if key not in self._seen:
+            self._seen[key] = self._value(*key)
+        return self._seen[key]
 
     def _value(self, name: str, step: Step | None) -> Any:
         if name == TASK_ID_NAME:
@@ -92,12 +92,12 @@ def _task_view(task: TaskState, draft: Draft) -> dict[str, Any]:
 
 
 def task_def_of(node: TaskNode) -> Mapping[str, Any]:
-    """The task definition that applies, as the snapshot has it; empty if none was registered."""
+    """Return the task definition of the snapshot; empty if none was registered."""
     return node.task.get("taskDefinition") or {}
 
 
 def task_input(draft: Draft, node: TaskNode, task_id: str) -> dict[str, Any]:
-    """The input of a task. Its definition's template fills in what is not given or resolves to null."""
+    """Return the input of a task. The template of its definition fills in values that are missing or null."""
     template = task_def_of(node).get("inputTemplate")
     given = node.task.get("inputParameters")
     if template:

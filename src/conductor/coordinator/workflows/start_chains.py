@@ -1,12 +1,12 @@
-"""Chains of workflows that start each other: a bound for those that never wait for anything.
+"""Limits chains of workflows that start each other without waiting.
 
 A workflow can start others by START_WORKFLOW tasks, by events that a handler answers with a start, and by its failure
-workflow. A family is a workflow and all that it started in these ways, directly or not. A workflow leaves its family,
+workflow. A family is a workflow and all workflows that it started in these ways. A workflow leaves its family,
 and begins one of its own, when something from outside ends one of its tasks or of its sub-workflows' tasks: a worker, a
-person, a timer, an HTTP answer. So a workflow that starts its successor once a minute may do so for ever, and only a
+person, a timer, an HTTP answer. So a workflow may start its successor once a minute without a limit, and only a
 family that grows without a wait reaches `MAX_CHAINED_STARTS`.
 
-Families are kept in memory: after a restart the count begins anew. The class knows no store.
+Families are kept in memory, so the count begins anew after a restart. The class does not use the store.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from conductor.coordinator.request_errors import conflict
 from conductor.coordinator.store.rows import WorkflowRow
 from conductor.coordinator.workflows.state import TaskState
 
-#: Workflows and families that are remembered; older ones are forgotten.
+#: How many workflows and families are remembered.
 REMEMBERED = MAX_CHAINED_STARTS
-#: Tasks that end without anything from outside. A DYNAMIC task may turn out to be one for a worker.
+#: Task types that end without an external event. A DYNAMIC task may become a worker task.
 _WITHOUT_WAIT = frozenset(TASK_TYPES) - {"SIMPLE", "DYNAMIC", "WAIT", "HUMAN", "HTTP"}
 
 
 class Chains:
-    """The families of workflows that have started others. False while there are none."""
+    """The families of workflows that have started others. False if there are none."""
 
     def __init__(self) -> None:
-        #: Workflow → the first one of its family.
+        #: Workflow to the first workflow of its family.
         self._first: OrderedDict[int, int] = OrderedDict()
-        #: The first one of a family → how many were started in it.
+        #: The first workflow of a family to the number of starts in it.
         self._sizes: OrderedDict[int, int] = OrderedDict()
 
     def __bool__(self) -> bool:
         return bool(self._sizes)
 
     def family_of(self, starter: Iterable[WorkflowRow]) -> int:
-        """Return the family that a new workflow joins. `starter`: the one that starts it, then its parents.
+        """Return the family that a new workflow joins. `starter` has the workflow that starts it, and its parents.
 
         Raises:
-            ApiError: The family is as large as it may become.
+            ApiError: The family has reached `MAX_CHAINED_STARTS`.
         """
         lineage = [row.pk for row in starter]
         first = next((self._first[pk] for pk in lineage if pk in self._first), lineage[0])
@@ -69,5 +69,5 @@ class Chains:
 
 
 def ends_a_wait(task: TaskState) -> bool:
-    """Whether a task that a decision has updated was ended by something from outside."""
+    """Return whether an external event has ended a task that a decision has updated."""
     return task.terminal and task.type not in _WITHOUT_WAIT

@@ -1,4 +1,4 @@
-"""A workflow as plain data: what the decider reads, and nothing that knows where it is stored."""
+"""A workflow as plain data for the decider, independent of the store."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from msgspec.structs import replace
 from conductor.coordinator.definitions.workflow_plan import WorkflowPlan, strip_iterations
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TaskStatus, WorkflowStatus
 
-#: The flow goes on after a task in one of these.
+#: The flow continues after a task in one of these.
 SUCCESSFUL_TASK_STATUSES = frozenset({TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS, TaskStatus.SKIPPED})
-#: Only these are worth another attempt; a cancelled task and a terminal error are not.
+#: A task in one of these can be retried. A cancelled task and a terminal error cannot.
 RETRIABLE_TASK_STATUSES = frozenset({TaskStatus.FAILED, TaskStatus.TIMED_OUT})
 
 
 class Own(Struct, frozen=True, array_like=True):
-    """The definition of a task that no workflow definition has, because it was made at run time (`dynamic.py`)."""
+    """The definition of a task that was created at run time (`dynamic_tasks.py`)."""
 
-    #: As a workflow definition would have it.
+    #: The task in the form of a workflow definition.
     task: dict[str, Any]
-    #: The reference name of the dynamic fork that it is a branch of; None: it stands in the place of a DYNAMIC task.
+    #: The reference name of the dynamic fork of a branch; None for the replacement of a DYNAMIC task.
     fork: str | None = None
 
 
 class TaskState(Struct, frozen=True, kw_only=True, gc=False):
-    """One attempt at one task of a workflow."""
+    """An attempt at one task of a workflow."""
 
     task_id: str
-    #: The task's reference name; inside a loop with `__<round>` at its end, inside loops in loops with one for each.
+    #: The reference name of the task, with `__<iteration>` at its end for each enclosing loop.
     ref: str
     #: The operator: SIMPLE, SWITCH, JOIN, ...
     type: str
@@ -39,90 +39,90 @@ class TaskState(Struct, frozen=True, kw_only=True, gc=False):
     status: TaskStatus
     #: Order of scheduling within the workflow, from 1.
     seq: int
-    #: The round of the enclosing loop (from 1), 0 outside of loops. Of a DO_WHILE itself: the round it is in.
+    #: The iteration of the enclosing loop (from 1), 0 outside of loops. For a DO_WHILE its current iteration.
     iteration: int = 0
     retry_count: int = 0
-    #: Another attempt has taken this one's place.
+    #: Whether another attempt has followed this one.
     retried: bool = False
     retried_task_id: str | None = None
-    #: The decider has drawn the consequences of this task's end.
+    #: Whether the decider has processed the end of this attempt.
     executed: bool = False
     input: dict[str, Any] = {}
     output: dict[str, Any] = {}
     reason: str | None = None
     scheduled_ms: int = 0
-    #: When the first attempt was scheduled: the total timeout counts from here.
+    #: When the first attempt was scheduled. The total timeout counts from here.
     first_scheduled_ms: int = 0
     started_ms: int = 0
     ended_ms: int = 0
-    #: The queue hands the task out no earlier than this long after `scheduled_ms`.
+    #: The task can be polled this long after `scheduled_ms`.
     start_delay_ms: int = 0
-    #: The decider wants to see this task again at that time (a WAIT that runs out, a sub-workflow started again later).
+    #: When the decider must process the task again: the end of a WAIT, or the delayed start of a sub-workflow.
     wait_until_ms: int | None = None
     sub_workflow_id: str | None = None
-    #: It is in a queue, or with the worker that took it from there: one of ours, if it is no SIMPLE task.
+    #: Whether the task is queued or leased. Tasks that are not SIMPLE are leased by the coordinator's own workers.
     queued: bool = False
     worker_id: str | None = None
     poll_count: int = 0
     callback_after_s: int = 0
-    #: Only of a task that was made at run time.
+    #: Set only for a task that was created at run time.
     own: Own | None = None
-    #: What a JOIN waits for, to be asked whether a task is among it.
+    #: The reference names that a JOIN waits for.
     joins: frozenset[str] = frozenset()
 
     @property
     def terminal(self) -> bool:
-        """Whether this attempt is over."""
+        """Whether this attempt has ended."""
         return self.status in TERMINAL_TASK_STATUSES
 
     @property
     def successful(self) -> bool:
-        """Whether the flow goes on after it."""
+        """Whether the flow continues after this attempt."""
         return self.status in SUCCESSFUL_TASK_STATUSES
 
     @property
     def wire_type(self) -> str:
-        """`taskType` as Conductor's clients see it: a SIMPLE task's is the name its workers poll."""
+        """The `taskType` that clients see. For a SIMPLE task it is the name that workers poll."""
         return self.name if self.type in ("SIMPLE", "FORK_JOIN", "FORK_JOIN_DYNAMIC") else self.type
 
     @property
     def waits_for_others(self) -> bool:
-        """Whether a worker or a sub-workflow has to end before there is anything to decide about this task."""
+        """Whether a worker or a sub-workflow must end the task before the decider can process it."""
         if self.terminal:
             return False
         return self.queued or (self.sub_workflow_id is not None and self.wait_until_ms is None)
 
 
 class Tasks(Protocol):
-    """The tasks of one workflow, as far as the decider looks. A store may load them one by one when asked."""
+    """The tasks of one workflow, as the decider needs them. A store may load each of them on first use."""
 
     def latest(self, ref: str) -> TaskState | None:
-        """The newest attempt under exactly this reference name."""
+        """Return the newest attempt under exactly this reference name."""
 
     def newest(self, ref: str) -> TaskState | None:
-        """The newest attempt of a task inside a loop, whatever the round."""
+        """Return the newest attempt of a task inside a loop, in any iteration."""
 
     def named(self, ref: str) -> Iterable[tuple[str, str]]:
-        """Return (id, reference name) of all attempts under this name, and in rounds of a loop under it."""
+        """Return (id, reference name) of all attempts under this name, and of those in iterations of a loop."""
 
     def pending(self) -> Iterable[TaskState]:
-        """All that are open, and all that have ended but are not `executed` yet; in order of `seq`."""
+        """Return the open tasks and the ended tasks that are not `executed`, in order of `seq`."""
 
     def ready(self) -> Iterable[TaskState]:
-        """The pending ones without `queued`: what a decision looks at. A wide fork has few of these at a time."""
+        """Return the pending tasks that are not `queued`. A decision reads these; a wide fork has few at a time."""
 
     def queued(self) -> Iterable[str]:
-        """The reference names of tasks that wait for workers, are with them, or wait for their sub-workflows."""
+        """Return the reference names of tasks that wait for a worker or a sub-workflow."""
 
     def has_queued(self) -> bool:
-        """Whether there is one of these."""
+        """Return whether a task waits for a worker or a sub-workflow."""
 
     def last(self) -> TaskState | None:
-        """The one with the highest `seq`."""
+        """Return the task with the highest `seq`."""
 
 
 class TaskList:
-    """Tasks held in memory."""
+    """Implements `Tasks` in memory."""
 
     def __init__(self, tasks: Iterable[TaskState] = ()) -> None:
         self._by_id: dict[str, TaskState] = {}
@@ -132,7 +132,7 @@ class TaskList:
             self.put(task)
 
     def put(self, task: TaskState) -> None:
-        """Add a task, or replace the one with its id."""
+        """Add a task, or replace the task with the same id."""
         if task.task_id not in self._by_id:
             self._latest[task.ref] = task.task_id
             self._newest.update(dict.fromkeys(strip_iterations(task.ref), task.task_id))
@@ -145,7 +145,7 @@ class TaskList:
         return len(self._by_id)
 
     def get(self, task_id: str) -> TaskState | None:
-        """The task with this id."""
+        """Return the task with this id."""
         return self._by_id.get(task_id)
 
     def latest(self, ref: str) -> TaskState | None:
@@ -182,11 +182,11 @@ class TaskList:
 
 
 def _unregistered(_name: str) -> None:
-    """Nobody has registered any task type."""
+    """Return None: no task type is registered."""
 
 
 class WorkflowState(Struct, frozen=True, kw_only=True, gc=False):
-    """One execution of a workflow, between two decisions."""
+    """A workflow, between two decisions."""
 
     workflow_id: str
     plan: WorkflowPlan
@@ -201,16 +201,16 @@ class WorkflowState(Struct, frozen=True, kw_only=True, gc=False):
     parent_task_id: str | None = None
     task_to_domain: Mapping[str, str] = {}
     priority: int = 0
-    #: Tasks made since it last waited for anything.
+    #: Tasks created since the workflow last waited.
     restless: int = 0
-    #: The definition of a task type, as it is registered now; None if it is not.
+    #: Returns the task definition that is registered now, or None.
     registered: Callable[[str], Mapping[str, Any] | None] = _unregistered
 
     @property
     def definition(self) -> Mapping[str, Any]:
-        """The workflow definition, as it was registered."""
+        """The workflow definition."""
         return self.plan.definition
 
     def with_tasks(self, tasks: Iterable[TaskState]) -> WorkflowState:
-        """The same workflow with these tasks, in memory."""
+        """Return the workflow with these tasks in memory."""
         return replace(self, tasks=TaskList(tasks))

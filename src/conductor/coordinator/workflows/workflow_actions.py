@@ -1,8 +1,7 @@
-"""What people do to a whole workflow: terminate, pause, resume, retry, restart, rerun, skip a task.
+"""Actions on a whole workflow: terminate, pause, resume, retry, restart, rerun, skip a task.
 
-Each is an `Action`: it takes the state (with all tasks, in a `TaskList`), the time, a maker of task ids and what was
-asked, and returns the Decision to carry out, with everything that follows from it at once. `ActionRefused` says why an
-action cannot be.
+An `Action` takes the state with all tasks in a `TaskList`, the time, a function for new task ids and options. It
+returns the complete decision, or raises `ActionRefused`.
 """
 
 from __future__ import annotations
@@ -20,42 +19,42 @@ from conductor.coordinator.workflows.state import TaskList, TaskState, WorkflowS
 from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES, TaskStatus, WorkflowStatus
 
 NewId = Callable[[], str]
-#: (state, now, maker of task ids, **what was asked) → what follows from it.
+#: (state, now, function for new task ids, **options) to the decision.
 Action = Callable[..., Decision]
 
-#: Tasks of the decider's own that wait for others: they are opened again rather than replaced.
+#: Task types that wait for other tasks. They are reopened instead of replaced.
 _REOPENED_TYPES = ("JOIN", "EXCLUSIVE_JOIN", "DO_WHILE")
-#: Conductor's own words.
+#: The text of Conductor.
 NOTHING_TO_RETRY = "There are no retryable tasks! Use restart if you want to attempt entire workflow execution again."
 
 
 class ActionRefused(Exception):
-    """The workflow is not in a state for this; the message says which it is in."""
+    """The workflow is not in a status that allows the action."""
 
 
 def terminate(state: WorkflowState, now_ms: int, _new_id: NewId, *, reason: str | None = None) -> Decision:
-    """End a workflow from outside. One that has failed becomes TERMINATED; one that is TERMINATED stays as it is."""
+    """Terminate a workflow. A failed workflow becomes TERMINATED too."""
     if state.status == WorkflowStatus.COMPLETED:
         raise ActionRefused("Cannot terminate a COMPLETED workflow.")
     if state.status == WorkflowStatus.TERMINATED:
         return Decision()
-    return _ended(state, now_ms, WorkflowStatus.TERMINATED, reason, failure=False)
+    return _end(state, now_ms, WorkflowStatus.TERMINATED, reason, failure=False)
 
 
 def time_out(state: WorkflowState, now_ms: int, _new_id: NewId, *, reason: str, task_id: str | None = None) -> Decision:
-    """End a workflow that took too long, itself or (policy TIME_OUT_WF) in one of its tasks."""
+    """End a workflow that has timed out, or one of whose tasks has timed out with policy TIME_OUT_WF."""
     if state.status in TERMINAL_WORKFLOW_STATUSES:
         return Decision()
     culprit = None if task_id is None else _all_tasks(state).get(task_id)
-    return _ended(state, now_ms, WorkflowStatus.TIMED_OUT, reason, task=culprit)
+    return _end(state, now_ms, WorkflowStatus.TIMED_OUT, reason, task=culprit)
 
 
 def fail(state: WorkflowState, now_ms: int, _new_id: NewId, *, reason: str) -> Decision:
-    """End a workflow that cannot go on."""
-    return _ended(state, now_ms, WorkflowStatus.FAILED, reason)
+    """End a workflow that cannot continue."""
+    return _end(state, now_ms, WorkflowStatus.FAILED, reason)
 
 
-def _ended(
+def _end(
     state: WorkflowState,
     now_ms: int,
     status: WorkflowStatus,
@@ -70,18 +69,18 @@ def _ended(
 
 
 def _no_new_tasks() -> str:
-    raise AssertionError("ending a workflow makes no tasks")
+    raise AssertionError("ending a workflow creates no tasks")
 
 
 def pause(state: WorkflowState, _now_ms: int, _new_id: NewId) -> Decision:
-    """Schedule nothing more. Tasks that are queued or being worked on are not touched."""
+    """Stop scheduling tasks. Queued and running tasks are not changed."""
     if state.status in TERMINAL_WORKFLOW_STATUSES:
         raise ActionRefused(f"Workflow {_full_name(state)} has ended, status cannot be updated.")
     return Decision(workflow_status=WorkflowStatus.PAUSED) if state.status != WorkflowStatus.PAUSED else Decision()
 
 
 def resume(state: WorkflowState, now_ms: int, new_id: NewId) -> Decision:
-    """Go on with a paused workflow, with all that has ended meanwhile."""
+    """Continue a paused workflow, and process the tasks that have ended meanwhile."""
     _must_be_paused(state)
     decision = decide(replace(state, status=WorkflowStatus.RUNNING), now_ms, new_id)
     decision.workflow_status = decision.workflow_status or WorkflowStatus.RUNNING
@@ -89,23 +88,23 @@ def resume(state: WorkflowState, now_ms: int, new_id: NewId) -> Decision:
 
 
 def retry(state: WorkflowState, now_ms: int, new_id: NewId, *, resume: Container[str] = ()) -> Decision:
-    """Try again what has failed or was cancelled, as new attempts, and go on from there.
+    """Retry the failed and cancelled tasks as new attempts, and continue from there.
 
-    `resume` holds the ids of sub-workflows that go on where they stopped, instead of new ones in their place.
+    Sub-workflows whose ids are in `resume` continue where they stopped; the others are started anew.
     """
     _must_have_ended(state, "retry")
     if state.status == WorkflowStatus.COMPLETED:
         raise ActionRefused(NOTHING_TO_RETRY)
     decider = _reopen(state, now_ms, new_id)
-    in_place = any(task.sub_workflow_id in resume for task in _ended_badly(decider.draft))
-    moved = _retry_unsuccessful(decider, resume, in_place=in_place)
-    if not moved and len(_all_tasks(state)) and not list(state.tasks.pending()):
+    in_place = any(task.sub_workflow_id in resume for task in _find_unsuccessful(decider.draft))
+    has_retried = _retry_unsuccessful(decider, resume, in_place=in_place)
+    if not has_retried and len(_all_tasks(state)) and not list(state.tasks.pending()):
         raise ActionRefused(NOTHING_TO_RETRY)
-    return _going_on(decider)
+    return _continue(decider)
 
 
 def reopen(state: WorkflowState, now_ms: int, new_id: NewId, *, task_id: str, resume: Container[str] = ()) -> Decision:
-    """Go on because the sub-workflow of a task does: that task is open again, and so is what was cancelled with it."""
+    """Continue because the sub-workflow of a task continues. The tasks that were cancelled with it are reopened."""
     if state.status not in TERMINAL_WORKFLOW_STATUSES or state.status == WorkflowStatus.COMPLETED:
         return Decision()
     decider = _reopen(state, now_ms, new_id)
@@ -113,7 +112,7 @@ def reopen(state: WorkflowState, now_ms: int, new_id: NewId, *, task_id: str, re
     if task is not None:
         decider.draft.put(_waiting_for_child(task))
     _retry_unsuccessful(decider, resume, in_place=True)
-    return _going_on(decider)
+    return _continue(decider)
 
 
 def restart(
@@ -124,7 +123,7 @@ def restart(
     plan: WorkflowPlan | None = None,
     workflow_input: dict[str, Any] | None = None,
 ) -> Decision:
-    """Begin again with the same id and no tasks; `plan` is given to use another definition."""
+    """Start again from the beginning, with the same id. `plan` replaces the definition."""
     _must_have_ended(state, "restart")
     if state.status == WorkflowStatus.COMPLETED and state.definition.get("restartable") is False:
         raise ActionRefused(f"Workflow {state.workflow_id} has COMPLETED and its definition is not restartable")
@@ -158,9 +157,9 @@ def rerun(
     correlation_id: str | None = None,
     resume: Container[str] = (),
 ) -> Decision:
-    """Run again from a task: it keeps its id, what came after it is forgotten, other branches keep their results.
+    """Run again from a task, or from the beginning without one.
 
-    Without a task, from the beginning.
+    The task keeps its id, later tasks are removed, and other branches keep their results.
     """
     _must_have_ended(state, "rerun")
     state = replace(state, correlation_id=correlation_id or state.correlation_id)
@@ -177,10 +176,10 @@ def rerun(
         given.with_tasks(rewind.kept), now_ms, new_id, last_seq=max(task.seq for task in _all_tasks(state))
     )
     for task in rewind.reopened:
-        decider.draft.put(_in_this_round(decider, task) if task.type == "DO_WHILE" else task)
+        decider.draft.put(_at_current_iteration(decider, task) if task.type == "DO_WHILE" else task)
     decider.start(decider.find_node(target), again=target, delay_ms=0, given=task_input)
     _retry_unsuccessful(decider, resume, in_place=True)
-    decision = _going_on(decider)
+    decision = _continue(decider)
     decision.remove = rewind.removed
     decision.input = workflow_input
     decision.correlation_id = correlation_id
@@ -196,14 +195,14 @@ def skip_task(
     task_input: dict[str, Any] | None = None,
     task_output: dict[str, Any] | None = None,
 ) -> Decision:
-    """Mark a task that is still to come; when the flow reaches it, it goes on behind it."""
+    """Mark a task that is not reached yet, so that the flow continues after it."""
     node = state.plan.nodes.get(ref)
     if state.status != WorkflowStatus.RUNNING:
         raise ActionRefused(f"Workflow {state.workflow_id} is {state.status}; tasks are skipped while it is RUNNING")
     if node is None:
         raise ActionRefused(f"There is no task '{ref}' in the definition of workflow {state.workflow_id}")
     if node.loop is not None:
-        raise ActionRefused(f"Task '{ref}' is inside a loop and runs in every round; it cannot be skipped")
+        raise ActionRefused(f"Task '{ref}' is inside a loop and runs in every iteration; it cannot be skipped")
     if state.tasks.latest(ref) is not None:
         raise ActionRefused(f"Task '{ref}' has been scheduled already; it cannot be skipped")
     draft = Draft(state, now_ms, new_id)
@@ -224,11 +223,11 @@ def skip_task(
     return draft.finish()
 
 
-# -- the same, on a workflow that waits for its turn (`turns.py`)
+# -- actions on a workflow that waits for its turn (`workflow_rate_limits.py`)
 
 
 def _resume_waiting(state: WorkflowState) -> Decision:
-    """It waits on, and others no longer pass it."""
+    """Let a paused workflow keep its place in the line again."""
     _must_be_paused(state)
     return Decision(workflow_status=WorkflowStatus.RUNNING)
 
@@ -237,11 +236,11 @@ def _skip_task_waiting(state: WorkflowState) -> Decision:
     raise ActionRefused(f"Workflow {state.workflow_id} waits for its turn; its tasks can be skipped when it has begun")
 
 
-#: What some actions are instead, whatever was asked.
+#: Replacements of actions for a waiting workflow.
 WAITING: dict[Action, Callable[[WorkflowState], Decision]] = {resume: _resume_waiting, skip_task: _skip_task_waiting}
 
 
-# -- what they have in common
+# -- helpers
 
 
 def _must_have_ended(state: WorkflowState, action: str) -> None:
@@ -263,7 +262,7 @@ def _full_name(state: WorkflowState) -> str:
 
 def _all_tasks(state: WorkflowState) -> TaskList:
     if not isinstance(state.tasks, TaskList):
-        raise TypeError("this action looks at all tasks: give it a TaskList")
+        raise TypeError("an action needs all tasks, in a TaskList")
     return state.tasks
 
 
@@ -272,15 +271,15 @@ def _reopen(state: WorkflowState, now_ms: int, new_id: NewId, last_seq: int = 0)
     return Decider(Draft(running, now_ms, new_id, last_seq=last_seq), 0.0)
 
 
-def _going_on(decider: Decider) -> Decision:
+def _continue(decider: Decider) -> Decision:
     decider.run()
     decision = decider.draft.finish()
     decision.workflow_status = decision.workflow_status or WorkflowStatus.RUNNING
     return decision
 
 
-def _ended_badly(draft: Draft) -> list[TaskState]:
-    """The newest attempt at everything that has not succeeded."""
+def _find_unsuccessful(draft: Draft) -> list[TaskState]:
+    """Return the newest attempts of all tasks that have ended without success."""
     newest = {task.ref: task for task in _all_tasks(draft.state)}
     return [
         task for task in newest.values() if task.terminal and not task.successful and draft.latest(task.ref) is task
@@ -288,16 +287,16 @@ def _ended_badly(draft: Draft) -> list[TaskState]:
 
 
 def _retry_unsuccessful(decider: Decider, resume: Container[str] = (), *, in_place: bool = False) -> bool:
-    """Try everything again that has ended badly, as new attempts. Whether there was any.
+    """Retry all tasks that have ended without success. Return whether there was one.
 
-    `in_place`: what was only cancelled runs under its old id, as Conductor does it when a sub-workflow goes on.
+    With `in_place`, cancelled tasks run again under their old ids, as on Conductor when a sub-workflow continues.
     """
     draft = decider.draft
-    found = _ended_badly(draft)
+    found = _find_unsuccessful(draft)
     for task in found:
         node = decider.find_node(task)
         if task.type in _REOPENED_TYPES:
-            draft.put(replace(_opened(task), retry_count=task.retry_count + (not in_place)))
+            draft.put(replace(_reopen_task(task), retry_count=task.retry_count + (not in_place)))
         elif task.sub_workflow_id is not None and task.sub_workflow_id in resume:
             draft.put(_waiting_for_child(task))
             draft.decision.resume_sub_workflows.append(task.sub_workflow_id)
@@ -309,79 +308,81 @@ def _retry_unsuccessful(decider: Decider, resume: Container[str] = (), *, in_pla
     return bool(found)
 
 
-def _opened(task: TaskState) -> TaskState:
+def _reopen_task(task: TaskState) -> TaskState:
     return replace(task, status=TaskStatus.IN_PROGRESS, executed=False, retried=False, reason=None, ended_ms=0)
 
 
 def _waiting_for_child(task: TaskState) -> TaskState:
-    """A SUB_WORKFLOW task whose workflow goes on."""
-    return replace(_opened(task), output={"subWorkflowId": task.sub_workflow_id})
+    """Return a SUB_WORKFLOW task whose workflow continues."""
+    return replace(_reopen_task(task), output={"subWorkflowId": task.sub_workflow_id})
 
 
 class _Rewind:
-    """Which tasks stay, which go and which wait again when a workflow goes back to a task."""
+    """Finds the tasks that are kept, removed and reopened when a workflow goes back to a task."""
 
     def __init__(self, state: WorkflowState, target: TaskState) -> None:
         self._plan = state.plan
         self._target = target
-        node, self._rounds = self._place_of(target)
+        node, self._iterations = self._place_of(target)
         self._loops = _loops_around(node)
         self._gone: set[str] = set()
         self._waiting: set[str] = set()
-        self._leave_out(node)
-        self._leave_out_following(node)
+        self._remove(node)
+        self._remove_following(node)
         tasks = list(_all_tasks(state))
         self.removed = [task.task_id for task in tasks if self._is_gone(task)]
         self.kept = [task for task in tasks if not self._is_gone(task)]
         self.reopened = [self._wait_again(task) for task in self.kept if task.ref in self._waiting]
 
     def _place_of(self, task: TaskState) -> tuple[TaskNode, list[int]]:
-        """Where in the definition a task stands, and the rounds of the loops around it, the outermost first.
+        """Return the node of a task, and the iterations of its loops, the outermost first.
 
-        One that was made at run time stands where its fork does.
+        A task that was created at run time has the node of its fork.
         """
         if task.own is not None and task.own.fork is not None:
-            rounds = task.ref.removeprefix(task.own.task["taskReferenceName"])
-            return self._plan.nodes[task.own.fork], _numbers(rounds)
+            iterations = task.ref.removeprefix(task.own.task["taskReferenceName"])
+            return self._plan.nodes[task.own.fork], _numbers(iterations)
         base = self._plan.base_name(task.ref) or task.ref
         return self._plan.nodes[base], _numbers(task.ref.removeprefix(base))
 
     def _ref_of(self, node: TaskNode) -> str:
-        """The reference name of a task in the rounds that the workflow goes back to."""
-        rounds = self._rounds[: len(_loops_around(node))]
-        return node.ref + "".join(f"__{number}" for number in rounds)
+        """Return the reference name of a task in the iterations that the workflow goes back to."""
+        iterations = self._iterations[: len(_loops_around(node))]
+        return node.ref + "".join(f"__{number}" for number in iterations)
 
-    def _leave_out(self, node: TaskNode) -> None:
+    def _remove(self, node: TaskNode) -> None:
         self._gone.add(node.ref)
         for sequence in (*node.cases.values(), *node.branches, node.body):
             for inner in sequence:
-                self._leave_out(inner)
+                self._remove(inner)
 
-    def _leave_out_following(self, node: TaskNode) -> None:
-        """Everything behind a task in its own sequence, and behind that sequence."""
+    def _remove_following(self, node: TaskNode) -> None:
+        """Mark the tasks that follow a task as removed: in its own sequence, and after that sequence."""
         following = node.next
         is_kept = node.ref not in self._gone or self._is_branch(self._target)
         if node.type in FORKS and following is not None and is_kept:
-            # The fork itself is not run again, so nobody would start its JOIN.
+            # The fork itself does not run again, so its JOIN must be reopened.
             self._waiting.add(self._ref_of(following))
             following = following.next
         while following is not None:
-            self._leave_out(following)
+            self._remove(following)
             following = following.next
         if node.parent is not None:
             if node.parent.body:
                 self._waiting.add(self._ref_of(node.parent))
-            self._leave_out_following(node.parent)
+            self._remove_following(node.parent)
 
     def _is_branch(self, task: TaskState) -> bool:
-        """Whether a task is a branch of a dynamic fork; the other branches and the fork are then left alone."""
+        """Return whether a task is a branch of a dynamic fork. The fork and its other branches are kept then."""
         return task.own is not None and task.own.fork is not None
 
     def _is_gone(self, task: TaskState) -> bool:
         if task.ref == self._target.ref:
-            return task.seq > self._target.seq  # earlier attempts stay, as the record of what happened
-        node, rounds = self._place_of(task)
-        for mine, theirs, number, back_to in zip(_loops_around(node), self._loops, rounds, self._rounds, strict=False):
+            return task.seq > self._target.seq  # earlier attempts are kept as history
+        node, iterations = self._place_of(task)
+        for mine, theirs, number, back_to in zip(
+            _loops_around(node), self._loops, iterations, self._iterations, strict=False
+        ):
             if mine is not theirs:
                 break
             if number != back_to:
@@ -392,22 +393,22 @@ class _Rewind:
 
     def _wait_again(self, task: TaskState) -> TaskState:
         if task.type != "DO_WHILE":
-            return replace(_opened(task), output={})
-        back_to = self._rounds[len(self._place_of(task)[1])]
+            return replace(_reopen_task(task), output={})
+        back_to = self._iterations[len(self._place_of(task)[1])]
         later = {str(number) for number in range(back_to, task.iteration + 1)}
         output = {key: value for key, value in task.output.items() if key not in later}
-        return replace(_opened(task), iteration=back_to, output={**output, "iteration": back_to})
+        return replace(_reopen_task(task), iteration=back_to, output={**output, "iteration": back_to})
 
 
-def _in_this_round(decider: Decider, loop: TaskState) -> TaskState:
-    """A loop that goes back to a round, with what that round's tasks ask it for."""
+def _at_current_iteration(decider: Decider, loop: TaskState) -> TaskState:
+    """Return a loop that goes back to an iteration, with the output that the tasks of the iteration refer to."""
     items = find_loop_items(decider.draft, decider.find_node(loop))
     known = items is not None and loop.iteration <= len(items)
     return replace(loop, output={**loop.output, **iteration_values(loop.iteration, items if known else None)})
 
 
 def _loops_around(node: TaskNode) -> list[TaskNode]:
-    """The loops that a task is in, the outermost first."""
+    """Return the loops around a task, the outermost first."""
     found: list[TaskNode] = []
     at = node.loop
     while at is not None:
@@ -416,5 +417,5 @@ def _loops_around(node: TaskNode) -> list[TaskNode]:
     return found
 
 
-def _numbers(rounds: str) -> list[int]:
-    return [int(number) for number in rounds.split("__") if number]
+def _numbers(iterations: str) -> list[int]:
+    return [int(number) for number in iterations.split("__") if number]

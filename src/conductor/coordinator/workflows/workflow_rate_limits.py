@@ -57,7 +57,7 @@ class Turn(NamedTuple):
     waits: bool = False
     #: Whether the workflow waited until now and starts.
     starts: bool = False
-    #: What to do instead of the first step.
+    #: The action that runs instead of the first step.
     action: WaitingAction | None = None
 
 

@@ -1,4 +1,4 @@
-"""Workflows that wait for a signal: the task it goes to, and what those who wait for such a workflow are told."""
+"""Workflows that wait for a signal: finds the task that a signal completes, and makes the response."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ReturnStrategy = Literal["TARGET_WORKFLOW", "BLOCKING_WORKFLOW", "BLOCKING_TASK"
 
 
 def family(tx: Tx, workflow: int) -> Iterator[int]:
-    """A workflow and the sub-workflows it waits for, in the order of their tasks."""
+    """Yield a workflow and the sub-workflows that it waits for, in the order of their tasks."""
     left = [workflow]
     while left:
         yield (member := left.pop())
@@ -25,24 +25,24 @@ def family(tx: Tx, workflow: int) -> Iterator[int]:
 
 
 def find_open_task(tx: Tx, workflow_id: str, ref: str) -> TaskRow | None:
-    """The open task of a workflow that has this reference name, in whatever round of a loop."""
+    """Return the open task with this reference name, in any iteration of a loop."""
     rows = open_tasks(tx, tx.ids.workflow_pk(workflow_id) or 0)
     return next((row for row in rows if row.ref == ref or (row.iteration and ref in strip_iterations(row.ref))), None)
 
 
 def open_waits(tx: Tx, workflow: int) -> Iterator[TaskRow]:
-    """The WAITs that a signal can end, also those of sub-workflows."""
+    """Yield the WAIT tasks that a signal can complete, including those of sub-workflows."""
     for member in family(tx, workflow):
         yield from (row for row in open_tasks(tx, member) if row.operator == "WAIT")
 
 
 def blocking(tx: Tx, workflow: int) -> TaskRow | None:
-    """The WAIT that only a signal ends: nothing happens before it comes."""
+    """Return the first WAIT task that only a signal can complete, or None."""
     return next((row for row in open_waits(tx, workflow) if row.due_at_ms is None), None)
 
 
 def response(tx: Tx, snapshots: Snapshots, workflow_id: str, strategy: ReturnStrategy) -> dict[str, Any]:
-    """The workflow, or what holds it up if that is asked for and there is something."""
+    """Return the workflow, or the task or sub-workflow that blocks it if `strategy` asks for that."""
     target = find_workflow(tx, workflow_id)
     held_up_by = blocking(tx, target.pk) if strategy != "TARGET_WORKFLOW" else None
     if held_up_by is None:
@@ -61,7 +61,7 @@ def response(tx: Tx, snapshots: Snapshots, workflow_id: str, strategy: ReturnStr
 
 
 def _task(task: dict[str, Any]) -> dict[str, Any]:
-    """A task in the words of this answer."""
+    """Return a task with the field names of this response."""
     kept = ("taskType", "taskId", "referenceTaskName", "retryCount", "taskDefName", "workflowType", "correlationId")
     return {name: task[name] for name in kept if name in task} | {
         "workflowId": task["workflowInstanceId"],

@@ -1,4 +1,4 @@
-"""SQL in files beside this one: each statement follows a line `-- name: <its name>`."""
+"""Loads the SQL files of this package. Each statement follows a line `-- name: <its name>` and a description."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _chunks(file: str, mark: str) -> list[tuple[str, str]]:
 SCHEMA_VERSION = 6
 #: The schema of a new file.
 SCHEMA = files(__name__).joinpath("schema.sql").read_text("utf-8")
-#: What takes a file from version n to n + 1.
+#: The scripts that migrate a file from version n to n + 1.
 MIGRATIONS: dict[int, str] = {int(version): script for version, script in _chunks("migrations.sql", "-- from: ")}
 #: Every named statement.
 STATEMENTS = _load()
