@@ -121,7 +121,7 @@ def test_what_cannot_be_copied_or_written_is_one_line(cli: Any, place: Path) -> 
         (("a.db", "--database", "a.db", "--force"), "a.db is the database itself"),
         ((".", "--database", "a.db"), "is not a file"),
         (("nowhere/copy.db", "--database", "a.db"), "cannot write nowhere/copy.db: No such file or directory"),
-        (("copy.db", "--database", "other.db"), "other.db is no database of a coordinator"),
+        (("copy.db", "--database", "other.db"), "other.db is not the database of a coordinator"),
         (("copy.db", "--database", "taken.db"), "taken.db is not a usable database (file is not a database)"),
     ):
         ran = cli("backup", *arguments)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conductor.common.machine import try_lock
 from conductor.coordinator.store.database_file import APPLICATION_ID, StoreRefused, check, refusal, refuse_emptied
-from conductor.coordinator.store.sql import STATEMENTS
+from conductor.coordinator.store.statements import END_USE
 
 #: Files that SQLite and the coordinator keep beside a database.
 BESIDE = ("-wal", "-shm", "-journal", "-step")
@@ -111,21 +111,21 @@ def _copy(database: Path, copy: Path) -> None:
     os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     with contextlib.closing(_source(database)) as source, contextlib.closing(sqlite3.connect(copy)) as target:
         if source.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-            raise StoreRefused(f"{database} is no database of a coordinator; name one with --database")
-        # All pages in one read, which does not keep the coordinator from writing. In several it would begin again after
-        # each commit, and under load never end.
+            raise StoreRefused(f"{database} is not the database of a coordinator; name one with --database")
+        # All pages in one read, which does not block the writer. A copy in several reads starts again after each
+        # commit, and would never end under load.
         source.backup(target)
         target.execute("PRAGMA journal_mode = DELETE").fetchall()  # one file, with nothing beside it
-        target.execute(STATEMENTS["end use"])
+        target.execute(END_USE.sql)
         target.commit()
     with copy.open("rb") as file:
         os.fsync(file.fileno())
 
 
 def _source(database: Path) -> sqlite3.Connection:
-    """The database for reading. A log beside it stays where it is: who was killed finds it at the next start."""
+    """Open the database for reading. A -wal file beside it is kept: the next start of a killed coordinator needs it."""
     has_log = Path(f"{database}-wal").exists()
-    mode = "ro" if has_log else "rw"  # without a log, SQLite makes one to read; that takes the right to write
+    mode = "ro" if has_log else "rw"  # without a -wal file SQLite creates one, which needs write access
     db = sqlite3.connect(f"{database.absolute().as_uri()}?mode={mode}", uri=True, timeout=60)
     db.execute("PRAGMA query_only = 1")
     return db
