@@ -8,7 +8,7 @@ from tests.unit.docs.pages import ROOT
 from tests.unit.docs.prose import RULES, Sentence, sentences_of_markdown, sentences_of_python
 
 #: The share of sentences that may break a rule. A hit is a hint and not a proof.
-MOST_IN_SOURCES, MOST_IN_DOCUMENTATION = 0.16, 0.09
+MOST_IN_SOURCES, MOST_IN_DOCUMENTATION, MOST_IN_TESTS = 0.025, 0.03, 0.03
 
 
 def offenders(sentences: list[Sentence]) -> list[str]:
@@ -22,6 +22,13 @@ def offenders(sentences: list[Sentence]) -> list[str]:
 def test_the_sources_keep_the_rules_of_plain_english() -> None:
     sentences = [found for path in sorted((ROOT / "src").rglob("*.py")) for found in sentences_of_python(path)]
     assert len(offenders(sentences)) <= MOST_IN_SOURCES * len(sentences), "\n".join(offenders(sentences))
+
+
+def test_the_tests_keep_the_rules_of_plain_english() -> None:
+    folders = [ROOT / name for name in ("tests", "benchmarks", "examples", "deploy", "tools")]
+    paths = [path for folder in folders for path in sorted(folder.rglob("*.py")) if path.parent.name != "blocks"]
+    sentences = [found for path in paths for found in sentences_of_python(path)]
+    assert len(offenders(sentences)) <= MOST_IN_TESTS * len(sentences), "\n".join(offenders(sentences))
 
 
 def test_the_documentation_keeps_the_rules_of_plain_english() -> None:
