@@ -88,7 +88,7 @@ def test_the_demo_with_keep_runs_until_told_to_end(tmp_path: Path) -> None:
             urls = []
             for line in program.stdout:
                 urls += re.findall(r"curl -s (http://\S+)$", line.strip())
-                if "Ctrl-C ends it" in line:
+                if "Press Ctrl-C to stop" in line:
                     break
             assert len(urls) == 5
             for url in urls:

@@ -1,4 +1,4 @@
-"""`conductor-worker backup`: a copy of the coordinator's database, while it runs."""
+"""`conductor-worker backup`: copy the database of a running coordinator."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from conductor.cli.support import UserError, examples, import_coordinator
     "backup /var/backups/conductor/coordinator.db --database /var/lib/conductor/coordinator.db --keep 7",
 )
 def backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The copy to make.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File of the copy.", show_default=False)],
     database: Annotated[
         Path | None,
         typer.Option(
-            help="The SQLite file to copy. (default: coordinator.db in the user's state directory)", show_default=False
+            help="SQLite file to copy. (default: coordinator.db in the user's state directory)", show_default=False
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     keep: Annotated[
         int | None,
         typer.Option(
             min=1,
             metavar="N",
-            help="Keep N copies: FILE is the newest, FILE.1 the one before it, and so on.",
+            help="Keep N copies: FILE is the latest, FILE.1 the one before it, and so on.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Copy the coordinator's database, while it runs or not: all that was answered before is in the copy.
+    """Copy the coordinator's database, while it is running or stopped.
 
     The copy is verified before it replaces an older one. The status is 2 if the database is damaged.
     """
-    import_coordinator()  # says which extra is missing
+    import_coordinator()  # raises UserError if an extra is missing
     from conductor.coordinator.store.database_file import StoreRefused
     from conductor.coordinator.store.online_backup import back_up
 

@@ -1,4 +1,4 @@
-"""`breakpoint()` in a worker: several tasks may come to one at the same time, and there is one terminal."""
+"""`breakpoint()` in a worker: only one task at a time may use the terminal."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 
 
 class _Debugger(pdb.Pdb):
-    """Waits for its turn before it asks for a command."""
+    """A debugger that waits until no other debugger uses the terminal."""
 
     def __init__(self, lock: str) -> None:
         super().__init__()
         self._lock = lock
 
     def interaction(self, *arguments: Any, **more: Any) -> None:
-        """Talk to the user, alone."""
-        with open(self._lock, "w") as turn:  # noqa: PTH123 - each time anew: threads of one process wait for each other
+        """Interact with the user while holding the lock."""
+        with open(self._lock, "w") as turn:  # noqa: PTH123 - opened each time, so that threads exclude each other
             fcntl.flock(turn, fcntl.LOCK_EX)
             super().interaction(*arguments, **more)
 
 
 def serialize_breakpoints(lock: str) -> None:
-    """Have `breakpoint()` wait until no other task is being debugged. A debugger of the user's own choice stays.
+    """Let `breakpoint()` wait until no other task is being debugged, unless PYTHONBREAKPOINT is set.
 
-    Whoever has the file locked talks to the user; every process on the terminal can open it.
+    The holder of the file lock uses the terminal; every process on the terminal opens the same file.
     """
     if os.environ.get("PYTHONBREAKPOINT"):
         return

@@ -1,4 +1,4 @@
-"""What is wrong with a server, or waits there in vain: asked as a worker would, and by its views where it has them."""
+"""The checks of `doctor` on a server: its connection, its health, its queues and failed workflows."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from conductor.common.machine import is_loopback
 from conductor.protocol.why_waiting import format_duration
 from conductor.version import __version__
 
-#: More of one kind are counted, not listed.
-SHOWN = 10
-#: A clock that differs by more makes times in logs and on the page mislead.
+#: At most this many faults of one kind are listed; the rest is counted.
+MAX_LISTED = 10
+#: A larger difference of the clocks makes times in logs and in the web UI misleading.
 MAX_SKEW_MS = 5000
-#: How far back failed workflows are looked for.
-LATELY_MS = 3_600_000
-#: Older Conductor servers have routes that workers need in another shape.
+#: Failed workflows of this period are listed.
+FAILED_WITHIN_MS = 3_600_000
+#: Older Conductor servers have different routes for workers.
 OLDEST_CONDUCTOR = (3, 0)
 _TLS = re.compile(r"certificate|tls|ssl|UnknownIssuer|InvalidContentType", re.IGNORECASE)
 
 
 async def check_server(configuration: Configuration) -> list[Finding]:
-    """The connection; if that is good, all that can be asked over it."""
+    """Check the connection, and then everything that the server reports."""
     try:
         server = await identify_server(configuration)
     except ConductorError as error:
@@ -48,7 +48,7 @@ async def check_server(configuration: Configuration) -> list[Finding]:
 
 
 async def _sick(configuration: Configuration) -> list[Finding]:
-    """A coordinator that cannot write fails every poll, but still says what is wrong with it."""
+    """Return the faults of a coordinator that cannot write: it fails every poll but still reports its health."""
     try:
         async with open_client(configuration) as api:
             overview = await api.call_for(dict[str, Any], "GET", "/view/overview")
@@ -60,7 +60,7 @@ async def _sick(configuration: Configuration) -> list[Finding]:
 
 
 def unreachable(configuration: Configuration, error: ConductorError) -> Finding:
-    """Why no poll is answered: the key, the path, the certificate, or nobody is there."""
+    """Return why polls fail: the key, the path, the certificate, or no server."""
     settings, host, said = configuration.authentication_settings, configuration.shown_host, describe_error(error)
     if isinstance(error, AuthorizationException):
         remedy = "Set CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET."
@@ -77,12 +77,12 @@ def unreachable(configuration: Configuration, error: ConductorError) -> Finding:
         return broken(
             "tls",
             f"{host} cannot be used: {said}",
-            "Name the file of its authority with CONDUCTOR_TLS_CA_FILE; http:// where the port speaks no TLS.",
+            "Set CONDUCTOR_TLS_CA_FILE to the file of its certificate authority, or use http:// without TLS.",
         )
     return broken(
         "unreachable",
         f"{host} cannot be used: {said}",
-        "Start a server with `conductor-worker serve`, or name one with CONDUCTOR_SERVER_URL.",
+        "Start a server with `conductor-worker serve`, or set CONDUCTOR_SERVER_URL.",
     )
 
 
@@ -91,12 +91,12 @@ async def _inside(server: ServerKind, api: AsyncApiClient, configuration: Config
         yield finding
     try:
         overview: dict[str, Any] | None = await api.call_for(dict[str, Any], "GET", "/view/overview")
-    except ConductorError:  # a plain Conductor server, or an older coordinator
+    except ConductorError:  # a Conductor server, or an older coordinator
         overview = None
     for finding in clock_skew(await _server_time_ms(api, overview)):
         yield finding
     if overview is None:
-        for finding in await plain_queues(configuration):
+        for finding in await check_queues(configuration):
             yield finding
         return
     for finding in unhealthy(overview):
@@ -112,7 +112,7 @@ async def _inside(server: ServerKind, api: AsyncApiClient, configuration: Config
 
 
 def old_version(server: ServerKind) -> Iterator[Finding]:
-    """A coordinator older than the workers, or a Conductor server from before the routes that workers use."""
+    """Check for a coordinator that is older than the workers, or a Conductor server that is too old."""
     version = _numbers(server.version)
     if version is None:
         return
@@ -142,29 +142,29 @@ async def _server_time_ms(api: AsyncApiClient, overview: dict[str, Any] | None) 
 
 
 def clock_skew(server_ms: float | None) -> Iterator[Finding]:
-    """Whether the server's clock and ours agree."""
+    """Check that the server's clock agrees with the local one."""
     skew_ms = 0.0 if server_ms is None else server_ms - time.time() * 1000
     if abs(skew_ms) > MAX_SKEW_MS:
         ahead = "ahead of" if skew_ms > 0 else "behind"
         yield warning(
             "clock-skew",
             f"the server's clock is {format_duration(int(abs(skew_ms)))} {ahead} the one here",
-            "Let both be set by NTP; until then, times of the two cannot be compared.",
+            "Synchronize both with NTP; until then, their times cannot be compared.",
         )
 
 
 def unhealthy(overview: dict[str, Any]) -> Iterator[Finding]:
-    """A coordinator that cannot write."""
+    """Check that the coordinator can write its database."""
     if not overview.get("healthy", True):
         yield broken(
             "database-not-writable",
             f"the coordinator cannot write its database: {overview.get('health')}",
-            "Look at its disk and at the rights of its file; it goes on by itself when it can write again.",
+            "Check its disk and the permissions of its file; it continues as soon as it can write again.",
         )
 
 
 def disk_of_coordinator(configuration: Configuration, server: dict[str, Any]) -> Iterator[Finding]:
-    """How much room its file has, if it is on this machine."""
+    """Check the free space of the coordinator's disk, if it runs on this machine."""
     database = Path(str(server.get("database") or ""))
     if not is_loopback(urlsplit(configuration.host).hostname or "") or not database.is_file():
         return
@@ -173,69 +173,69 @@ def disk_of_coordinator(configuration: Configuration, server: dict[str, Any]) ->
         yield warning(
             "coordinator-disk-full",
             f"the disk of the coordinator's file has {free >> 20} MB left ({database})",
-            "Make room there; --keep-days and --keep-count of `conductor-worker serve` forget what is finished.",
+            "Free some space; --keep-days and --keep-count of `conductor-worker serve` remove finished workflows.",
         )
 
 
 def waiting_in_vain(queues: list[dict[str, Any]]) -> Iterator[Finding]:
-    """Tasks that no worker takes: nobody polls, or in another domain only."""
+    """Check for queues that no worker polls, or only in another domain."""
     alone = [queue["problem"] for queue in queues if queue.get("problem")]
-    for problem in alone[:SHOWN]:
+    for problem in alone[:MAX_LISTED]:
         fault = "domain-mismatch" if problem["kind"] == "domain" else "queue-not-polled"
         yield warning(fault, f"tasks wait: {problem['sentence']}", problem.get("remedy") or "Start a worker.")
-    if len(alone) > SHOWN:
-        yield _more(len(alone) - SHOWN)
+    if len(alone) > MAX_LISTED:
+        yield _more(len(alone) - MAX_LISTED)
     if queues and not alone:
         yield ok("every queue in which tasks wait is polled")
 
 
 def held_back(queues: list[dict[str, Any]]) -> Iterator[Finding]:
-    """Tasks that wait for a limit of their definition."""
+    """Check for tasks that wait for a limit of their definition."""
     for queue in queues:
         limit, rate = queue.get("concurrentLimit", 0), queue.get("rateLimit", 0)
         if queue["ready"] and limit and queue["inHand"] >= limit:
             yield warning(
                 "concurrency-limit",
-                f"{queue['ready']} tasks of {queue['name']} wait: as many as allowed, {limit}, are being worked on",
-                "Raise concurrentExecLimit in the task's definition, unless that is meant.",
+                f"{queue['ready']} tasks of {queue['name']} wait: the limit of {limit} concurrent tasks is reached",
+                "Raise concurrentExecLimit in the task definition, unless this is intended.",
             )
         if queue["ready"] and rate and queue.get("rateOpensMs"):
             yield warning(
                 "rate-limit",
                 f"{queue['ready']} tasks of {queue['name']} wait: the rate limit of {rate} in "
                 f"{format_duration(queue['rateWindowMs'])} is reached",
-                "Raise rateLimitPerFrequency in the task's definition, unless that is meant.",
+                "Raise rateLimitPerFrequency in the task definition, unless this is intended.",
             )
 
 
 def failed_workflows(lately: dict[str, Any]) -> Iterator[Finding]:
-    """Workflows that ended badly in the last hour, with the reason."""
-    since = lately["nowMs"] - LATELY_MS
+    """List the workflows that failed in the last hour, with the reason."""
+    since = lately["nowMs"] - FAILED_WITHIN_MS
     failed = [one for one in lately["results"] if (one.get("endTime") or 0) > since]
-    for one in failed[:SHOWN]:
+    for one in failed[:MAX_LISTED]:
         said = one.get("waiting") or {}
         yield warning(
             "workflow-failed",
             f"workflow {one['name']} {one['workflowId']} has failed: {said.get('sentence', 'no reason is known')}",
-            said.get("remedy") or "Look at it on the page, then retry or terminate it.",
+            said.get("remedy") or "Inspect it in the web UI, then retry or terminate it.",
         )
-    if len(failed) > SHOWN:
-        more = f"{len(failed) - SHOWN} more workflows have failed in the last hour"
-        yield warning("workflow-failed", more, "The page lists them.")
+    if len(failed) > MAX_LISTED:
+        more = f"{len(failed) - MAX_LISTED} more workflows have failed in the last hour"
+        yield warning("workflow-failed", more, "The web UI lists them.")
 
 
-async def plain_queues(configuration: Configuration) -> list[Finding]:
-    """The same of a server that does not say why: sizes and polls of its queues."""
+async def check_queues(configuration: Configuration) -> list[Finding]:
+    """Check the queues of a Conductor server, by their sizes and polls."""
     try:
         found = await read_queues(configuration)
     except ConductorError as error:
-        said = f"the queues of the server cannot be looked at: {describe_error(error)}"
-        return [warning("queues-not-shown", said, "Use a key that may read them, to have them examined.")]
+        said = f"the queues of the server cannot be read: {describe_error(error)}"
+        return [warning("queues-not-shown", said, "Use a key that may read them.")]
     alone = [queue for queue in found if queue.unattended]
     if not alone:
         return [ok("every queue in which tasks wait is polled")] if found else []
-    shown = [_alone(queue, found) for queue in alone[:SHOWN]]
-    return [*shown, *([_more(len(alone) - SHOWN)] if len(alone) > SHOWN else [])]
+    shown = [_alone(queue, found) for queue in alone[:MAX_LISTED]]
+    return [*shown, *([_more(len(alone) - MAX_LISTED)] if len(alone) > MAX_LISTED else [])]
 
 
 def _alone(queue: QueueState, queues: list[QueueState]) -> Finding:

@@ -1,4 +1,4 @@
-"""What is wrong between the workers of modules and the server: definitions, schemas, domains, two for one task type."""
+"""The checks of `doctor` on workers: their definitions, schemas and domains, and conflicts between them."""
 
 from __future__ import annotations
 
@@ -21,17 +21,21 @@ from conductor.client.worker import registry
 from conductor.client.worker.worker import Worker, get_code_options
 from conductor.client.worker.worker_config import ResolvedConfig, resolve_worker_config
 
-#: A worker that is held up for a moment loses a task whose lease is shorter.
+#: With a shorter timeout, a worker loses its task in a short pause.
 MIN_RESPONSE_TIMEOUT_S = 10
 
 
 async def check_workers(modules: Sequence[str], configuration: Configuration) -> list[Finding]:
-    """The workers of these modules, and whether the server knows them as they are."""
+    """Compare the workers of these modules with the definitions on the server."""
     try:
         workers = find_workers(modules)
         pairs = [(one, resolve_worker_config(one.get_task_definition_name(), get_code_options(one))) for one in workers]
     except UserError as error:
-        return [broken("modules-not-usable", str(error), "Correct it; --traceback of `run` shows all.")]
+        return [
+            broken(
+                "modules-not-usable", str(error), "Correct it; `conductor-worker run --traceback` shows the traceback."
+            )
+        ]
     except ConfigurationError as error:
         return [broken("option-not-allowed", str(error), "Correct the value.")]
     found = [ok(f"{len(workers)} workers: {', '.join(worker.get_task_definition_name() for worker in workers)}")]
@@ -48,7 +52,7 @@ async def check_workers(modules: Sequence[str], configuration: Configuration) ->
                 said = (
                     f"{worker.get_task_definition_name()} cannot be compared with the server: {describe_error(error)}"
                 )
-                return [*found, warning("definitions-not-shown", said, "See what is said of the server.")]
+                return [*found, warning("definitions-not-shown", said, "Correct the faults of the server first.")]
     return found
 
 
@@ -69,7 +73,7 @@ async def _compared(worker: Worker, config: ResolvedConfig, api: AsyncApiClient)
 
 
 async def domain_without_tasks(name: str, domain: str, api: AsyncApiClient) -> list[Finding]:
-    """Tasks wait in a domain that this worker does not poll, and none in its own."""
+    """Check for tasks that wait only in domains that the worker does not poll."""
     waiting = await api.call_for(dict[str, int], "GET", "/tasks/queue/all")
     queues = {queue.rpartition(":")[0]: size for queue, size in waiting.items() if queue.rpartition(":")[2] == name}
     elsewhere = [where or "no domain" for where, size in queues.items() if size and where != domain]
@@ -86,17 +90,17 @@ async def domain_without_tasks(name: str, domain: str, api: AsyncApiClient) -> l
 
 
 def no_definition(name: str, config: ResolvedConfig) -> Iterator[Finding]:
-    """A task without a definition has the server's retries and timeouts."""
+    """Check for a task without a definition, which gets the server's default retries and timeouts."""
     if not config.register_task_def:
         yield warning(
             "definition-missing",
-            f"the server has no definition of task {name}: it gets the server's own retries and timeouts",
+            f"the server has no definition of task {name}: it gets the server's default retries and timeouts",
             "Register one, or let the worker do it: @worker_task(register_task_def=True).",
         )
 
 
 def short_response_timeout(name: str, definition: TaskDef) -> Iterator[Finding]:
-    """So short that a pause of the worker loses the task."""
+    """Check for a response timeout that is so short that a pause of the worker loses the task."""
     seconds = definition.response_timeout_seconds
     if seconds and seconds < MIN_RESPONSE_TIMEOUT_S:
         yield warning(
@@ -109,7 +113,7 @@ def short_response_timeout(name: str, definition: TaskDef) -> Iterator[Finding]:
 async def other_schema(
     worker: Worker, config: ResolvedConfig, definition: TaskDef, api: AsyncApiClient
 ) -> list[Finding]:
-    """What the server checks inputs by, and what the worker takes."""
+    """Compare the input schema on the server with the one of the worker."""
     link, function = definition.input_schema, worker.execute_function
     if link is None or not link.name or function is None:
         return []
@@ -127,7 +131,7 @@ async def other_schema(
     return [
         warning(
             "schema-mismatch",
-            f"the input schema of task {name} on the server is not what the worker takes{about}",
+            f"the input schema of task {name} on the server differs from the worker's{about}",
             "Register it again: @worker_task(register_task_def=True, overwrite_task_def=True).",
         )
     ]

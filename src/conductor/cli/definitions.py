@@ -1,4 +1,4 @@
-"""`conductor-worker workflow export`, `register` and `diff`: definitions from code to JSON and to a server."""
+"""`conductor-worker workflow export`, `register` and `diff`: workflow definitions in Python."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from conductor.client.metadata_client import MetadataClient
 Modules = Annotated[
     list[str],
     typer.Argument(
-        metavar="FILE_OR_MODULE", help="Python files or modules that have workflows at their top.", show_default=False
+        metavar="FILE_OR_MODULE", help="Python files or modules with module-level workflows.", show_default=False
     ),
 ]
-#: What a server writes by itself, and what it assumes when nothing is said.
+#: Fields that a server adds, and its defaults. `diff` ignores both.
 _SERVERS_OWN = ("createTime", "updateTime", "createdBy", "updatedBy", "ownerApp")
 _ASSUMED = {"version": 1, "schemaVersion": 2, "restartable": True, "timeoutPolicy": "ALERT_ONLY", "type": "SIMPLE"}
-#: Whose names are the user's: nothing in them goes without saying.
+#: Fields with names of the user, which have no defaults.
 _USERS_OWN = ("inputParameters", "outputParameters", "inputTemplate", "variables")
 
 
@@ -36,10 +36,10 @@ _USERS_OWN = ("inputParameters", "outputParameters", "inputTemplate", "variables
 def export(
     modules: Modules,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A directory for one file per workflow.", show_default=False)
+        Path | None, typer.Option("--output", "-o", help="Directory for one file per workflow.", show_default=False)
     ] = None,
 ) -> None:
-    """Write the definitions as JSON: to the standard output, or a file for each."""
+    """Write workflow definitions as JSON."""
     definitions = [definition.to_dict() for definition in find_definitions(modules)]
     if output is None:
         print_line(_json(definitions[0] if len(definitions) == 1 else definitions))
@@ -58,7 +58,7 @@ def register(
     overwrite: Annotated[bool, typer.Option(help="Replace definitions of the same name and version.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Register the definitions on a server."""
+    """Register workflow definitions on a server."""
     definitions = find_definitions(modules)
     with MetadataClient(make_configuration(url)) as metadata:
         for definition in definitions:
@@ -76,7 +76,10 @@ def register(
 
 @examples("workflow diff orders.py", "workflow diff orders.py --json")
 def diff(modules: Modules, url: Url = None, as_json: AsJson = False) -> int:
-    """Say what registering the definitions would change on a server; the exit status is 1 if anything would."""
+    """Compare workflow definitions with those on a server.
+
+    The exit status is 1 if registering them would change something.
+    """
     told = []
     with MetadataClient(make_configuration(url)) as metadata:
         for definition in find_definitions(modules):
@@ -90,8 +93,8 @@ def diff(modules: Modules, url: Url = None, as_json: AsJson = False) -> int:
 
 
 def find_definitions(modules: list[str]) -> list[WorkflowDef]:
-    """The definitions of all workflows at the top of these modules, each once."""
-    # Loads much, and no other command needs it.
+    """Return the definitions of all module-level workflows, each once."""
+    # A large import that no other command needs.
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow
 
     found: dict[tuple[str, int], WorkflowDef] = {}
@@ -119,7 +122,7 @@ def _imported(name: str) -> ModuleType:
         if error.name == module:
             raise UserError(f"{name!r} is neither a module that can be imported nor a Python file here") from None
         raise UserError(f"cannot import {name}: {error}") from None
-    except Exception as error:  # the user's code runs: anything may come out
+    except Exception as error:  # the user's code may raise anything
         raise UserError(f"cannot import {name}: {type(error).__name__}: {error}") from None
 
 
@@ -143,7 +146,7 @@ def _changes(here: WorkflowDef, there: WorkflowDef | None) -> Iterator[str]:
 
 
 def _meant(value: Any) -> Any:
-    """A definition without what goes without saying."""
+    """Remove defaults and the server's own fields from a definition."""
     if isinstance(value, list):
         return [_meant(item) for item in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""`conductor-worker demo`: the small shop of `conductor.demo`, on a server of its own or on a given one."""
+"""`conductor-worker demo`: run the shop of `conductor.demo`, on its own coordinator or on a given server."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from conductor.client.configuration.configuration import Configuration
 
 
 def demo(
-    workflows: Annotated[int, typer.Option(min=3, max=100_000, help="How many orders come in.")] = 300,
+    workflows: Annotated[int, typer.Option(min=3, max=100_000, help="Number of orders.")] = 300,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave server and workers running, and say how to look.")
+        bool, typer.Option("--keep", help="Keep server and workers running, and print commands to inspect them.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Show the log of the workers.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print the log of the workers.")] = False,
     url: Url = None,
 ) -> int:
-    """Run a small shop: workflows, retries, heartbeats, a called-off order, and a table of what happened.
+    """Run a small shop that shows workflows, retries and heartbeats.
 
     Without CONDUCTOR_SERVER_URL it starts a coordinator of its own, on a free port and a temporary database.
     Status 1 if an order does not end as it must.
@@ -59,7 +59,7 @@ def _run(configuration: Configuration, workflows: int, keep: bool) -> bool:
 
 
 def _log_level(verbose: bool) -> str | None:
-    """The workers' failures are part of the show, and the table counts them: no line for each, unless asked for."""
+    """Return the log level: failures of the demo's workers are intended, so they are logged only with --verbose."""
     if verbose or os.environ.get("CONDUCTOR_LOG_LEVEL"):
         logging.basicConfig(level=logging.INFO)
         return None

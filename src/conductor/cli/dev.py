@@ -1,4 +1,4 @@
-"""`conductor-worker dev`: coordinator, page and workers in one; saving a file loads its workers again."""
+"""`conductor-worker dev`: a coordinator with its web UI and workers that reload when a file is saved."""
 
 from __future__ import annotations
 
@@ -32,38 +32,39 @@ from conductor.common.text import escape
 if TYPE_CHECKING:
     from conductor.coordinator import Coordinator
 
-#: After a second Ctrl-C the workers have this long to hand back what they have.
-END_S = 5.0
-#: Saves that come this close together are one: editors write a file in several steps.
-TOGETHER_MS = 50
-#: An import that is still going on this long after the next save is given up: newer code waits.
+#: After a second Ctrl-C, the workers have this long to requeue their tasks.
+REQUEUE_TIMEOUT_S = 5.0
+#: Saves within this time count as one: editors write a file in several steps.
+DEBOUNCE_MS = 50
+#: An import that is still running this long after the next save is cancelled.
 LONG_IMPORT_S = 2.0
 
 
 @with_worker_options
 def dev(
     modules: Modules,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The coordinator's port; 0 takes a free one.")] = 8080,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the coordinator; 0 chooses a free one.")] = 8080,
     database: Annotated[
         Path | None,
         typer.Option(
             "--database",
             "--db",
-            help="The coordinator's SQLite file, to find everything again next time. (default: a temporary one)",
+            help="SQLite file of the coordinator. (default: a temporary file)",
             dir_okay=False,
             show_default=False,
         ),
     ] = None,
     import_timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds after which an import of the modules is given up.")
+        float, typer.Option(min=0.1, help="Cancel an import of the modules after this many seconds.")
     ] = 60.0,
     show_traceback: Traceback = False,
     **options: Any,
 ) -> int:
-    """Run a coordinator, its page and the workers of modules; saving a Python file loads the workers again.
+    """Run a coordinator and the workers of modules, for development.
 
-    All workers share one process on this terminal, so breakpoint() works. New code is imported before the old workers
-    are relieved, and those finish what they have in hand: a mistake, or ten saves in a row, lose nothing.
+    Saving a Python file reloads the workers. All workers share one process on this
+    terminal, so breakpoint() works. New code is imported before the old workers
+    stop, and the old workers finish their running tasks.
     """
     try:
         import watchfiles  # noqa: F401
@@ -80,10 +81,10 @@ def dev(
             import_coordinator()(database or Path(directory) / "dev.db", port=port, auth_key=key, auth_secret=secret)
         ) as coordinator,
     ):
-        if database is None:  # what was not delivered to a server that is gone is of no use to the next
+        if database is None:  # results for a temporary coordinator are useless later
             os.environ.setdefault("CONDUCTOR_WORKER_JOURNAL_DIR", str(Path(directory) / "journal"))
         where = "a temporary database" if database is None else f"database {database}"
-        print_line(f"Coordinator at {coordinator.url}, {where}. The page: {coordinator.url.removesuffix('api')}")
+        print_line(f"Coordinator at {coordinator.url}, {where}. Web UI: {coordinator.url.removesuffix('api')}")
         reloading = Reloading(
             Path(directory) / "terminal",
             coordinator.url,
@@ -104,7 +105,7 @@ def _running(coordinator: Coordinator) -> Iterator[Coordinator]:
         coordinator.start()
     except (OSError, StoreRefused) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise UserError(f"{said} (--port 0 takes a free port, --database another file)") from None
+        raise UserError(f"{said} (--port 0 chooses a free port, --database another file)") from None
     try:
         yield coordinator
     finally:
@@ -113,7 +114,7 @@ def _running(coordinator: Coordinator) -> Iterator[Coordinator]:
 
 @contextmanager
 def _as_it_was() -> Iterator[None]:
-    """Leave the terminal as it was, also when a debugger was ended in the middle of a line."""
+    """Restore the terminal after the block, also after a killed debugger."""
     if not sys.stdin.isatty():
         yield
         return
@@ -126,12 +127,12 @@ def _as_it_was() -> Iterator[None]:
 
 
 def _watched(modules: list[str]) -> list[Path]:
-    """The directories whose Python files are watched: this one, and those of modules that lie elsewhere."""
+    """Return the directories to watch: the current one, and those of modules outside it."""
     here = Path.cwd()
     add_import_path(here)
     found = {here}
     for module in modules:
-        with suppress(ImportError, ValueError):  # a module that cannot be found is told of by whoever imports it
+        with suppress(ImportError, ValueError):  # the worker process reports a missing module
             spec = find_spec(resolve_module(module).split(".")[0])
             file = Path(spec.origin).resolve() if spec is not None and spec.origin else None
             if file is not None and not file.is_relative_to(here):
@@ -161,15 +162,15 @@ async def _until_told(reloading: Reloading, watched: list[Path], server: Configu
 async def _load_whenever_saved(reloading: Reloading, watched: list[Path]) -> None:
     import watchfiles
 
-    # Watching begins first: what is saved while the workers are loaded is not missed.
-    changes = watchfiles.awatch(*watched, watch_filter=watchfiles.PythonFilter(), step=TOGETHER_MS)
+    # Watching begins before the import, so that no save is missed.
+    changes = watchfiles.awatch(*watched, watch_filter=watchfiles.PythonFilter(), step=DEBOUNCE_MS)
     try:
         why = None
         while True:
             next_save = asyncio.ensure_future(anext(changes))
             loading = asyncio.ensure_future(reloading.load(why))
             await asyncio.wait({loading, next_save}, return_when=asyncio.FIRST_COMPLETED)
-            # Newer code has been saved, or nothing is loading any more. A long import of older code is given up.
+            # Newer code has been saved, or the import has ended. A long import of older code is cancelled.
             if not (await asyncio.wait({loading}, timeout=LONG_IMPORT_S))[0]:
                 reloading.give_up_import()
             await loading
@@ -183,20 +184,20 @@ async def _in_hand(server: Configuration) -> str:
         async with open_client(server) as api:
             count = int((await api.call_for(dict[str, Any], "GET", "/view/overview"))["inHand"])
     except (ConductorError, LookupError, ValueError):
-        return "what is in hand is"
-    return {0: "nothing is in hand that must be", 1: "1 task in hand is"}.get(count, f"{count} tasks in hand are")
+        return "running tasks are"
+    return {0: "no running task has to be", 1: "1 running task is"}.get(count, f"{count} running tasks are")
 
 
 async def _end(reloading: Reloading, going: asyncio.Task[None], again: asyncio.Event, in_hand: str) -> None:
-    """The first signal waits for what is in hand, the second for no more than the hand-back of it."""
+    """Finish the running tasks after the first signal, and requeue them after the second."""
     reloading.stop()
-    print_line(f"Stopping: {in_hand} finished first. Ctrl-C again ends it at once.")
+    print_line(f"Stopping: {in_hand} finished first. Press Ctrl-C again to stop immediately.")
     ended = asyncio.create_task(reloading.ended())
     hurry = asyncio.create_task(again.wait())
     await asyncio.wait({ended, hurry}, return_when=asyncio.FIRST_COMPLETED)
     if not ended.done():
         reloading.stop()
-        if not await reloading.ended(END_S):
+        if not await reloading.ended(REQUEUE_TIMEOUT_S):
             reloading.kill()
         await ended
     hurry.cancel()

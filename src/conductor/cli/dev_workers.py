@@ -1,7 +1,7 @@
-"""The process in which `conductor-worker dev` runs workers: one for each state of the code, on the user's terminal.
+"""The process in which `conductor-worker dev` runs workers, on the user's terminal. Each version of the code has one.
 
-It waits for the next save with everything of ours loaded, imports the user's modules, says so, begins when it is told
-to, and ends when it has been relieved and nothing is in hand.
+The process loads this package, waits for the next save, imports the user's modules and reports the result. It starts
+the workers on the order GO, and exits after the order RELIEVED when no task is running.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ from conductor.common.machine import run_event_loop
 from conductor.common.signals import defer_signal
 from conductor.common.text import escape
 
-#: What the process says on its channel, and what it is told.
+#: The messages between `reloading` and this process.
 LOAD, LOADED, GO, READY, RELIEVED, QUIET = "load", "loaded", "go", "ready", "relieved", "quiet"
-#: How often it is looked whether anything is still in hand.
-LOOK_S = 0.05
+#: Interval between two checks whether a task is still running.
+CHECK_INTERVAL_S = 0.05
 
 
 def main(arguments: Sequence[str]) -> int:
     """`python -m conductor.cli.dev_workers CHANNEL LOCK URL TRACEBACK MODULE...`, as `reloading` starts it."""
     channel, lock, url, show_traceback, *modules = arguments
-    # Ctrl-C is meant for the program that started us, and that tells us what to do. It blocked the signal until here.
+    # The parent handles Ctrl-C and sends orders. It blocked the signal until here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     with socket.socket(fileno=int(channel)) as told, defer_signal(signal.SIGTERM):
         try:
             load_library()
             if not _told_to_load(told):
-                return 0  # the program has ended, and there was no save
+                return 0  # the parent has exited before a save
             configuration = Configuration(url)
             configuration.apply_logging_config()
             serialize_breakpoints(lock)
-            # Bytecode knows its source by size and second: what is saved twice in one would be taken for the first.
+            # Bytecode files identify their source by size and second, so two saves within a second would look the same.
             sys.dont_write_bytecode = True
             threading.Thread(target=_end_with_parent, args=(told.dup(),), daemon=True).start()
             workers = find_workers(modules, show_traceback=show_traceback == "1")
@@ -73,11 +73,11 @@ def _told_to_load(told: socket.socket) -> bool:
 
 
 def _end_with_parent(told: socket.socket) -> None:
-    """End this process if the program that started it dies before it says GO: an import may take for ever."""
+    """Exit if the parent dies before it sends GO: an import may never return."""
     watch = select.poll()
     watch.register(told, select.POLLIN)
     watch.poll()
-    with told, suppress(BlockingIOError):  # the main thread has read the order already
+    with told, suppress(BlockingIOError):  # the main thread has already read the order
         if not told.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
             os._exit(1)
 
@@ -99,7 +99,7 @@ async def _work(
         handler = TaskHandlerAsyncIO(workers, configuration, event_listeners=[first_polls])
         tell(LOADED, *(worker.get_task_definition_name() for worker in workers))
         if await reader.readline() != f"{GO}\n".encode():
-            return  # whoever started us has gone, or has newer code
+            return  # the parent has exited, or has newer code
         await _register(workflows, configuration)
         async with handler:
             listening = asyncio.create_task(_relieved(reader, tell, handler))
@@ -108,7 +108,7 @@ async def _work(
 
 
 def workflows_in(modules: Sequence[str]) -> list[WorkflowDef]:
-    """The workflows at the top of these modules, and of the modules inside of them, as they are imported now."""
+    """Return the module-level workflows of these modules and of their submodules."""
     found: dict[tuple[str, int], WorkflowDef] = {}
     for module in [one for name, one in sys.modules.items() if _is_inside(name, modules)]:
         for value in vars(module).values():
@@ -123,7 +123,7 @@ def _is_inside(name: str, modules: Sequence[str]) -> bool:
 
 
 async def _register(workflows: Sequence[WorkflowDef], configuration: Configuration) -> None:
-    """Workflows of the modules can be started at once. One that is refused holds up no worker."""
+    """Register the workflows. A rejected one does not stop the workers."""
     if not workflows:
         return
     registered = []
@@ -139,16 +139,16 @@ async def _register(workflows: Sequence[WorkflowDef], configuration: Configurati
 
 
 async def _relieved(reader: asyncio.StreamReader, tell: Callable[[str], None], handler: TaskHandlerAsyncIO) -> None:
-    """Others take the next tasks. What is in hand is finished here, however long that takes; then this is the end."""
+    """After the order RELIEVED, stop polling, finish the running tasks without a time limit, and stop."""
     if await reader.readline() == f"{RELIEVED}\n".encode():
         handler.pause()
         while any(engine.is_polling for engine in handler.task_runners):  # noqa: ASYNC110 - nothing tells when
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
         tell(QUIET)
         while any(engine.running_count for engine in handler.task_runners):  # noqa: ASYNC110
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
         await handler.stop()
-    else:  # whoever started us is gone
+    else:  # the parent has exited
         signal.raise_signal(signal.SIGTERM)
 
 

@@ -1,4 +1,4 @@
-"""Finding the decorated workers of the modules that a command names."""
+"""Finds the decorated workers of the modules that a command names."""
 
 from __future__ import annotations
 
@@ -19,21 +19,19 @@ from conductor.client.worker.worker import Worker
 from conductor.client.worker.worker_config import find_unknown_variables, resolve_worker_config
 from conductor.client.worker.worker_loader import ImportFailure, WorkerLoader
 
-Traceback = Annotated[
-    bool, typer.Option("--traceback", help="When a module cannot be imported, show the whole traceback.")
-]
+Traceback = Annotated[bool, typer.Option("--traceback", help="Print the traceback of a failed import.")]
 Modules = Annotated[
     list[str],
     typer.Argument(
         metavar="MODULE",
-        help="Modules or packages with decorated workers, as in an import, or Python files.",
+        help="Modules or packages with decorated workers, or Python files.",
         show_default=False,
     ),
 ]
 
 
 def find_workers(modules: Sequence[str], *, show_traceback: bool = False) -> list[Worker]:
-    """Import the modules, from the current directory first, and return every decorated worker that is then known."""
+    """Import the modules, from the current directory first, and return all decorated workers."""
     add_import_path(Path.cwd())
     names = [resolve_module(module) for module in modules]
     loader = WorkerLoader()
@@ -56,23 +54,23 @@ def find_workers(modules: Sequence[str], *, show_traceback: bool = False) -> lis
 
 
 def add_import_path(directory: Path) -> None:
-    """Import from this directory too, and first: `python -m` has the current one, a console script has not."""
+    """Put a directory first in `sys.path`: `python -m` has the current one there, a console script does not."""
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
 
 
 def resolve_module(argument: str) -> str:
-    """The module that an argument means: its name, or a Python file, as in `conductor-worker run greetings.py`."""
+    """Return the module name for an argument, which may be a module name or a Python file."""
     file = Path(argument)
     if argument.endswith(".py") and file.is_file():
         return _module_of(file.resolve())
     if all(part.isidentifier() for part in argument.split(".")):
         return argument
-    raise UserError(f"{argument!r} is neither the name of a module, as in an import, nor a Python file that is there")
+    raise UserError(f"{argument!r} is neither the name of a module, as in an import, nor an existing Python file")
 
 
 def _module_of(file: Path) -> str:
-    """The name under which a file can be imported: below the current directory with its folders, else by itself."""
+    """Return the module name of a file: its path below the current directory, or its stem if it is elsewhere."""
     inside = file.is_relative_to(Path.cwd())
     home = Path.cwd() if inside else file.parent
     add_import_path(home)
@@ -84,13 +82,13 @@ def _module_of(file: Path) -> str:
 
 
 def warn_about_unknown_variables(workers: Sequence[Worker]) -> None:
-    """A line for each variable that was meant to set an option of a worker, and does not."""
+    """Print a warning for each misspelt variable of a worker option."""
     for line in list_unknown_variables(workers):
         typer.echo(f"warning: {line}", err=True)
 
 
 def list_unknown_variables(workers: Sequence[Worker]) -> list[str]:
-    """Variables that were meant to set an option of one of these workers, or of all, and do not."""
+    """Return the misspelt variables of options of these workers, or of all workers."""
     return list(find_unknown_variables(os.environ, [worker.get_task_definition_name() for worker in workers]))
 
 
@@ -101,9 +99,9 @@ def _described(failure: ImportFailure) -> str:
 
 
 def _place(cause: BaseException) -> str:
-    """The user's own line: the innermost frame that is not ours, not Python's, and not an installed package's."""
+    """Return the innermost line of the user's own code: not of this package, of Python or of an installed package."""
     if isinstance(cause, SyntaxError):
-        return ""  # says so itself
+        return ""  # a SyntaxError names its line
     frames = [frame for frame in traceback.extract_tb(cause.__traceback__) if not _is_ours(frame.filename)]
     own = [frame for frame in frames if not _is_installed(frame.filename)] or frames
     return f" ({own[-1].filename}, line {own[-1].lineno}; --traceback shows all of it)" if own else ""

@@ -1,4 +1,4 @@
-"""`conductor-worker doctor`: what a worker here would meet, each fault with its remedy."""
+"""`conductor-worker doctor`: check whether workers can run here; each fault has a remedy."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ STYLES = {"ok": "green", "warning": "yellow", "BROKEN": "bold red"}
 def doctor(
     modules: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="MODULE", help="Modules whose workers are compared with the server.", show_default=False
-        ),
+        typer.Argument(metavar="MODULE", help="Modules whose workers to compare with the server.", show_default=False),
     ] = None,
     url: Url = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON array, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
 ) -> int:
-    """Say what is wrong and what to do: installation, settings, journal, server, queues, and workers of modules.
+    """Check whether workers can run here, and print remedies.
 
-    Status 1 if workers cannot do their work; a warning alone leaves it at 0.
+    The checks cover the installation, settings, journal, server, queues, and the
+    workers of the given modules.
+
+    The exit status is 1 if workers cannot run. A warning does not change it.
     """
     configuration = make_configuration(url)
     try:

@@ -1,4 +1,4 @@
-"""`conductor-worker exec`: one task through the real executor, without a server."""
+"""`conductor-worker exec`: execute one task as a worker would, without a server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from conductor.common.clock import SYSTEM_CLOCK
 from conductor.common.machine import run_event_loop
 from conductor.common.text import escape
 
-#: How a task may end without being a failure.
+#: Statuses that are not failures.
 GOOD = ("COMPLETED", "IN_PROGRESS")
 
 
@@ -39,10 +39,13 @@ def exec_task(
     task_input: Annotated[
         str, typer.Option("--input", "-i", help="The input as JSON, or @FILE to read it from a file.")
     ] = "{}",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     show_traceback: Traceback = False,
 ) -> int:
-    """Execute one task here, without a server: its result, its logs, what would be reported. Status 1 if it fails."""
+    """Execute one task without a server and print its result and logs.
+
+    The exit status is 1 if the task fails.
+    """
     logging.basicConfig(level=logging.CRITICAL)
     worker = _worker_for(task, find_workers(modules, show_traceback=show_traceback))
     outcome = run_event_loop(_execute(worker, task, _read(task_input)))
@@ -58,7 +61,7 @@ def _worker_for(task: str, workers: list[Worker]) -> Worker:
     found = [worker for worker in workers if task in worker.task_definition_names]
     if not found:
         known = ", ".join(worker.get_task_definition_name() for worker in workers)
-        raise UserError(f"there is no worker for {task!r} here; there are {known}")
+        raise UserError(f"no worker serves {task!r}; available workers: {known}")
     return found[0]
 
 
@@ -75,7 +78,7 @@ def _read(text: str) -> dict[str, Any]:
 
 
 async def _execute(worker: Worker, name: str, task_input: dict[str, Any]) -> TaskOutcome:
-    """As an engine does it, from the delivery to the report; no connection is opened, and nothing is written."""
+    """Execute the task as an engine does, without a connection or a journal."""
     try:
         config = config_of(worker, {"journal_enabled": False})
     except ConfigurationError as error:

@@ -1,7 +1,7 @@
-"""The graph of a workflow as lines of text: each task with its state, wide forks and loops folded into counts.
+"""Draws the graph of a workflow as lines of text: each task with its state, and counts for wide forks and loops.
 
 A definition is nested (sequence, fork, switch, loop), so its drawing is a recursion over blocks: a block is a list of
-lines, and what is inside of another one is indented.
+lines, and a nested block is indented.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from conductor.protocol.why_waiting import format_duration
 
 #: More branches than this are folded, the interesting ones first.
 SHOWN_BRANCHES = 6
-#: Blocks inside of blocks, as far as a terminal has room for them.
+#: Deeper nesting is cut off, because a terminal has no room for it.
 MAX_DEPTH = 30
-#: A shorter time is none: what the server does itself takes no time.
+#: A shorter duration is not shown; it is typical for tasks of the server itself.
 NOTABLE_MS = 50
 #: The narrowest column that text is wrapped into.
 MIN_WIDTH = 20
@@ -44,7 +44,7 @@ SIGNS = {
     "TERMINATED": ("■", "dim"),
     "CANCELED": ("■", "dim"),
 }
-#: Which of several states speaks for a branch, and which branches are shown first.
+#: Priority of the states: the lowest rank stands for a branch, and its branch is shown first.
 _RANK = {
     "FAILED_WITH_TERMINAL_ERROR": 0,
     "FAILED": 0,
@@ -60,7 +60,7 @@ _NOT_REACHED = ("·", "dim")
 
 
 class Line(NamedTuple):
-    """What stands before it, what stands before its further lines if it is wrapped, and itself."""
+    """A line of output: its first prefix, the prefix of wrapped lines, and the text."""
 
     lead: str
     hang: str
@@ -72,13 +72,13 @@ Definition = dict[str, Any]
 
 
 def draw(execution: WorkflowDetails) -> Block:
-    """The lines of a workflow's graph."""
+    """Draw the graph of a workflow."""
     definition = execution.workflow.get("workflowDefinition") or {}
     return _Drawing(definition, execution.tasks).sequence(_tasks(definition.get("tasks")), None, 0)
 
 
 def print_lines(console: Console, block: Block) -> None:
-    """Print the lines, wrapped to the width of a terminal; elsewhere each as it is."""
+    """Print the lines, wrapped to the width of a terminal; elsewhere unwrapped."""
     for line in block:
         room = max(MIN_WIDTH, console.width - max(cell_len(line.lead), cell_len(line.hang)))
         pieces = line.text.wrap(console, room) if console.is_terminal else [line.text]
@@ -89,12 +89,12 @@ def print_lines(console: Console, block: Block) -> None:
 
 
 def sign(status: str | None) -> tuple[str, str]:
-    """The sign of a status and its style; None: not reached."""
+    """Return the sign of a status and its style. None is the status of a task that was not reached."""
     return _NOT_REACHED if status is None else SIGNS.get(status, ("?", ""))
 
 
 def tally(statuses: Iterable[str | None]) -> str:
-    """How many there are of each: 180 ✓ completed, 15 ◐ in progress."""
+    """Count the statuses: "180 ✓ completed, 15 ◐ in progress"."""
     counts = Counter(statuses)
     ordered = sorted(counts, key=lambda one: _RANK.get(one or "", 9))
     return ", ".join(f"{counts[one]:,} {sign(one)[0]} {_word(one)}" for one in ordered)
@@ -105,7 +105,7 @@ def _word(status: str | None) -> str:
 
 
 def _tasks(value: Any) -> list[Definition]:
-    """The tasks of a list in a definition, whatever somebody has registered."""
+    """Return the tasks of a list in a definition, skipping entries that are not tasks."""
     return [task for task in value if isinstance(task, dict)] if isinstance(value, list) else []
 
 
@@ -130,7 +130,7 @@ def _walk(tasks: list[Definition], depth: int = 0) -> Iterator[Definition]:
 
 
 class _Drawing:
-    """One definition and what has become of its tasks."""
+    """Draws a definition with the states of its tasks."""
 
     def __init__(self, definition: Definition, steps: Sequence[TaskAttempt]) -> None:
         self._known = {_ref(task) for task in _walk(_tasks(definition.get("tasks")))}
@@ -141,58 +141,58 @@ class _Drawing:
         for step in sorted(steps, key=lambda one: one.seq):
             self._by_ref.setdefault(base_reference_in(step.ref, self._known), []).append(step)
 
-    def sequence(self, tasks: list[Definition], rounds: str | None, depth: int) -> Block:
-        """Tasks one after the other. `rounds` is what the reference names of this round of a loop end with."""
+    def sequence(self, tasks: list[Definition], suffix: str | None, depth: int) -> Block:
+        """Draw tasks in sequence. `suffix` is the end of the reference names in the current iteration of a loop."""
         if depth > MAX_DEPTH:
             return [Line("", "", Text("… and more inside", style="dim"))]
-        return [line for task in tasks for line in self._block(task, rounds, depth)]
+        return [line for task in tasks for line in self._block(task, suffix, depth)]
 
-    def _attempts(self, ref: str, rounds: str | None) -> list[TaskAttempt]:
-        """The attempts at a task in this round; outside of loops, all of them."""
+    def _attempts(self, ref: str, suffix: str | None) -> list[TaskAttempt]:
+        """Return the attempts at a task in the current iteration; outside loops, all attempts."""
         found = self._by_ref.get(ref, [])
-        return found if rounds is None else [step for step in found if step.ref == ref + rounds]
+        return found if suffix is None else [step for step in found if step.ref == ref + suffix]
 
-    def _block(self, task: Definition, rounds: str | None, depth: int) -> Block:
+    def _block(self, task: Definition, suffix: str | None, depth: int) -> Block:
         match task.get("type") or "SIMPLE":
             case "FORK_JOIN":
-                return self._fork(task, rounds, depth)
+                return self._fork(task, suffix, depth)
             case "FORK_JOIN_DYNAMIC":
-                return self._dynamic_fork(task, rounds)
+                return self._dynamic_fork(task, suffix)
             case "SWITCH" | "DECISION":
-                return self._switch(task, rounds, depth)
+                return self._switch(task, suffix, depth)
             case "DO_WHILE":
-                return self._loop(task, rounds, depth)
-        return [self._node(task, rounds)]
+                return self._loop(task, suffix, depth)
+        return [self._node(task, suffix)]
 
-    def _node(self, task: Definition, rounds: str | None, more: str = "") -> Line:
+    def _node(self, task: Definition, suffix: str | None, more: str = "") -> Line:
         ref, kind = _ref(task), str(task.get("type") or "SIMPLE")
         name = str(task.get("name") or "")
         about = (name if name != ref else "") if kind == "SIMPLE" else kind
-        return _line(ref, self._attempts(ref, rounds), about, more)
+        return _line(ref, self._attempts(ref, suffix), about, more)
 
-    def _fork(self, task: Definition, rounds: str | None, depth: int) -> Block:
+    def _fork(self, task: Definition, suffix: str | None, depth: int) -> Block:
         branches = [_tasks(branch) for branch in task.get("forkTasks") or ()]
-        states = [self._state(branch, rounds) for branch in branches]
+        states = [self._state(branch, suffix) for branch in branches]
         drawn = [
-            self.sequence(branches[at], rounds, depth + 1) or [Line("", "", Text("nothing", style="dim"))]
+            self.sequence(branches[at], suffix, depth + 1) or [Line("", "", Text("nothing", style="dim"))]
             for at in _interesting(states)
         ]
-        return [self._node(task, rounds, f"{len(branches)} branches"), *_beside(drawn, states)]
+        return [self._node(task, suffix, f"{len(branches)} branches"), *_beside(drawn, states)]
 
-    def _state(self, branch: list[Definition], rounds: str | None) -> str | None:
-        """How a branch stands: the worst of its tasks that counts."""
-        newest = [found[-1].status for task in _walk(branch) if (found := self._attempts(_ref(task), rounds))]
+    def _state(self, branch: list[Definition], suffix: str | None) -> str | None:
+        """Return the state of a branch: the one of its tasks with the lowest rank."""
+        newest = [found[-1].status for task in _walk(branch) if (found := self._attempts(_ref(task), suffix))]
         return min(newest, key=lambda status: _RANK.get(status, 9), default=None)
 
-    def _dynamic_fork(self, task: Definition, rounds: str | None) -> Block:
-        forked = self._forked(task, rounds)
+    def _dynamic_fork(self, task: Definition, suffix: str | None) -> Block:
+        forked = self._forked(task, suffix)
         states: list[str | None] = [attempts[-1].status for attempts in forked]
         drawn = [[_line(forked[at][-1].ref, forked[at], _about(forked[at][-1]))] for at in _interesting(states)]
-        return [self._node(task, rounds, f"{len(forked):,} forked" if forked else ""), *_beside(drawn, states)]
+        return [self._node(task, suffix, f"{len(forked):,} forked" if forked else ""), *_beside(drawn, states)]
 
-    def _forked(self, task: Definition, rounds: str | None) -> list[list[TaskAttempt]]:
-        """What a dynamic fork has made: tasks that the definition has not, scheduled after it and before the next."""
-        mine = self._attempts(_ref(task), rounds)
+    def _forked(self, task: Definition, suffix: str | None) -> list[list[TaskAttempt]]:
+        """Return the tasks of a dynamic fork: not in the definition, scheduled after it and before the next task."""
+        mine = self._attempts(_ref(task), suffix)
         if not mine:
             return []
         begins = sorted(step.seq for ref in self._dynamic for step in self._by_ref.get(ref, ()))
@@ -206,8 +206,8 @@ class _Drawing:
         first = mine[-1].seq
         return [steps for steps in found.values() if first < steps[0].seq and (ends is None or steps[0].seq < ends)]
 
-    def _switch(self, task: Definition, rounds: str | None, depth: int) -> Block:
-        found = self._attempts(_ref(task), rounds)
+    def _switch(self, task: Definition, suffix: str | None, depth: int) -> Block:
+        found = self._attempts(_ref(task), suffix)
         chosen = found[-1].chosen if found else None
         given = task.get("decisionCases")
         cases = {str(name): _tasks(inner) for name, inner in (given if isinstance(given, dict) else {}).items()}
@@ -222,21 +222,21 @@ class _Drawing:
                     "",
                     Text(escape(name) + ":" + ("" if inner else " nothing to do"), style="bold" if taken else ""),
                 )
-                drawn.append([head, *self.sequence(inner, rounds, depth + 1)])
+                drawn.append([head, *self.sequence(inner, suffix, depth + 1)])
         if untaken:
             drawn.append([Line("", "  ", Text(f"not taken: {_listed([name for name, _ in untaken])}", style="dim"))])
         more = f"→ {escape(chosen)}" if chosen is not None else ""
-        return [self._node(task, rounds, more), *_joined(drawn)]
+        return [self._node(task, suffix, more), *_joined(drawn)]
 
-    def _loop(self, task: Definition, rounds: str | None, depth: int) -> Block:
+    def _loop(self, task: Definition, suffix: str | None, depth: int) -> Block:
         body = _tasks(task.get("loopOver"))
-        around, of = rounds or "", self._attempts(_ref(task), rounds)
-        newest = max([of[-1].iteration if of else 0, *self._rounds_seen(body, around)])
-        more = f"round {newest:,}" if newest else ""
+        around, of = suffix or "", self._attempts(_ref(task), suffix)
+        newest = max([of[-1].iteration if of else 0, *self._iterations_seen(body, around)])
+        more = f"iteration {newest:,}" if newest else ""
         inner = self.sequence(body, f"{around}__{newest}" if newest else around or None, depth + 1)
-        return [self._node(task, rounds, more), *_indented(inner, "↻ ", "↻ ")]
+        return [self._node(task, suffix, more), *_indented(inner, "↻ ", "↻ ")]
 
-    def _rounds_seen(self, body: list[Definition], around: str) -> Iterator[int]:
+    def _iterations_seen(self, body: list[Definition], around: str) -> Iterator[int]:
         for task in body:
             start = f"{_ref(task)}{around}__"
             for step in self._by_ref.get(_ref(task), ()):
@@ -265,7 +265,7 @@ def _line(ref: str, attempts: list[TaskAttempt], about: str, more: str = "") -> 
 
 
 def _parts(step: TaskAttempt) -> Iterator[str]:
-    """What else there is to say about the newest attempt."""
+    """Return further facts about the latest attempt."""
     if step.ended_ms and step.started_ms and step.ended_ms - step.started_ms >= NOTABLE_MS:
         yield format_duration(step.ended_ms - step.started_ms)
     if step.sub_workflow_id:
@@ -283,7 +283,7 @@ def _about(step: TaskAttempt) -> str:
 
 
 def _interesting(states: list[str | None]) -> list[int]:
-    """The branches that are shown, by their place: all of a narrow fork, else the worst first."""
+    """Return the indexes of the shown branches: all of a narrow fork, else those with the lowest rank."""
     if len(states) <= SHOWN_BRANCHES:
         return list(range(len(states)))
     ranked = sorted(range(len(states)), key=lambda at: _RANK.get(states[at] or "", 9))
@@ -291,7 +291,7 @@ def _interesting(states: list[str | None]) -> list[int]:
 
 
 def _beside(drawn: list[Block], states: list[str | None]) -> Block:
-    """The branches of a fork, and what was folded."""
+    """Draw the branches of a fork, and the count of the hidden ones."""
     left = len(states) - len(drawn)
     if left:
         folded = Text(f"… {left:,} more branches; all {len(states):,}: {tally(states)}", style="dim")

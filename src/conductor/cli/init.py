@@ -1,4 +1,4 @@
-"""`conductor-worker init`: a small project that runs, to begin with."""
+"""`conductor-worker init`: create a small project."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import typer
 from conductor.cli.console import print_line
 from conductor.cli.support import UserError
 
-#: What is there, by the path it gets in the project.
+#: Path in the project to the template.
 FILES = {
     "pyproject.toml": "pyproject.toml.txt",
     "README.md": "README.md.txt",
@@ -30,13 +30,18 @@ FILES = {
 
 
 def init(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The project, and its directory.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the project and of its directory.", show_default=False)
+    ],
 ) -> None:
-    """Make a small project that runs: workers, a workflow, a test, a Dockerfile and a systemd unit."""
+    """Create a project with workers, a workflow and tests.
+
+    The project also has a Dockerfile and a systemd unit.
+    """
     directory = Path(name)
     module = _module_of(directory.name)
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise UserError(f"{directory} is there already, and nothing is overwritten: give another name")
+        raise UserError(f"{directory} already exists and is not overwritten: use another name")
     words = {"{{name}}": directory.name, "{{module}}": module}
     source = files("conductor.cli") / "new_project"
     try:
@@ -44,7 +49,7 @@ def init(
             _write(directory / _filled(path, words), source / template, words)
     except OSError as error:
         raise UserError(f"{error.filename or directory} cannot be written: {error.strerror}") from None
-    print_line(f"Made {directory}. To see it run:")
+    print_line(f"Created {directory}. To run it:")
     print_line(f"  cd {directory} && conductor-worker dev {module}")
 
 
@@ -53,7 +58,7 @@ def _module_of(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*([-_.][A-Za-z0-9]+)*", name) or keyword.iskeyword(module):
         raise UserError(f"{name!r} cannot be the name of a project: use letters, digits and -, and begin with a letter")
     if module in sys.stdlib_module_names or module in ("conductor", "tests"):
-        raise UserError(f"{name!r} is the name of a module that is there already: give another name")
+        raise UserError(f"{name!r} is the name of an existing module: use another name")
     return module
 
 

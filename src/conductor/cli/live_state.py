@@ -24,7 +24,7 @@ class Frame(NamedTuple):
     queues: list[dict[str, Any]]
     #: The leases that expire first, at most `MAX_LEASES`; None if the server does not report them.
     leases: list[dict[str, Any]] | None = None
-    #: What the server does not report; None if it reports everything.
+    #: A note about facts that the server does not report.
     limitation: str | None = None
 
     def workers(self) -> list[dict[str, Any]]:

@@ -42,7 +42,7 @@ class FoundWorkflows(NamedTuple):
     more: bool
     #: Number of all matches, if the server returns it.
     total: int | None = None
-    #: What a Conductor server's list does not show.
+    #: A note about the limits of a Conductor server's list.
     limitation: str | None = None
 
 
@@ -67,7 +67,7 @@ async def _page_of_coordinator(api: AsyncApiClient, wanted: WorkflowFilter, befo
         "name": wanted.name,
         "text": wanted.correlation_id or wanted.text,
         "before": before,
-        # One more than is printed, to know whether there are more.
+        # Ask for an extra entry, to know whether there are more.
         "size": min(PAGE_SIZE, wanted.size + 1),
     }
     page: WorkflowPage | None = await read_view(api, "/view/workflows", WorkflowPage, **query)

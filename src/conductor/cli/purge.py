@@ -42,7 +42,7 @@ def purge(
     url: Url = None,
     as_json: AsJson = False,
 ) -> int:
-    """Remove finished workflows and their tasks permanently from a server.
+    """Remove finished workflows permanently from a server.
 
     The command asks for confirmation. The exit status is 1 if a workflow stays.
     """

@@ -15,7 +15,7 @@ from conductor.protocol.why_waiting import format_duration
 
 @examples("queues", "queues --json | jq '.[] | select(.unattended)'")
 def queues(url: Url = None, as_json: AsJson = False) -> None:
-    """List the queues of a server: waiting tasks, their age, and the last poll.
+    """List the queues of a server and their last polls.
 
     A queue in which tasks wait and that no worker polls is marked.
     """

@@ -1,8 +1,8 @@
-"""Workers that are loaded again whenever a file is saved; those before finish what they have in hand.
+"""Reloads the workers after a file is saved; the previous workers finish their running tasks.
 
-New code is imported first, in a process of its own. Only when that has worked are the old workers relieved: they take
-no more tasks, finish what they have, and end. So a mistake costs nothing but a line on the terminal. A spare process
-that has everything but the user's code waits for the next save, which then takes no longer than importing that code.
+New code is imported first, in a separate process. Only if that succeeds are the old workers retired: they take
+no more tasks, finish the running ones, and exit. So a mistake in the code stops nothing. A spare process
+that has loaded everything except the user's code waits for the next save, so that a reload is fast.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from conductor.cli.console import print_line
 from conductor.cli.dev_workers import GO, LOAD, LOADED, QUIET, READY, RELIEVED
 from conductor.common.text import escape
 
-#: Ended by themselves so soon after their start, workers would do it again: they wait for another save.
+#: Workers that exit sooner after their start are not restarted before the next save.
 SHORT_LIFE_S = 5.0
-#: How long new workers wait until the old ones take no more tasks.
+#: New workers wait at most this long for the old ones to stop polling.
 QUIET_S = 2.0
 
 
 class WorkerProcess:
-    """The workers of one state of the code."""
+    """The process of the workers of one version of the code."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -44,13 +44,13 @@ class WorkerProcess:
 
     @classmethod
     async def start(cls, terminal: Path, url: str, modules: Sequence[str], *, show_traceback: bool) -> WorkerProcess:
-        """Start the process, on this terminal and in this group: a debugger in it reads from the keyboard."""
+        """Start the process on this terminal and in this process group, so that a debugger can read the keyboard."""
         ours, theirs = socket.socketpair()
         words = [str(theirs.fileno()), str(terminal), url, str(int(show_traceback)), *modules]
-        # Ctrl-C goes to the whole group. It finds this one deaf until it can be ignored, which the process does itself.
+        # Ctrl-C goes to the whole process group. It stays blocked until the new process ignores it.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            process = subprocess.Popen(  # noqa: ASYNC220 - it returns at once
+            process = subprocess.Popen(  # noqa: ASYNC220 - returns immediately
                 [sys.executable, "-m", "conductor.cli.dev_workers", *words], pass_fds=[theirs.fileno()]
             )
         finally:
@@ -59,49 +59,49 @@ class WorkerProcess:
         return cls(process, *await asyncio.open_unix_connection(sock=ours))
 
     async def loaded(self, limit_s: float) -> list[str] | None:
-        """Import the code as it is now, and return the task types of its workers. None: it could not be imported.
+        """Import the current code and return the task types of its workers; None if the import failed.
 
-        An import that takes longer than `limit_s` is ended.
+        An import that takes longer than `limit_s` is killed.
         """
         self._tell(LOAD)
         loaded = self._word(LOADED)
         await asyncio.wait({loaded}, timeout=limit_s)
         if not loaded.done():
-            print_line(f"The import has not ended after {limit_s:g} s, and is given up (--import-timeout).")
+            print_line(f"The import did not finish within {limit_s:g} s and was cancelled (--import-timeout).")
             self.kill()
         return await loaded
 
     async def ready(self) -> bool:
-        """Wait until every worker has polled. False: it ended before."""
+        """Wait until every worker has polled; return False if the process exits before."""
         return await self._word(READY) is not None
 
     def dismiss(self) -> None:
-        """It is not needed after all."""
+        """End a process that has not started its workers."""
         self._writer.close()
 
     def go(self) -> None:
-        """Take tasks."""
+        """Start the workers."""
         self.began = time.monotonic()
         self._tell(GO)
 
     async def relieve(self) -> None:
-        """Take no more tasks, finish those in hand, and end. Returns when no task can come to it any more."""
+        """Stop polling, finish the running tasks, and exit. Return after the last poll."""
         self._tell(RELIEVED)
-        # A coroutine that a debugger has stopped holds up its whole process; that is no reason to wait.
+        # A coroutine in a debugger blocks its whole process, so the wait has a limit.
         await asyncio.wait({self._word(QUIET)}, timeout=QUIET_S)
 
     def stop(self) -> None:
-        """Finish what is in hand within the grace; told again, hand it back at once."""
+        """Finish the running tasks within the grace period. A second call requeues them immediately."""
         if not self.ended.done():
             self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it, whatever it does: a debugger that waits for a command hears nothing else."""
+        """Kill the process: one in a debugger does not react to other signals."""
         if not self.ended.done():
             self._process.kill()
 
     async def close(self) -> None:
-        """Wait for its end, and let go of the channel."""
+        """Wait for the exit of the process and close the channel."""
         await self.ended
         self._writer.close()
 
@@ -109,7 +109,7 @@ class WorkerProcess:
         self._writer.write(f"{order}\n".encode())
 
     def _word(self, word: str) -> asyncio.Future[list[str] | None]:
-        """What it says with this word, now or later; None when it has ended without."""
+        """Return a future of the message with this first word; its result is None if the process exits without it."""
         said = self._said.setdefault(word, asyncio.get_running_loop().create_future())
         if self._hearing.done() and not said.done():
             said.set_result(None)
@@ -128,12 +128,12 @@ class WorkerProcess:
 
 
 class Reloading:
-    """Keeps the workers of the newest code that can be imported at work."""
+    """Keeps the workers of the latest importable code running."""
 
     def __init__(
         self, terminal: Path, url: str, modules: Sequence[str], *, show_traceback: bool, import_limit_s: float
     ) -> None:
-        #: The file whose lock is the right to talk to the user.
+        #: The lock file of the debuggers; its holder may use the terminal.
         self._terminal = terminal
         self._url = url
         self._modules = list(modules)
@@ -149,7 +149,7 @@ class Reloading:
         self._stopping = False
 
     async def load(self, why: str | None = None) -> None:
-        """Bring in workers of the code as it is now; if it cannot be imported, those before stay."""
+        """Replace the workers with those of the current code. If the import fails, the previous ones stay."""
         async with self._one_load:
             await self._load(why)
 
@@ -165,8 +165,8 @@ class Reloading:
             await self._gone(workers)
             if not self._stopping:
                 self._spare = await self._new()
-                stay = "the workers before stay at work" if self._at_work else "no workers run"
-                print_line(f"Not loaded: {stay}. Save a correction.")
+                stay = "the previous workers keep running" if self._at_work else "no workers are running"
+                print_line(f"Not loaded: {stay}. Correct the code and save it.")
             return
         before, self._at_work = self._at_work, workers
         if before is not None:
@@ -179,7 +179,7 @@ class Reloading:
     async def _announce(self, workers: WorkerProcess, what: str, names: list[str], began: float) -> None:
         if await workers.ready() and not self._stopping:
             took = f"in {time.monotonic() - began:.1f} s"
-            print_line(f"{what} {took}: {escape(', '.join(names))}. Save a file to load them again; Ctrl-C ends.")
+            print_line(f"{what} {took}: {escape(', '.join(names))}. Save a file to reload; press Ctrl-C to stop.")
 
     async def _next(self) -> WorkerProcess:
         spare, self._spare = self._spare, None
@@ -205,21 +205,21 @@ class Reloading:
         self._at_work = None
         ended = f"The workers ended by themselves (exit status {status})"
         if time.monotonic() - workers.began < SHORT_LIFE_S:
-            print_line(f"{ended}, as soon as they had started. Save a correction.")
+            print_line(f"{ended} right after their start. Correct the code and save it.")
         else:
-            await self.load(f"{ended}: they are started again")
+            await self.load(f"{ended}: restarting them")
 
     async def _gone(self, workers: WorkerProcess) -> None:
         await workers.close()
         self._all.discard(workers)
 
     def give_up_import(self) -> None:
-        """End the process that imports the user's code, if there is one."""
+        """Kill the process that imports the user's code, if there is one."""
         if self._importing is not None:
             self._importing.kill()
 
     def stop(self) -> None:
-        """Let all of them finish what they have in hand; told again, end them at once."""
+        """Let all processes finish their running tasks. A second call requeues the tasks immediately."""
         self._stopping = True
         self.give_up_import()
         for workers in self._all:
@@ -229,12 +229,12 @@ class Reloading:
                 workers.stop()
 
     def kill(self) -> None:
-        """End all of them, whatever they do."""
+        """Kill all processes."""
         for workers in self._all:
             workers.kill()
 
     async def ended(self, timeout_s: float | None = None) -> bool:
-        """Wait until none is left. False: some are."""
+        """Wait until all processes have exited; return False after the timeout."""
         ends = {workers.ended for workers in self._all}
         if ends:
             await asyncio.wait(ends, timeout=timeout_s)
@@ -242,8 +242,8 @@ class Reloading:
 
 
 def describe_change(changes: Sequence[str]) -> str:
-    """The line that names what was saved."""
-    here = os.getcwd()  # noqa: PTH109 - a text to cut off
+    """Describe the saved files in one line."""
+    here = os.getcwd()  # noqa: PTH109 - a string prefix
     names = sorted({str(Path(path).relative_to(here)) if path.startswith(here + os.sep) else path for path in changes})
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"{names[0]}{more} saved: loading the workers again"
+    return f"{names[0]}{more} saved: reloading the workers"

@@ -1,4 +1,4 @@
-"""`conductor-worker run`: the decorated workers of modules, until told to stop."""
+"""`conductor-worker run`: run the decorated workers of modules."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from conductor.common.machine import run_event_loop
 from conductor.common.signals import defer_signal, handle_stop_signals
 from conductor.telemetry import tracing
 
-#: The first line waits no longer for the server; the workers do.
+#: The first line is printed after this time even if the server has not answered; the workers keep trying.
 SERVER_WITHIN_S = 5.0
 
 
@@ -44,7 +44,7 @@ def run(
     modules: Modules,
     url: Url = None,
     asyncio: Annotated[
-        bool, typer.Option("--asyncio", help="All workers in this process, in place of one process each.")
+        bool, typer.Option("--asyncio", help="Run all workers in this process instead of one process each.")
     ] = False,
     metrics_port: Annotated[
         int | None,
@@ -53,19 +53,22 @@ def run(
     metrics_host: Annotated[
         str,
         typer.Option(
-            help="The address of that port. Scrapers and probes come from elsewhere, hence every interface: whoever "
-            "reaches it reads task types, counts, times and errors, without a password. 127.0.0.1 keeps it here."
+            help="Address of the metrics port. It serves task types, counts, times and errors without a password. "
+            "Use 127.0.0.1 to serve only this machine."
         ),
     ] = "0.0.0.0",  # noqa: S104
     metrics_optional: Annotated[
-        bool, typer.Option("--metrics-optional", help="Run on without metrics when that port cannot be had.")
+        bool, typer.Option("--metrics-optional", help="Continue without metrics if the port is not available.")
     ] = False,
     log_level: LogLevel = None,
     log_format: LogFormat = None,
     show_traceback: Traceback = False,
     **options: Any,
 ) -> int:
-    """Run the decorated workers of modules or packages. SIGTERM or Ctrl-C drains; a second one stops at once."""
+    """Run the decorated workers of modules or packages.
+
+    SIGTERM or Ctrl-C finishes the running tasks; a second one stops immediately.
+    """
     set_worker_variables(options)
     configuration = make_configuration(url, log_level=log_level, log_format=log_format)
     metrics = (
@@ -79,8 +82,8 @@ def run(
     if warning:
         typer.echo(f"warning: {warning}", err=True)
     print_line(f"Server {configuration.shown_host}: {_server(url)}. Starting {_named(workers)}")
-    # Ctrl-C means the same as SIGTERM here; the handlers know what the first and the second of those mean. Workers take
-    # tasks before their handler waits for signals: what comes in between is not to end the process with tasks in hand.
+    # Ctrl-C acts as SIGTERM, which the handlers process. Workers take tasks before their handler waits for signals, so
+    # a SIGTERM in between is deferred instead of killing the process with running tasks.
     with (
         defer_signal(signal.SIGTERM),
         handle_stop_signals(lambda _again: signal.raise_signal(signal.SIGTERM), signals=(signal.SIGINT,)),
@@ -94,7 +97,7 @@ def run(
 
 
 def _server(url: str | None) -> str:
-    """What is there, in a few words: with a Configuration of its own, for the workers' one belongs to another loop."""
+    """Describe the server. Uses its own Configuration, because the workers' one belongs to another event loop."""
 
     async def ask() -> str:
         async with aio.timeout(SERVER_WITHIN_S):
@@ -115,13 +118,13 @@ def _named(workers: Iterable[Worker]) -> str:
 
 
 def polled_task_types(workers: Iterable[Worker]) -> set[str]:
-    """The task types that will be polled for: all but those of paused workers."""
+    """Return the task types that the workers poll: all except those of paused workers."""
     pairs = [(worker.get_task_definition_name(), get_code_options(worker)) for worker in workers]
     return {name for name, options in pairs if not resolve_worker_config(name, options).paused}
 
 
 def _say_ready() -> None:
-    print_line("Ready: every worker has polled. Ctrl-C finishes what is in hand; a second one ends it at once.")
+    print_line("Ready: every worker has polled. Ctrl-C finishes the running tasks; a second one stops at once.")
 
 
 def _run_processes(workers: list[Worker], configuration: Configuration, metrics: MetricsSettings | None) -> None:
@@ -144,5 +147,5 @@ def _run_together(workers: list[Worker], configuration: Configuration, metrics: 
             async with TaskHandlerAsyncIO(workers, configuration, metrics, event_listeners=[listener]) as handler:
                 await handler.wait()
 
-    with TaskLogs():  # this process is ours: its lines say which task they are about
+    with TaskLogs():  # log lines of this process name their task
         run_event_loop(work())

@@ -1,4 +1,4 @@
-"""`conductor-worker schedule`: workflows that a server starts by the clock."""
+"""`conductor-worker schedule`: workflows that a server starts on a schedule."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from conductor.common.text import escape
 
 schedule = typer.Typer(
     name="schedule",
-    help="Workflows that a server starts by the clock.",
+    help="Manage workflows that a server starts on a schedule.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule.", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the schedule.", show_default=False)]
 #: Past runs that `show` tells.
 RUNS_SHOWN = 5
 
@@ -33,12 +33,12 @@ RUNS_SHOWN = 5
 @examples("schedule list", "schedule list --workflow order_flow --json")
 def list_(
     workflow: Annotated[
-        str | None, typer.Option("--workflow", help="Only those that start this workflow.", show_default=False)
+        str | None, typer.Option("--workflow", help="Only schedules of this workflow.", show_default=False)
     ] = None,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the schedules: what they start, when, and what is due next."""
+    """List the schedules with their workflows and next times."""
     with _scheduler(url) as scheduler:
         found = scheduler.get_all_schedules(workflow)
     if as_json:
@@ -51,7 +51,7 @@ def list_(
 
 @examples("schedule show nightly")
 def show(name: Name, url: Url = None, as_json: AsJson = False) -> None:
-    """Show one schedule and its last runs."""
+    """Show a schedule and its last runs."""
     with _scheduler(url) as scheduler:
         found = scheduler.get_schedule(name)
         runs = scheduler.search_schedule_executions(size=RUNS_SHOWN, query=f"scheduleName IN ({name})").results
@@ -79,19 +79,19 @@ def add(
             show_default=False,
         ),
     ],
-    zone: Annotated[str, typer.Option("--zone", help="The time zone of the clock, such as Europe/Berlin.")] = "UTC",
+    zone: Annotated[str, typer.Option("--zone", help="Time zone, for example Europe/Berlin.")] = "UTC",
     version: Annotated[
-        int | None, typer.Option("--version", help="The workflow's version; the latest without it.", show_default=False)
+        int | None, typer.Option("--version", help="Version of the workflow. (default: the latest)", show_default=False)
     ] = None,
     given: Annotated[
-        str, typer.Option("--input", help="The workflow's input: a JSON object, @file, or @- for the standard input.")
+        str, typer.Option("--input", help="Input of the workflow: a JSON object, @file, or @- for the standard input.")
     ] = "{}",
-    catch_up: Annotated[bool, typer.Option("--catch-up", help="Make up for moments that were missed.")] = False,
-    paused: Annotated[bool, typer.Option("--paused", help="Start nothing until it is resumed.")] = False,
+    catch_up: Annotated[bool, typer.Option("--catch-up", help="Start missed runs later.")] = False,
+    paused: Annotated[bool, typer.Option("--paused", help="Create the schedule paused.")] = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add a schedule, or replace the one of that name."""
+    """Add or replace a schedule."""
     asked = SaveScheduleRequest(
         name=name,
         cron_expression=cron,
@@ -112,12 +112,12 @@ def add(
 def pause(
     name: Name,
     reason: Annotated[
-        str | None, typer.Option("--reason", help="Why, for whoever looks at it.", show_default=False)
+        str | None, typer.Option("--reason", help="Reason, stored with the schedule.", show_default=False)
     ] = None,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start nothing by a schedule until it is resumed."""
+    """Pause a schedule."""
     with _scheduler(url) as scheduler:
         scheduler.pause_schedule(name, reason)
         found = scheduler.get_schedule(name)
@@ -126,7 +126,7 @@ def pause(
 
 @examples("schedule resume nightly")
 def resume(name: Name, url: Url = None, as_json: AsJson = False) -> None:
-    """Go on with a paused schedule, from now."""
+    """Resume a paused schedule from now on."""
     with _scheduler(url) as scheduler:
         scheduler.resume_schedule(name)
         found = scheduler.get_schedule(name)
@@ -135,7 +135,7 @@ def resume(name: Name, url: Url = None, as_json: AsJson = False) -> None:
 
 @examples("schedule remove nightly")
 def remove(name: Name, url: Url = None, as_json: AsJson = False) -> None:
-    """Remove a schedule; what it has started stays."""
+    """Remove a schedule; workflows that it started stay."""
     with _scheduler(url) as scheduler:
         found = scheduler.get_schedule(name)
         scheduler.delete_schedule(name)
@@ -144,7 +144,7 @@ def remove(name: Name, url: Url = None, as_json: AsJson = False) -> None:
 
 @contextmanager
 def _scheduler(url: str | None) -> Iterator[SchedulerClient]:
-    """The schedules of a server; what it refuses is a line for the user."""
+    """Call the schedules of a server; raise UserError if it rejects the call."""
     try:
         with SchedulerClient(make_configuration(url)) as scheduler:
             yield scheduler
@@ -181,7 +181,7 @@ def _rows(one: WorkflowSchedule) -> Iterator[list[str]]:
 
 
 def _crons(schedule: WorkflowSchedule) -> list[tuple[str, str]]:
-    """Its expressions and their zones: the list if there is one, else the single one."""
+    """Return the cron expressions and their time zones."""
     listed = [(cron.cron_expression or "", cron.zone_id or "") for cron in schedule.cron_schedules or []]
     return listed or [(schedule.cron_expression or "", schedule.zone_id or "")]
 

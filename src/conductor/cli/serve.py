@@ -1,4 +1,4 @@
-"""`conductor-worker serve`: the coordinator in the foreground."""
+"""`conductor-worker serve`: run the coordinator in the foreground."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ if TYPE_CHECKING:
     from conductor.coordinator import Coordinator
 
 SECONDS_A_DAY = 86_400.0
-#: The longest that the thread which writes keeps the one that answers from running. With Python's 5 ms, an answer that
-#: is ready waits for the next large group of reports, and the worker whose poll it answers stands idle meanwhile.
+#: Switch interval of Python's threads. With the default of 5 ms, the writer thread delays answers that are ready by up
+#: to a whole group of reports, while the polling workers are idle.
 SWITCH_S = 0.000_3
 
 
 def default_database() -> Path:
-    """Where the coordinator keeps its state unless told otherwise: the user's state directory."""
+    """Return the default database file, in the user's state directory."""
     return state_directory() / "coordinator.db"
 
 
 def serve(
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8080,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 8080,
     database: Annotated[
         Path | None,
         typer.Option(
-            help="The SQLite file, made if it is not there. (default: coordinator.db in the user's state directory)",
+            help="SQLite file, created if missing. (default: coordinator.db in the user's state directory)",
             dir_okay=False,
             show_default=False,
         ),
     ] = None,
     keep_days: Annotated[
-        float | None, typer.Option(min=0, help="Forget finished workflows after this many days.", show_default=False)
+        float | None, typer.Option(min=0, help="Remove finished workflows after this many days.", show_default=False)
     ] = None,
     keep_count: Annotated[
         int | None, typer.Option(min=0, help="Keep at most this many finished workflows.", show_default=False)
     ] = None,
     allow_remote: Annotated[
-        bool, typer.Option("--allow-remote", help="Listen beyond this machine although nobody has to authenticate.")
+        bool, typer.Option("--allow-remote", help="Listen on other interfaces without authentication.")
     ] = False,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A name that requests may call this coordinator by, beside those of loopback and --host; * is any. "
+            help="Additional host name that requests may use, besides loopback names and --host; * allows any. "
             "Can be given several times.",
             show_default=False,
         ),
@@ -61,9 +61,9 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="HOST",
-            help="A host that HTTP tasks may call: a name, *.name, an address or a network, with :port if only that is "
-            "meant. With one, no other is called. Can be given several times. (default: all but link-local addresses "
-            "and those of cloud metadata)",
+            help="Host that HTTP tasks may call: a name, *.name, an address or a network, with an optional :port. "
+            "HTTP tasks then call no other host. Can be given several times. (default: all except link-local addresses "
+            "and cloud metadata services)",
             show_default=False,
         ),
     ] = None,
@@ -71,7 +71,7 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="ORIGIN",
-            help="A web page's origin, such as https://shop.example, that may change something. "
+            help="Origin of web pages, for example https://shop.example, that may send changes. "
             "Can be given several times.",
             show_default=False,
         ),
@@ -81,10 +81,13 @@ def serve(
 ) -> int:
     """Run the coordinator until SIGTERM or Ctrl-C.
 
-    CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET turn authentication on. Without them it listens on this machine only.
-    CONDUCTOR_ALLOWED_HOSTS, CONDUCTOR_ALLOWED_ORIGINS and CONDUCTOR_HTTP_TASK_HOSTS, separated by commas, add to
-    --allow-host, --allow-origin and --http-task-host. At WARNING, which is the default, each workflow that fails has a
-    line; at INFO also what ends otherwise; at DEBUG every request.
+    CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET turn authentication on. Without them
+    the coordinator listens only on this machine.
+    CONDUCTOR_ALLOWED_HOSTS, CONDUCTOR_ALLOWED_ORIGINS and CONDUCTOR_HTTP_TASK_HOSTS
+    add values, separated by commas, to
+    --allow-host, --allow-origin and --http-task-host.
+    The log level WARNING, the default, logs each failed workflow. INFO logs each
+    workflow that ends, and DEBUG each request.
     """
     _set_up_logging(log_level, log_format)
     path = _prepared(default_database()) if database is None else database
@@ -124,7 +127,7 @@ def _serve(coordinator: Coordinator, authentication: str) -> None:
 
     def ready() -> None:
         print_line(
-            f"Coordinator at {coordinator.url} {authentication}, database {coordinator.database}. Ctrl-C ends it."
+            f"Coordinator at {coordinator.url} {authentication}, database {coordinator.database}. Press Ctrl-C to stop."
         )
 
     freeze_loaded_objects()
@@ -140,11 +143,11 @@ def _listed(variable: str) -> list[str]:
 
 
 def key_pair() -> tuple[str | None, str | None]:
-    """The key and the secret that the environment asks for; both or none."""
+    """Return the key and the secret of the environment; raise UserError if only one is set."""
     key, secret = os.environ.get("CONDUCTOR_AUTH_KEY"), os.environ.get("CONDUCTOR_AUTH_SECRET")
     if bool(key) != bool(secret):
         missing = "CONDUCTOR_AUTH_SECRET" if key else "CONDUCTOR_AUTH_KEY"
-        raise UserError(f"{missing} is not set, but the other half of the key pair is; set both or none")
+        raise UserError(f"{missing} is not set, but the other half of the key pair is; set both or neither")
     return key or None, secret or None
 
 
@@ -152,5 +155,5 @@ def _prepared(path: Path) -> Path:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"cannot make {path.parent}: {error.strerror}; name a file with --database") from None
+        raise UserError(f"cannot create {path.parent}: {error.strerror}; use another file with --database") from None
     return path

@@ -1,4 +1,4 @@
-"""`conductor-worker workflow start NAME --input-file`: one workflow for each line of a file."""
+"""`conductor-worker workflow start NAME --input-file`: start one workflow per line of a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.common.text import escape
 from conductor.protocol.wire import MAX_BULK_STARTS
 
-#: Wrong lines that the error names; of more it says how many there are.
+#: An error names at most this many lines; the rest is counted.
 MAX_LINES_NAMED = 10
 
 

@@ -208,7 +208,7 @@ def tail(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     interval: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds between two rounds.")] = 1.0,
 ) -> None:
-    """Print events as they happen: starts and ends of workflows, changes of tasks.
+    """Print events of workflows and tasks as they happen.
 
     Stop with Ctrl-C. The command follows up to 1,000 open workflows and reads 100
     of them in each round. It prints a warning if it leaves events out.

@@ -1,4 +1,4 @@
-"""`conductor-worker task`: one task, its log, and ending it by hand."""
+"""`conductor-worker task`: show a task and its log, and complete or fail it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from conductor.common.text import escape
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
 from conductor.protocol.why_waiting import Waiting, format_duration
 
-#: Between two looks at a log that is followed.
+#: Interval between two reads of a log with --follow.
 LOOK_S = 1.0
 
 task = typer.Typer(
     name="task",
-    help="One task: what it got and returned, its log, and ending it by hand.",
+    help="Show a task and its log; complete or fail it.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -39,20 +39,22 @@ task = typer.Typer(
 TaskName = Annotated[
     str,
     typer.Argument(
-        metavar="TASK", help="A task's id, or WORKFLOW_ID:REFERENCE_NAME (its newest attempt).", show_default=False
+        metavar="TASK", help="Task id, or WORKFLOW_ID:REFERENCE_NAME for the latest attempt.", show_default=False
     ),
 ]
 
 
 Output = Annotated[
     str,
-    typer.Option("--output", metavar="JSON", help="Its output: a JSON object, @file, or @- for the standard input."),
+    typer.Option(
+        "--output", metavar="JSON", help="Output of the task: a JSON object, @file, or @- for the standard input."
+    ),
 ]
 
 
 @examples("task show 0b5ad2a4-5d0c-4f0e-9f3a-9c3f9a1d2b11", "task show $WORKFLOW_ID:charge --json | jq .inputData")
 def show(name: TaskName, url: Url = None, as_json: AsJson = False) -> None:
-    """Show a task: how it stands and why it waits, input, output, who has it, when."""
+    """Show a task, why it waits, its input and its output."""
 
     async def look(api: AsyncApiClient) -> tuple[Task, Waiting | None]:
         found = await _find(api, name)
@@ -102,7 +104,7 @@ def _heading(found: Task, waiting: Waiting | None) -> list[Line]:
 
 
 async def _find(api: AsyncApiClient, name: str) -> Task:
-    """The task of that id, or of that workflow and reference name."""
+    """Find a task by its id, or by workflow id and reference name."""
     workflow_id, colon, ref = name.partition(":")
     if not colon:
         return await AsyncTaskResourceApi(api).get_task(name)
@@ -117,7 +119,7 @@ async def _find(api: AsyncApiClient, name: str) -> Task:
 
 
 async def _why(api: AsyncApiClient, found: Task) -> Waiting | None:
-    """Why it waits or how it ended, of a coordinator; of a plain server what can be derived."""
+    """Explain why a task waits or how it ended; on a Conductor server as far as its API allows."""
     said: Waiting | None = await read_view(api, f"/view/task/{quote_segment(found.task_id)}/waiting", Waiting)
     if said is not None or found.status in TERMINAL_TASK_STATUSES:
         return said
@@ -128,18 +130,21 @@ async def _why(api: AsyncApiClient, found: Task) -> Waiting | None:
 @examples("task logs 0b5ad2a4-5d0c-4f0e-9f3a-9c3f9a1d2b11", "task logs $WORKFLOW_ID:charge --follow")
 def logs(
     name: TaskName,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task has ended.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log until the task has ended.")] = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the log of a task. With --follow and --json, each line is a JSON object of its own."""
+    """Print the log of a task.
+
+    With --follow and --json, each line is one JSON object.
+    """
 
     async def read(api: AsyncApiClient) -> None:
         found = await _find(api, name)
         tasks = AsyncTaskResourceApi(api)
         told = 0
         while True:
-            # Asked before the lines are read: none of them comes after its end.
+            # Read the status before the lines, so that no line is missed after the end.
             is_over = not follow or (await tasks.get_task(found.task_id)).status in TERMINAL_TASK_STATUSES
             lines = await _lines(tasks, found.task_id)
             if as_json and not follow:
@@ -158,7 +163,7 @@ def logs(
 
 
 async def _lines(tasks: AsyncTaskResourceApi, task_id: str) -> list[TaskExecLog]:
-    """Oldest first; a plain server answers in no order, and 404 or nothing when there are none."""
+    """Return the lines, oldest first. A Conductor server returns them unordered, or 404 if there are none."""
     try:
         found = await tasks.get_task_logs(task_id)
     except ApiException as error:
@@ -186,20 +191,26 @@ def complete(
     url: Url = None,
     as_json: AsJson = False,
 ) -> int:
-    """Complete an open task by hand, such as a WAIT or HUMAN one; status 1 if it has ended already."""
+    """Complete an open task, for example a WAIT or HUMAN task.
+
+    The exit status is 1 if the task has already ended.
+    """
     return _end(name, TaskResultStatus.COMPLETED, parse_json_object(output, "--output"), None, url, as_json=as_json)
 
 
 @examples("task fail $WORKFLOW_ID:approve --reason 'not this one' --terminal")
 def fail(
     name: TaskName,
-    reason: Annotated[str, typer.Option(help="Why, for whoever looks at it later.", show_default=False)],
-    terminal: Annotated[bool, typer.Option("--terminal", help="For good: no retries.")] = False,
+    reason: Annotated[str, typer.Option(help="Reason, stored with the task.", show_default=False)],
+    terminal: Annotated[bool, typer.Option("--terminal", help="Fail without retries.")] = False,
     output: Output = "{}",
     url: Url = None,
     as_json: AsJson = False,
 ) -> int:
-    """Fail an open task by hand; it is retried as its definition says. Status 1 if it has ended already."""
+    """Fail an open task; the server retries it as its definition says.
+
+    The exit status is 1 if the task has already ended.
+    """
     status = TaskResultStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskResultStatus.FAILED
     return _end(name, status, parse_json_object(output, "--output"), reason, url, as_json=as_json)
 
@@ -215,8 +226,8 @@ def _end(
 ) -> int:
     async def report(api: AsyncApiClient) -> tuple[Task, str | None]:
         found = await _find(api, name)
-        if found.status in TERMINAL_TASK_STATUSES:  # a plain server would answer as if it had been done
-            return found, f"has ended already: {found.status}"
+        if found.status in TERMINAL_TASK_STATUSES:  # a Conductor server would answer 200
+            return found, f"has already ended: {found.status}"
         result = found.to_task_result(status)
         result.output_data, result.reason_for_incompletion = output, reason
         try:

@@ -1,4 +1,4 @@
-"""The options of workers on the command line, derived from the one table of options."""
+"""Derives command-line options from the table of worker options."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _PANEL = "Options of all workers (a worker's own environment variable wins)"
 
 
 def flag_of(option: Option) -> str:
-    """`thread_count` is `--thread-count`."""
+    """Return `--thread-count` for `thread_count`."""
     return "--" + option.name.replace("_", "-")
 
 
 def with_worker_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command that ends in `**options` one option for each row of the table."""
+    """Replace the `**options` of a command with one option for each row of the table."""
     signature = inspect.signature(command, eval_str=True)
     own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
     rows = [_parameter(row) for row in OPTIONS.values()]
@@ -41,7 +41,7 @@ def _parameter(row: Option) -> inspect.Parameter:
         rich_help_panel=_PANEL,
         show_default=False,
     )
-    # Values stay text here: the table itself knows how to read and to refuse them.
+    # Values stay text here, because the table itself parses and validates them.
     kind = bool if row.kind is bool else str
     return inspect.Parameter(
         row.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info]
@@ -53,7 +53,7 @@ def _default(row: Option) -> str:
 
 
 def set_worker_variables(options: Mapping[str, str | bool | None]) -> None:
-    """Set what was given as the strongest variable for all workers, which worker processes inherit."""
+    """Set the options as environment variables for all workers, which worker processes inherit."""
     for name, value in options.items():
         if value is None:
             continue

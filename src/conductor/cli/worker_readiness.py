@@ -1,4 +1,4 @@
-"""When all workers are at work: their processes tell when the server has answered their first poll."""
+"""Announces that all workers are ready: each process reports its first answered poll through a named pipe."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from conductor.client.event.task_runner_events import PollCompleted, TaskRunnerE
 
 
 class FirstPollListener(TaskRunnerEventsListener):
-    """Goes to every worker's process, and writes a line with the task type into a named pipe, once."""
+    """Writes each task type once into a named pipe, from the worker's process."""
 
     def __init__(self, pipe: str) -> None:
         self._pipe = pipe
         self._told: set[str] = set()
 
     def on_poll_completed(self, event: PollCompleted) -> None:
-        """The server has answered a poll."""
+        """Report the first answered poll of the task type."""
         if event.task_type in self._told:
             return
         self._told.add(event.task_type)
         try:
             pipe = os.open(self._pipe, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:  # the command has ended, or there was never a pipe
+        except OSError:  # the command has exited, or the pipe was not created
             return
         with os.fdopen(pipe, "w") as lines:
             lines.write(f"{event.task_type}\n")
@@ -34,18 +34,18 @@ class FirstPollListener(TaskRunnerEventsListener):
 
 @contextmanager
 def announce_when_ready(task_types: set[str], announce: Callable[[], None]) -> Iterator[FirstPollListener]:
-    """Inside the block, call `announce` once: when every one of these task types has been polled for."""
+    """Call `announce` once inside the block, when every one of these task types has been polled."""
     with tempfile.TemporaryDirectory(prefix="conductor-run-") as directory:
         path = Path(directory) / "first-polls"
         os.mkfifo(path, 0o600)
-        # Open for writing too: else it would end whenever no worker has it open.
+        # Also open for writing, because a pipe without writers is at its end.
         pipe = os.open(path, os.O_RDWR)
         waiting = threading.Thread(target=_wait, args=(pipe, set(task_types), announce), daemon=True)
         waiting.start()
         try:
             yield FirstPollListener(str(path))
         finally:
-            os.write(pipe, b"\n")  # an empty line: wait no longer
+            os.write(pipe, b"\n")  # an empty line ends the wait
             waiting.join()
             os.close(pipe)
 

@@ -1,4 +1,4 @@
-"""`conductor-worker workers`: what would run, with its options and where their values came from."""
+"""`conductor-worker workers`: list workers with their options and the sources of the values."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ from conductor.client.worker.worker_config import ResolvedConfig, resolve_worker
 def workers(
     modules: Modules,
     every_option: Annotated[
-        bool, typer.Option("--all", help="Every option, also those that nobody has set.", show_default=False)
+        bool, typer.Option("--all", help="Show every option, including defaults.", show_default=False)
     ] = False,
     show_traceback: Traceback = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the workers of modules or packages, with what differs from the default and where it came from."""
+    """List the workers of modules and their options.
+
+    Options with the default value are left out unless you add --all.
+    """
     found = find_workers(modules, show_traceback=show_traceback)
     try:
         configs = [resolve_worker_config(one.get_task_definition_name(), get_code_options(one)) for one in found]
@@ -61,7 +64,7 @@ def _wire(worker: Worker, config: ResolvedConfig) -> dict[str, Any]:
 
 
 def _rows(worker: Worker, config: ResolvedConfig) -> Iterator[list[str]]:
-    """A row for each option that somebody has set; one for a worker with none."""
+    """Return a row for each option that is set, or one row for a worker without."""
     first = [worker.get_task_definition_name(), f"{_kind(worker)} {_place(worker)}"]
     for name, value in config.items():
         if config.source(name) != "default":

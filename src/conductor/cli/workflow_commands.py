@@ -1,4 +1,4 @@
-"""`conductor-worker workflow list`, `show`, `start` and `wait`: looking at workflows on a server, and starting them."""
+"""`conductor-worker workflow list`, `show`, `start` and `wait`."""
 
 from __future__ import annotations
 
@@ -36,22 +36,24 @@ from conductor.protocol.views import WorkflowEntry
 from conductor.protocol.why_waiting import format_duration
 
 STATUSES = ("RUNNING", "PAUSED", *sorted(TERMINAL_WORKFLOW_STATUSES))
-#: Between two looks at a workflow that is waited for: short at first, for most end soon.
+#: Interval between two reads of a workflow in `wait`: short at first, because most workflows end soon.
 FIRST_LOOK_S = 0.1
 LONGEST_LOOK_S = 2.0
 
-#: A terminal of this width has room for correlation ids.
+#: A terminal with this width shows correlation ids.
 WIDE = 110
 HEADS = ["status", "workflow", "id", "started", "took", "correlation id", "why"]
 NAME, CORRELATION_ID, WHY = 1, 5, 6
-#: A name or correlation id is not cut to less.
+#: A name or correlation id is never cut to fewer columns.
 MIN_COLUMN = 8
 
-WorkflowId = Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.", show_default=False)]
-WorkflowIds = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of workflows.", show_default=False)]
+WorkflowId = Annotated[str, typer.Argument(metavar="ID", help="Id of the workflow.", show_default=False)]
+WorkflowIds = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of the workflows.", show_default=False)]
 Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", min=0, help="Wait at most this many seconds; status 1 then.", show_default=False),
+    typer.Option(
+        "--timeout", min=0, help="Wait at most this many seconds, then exit with status 1.", show_default=False
+    ),
 ]
 
 
@@ -64,24 +66,28 @@ def list_(
     status: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Only those: {', '.join(STATUSES)}; several with commas.", show_default=False, metavar="STATUS"
+            help=f"Only workflows with this status: {', '.join(STATUSES)}; separate several with commas.",
+            show_default=False,
+            metavar="STATUS",
         ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Only of this workflow.", show_default=False)] = None,
-    correlation_id: Annotated[str | None, typer.Option(help="Only with this one.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Option(help="Only workflows of this name.", show_default=False)] = None,
+    correlation_id: Annotated[
+        str | None, typer.Option(help="Only workflows with this correlation id.", show_default=False)
+    ] = None,
     text: Annotated[
         str | None,
-        typer.Option(help="An id, or a part of a name or correlation id; what a plain server's index finds there."),
+        typer.Option(help="An id, or a part of a name or correlation id; on a Conductor server a search in its index."),
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help=f"Only those that started since: {TIME_FORMATS}.", show_default=False),
+        typer.Option(metavar="TIME", help=f"Only workflows that started since: {TIME_FORMATS}.", show_default=False),
     ] = None,
-    size: Annotated[int, typer.Option(min=1, max=100_000, help="How many at most, the newest first.")] = 20,
+    size: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of workflows, newest first.")] = 20,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the newest workflows of a server, with why each one waits or how it failed."""
+    """List the newest workflows, and why each one waits."""
     wanted = WorkflowFilter(
         statuses=read_statuses(status or []),
         name=name,
@@ -100,7 +106,7 @@ def list_(
 
 
 def read_statuses(given: Sequence[str], allowed: Collection[str] = STATUSES) -> tuple[str, ...]:
-    """The statuses that somebody has named, in any case and with commas between them."""
+    """Parse the statuses of an option, in any case and separated by commas."""
     names = tuple(name.strip().upper() for one in given for name in one.split(",") if name.strip())
     for name in names:
         if name not in allowed:
@@ -132,7 +138,7 @@ def _row(entry: WorkflowEntry, now: int) -> list[str]:
 
 
 def _print_rows(console: Console, rows: list[list[str]]) -> None:
-    """In a terminal, why stands below. Ids are there to be copied: if something must be cut, it is the name."""
+    """Print the reason below each row. Names are cut to fit the terminal; ids are not, because users copy them."""
     end = CORRELATION_ID + 1 if console.width >= WIDE else CORRELATION_ID
     table = [HEADS[:end], *(row[:end] for row in rows)]
     for at in (CORRELATION_ID, NAME):
@@ -153,7 +159,7 @@ def _print_rows(console: Console, rows: list[list[str]]) -> None:
     "workflow show 0b5ad2a4-5d0c-4f0e-9f3a-9c3f9a1d2b11 --json | jq .waiting",
 )
 def show(workflow_id: WorkflowId, url: Url = None, as_json: AsJson = False) -> None:
-    """Draw the graph of a workflow with the state of each task, and say why it waits or how it ended."""
+    """Draw a workflow with its tasks, and explain why it waits."""
     found = call_server(url, lambda api: read_workflow(api, workflow_id))
     if as_json:
         print_json(to_json_value(found))
@@ -199,13 +205,15 @@ def start(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The workflow to start.", show_default=False)],
     given: Annotated[
         str,
-        typer.Option("--input", metavar="JSON", help="Its input: a JSON object, @file, or @- for the standard input."),
+        typer.Option(
+            "--input", metavar="JSON", help="Input of the workflow: a JSON object, @file, or @- for the standard input."
+        ),
     ] = "{}",
     input_file: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Start one workflow per line of this file; each line is an input, a JSON object. - is the standard "
+            help="Start one workflow per line of this file. Each line is an input, a JSON object. - is the standard "
             "input.",
             show_default=False,
         ),
@@ -214,23 +222,27 @@ def start(
         str | None,
         typer.Option(
             metavar="FIELD",
-            help="With --input-file: the field of each input whose value is the idempotency key. The command can then "
-            "be repeated.",
+            help="With --input-file, the field of the input that is the idempotency key. You can then be repeated.",
             show_default=False,
         ),
     ] = None,
     version: Annotated[
-        int | None, typer.Option("--version", help="The version; the latest without it.", show_default=False)
+        int | None, typer.Option("--version", help="Version of the workflow. (default: the latest)", show_default=False)
     ] = None,
     correlation_id: Annotated[
-        str | None, typer.Option(help="A name of your own, to find it by.", show_default=False)
+        str | None, typer.Option(help="Correlation id, for searching.", show_default=False)
     ] = None,
-    wait_: Annotated[bool, typer.Option("--wait", help="Wait for its end; status 1 if that is not COMPLETED.")] = False,
+    wait_: Annotated[
+        bool, typer.Option("--wait", help="Wait for the end; exit with status 1 unless COMPLETED.")
+    ] = False,
     timeout: Timeout = None,
     url: Url = None,
     as_json: AsJson = False,
 ) -> int:
-    """Start a workflow and print its id; with --input-file one workflow per line, and the ids in the same order."""
+    """Start a workflow and print its id.
+
+    With --input-file, start one workflow per line and print the ids in the same order.
+    """
     if input_file is not None:
         if given != "{}" or wait_ or timeout is not None:
             raise UserError("--input-file goes without --input, --wait and --timeout")
@@ -260,7 +272,10 @@ def start(
     "workflow wait $A $B && echo both completed",
 )
 def wait(workflow_ids: WorkflowIds, timeout: Timeout = None, url: Url = None, as_json: AsJson = False) -> int:
-    """Wait for the end of workflows; the exit status is 1 unless each one is COMPLETED in time."""
+    """Wait for the end of workflows.
+
+    The exit status is 1 unless all of them complete in time.
+    """
 
     async def wait_for_all(api: AsyncApiClient) -> list[Workflow]:
         workflows = AsyncWorkflowClient(api)

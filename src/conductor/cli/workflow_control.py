@@ -1,4 +1,4 @@
-"""`conductor-worker workflow pause`, `resume`, `retry`, `rerun`, `restart` and `terminate`: changing their course."""
+"""`conductor-worker workflow pause`, `resume`, `retry`, `rerun`, `restart` and `terminate`."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from conductor.client.http.errors import ApiException, AuthorizationException, N
 from conductor.client.http.models.rerun_workflow_request import RerunWorkflowRequest
 from conductor.client.workflow_client import AsyncWorkflowClient
 
-#: What one workflow answered: its id, and what was wrong, if anything was.
+#: Calls the server for one workflow id.
 Action = Callable[[AsyncWorkflowClient, str], Awaitable[object]]
 
 
 @examples("workflow pause 0b5ad2a4-5d0c-4f0e-9f3a-9c3f9a1d2b11")
 def pause(workflow_ids: WorkflowIds, url: Url = None, as_json: AsJson = False) -> int:
-    """Schedule no further tasks of workflows; those in workers' hands are finished."""
+    """Pause workflows; running tasks are finished."""
     return _each(workflow_ids, "paused", lambda api, one: api.pause_workflow(one), url, as_json=as_json)
 
 
 @examples("workflow resume 0b5ad2a4-5d0c-4f0e-9f3a-9c3f9a1d2b11")
 def resume(workflow_ids: WorkflowIds, url: Url = None, as_json: AsJson = False) -> int:
-    """Go on with paused workflows."""
+    """Resume paused workflows."""
     return _each(workflow_ids, "resumed", lambda api, one: api.resume_workflow(one), url, as_json=as_json)
 
 
@@ -39,12 +39,12 @@ def resume(workflow_ids: WorkflowIds, url: Url = None, as_json: AsJson = False) 
 def retry(
     workflow_ids: WorkflowIds,
     resume_subworkflows: Annotated[
-        bool, typer.Option("--resume-subworkflows", help="Go on inside of failed sub-workflows.")
+        bool, typer.Option("--resume-subworkflows", help="Retry inside failed sub-workflows.")
     ] = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> int:
-    """Go on with failed workflows from their failed tasks."""
+    """Retry failed workflows from their failed tasks."""
     return _each(
         workflow_ids, "retried", lambda api, one: api.retry_workflow(one, resume_subworkflows), url, as_json=as_json
     )
@@ -55,23 +55,23 @@ def rerun(
     workflow_ids: WorkflowIds,
     from_task: Annotated[
         str | None,
-        typer.Option(help="From this task: a reference name or a task's id. From the start without.", metavar="REF"),
+        typer.Option(help="Reference name or id of the task to start from. (default: the first task)", metavar="REF"),
     ] = None,
     url: Url = None,
     as_json: AsJson = False,
 ) -> int:
-    """Run ended workflows again from one of their tasks, or from the start."""
+    """Rerun ended workflows from a task, or from the start."""
 
     async def run_again(api: AsyncWorkflowClient, workflow_id: str) -> None:
         task_id = None if from_task is None else await _task_id(api, workflow_id, from_task)
         asked = RerunWorkflowRequest(re_run_from_workflow_id=workflow_id, re_run_from_task_id=task_id)
         await api.rerun_workflow(workflow_id, asked)
 
-    return _each(workflow_ids, "runs again", run_again, url, as_json=as_json)
+    return _each(workflow_ids, "rerun", run_again, url, as_json=as_json)
 
 
 async def _task_id(api: AsyncWorkflowClient, workflow_id: str, named: str) -> str:
-    """The task of that reference name, the newest attempt; anything else is an id, maybe of a sub-workflow's task."""
+    """Return the id of the latest attempt at a reference name; any other text is a task id."""
     found = (await api.get_workflow(workflow_id)).task(named)
     return found.task_id if found is not None else named
 
@@ -79,11 +79,11 @@ async def _task_id(api: AsyncWorkflowClient, workflow_id: str, named: str) -> st
 @examples("workflow restart $ID --use-latest")
 def restart(
     workflow_ids: WorkflowIds,
-    use_latest: Annotated[bool, typer.Option("--use-latest", help="On the newest definition.")] = False,
+    use_latest: Annotated[bool, typer.Option("--use-latest", help="Use the latest definition.")] = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> int:
-    """Begin ended workflows again, with the same input."""
+    """Restart ended workflows with the same input."""
     return _each(
         workflow_ids, "restarted", lambda api, one: api.restart_workflow(one, use_latest), url, as_json=as_json
     )
@@ -92,16 +92,16 @@ def restart(
 @examples("workflow terminate $ID --reason 'ordered twice'")
 def terminate(
     workflow_ids: WorkflowIds,
-    reason: Annotated[str | None, typer.Option(help="Why, for whoever looks at it later.", show_default=False)] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason, stored with the workflow.", show_default=False)] = None,
     url: Url = None,
     as_json: AsJson = False,
 ) -> int:
-    """End workflows; their open tasks are cancelled."""
+    """Terminate workflows and cancel their open tasks."""
     return _each(workflow_ids, "terminated", lambda api, one: api.terminate_workflow(one, reason), url, as_json=as_json)
 
 
 def _each(workflow_ids: list[str], done: str, action: Action, url: str | None, *, as_json: bool) -> int:
-    """Do it to each, and say what became of it: status 1 if a server has refused one, 2 if one is unknown."""
+    """Call the server for each id and print the results. Return 1 if the server rejects one, 2 if one is unknown."""
     told: list[dict[str, object]] = []
     status = 0
 
@@ -134,7 +134,7 @@ def _each(workflow_ids: list[str], done: str, action: Action, url: str | None, *
 
 
 async def _is_known(workflows: AsyncWorkflowClient, workflow_id: str) -> bool:
-    """Whether there is such a workflow: 404 is also how Conductor says that it is in no state for this."""
+    """Return whether the workflow exists. Conductor also answers 404 if its status does not allow an action."""
     try:
         await workflows.get_workflow_status(workflow_id)
     except ApiException:

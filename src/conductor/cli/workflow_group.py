@@ -9,7 +9,7 @@ from conductor.cli.support import add_command
 
 workflow = typer.Typer(
     name="workflow",
-    help="Workflows: look at them, start them, change their course; and definitions in Python, to a server.",
+    help="List, start and control workflows; register definitions.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

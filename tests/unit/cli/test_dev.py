@@ -55,7 +55,7 @@ class Loop:
     def __init__(self, place: Path, terminal: Terminal, began: str = "Ready in ") -> None:
         self.place = place
         self.terminal = terminal
-        before = terminal.wait_for("The page: ")
+        before = terminal.wait_for("Web UI: ")
         self.url = re.findall(r"Coordinator at (\S+),", before)[0]
         terminal.wait_for(began)
 
@@ -118,8 +118,8 @@ def test_an_endless_import_is_replaced_by_the_next_save(place: Path) -> None:
 def test_an_endless_import_is_given_up(place: Path) -> None:
     """The time limit."""
     with dev(place, ENDLESS, "--import-timeout", "1") as terminal:
-        terminal.wait_for("The import has not ended after 1 s")
-        terminal.wait_for("no workers run. Save a correction.")
+        terminal.wait_for("The import did not finish within 1 s")
+        terminal.wait_for("no workers are running. Correct the code and save it.")
         terminal.interrupt()
         terminal.wait_for("Stopped.")
 
@@ -145,7 +145,7 @@ def test_an_endless_import_ends_with_the_program(place: Path) -> None:
 
 def test_a_saved_file_serves_the_next_task_and_a_broken_one_changes_nothing(place: Path) -> None:
     with dev(place, "import no_such_thing\n") as terminal:
-        loop = Loop(place, terminal, "no workers run. Save a correction.")
+        loop = Loop(place, terminal, "no workers are running. Correct the code and save it.")
         loop.save(1)
         terminal.wait_for("Reloaded in ")
         assert loop.version() == 1
@@ -156,12 +156,12 @@ def test_a_saved_file_serves_the_next_task_and_a_broken_one_changes_nothing(plac
         terminal.wait_for("Reloaded in ")
         assert loop.version() == "two"
         loop.save("", "def broken(:\n")
-        assert "SyntaxError" in terminal.wait_for("the workers before stay at work")
+        assert "SyntaxError" in terminal.wait_for("the previous workers keep running")
         assert loop.version() == "two"
         assert loop.ended(loop.call("POST", "/workflow/dev_hello", {}))["output"] == {"version": {"version": "two"}}
         children = psutil.Process(terminal.pid).children(recursive=True)
         terminal.interrupt()
-        terminal.wait_for("Stopping: nothing is in hand")
+        terminal.wait_for("Stopping: no running task")
         terminal.wait_for("Stopped.")
         assert terminal.wait() == 0
         assert terminal.settings == terminal.settings_before
@@ -186,7 +186,7 @@ def test_a_breakpoint_in_a_worker_is_talked_to_on_the_terminal(place: Path) -> N
         loop.start("dev_debugged")
         terminal.wait_for("(Pdb) ")
         terminal.interrupt()
-        terminal.wait_for("Stopping: 1 task in hand is finished first")
+        terminal.wait_for("Stopping: 1 running task is finished first")
         terminal.type("c\n")
         terminal.wait_for("Stopped.")
         assert terminal.wait() == 0

@@ -268,7 +268,7 @@ def test_workflows_that_are_out_of_retries(faults: Any, coordinator: Coordinator
 def test_queues_that_a_key_may_not_read(faults: Any, conductor_stub: ConductorStub) -> None:
     conductor_stub.script(lambda request: request.path.startswith("/tasks/queue/"), Status(403), repeat=True)
     found = faults("--url", conductor_stub.url)["queues-not-shown"]
-    assert "cannot be looked at" in found["what"]
+    assert "cannot be read" in found["what"]
     assert "a key that may read them" in found["remedy"]
 
 
@@ -310,7 +310,7 @@ def test_definitions_that_a_key_may_not_read(faults: Any, shop: Path, conductor_
     conductor_stub.script("taskdefs", Status(403), repeat=True)
     found = faults("doctors_shop", "--url", conductor_stub.url)["definitions-not-shown"]
     assert found["what"].startswith("packed cannot be compared with the server: ")
-    assert "what is said of the server" in found["remedy"]
+    assert "faults of the server" in found["remedy"]
 
 
 def test_an_option_that_is_not_allowed(faults: Any, shop: Path, conductor_stub: Any, monkeypatch: Any) -> None:

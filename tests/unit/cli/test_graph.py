@@ -61,8 +61,8 @@ def test_a_loop_in_a_loop_shows_its_newest_round() -> None:
         attempt("deep__2__1", "SCHEDULED", 7, iteration=1, retry_count=1),
     ]
     assert drawn([step("DO_WHILE", "outer", loopOver=[inner])], *steps) == [
-        "◐ outer  DO_WHILE  round 2  in progress",
-        "↻ ◐ inner  DO_WHILE  round 1  in progress",
+        "◐ outer  DO_WHILE  iteration 2  in progress",
+        "↻ ◐ inner  DO_WHILE  iteration 1  in progress",
         "↻ ↻ ○ deep  scheduled  2 attempts",
         "↻ ↻ · last  not reached",
     ]

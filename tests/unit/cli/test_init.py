@@ -42,7 +42,7 @@ def test_init_overwrites_nothing(cli: Any, place: Path) -> None:
     before = {file: file.read_bytes() for file in (place / "shop").rglob("*") if file.is_file()}
     ran = cli("init", "shop")
     assert ran.status == 2
-    assert "nothing is overwritten" in ran.err
+    assert "is not overwritten" in ran.err
     assert {file: file.read_bytes() for file in before} == before
     assert cli("init", "greetings.py/shop").status == 2
 

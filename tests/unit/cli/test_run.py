@@ -170,7 +170,9 @@ def test_the_first_line_names_the_server_and_the_last_of_the_start_says_ready(pl
         first = program.line_with("")
         assert first.startswith(f"Server {server.url}: a coordinator, version ")
         assert first.endswith("Starting 2 workers: cli_greet, cli_wave")
-        program.line_with("Ready: every worker has polled. Ctrl-C finishes what is in hand; a second one ends it")
+        program.line_with(
+            "Ready: every worker has polled. Ctrl-C finishes the running tasks; a second one stops at once"
+        )
         assert server.polls("cli_greet")
         assert server.polls("cli_wave")
         program.send(signal.SIGTERM)

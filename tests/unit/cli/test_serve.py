@@ -166,7 +166,7 @@ def test_a_host_of_http_tasks_that_cannot_be_meant_is_one_line(place: Any) -> No
     with serve(place, "--database", "shop.db", "--http-task-host", "shop.internal:http") as server:
         assert server.wait() == 2
         assert server.output.count("\n") == 1
-        assert "'shop.internal:http' is no host with a port" in server.output
+        assert "'shop.internal:http' is not a host with a port" in server.output
 
 
 def test_a_host_that_cannot_be_meant_is_one_line(place: Any) -> None:

@@ -86,7 +86,7 @@ def test_workflow_show_says_who_has_a_task_and_which_round_a_loop_is_in(cli: Any
     client.work("never")
     client.ask("/tasks/poll/batch/turn?count=1&timeout=100&workerid=ada")
     out = shown_by(cli, client, workflow_id)
-    assert "◐ rounds  DO_WHILE  round 2  in progress  is in iteration 2, at turn__2" in out
+    assert "◐ rounds  DO_WHILE  iteration 2  in progress  is in iteration 2, at turn__2" in out
     assert "↻ ◐ turn  in progress  has been running on ada" in out
     assert "↻ · never  not reached" in out, "in this round"
     assert "has been running on ada" in cli("task", "show", f"{workflow_id}:turn", "--url", client.url).out

@@ -60,7 +60,7 @@ def test_a_task_is_completed_with_an_output_once(client: Client, task: Ask) -> N
     assert all(char.isprintable() or char == "\n" for char in shown_again)
     ran = task("complete", f"{workflow_id}:approve", "--json")
     said = json.loads(ran.out)
-    assert (ran.status, said["done"], said["error"]) == (1, False, "has ended already: COMPLETED")
+    assert (ran.status, said["done"], said["error"]) == (1, False, "has already ended: COMPLETED")
 
 
 def test_a_task_is_failed_with_a_reason(client: Client, task: Ask) -> None:

@@ -78,7 +78,7 @@ class TestShow:
             "│  ✓ receipt  pack  completed",
             "└─ ✓ wrap  pack  completed",
             "✓ both  JOIN  completed",
-            "✓ rounds  DO_WHILE  round 2  completed",
+            "✓ rounds  DO_WHILE  iteration 2  completed",
             "↻ ✓ turn  pack  completed",
             "◐ okay  WAIT  in progress  waits for a signal to complete it",
             "· ship  not reached",

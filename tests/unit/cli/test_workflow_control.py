@@ -77,7 +77,7 @@ def test_a_workflow_runs_again_from_a_task(client: Client, act: Act, by: str) ->
     workflow_id = failed(client)
     (first, _) = client.ask(f"/workflow/{workflow_id}")["tasks"]
     task = first["referenceTaskName"] if by == "ref" else first["taskId"]
-    assert act("rerun", workflow_id, "--from-task", task).out == f"{workflow_id}: runs again\n"
+    assert act("rerun", workflow_id, "--from-task", task).out == f"{workflow_id}: rerun\n"
     assert (client.work("first"), client.work("second")) == (1, 1)
     assert status_of(client, workflow_id) == "COMPLETED"
 
