@@ -221,7 +221,10 @@ def test_a_metrics_port_in_use_fails_the_start_in_one_line_unless_told_to_go_on(
         metrics = ["--metrics-port", str(port), "--metrics-host", "127.0.0.1"]
         with run(place, conductor_stub, *MODES[mode], *metrics) as program:
             assert program.wait() == 2
-        assert f"conductor-worker: metrics and health cannot be served: 127.0.0.1:{port}" in program.output
+        assert (
+            f"conductor-worker: metrics and health cannot be served: cannot listen on 127.0.0.1:{port}"
+            in program.output
+        )
         assert "Traceback" not in program.output
         with run(place, conductor_stub, *MODES[mode], *metrics, "--metrics-optional") as program:
             program.line_with("the workers run without")

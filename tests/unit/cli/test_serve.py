@@ -159,7 +159,7 @@ def test_hosts_of_http_tasks_are_given_as_options_or_variables(place: Any) -> No
         url = url_in(server.line_with(READY))
         assert ask(f"{url}/metadata/workflow", "POST", flow)[0] == 200
         found = ask(f"{url}/workflow/execute/call/1?waitForSeconds=60", "POST", {})[1]
-        assert "127.0.0.1:1 is not among the hosts that HTTP tasks may call" in found
+        assert "127.0.0.1:1 is not one of the hosts that HTTP tasks may call" in found
 
 
 def test_a_host_of_http_tasks_that_cannot_be_meant_is_one_line(place: Any) -> None:
