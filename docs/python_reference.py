@@ -18,7 +18,18 @@ from conductor.client.http.operation import Operation
 #: Page to its title and its modules, in order. A package includes all its modules.
 PAGES = {
     "conductor": ("conductor: the short names", ["conductor"]),
-    "workers": ("Workers", ["conductor.client.worker", "conductor.client.context", "conductor.client.exceptions"]),
+    "workers": (
+        "Workers",
+        [
+            "conductor.client.worker",
+            "conductor.client.worker.worker_task",
+            "conductor.client.worker.worker",
+            "conductor.client.worker.worker_interface",
+            "conductor.client.worker.exception",
+            "conductor.client.context",
+            "conductor.client.exceptions",
+        ],
+    ),
     "running": (
         "Running workers",
         [
@@ -51,14 +62,32 @@ PAGES = {
         ],
     ),
     "models": ("Models", ["conductor.client.http.models"]),
-    "workflows": ("Workflows in Python", ["conductor.client.workflow", "conductor.local"]),
+    "workflows": (
+        "Workflows in Python",
+        [
+            "conductor.client.workflow",
+            "conductor.client.workflow.conductor_workflow",
+            "conductor.client.workflow.task",
+            "conductor.client.workflow.executor",
+            "conductor.local",
+        ],
+    ),
     "events": ("Events", ["conductor.client.event"]),
-    "telemetry": ("Metrics, health and logs", ["conductor.client.telemetry"]),
+    "telemetry": (
+        "Metrics and logs",
+        ["conductor.client.telemetry.metrics_collector", "conductor.client.telemetry.task_logs"],
+    ),
     "coordinator": ("The coordinator", ["conductor.coordinator", "conductor.protocol.why_waiting"]),
     "testing": ("The test kit", ["conductor.testing"]),
 }
 #: Packages whose modules are private; only `__all__` is public.
-PACKAGES_WITH_PRIVATE_MODULES = ("conductor", "conductor.coordinator", "conductor.testing")
+PACKAGES_WITH_PRIVATE_MODULES = (
+    "conductor",
+    "conductor.client.worker",
+    "conductor.client.workflow",
+    "conductor.coordinator",
+    "conductor.testing",
+)
 
 
 def pages() -> dict[str, str]:
