@@ -12,6 +12,6 @@ there is no task.
 - `addresses`: which addresses a call may reach.
 - `script_task`: INLINE, LAMBDA and JSON_JQ_TRANSFORM.
 - `script_runner`: runs scripts in a pool of processes, and kills a process whose script takes too long.
-- `script_process`: the program of such a process.
+- `script_process`: the program of such a process; `evaluate_script.js` and `java_methods.js` are its JavaScript.
 - `start_tasks`: EVENT and START_WORKFLOW.
 """

@@ -16,6 +16,7 @@ import re
 import resource
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 #: Methods of Java's lists and maps. In Conductor the data of a script are Java objects and have these methods. A script
@@ -24,180 +25,10 @@ _JAVA_METHOD = re.compile(
     r"\b(?:add|addAll|clear|contains|containsAll|containsKey|containsValue|entrySet|equals|forEach|get|getOrDefault"
     r"|isEmpty|iterator|keySet|put|putAll|putIfAbsent|remove|set|size|subList|values)\b"
 )
-#: Adds Java's methods to data. The methods of lists are in Array.prototype. The methods of maps are in a prototype
-#: between the map and Object.prototype: a `get` in Object.prototype would be inherited by every property descriptor.
-#: A key of the data hides the method of the same name. Enumerations do not show the methods.
-_WITH_JAVA_METHODS = """
-(function () {
-  "use strict";
-  const own = Object.prototype.hasOwnProperty, isList = Array.isArray, define = Object.defineProperty;
-  const keys = Object.keys, listValues = Object.values;
-  const JavaMap = {}, Entry = {};
-  function has(map, key) { return own.call(map, key); }
-  function look(map, key) { return has(map, key) ? map[key] : null; }
-  function put(map, key, value) {
-    define(map, key, { value: value, enumerable: true, configurable: true, writable: true });
-  }
-  function equal(left, right) {
-    if (left === right) return true;
-    if (typeof left !== "object" || typeof right !== "object" || left === null || right === null) return false;
-    const names = keys(left);
-    return isList(left) === isList(right) && names.length === keys(right).length
-      && names.every(function (name) { return has(right, name) && equal(left[name], right[name]); });
-  }
-  function find(list, value) { return list.findIndex(function (one) { return equal(one, value); }); }
-  function checked(index, end, list) {
-    if (index >= 0 && index < end) return index;
-    throw new RangeError("Index " + index + " out of bounds for length " + list.length);
-  }
-  function add(target, methods) {
-    for (const name of keys(methods)) {
-      define(target, name, { value: methods[name], configurable: true, writable: true });
-    }
-  }
-  add(Array.prototype, {
-    get(index) { return this[checked(index, this.length, this)]; },
-    set(index, value) {
-      const before = this[checked(index, this.length, this)];
-      this[index] = value;
-      return before;
-    },
-    size() { return this.length; },
-    isEmpty() { return this.length === 0; },
-    contains(value) { return find(this, value) >= 0; },
-    containsAll(values) { return values.every((value) => find(this, value) >= 0); },
-    add(...given) {
-      if (given.length < 2) return this.push(given[0]) > 0;
-      this.splice(checked(given[0], this.length + 1, this), 0, given[1]);
-    },
-    addAll(values) {
-      for (const value of [...values]) this.push(value);
-      return values.length > 0;
-    },
-    remove(value) {
-      if (typeof value === "number") return this.splice(checked(value, this.length, this), 1)[0];
-      const index = find(this, value);
-      return index >= 0 && this.splice(index, 1).length > 0;
-    },
-    clear() { this.length = 0; },
-    subList(from, to) { return this.slice(checked(from, to + 1, this), checked(to, this.length + 1, this)); },
-    equals(other) { return equal(this, other); },
-    iterator() {
-      let at = 0;
-      return { hasNext: () => at < this.length, next: () => this[checked(at++, this.length, this)] };
-    },
-  });
-  add(JavaMap, {
-    get(key) { return look(this, key); },
-    getOrDefault(key, other) { return has(this, key) ? this[key] : other; },
-    put(key, value) {
-      const before = look(this, key);
-      put(this, key, value);
-      return before;
-    },
-    putIfAbsent(key, value) {
-      const before = look(this, key);
-      if (before === null) put(this, key, value);
-      return before;
-    },
-    putAll(other) { for (const key of keys(other)) put(this, key, other[key]); },
-    remove(key) {
-      const before = look(this, key);
-      delete this[key];
-      return before;
-    },
-    clear() { for (const key of keys(this)) delete this[key]; },
-    size() { return keys(this).length; },
-    isEmpty() { return keys(this).length === 0; },
-    containsKey(key) { return has(this, key); },
-    containsValue(value) { return find(listValues(this), value) >= 0; },
-    keySet() { return keys(this); },
-    values() { return listValues(this); },
-    entrySet() { return keys(this).map((key) => ({ __proto__: Entry, key: key, value: this[key] })); },
-    forEach(action) { for (const key of keys(this)) action(key, this[key]); },
-    equals(other) { return equal(this, other); },
-  });
-  add(Entry, { getKey() { return this.key; }, getValue() { return this.value; } });
-  // A copy of each map, because objects that change their prototype take several times the memory.
-  return function copy(data) {
-    if (typeof data !== "object" || data === null) return data;
-    if (isList(data)) {
-      for (let index = 0; index < data.length; index++) data[index] = copy(data[index]);
-      return data;
-    }
-    const map = { __proto__: JavaMap };
-    for (const key of keys(data)) {
-      if (key === "__proto__") put(map, key, copy(data[key]));
-      else map[key] = copy(data[key]);
-    }
-    return map;
-  };
-})()
-"""
-#: Runs a script and returns its value as JSON, converted as Conductor converts it. The runner saves the functions that
-#: it uses before the script runs, because a script can replace them.
-_RUNNER = """
-(function (prepare) {
-  "use strict";
-  const evaluate = eval, parse = JSON.parse, stringify = JSON.stringify, isList = Array.isArray, text = String;
-  const keys = Object.keys, toNumber = Number, finite = Number.isFinite, ofText = String.prototype.match;
-  const isBuffer = ArrayBuffer.isView, apply = Reflect.apply, each = Map.prototype.forEach, AnyMap = Map;
-  const define = Object.defineProperty, AnyError = Error;
-  const AnyString = String, AnyNumber = Number, AnyBoolean = Boolean, lines = /:(\\d+):\\d+\\)?$/m;
-  function shown(value, inside) {
-    switch (typeof value) {
-      case "string": case "boolean": return value;
-      case "number": return finite(value) ? value : text(value);
-      case "bigint": return toNumber(value);
-      case "undefined": return null;
-      case "symbol": case "function": return {};
-    }
-    if (value === null) return null;
-    for (let at = inside; at; at = at.outer) {
-      if (at.value === value) throw new TypeError("the value of the script contains itself");
-    }
-    const here = { value: value, outer: inside };
-    if (value instanceof AnyString || value instanceof AnyNumber || value instanceof AnyBoolean) {
-      return shown(value.valueOf(), here);
-    }
-    if (isList(value) || isBuffer(value)) {
-      const list = [];
-      for (let index = 0; index < value.length; index++) list[index] = shown(value[index], here);
-      return list;
-    }
-    const object = {};
-    function put(key, one) {
-      define(object, key, { value: one, enumerable: true, configurable: true, writable: true });
-    }
-    if (value instanceof AnyMap) {
-      apply(each, value, [function (one, key) { put(text(key), shown(one, here)); }]);
-      return object;
-    }
-    for (const key of keys(value)) put(key, shown(value[key], here));
-    return object;
-  }
-  // `stringify` builds every answer: the engine stores a long concatenation as a rope, which Python cannot read.
-  // Answers have no prototype, so that a `toJSON` of the script cannot replace them.
-  function problem(error, place) {
-    return stringify({ __proto__: null, error: "`" + text(error) + "`" + (place ? " at line " + place[1] : "") });
-  }
-  return function (script, data) {
-    globalThis.$ = prepare ? prepare(parse(data)) : parse(data);
-    let value;
-    try {
-      value = evaluate(script);
-    } catch (error) {
-      return problem(error, error instanceof AnyError ? apply(ofText, text(error.stack), [lines]) : null);
-    }
-    try {
-      return stringify({ __proto__: null, value: shown(value, null) });
-    } catch (error) {
-      return problem(error, null);
-    }
-  };
-})
-"""
-
+_HERE = Path(__file__).parent
+#: JavaScript around every script. The files are read here, because a script process opens no files later.
+_JAVA_METHODS_CODE = (_HERE / "java_methods.js").read_text(encoding="utf-8").strip()
+_EVALUATE_CODE = (_HERE / "evaluate_script.js").read_text(encoding="utf-8").strip()
 _OUT_OF_MEMORY = "the script exceeded its memory limit"
 
 
@@ -266,12 +97,12 @@ def _error(reason: str) -> bytes:
 
 def _javascript(quickjs: Any, script: str, data: str, memory_bytes: int, cpu_s: float) -> bytes:
     context = quickjs.Context()
-    methods = _WITH_JAVA_METHODS.strip() if _JAVA_METHOD.search(script) else "null"
-    runner = context.eval(f"{_RUNNER.strip()}({methods})")
+    prepare = _JAVA_METHODS_CODE if _JAVA_METHOD.search(script) else "null"
+    evaluate = context.eval(f"{_EVALUATE_CODE}({prepare})")
     context.set_memory_limit(memory_bytes)
     context.set_time_limit(cpu_s)
     try:
-        answer: str = runner(script, data)
+        answer: str = evaluate(script, data)
     except quickjs.StackOverflow:
         return _error("`RangeError: Maximum call stack size exceeded`")
     except quickjs.JSException as error:
