@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from conductor.client.worker.conversion.type_hints import Unresolved, resolve_hints
-from conductor.client.worker.parameters import list_open_parameters, unwrap_function
+from conductor.client.worker.parameters import UserFunction, list_open_parameters, unwrap_function
 
 Scope = Literal["process", "task"]
 _SCOPES = typing.get_args(Scope)
 _HOW = "write Annotated[TheType, Depends(provider)]"
 #: The replacement of each provider, for tests.
-_overrides: dict[Any, Callable[..., Any]] = {}
+_overrides: dict[Any, UserFunction] = {}
 
 
 class DependencyError(ValueError):
@@ -42,7 +42,7 @@ class Depends:
         async def order(number: int, db: Annotated[Db, Depends(get_db)]) -> dict: ...
     """
 
-    provider: Callable[..., Any]
+    provider: UserFunction
     scope: Scope = "process"
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ class Depends:
 class Need:
     """A provider that has to be called, and its own dependencies."""
 
-    def __init__(self, depends: Depends, provider: Callable[..., Any], needs: Mapping[str, Need]) -> None:
+    def __init__(self, depends: Depends, provider: UserFunction, needs: Mapping[str, Need]) -> None:
         #: The dependency in the annotation. `provider` may be its replacement.
         self.depends = depends
         self.provider = provider
@@ -75,7 +75,7 @@ class Need:
 
 
 @contextmanager
-def override_dependency(provider: Callable[..., Any], replacement: Callable[..., Any]) -> Iterator[None]:
+def override_dependency(provider: UserFunction, replacement: UserFunction) -> Iterator[None]:
     """Call `replacement` instead of `provider` inside the block. For tests.
 
     The replacement applies to handlers and runners of this process that start inside the block, and to
@@ -160,7 +160,7 @@ def _resolve_need(depends: Depends, above: tuple[Depends, ...]) -> Need:
     return Need(depends, provider, needs)
 
 
-def _find_provider_dependencies(provider: Callable[..., Any]) -> dict[str, Depends]:
+def _find_provider_dependencies(provider: UserFunction) -> dict[str, Depends]:
     owner = get_name(provider)
     try:
         parameters = list_open_parameters(provider)

@@ -33,7 +33,7 @@ class OutputError(NonRetryableException):
         return OutputError, (self.path, self.message)
 
 
-def to_output(value: Any) -> dict[str, Any]:
+def to_output(value: object) -> dict[str, Any]:
     """Return the task output for a return value.
 
     A mapping is the output itself. The output of a dataclass, model, struct or named tuple has its fields. Every other
@@ -115,7 +115,7 @@ def _is_deeper(output: Any, limit: int) -> bool:
     return True
 
 
-def to_plain(value: Any, path: str, above: tuple[int, ...]) -> Any:
+def to_plain(value: object, path: str, above: tuple[int, ...]) -> object:
     """Convert a value to JSON types.
 
     Args:
@@ -146,7 +146,7 @@ def to_plain(value: Any, path: str, above: tuple[int, ...]) -> Any:
     return _convert_object(value, path, above)
 
 
-def _convert_object(value: Any, path: str, above: tuple[int, ...]) -> Any:
+def _convert_object(value: object, path: str, above: tuple[int, ...]) -> object:
     try:
         simpler = _simplify(value)
     except Exception as error:  # the code of the object may raise anything
@@ -159,7 +159,7 @@ def _convert_object(value: Any, path: str, above: tuple[int, ...]) -> Any:
         raise OutputError(path, f"object of type {_type_name(value)} cannot be sent as JSON") from None
 
 
-def _simplify(value: Any) -> Any:
+def _simplify(value: object) -> object:
     """Convert an object to a simpler type; return the object itself if there is none."""
     if hasattr(type(value), "__pydantic_serializer__"):
         return _pydantic_dump(value)
@@ -179,7 +179,7 @@ def _simplify(value: Any) -> Any:
     return value
 
 
-def read_object_fields(value: Any) -> dict[str, Any] | None:
+def read_object_fields(value: object) -> dict[str, Any] | None:
     """Return the fields of a dataclass, struct, attrs or pydantic instance by their JSON names; None for others."""
     cls: Any = type(value)
     if hasattr(cls, "__pydantic_serializer__"):
@@ -209,7 +209,7 @@ def _struct_fields(value: msgspec.Struct) -> dict[str, Any]:
     return tag | {wire_name: item for wire_name, item in values if item is not msgspec.UNSET}
 
 
-def _pydantic_dump(value: Any) -> Any:
+def _pydantic_dump(value: Any) -> object:
     # By alias, because a model of the same class reads aliases. Pydantic dataclasses have no `model_dump`.
     serializer = type(value).__pydantic_serializer__
     try:
@@ -232,7 +232,7 @@ def _check_finite(value: float, path: str) -> float:
     raise OutputError(path, f"{value} cannot be sent as JSON")
 
 
-def _convert_key(key: Any, path: str) -> str:
+def _convert_key(key: object, path: str) -> str:
     """Return a key as text, as the JSON encoders of the standard library and msgspec write it."""
     if isinstance(key, Enum):
         key = key.value
@@ -248,10 +248,10 @@ def _convert_key(key: Any, path: str) -> str:
         raise OutputError(path, f"a key of type {_type_name(key)} cannot be sent as JSON") from None
 
 
-def _join_path(path: str, key: Any) -> str:
+def _join_path(path: str, key: object) -> str:
     return f"{path}.{key}" if isinstance(key, str) and key.isidentifier() else f"{path}[{key!r}]"
 
 
-def _type_name(value: Any) -> str:
+def _type_name(value: object) -> str:
     cls = type(value)
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"

@@ -8,8 +8,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+#: A function of the user, with any parameters and result.
+UserFunction = Callable[..., Any]
 
-def unwrap_function(function: Callable[..., Any]) -> Any:
+
+def unwrap_function(function: UserFunction) -> Any:
     """Return the function whose annotations describe the callable."""
     innermost = unwrap(function)
     if inspect.isroutine(innermost) or isinstance(innermost, type):
@@ -30,7 +33,7 @@ def is_coroutine_function(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
-def list_parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+def list_parameters(function: UserFunction) -> Mapping[str, inspect.Parameter]:
     """Return the parameters by name. Undefined names in annotations raise no error."""
     if sys.version_info >= (3, 14):  # annotations are evaluated lazily
         import annotationlib
@@ -39,7 +42,7 @@ def list_parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parame
     return inspect.signature(function).parameters
 
 
-def list_open_parameters(function: Callable[..., Any]) -> Sequence[inspect.Parameter]:
+def list_open_parameters(function: UserFunction) -> Sequence[inspect.Parameter]:
     """Return the parameters that a call may pass, without those that a partial passes by name."""
     partials = [layer for layer in _unwrap_all(function) if isinstance(layer, functools.partial)]
     filled = {name for layer in partials for name in layer.keywords}

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conductor.client.worker.worker import Worker
 from conductor.client.worker.worker_interface import undecorate
 
+if TYPE_CHECKING:
+    from conductor.client.worker.parameters import UserFunction
+
 _lock = threading.Lock()
 _workers: dict[tuple[str, str | None], list[Worker]] = {}
 _by_function: dict[int, Worker] = {}
-_lifespans: dict[tuple[str, str], Callable[..., Any]] = {}
+_lifespans: dict[tuple[str, str], UserFunction] = {}
 
 
 class DuplicateWorkerError(ValueError):
@@ -62,7 +64,7 @@ def register_decorated_fn(
     poll_interval: int | None,
     domain: str | None,
     worker_id: str | None,
-    func: Callable[..., Any],
+    func: UserFunction,
     **rest: Any,
 ) -> None:
     """Register a function without decorating it, as in conductor-python.
@@ -83,7 +85,7 @@ def get_registered_worker_names() -> list[str]:
     return [worker.get_task_definition_name() for worker in list_workers()]
 
 
-def find_worker(function: Callable[..., Any]) -> Worker | None:
+def find_worker(function: UserFunction) -> Worker | None:
     """Return the worker of a decorated function; None for other functions."""
     found = _by_function.get(id(function))
     if found is None or not (found.execute_function is function or undecorate(found.execute_function) is function):
@@ -98,13 +100,13 @@ def find_worker_in_module(module: str, name: str, domain: str | None) -> Worker 
         return next((one for one in reversed(claimants) if _find_origin(one.execute_function)[0] == module), None)
 
 
-def register_lifespan(function: Callable[..., Any]) -> None:
+def register_lifespan(function: UserFunction) -> None:
     """Add a lifespan. It replaces an older version of the same function."""
     with _lock:
         _lifespans[_find_origin(function)] = function
 
 
-def list_lifespans() -> list[Callable[..., Any]]:
+def list_lifespans() -> list[UserFunction]:
     """Return the lifespans in order."""
     with _lock:
         return list(_lifespans.values())
@@ -122,7 +124,7 @@ def _format_origin(worker: Worker) -> str:
     return ".".join(_find_origin(worker.execute_function))
 
 
-def _find_origin(function: Callable[..., Any] | None) -> tuple[str, str]:
+def _find_origin(function: UserFunction | None) -> tuple[str, str]:
     module = getattr(function, "__module__", None) or "?"
     # In a child process, multiprocessing loads the main script as `__mp_main__`.
     module = "__main__" if module == "__mp_main__" else module

@@ -12,12 +12,12 @@ from typing import Any, Self, TypeVar
 
 from conductor.client.background_event_loop import BackgroundEventLoop
 from conductor.client.worker.dependencies import Depends, Need, get_name, resolve_needs
-from conductor.client.worker.parameters import is_coroutine_function, unwrap
+from conductor.client.worker.parameters import UserFunction, is_coroutine_function, unwrap
 from conductor.client.worker.signature import read_signature
 
 T = TypeVar("T")
 #: Awaits an object and returns its result.
-_Wait = Callable[[Awaitable[Any]], Awaitable[Any]]
+_Wait = Callable[[Awaitable[object]], Awaitable[object]]
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class StartError(RuntimeError):
 class _Values:
     """Values with the same lifetime. Each is created once; leaving the context cleans them up in reverse order."""
 
-    def __init__(self, known: Mapping[Any, Any], wait: _Wait) -> None:
+    def __init__(self, known: Mapping[Depends, object], wait: _Wait) -> None:
         self._known = dict(known)
         self._wait = wait
         self._stack = AsyncExitStack()
@@ -40,13 +40,13 @@ class _Values:
     async def __aexit__(self, *failure: Any) -> bool | None:
         return await self._stack.__aexit__(*failure)
 
-    async def make(self, need: Need) -> Any:
+    async def make(self, need: Need) -> object:
         """Return the value of a dependency. Create it on first use."""
         if need.depends not in self._known:
             self._known[need.depends] = await self._create(need)
         return self._known[need.depends]
 
-    async def _create(self, need: Need) -> Any:
+    async def _create(self, need: Need) -> object:
         created = need.provider(**{name: await self.make(inner) for name, inner in need.needs.items()})
         function = unwrap(need.provider)
         if inspect.isgeneratorfunction(function):
@@ -56,19 +56,19 @@ class _Values:
             return await self._enter_async(created if is_context else asynccontextmanager(lambda: created)())
         return await self._wait(created) if inspect.isawaitable(created) else created
 
-    def _enter(self, context: Any) -> Any:
+    def _enter(self, context: Any) -> object:
         value = context.__enter__()
 
-        async def leave(*failure: Any) -> None:  # returns None, so that a provider cannot suppress an error
+        async def leave(*failure: object) -> None:  # returns None, so that a provider cannot suppress an error
             context.__exit__(*failure)
 
         self._stack.push_async_exit(leave)
         return value
 
-    async def _enter_async(self, context: Any) -> Any:
+    async def _enter_async(self, context: Any) -> object:
         value = await self._wait(context.__aenter__())
 
-        async def leave(*failure: Any) -> None:
+        async def leave(*failure: object) -> None:
             await self._wait(context.__aexit__(*failure))
 
         self._stack.push_async_exit(leave)
@@ -85,15 +85,13 @@ class Resources:
         StartError: A value cannot be created.
     """
 
-    def __init__(
-        self, lifespans: Iterable[Callable[..., Any]] = (), functions: Iterable[Callable[..., Any]] = ()
-    ) -> None:
+    def __init__(self, lifespans: Iterable[UserFunction] = (), functions: Iterable[UserFunction] = ()) -> None:
         # Dependencies are resolved here, so that a cycle is an error before anything is started.
         self._needs = list(resolve_needs({get_name(lifespan): Depends(lifespan) for lifespan in lifespans}).values())
         for function in functions:
             for need in resolve_needs(read_signature(function).injected).values():
                 self._needs += _list_process_needs(need)
-        self._values: dict[Any, Any] = {}
+        self._values: dict[Depends, object] = {}
         self._leave: list[tuple[str, _Values]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -134,7 +132,7 @@ class Resources:
                 logger.error("Resource could not be cleaned up: %s", name, exc_info=True)
         self._values.clear()
 
-    def inject(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def inject(self, function: UserFunction) -> UserFunction:
         """Return the function with its dependencies passed. A function without dependencies is returned as it is."""
         needs = resolve_needs(read_signature(function).injected)
         of_process = {
@@ -149,41 +147,46 @@ class Resources:
         return functools.partial(self._call_in_thread, filled, of_task)
 
     async def _call_on_loop(
-        self, function: Callable[..., Any], needs: Mapping[str, Need], /, *args: Any, **kwargs: Any
-    ) -> Any:
+        self, function: UserFunction, needs: Mapping[str, Need], /, *args: object, **kwargs: object
+    ) -> object:
         return await self._call(function, needs, _await, args, kwargs)
 
     def _call_in_thread(
-        self, function: Callable[..., Any], needs: Mapping[str, Need], /, *args: Any, **kwargs: Any
-    ) -> Any:
+        self, function: UserFunction, needs: Mapping[str, Need], /, *args: object, **kwargs: object
+    ) -> object:
         return _run_without_loop(self._call(function, needs, self._await_on_loop, args, kwargs))
 
     async def _call(
-        self, function: Callable[..., Any], needs: Mapping[str, Need], wait: _Wait, args: Any, kwargs: dict[str, Any]
-    ) -> Any:
+        self,
+        function: UserFunction,
+        needs: Mapping[str, Need],
+        wait: _Wait,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> object:
         async with _Values(self._values, wait) as values:
             for name, need in needs.items():
                 kwargs[name] = await values.make(need)
             value = function(*args, **kwargs)
             return await wait(value) if inspect.isawaitable(value) else value
 
-    async def _await_on_loop(self, work: Awaitable[Any]) -> Any:
+    async def _await_on_loop(self, work: Awaitable[object]) -> object:
         """Await an object on the event loop while this thread blocks. So a coroutine in a thread never suspends."""
         assert self._loop is not None  # noqa: S101
         return asyncio.run_coroutine_threadsafe(_await(work), self._loop).result()
 
 
-def inject_per_call(function: Callable[..., Any]) -> Callable[..., Any]:
+def inject_per_call(function: UserFunction) -> UserFunction:
     """Return the function for calls without a handler. Dependencies are created and cleaned up for each call."""
     resolve_needs(read_signature(function).injected)  # raises DependencyError now, not at the call
     is_coroutine = is_coroutine_function(function)
 
-    async def work(args: Any, kwargs: Any) -> Any:
+    async def work(args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         async with Resources(functions=[function]) as resources:
             call = resources.inject(function)
             return await (call(*args, **kwargs) if is_coroutine else asyncio.to_thread(call, *args, **kwargs))
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         return work(args, kwargs) if is_coroutine else BackgroundEventLoop().run_coroutine(work(args, kwargs))
 
     return call
@@ -196,7 +199,7 @@ def _list_process_needs(need: Need) -> list[Need]:
     return [found for inner in need.needs.values() for found in _list_process_needs(inner)]
 
 
-async def _await(work: Awaitable[Any]) -> Any:
+async def _await(work: Awaitable[object]) -> object:
     return await work
 
 

@@ -24,7 +24,7 @@ from conductor.client.worker.conversion.containers import (
 from conductor.client.worker.conversion.converter import Converter, RawConverter, Schema, SchemaWriter, format_key
 from conductor.client.worker.conversion.type_hints import Unresolved, resolve_hints
 from conductor.client.worker.dependencies import find_dependencies
-from conductor.client.worker.parameters import list_open_parameters, unwrap_function
+from conductor.client.worker.parameters import UserFunction, list_open_parameters, unwrap_function
 
 __all__ = ["InputError", "Signature", "list_missing_inputs", "read_signature"]
 
@@ -36,7 +36,7 @@ _REMEDY = "Give the parameter a default, or reject such tasks with strict_schema
 _cache: weakref.WeakKeyDictionary[Any, Signature] = weakref.WeakKeyDictionary()
 
 
-def read_signature(function: Callable[..., Any]) -> Signature:
+def read_signature(function: UserFunction) -> Signature:
     """Return the signature of a function, which is cached.
 
     The function may be behind wrappers of `functools.wraps`, partials, bound methods and callable objects.
@@ -55,7 +55,7 @@ def read_signature(function: Callable[..., Any]) -> Signature:
 class Signature:
     """The parameters and the result of a worker function."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: UserFunction) -> None:
         self._code = unwrap_function(function)
         self._hints = resolve_hints(self._code)
         #: Whether all names in the annotations are defined.
@@ -122,7 +122,7 @@ class Signature:
             return (), kwargs
         return tuple(kwargs.pop(p.name, p.default) for p in self._positional), kwargs
 
-    def call(self, function: Callable[..., Any], task: Task, *, strict: bool = False) -> Any:
+    def call(self, function: UserFunction, task: Task, *, strict: bool = False) -> Any:
         """Call the function with this task. The call of a coroutine function returns its coroutine."""
         args, kwargs = self.bind(task, strict=strict)
         missing = [] if strict else self._find_missing(task.input_data)
@@ -165,7 +165,7 @@ class Signature:
                 where = f"the result of {function}" if name == "return" else f"parameter '{name}' of {function}"
                 yield f"the annotation {hint.text} of {where} cannot be resolved and is ignored"
 
-    def caller(self, function: Callable[..., Any], *, strict: bool = False) -> Callable[[Task], Any]:
+    def caller(self, function: UserFunction, *, strict: bool = False) -> Callable[[Task], Any]:
         """Return a function that calls the worker function with the arguments from a task."""
         exact = [(field.wire_name, field.argument, field.converter.exact) for field in self._fields]
         if strict or self.rest or self.task_parameter or self._positional or any(kind is None for *_, kind in exact):

@@ -15,6 +15,7 @@ from conductor.client.worker.worker_config import OPTIONS, Option, ResolvedConfi
 from conductor.client.worker.worker_interface import WorkerInterface, undecorate
 
 if TYPE_CHECKING:
+    from conductor.client.worker.parameters import UserFunction
     from conductor.client.worker.resources import Resources
 
 __all__ = [
@@ -183,9 +184,9 @@ async def _wait_for(value: Awaitable[Any]) -> Any:
     return await value
 
 
-def get_function(worker: WorkerInterface) -> Callable[..., Any] | None:
+def get_function(worker: WorkerInterface) -> UserFunction | None:
     """Return the function of a worker; None if its class defines `execute`."""
-    function: Callable[..., Any] | None = undecorate(getattr(worker, "execute_function", None))
+    function: UserFunction | None = undecorate(getattr(worker, "execute_function", None))
     return function
 
 

@@ -8,7 +8,7 @@ import dataclasses
 import types
 import typing
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
@@ -70,7 +70,7 @@ _SCALARS: Mapping[Any, Converter] = {
     Decimal: DecimalConverter(),
     **make_text_converters(),
 }
-_ARRAYS: Mapping[Any, Callable[[list[Any]], Any]] = {
+_ARRAYS: Mapping[Any, Callable[[Iterable[object]], object]] = {
     list: list,
     set: set,
     frozenset: frozenset,
@@ -82,7 +82,7 @@ _ARRAYS: Mapping[Any, Callable[[list[Any]], Any]] = {
     collections.abc.Set: set,
     collections.abc.MutableSet: set,
 }
-_DICTS: Mapping[Any, Callable[[dict[Any, Any]], Any]] = {
+_DICTS: Mapping[Any, Callable[[dict[object, object]], object]] = {
     dict: dict,
     collections.OrderedDict: collections.OrderedDict,
     collections.abc.Mapping: dict,
@@ -158,7 +158,7 @@ class _Reader:
         return TupleConverter([self.read(argument, variables) for argument in arguments])
 
     def _read_array(
-        self, build: Callable[[list[Any]], Any], arguments: Sequence[Any], variables: _Variables
+        self, build: Callable[[Iterable[object]], object], arguments: Sequence[Any], variables: _Variables
     ) -> Converter:
         item = self.read(arguments[0], variables) if arguments else AnyConverter()
         if build in (set, frozenset) and type(item) is AnyConverter:
@@ -166,7 +166,7 @@ class _Reader:
         return ArrayConverter(item, build)
 
     def _read_dict(
-        self, build: Callable[[dict[Any, Any]], Any], arguments: Sequence[Any], variables: _Variables
+        self, build: Callable[[dict[object, object]], object], arguments: Sequence[Any], variables: _Variables
     ) -> Converter:
         if not arguments:
             return DictConverter(None, AnyConverter(), build)

@@ -179,10 +179,10 @@ class PydanticConverter(Converter):
         """Whether the schema of the fields expresses all requirements of the model."""
         return self._omitted == []
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         return self.fields.read_strict(value) if self._is_exact else self._validate(value, strict=True)
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         if isinstance(value, self.cls):
             return value
         try:
@@ -195,7 +195,7 @@ class PydanticConverter(Converter):
                 return self.fields.read_lenient(value)
             raise
 
-    def _validate(self, value: object, *, strict: bool) -> Any:
+    def _validate(self, value: object, *, strict: bool) -> object:
         try:
             return self._adapter.validate_json(msgspec.json.encode(value), strict=strict)
         except TypeError:  # not a JSON value
@@ -248,13 +248,13 @@ class ArrayStructConverter(Converter):
         self.cls = cls
         self.name = cls.__name__
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         return self._convert(value, strict=True)
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         return self._convert(value, strict=False)
 
-    def _convert(self, value: object, *, strict: bool) -> Any:
+    def _convert(self, value: object, *, strict: bool) -> object:
         try:
             return msgspec.convert(value, self.cls, strict=strict)
         except msgspec.ValidationError as error:

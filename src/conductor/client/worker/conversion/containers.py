@@ -32,10 +32,10 @@ class OptionalConverter(Converter):
         self.name = f"{inner.name} or null"
         self.hashable = inner.hashable
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         return None if value is None else self.inner.read_strict(value)
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         return None if value is None else self.inner.read_lenient(value)
 
     def write_schema(self, writer: SchemaWriter) -> Schema:
@@ -52,14 +52,14 @@ class UnionConverter(Converter):
         self.nullable = any(member.nullable for member in members)
         self.hashable = all(member.hashable for member in members)
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         return self._first([member.read_strict for member in self.members], value)
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         exact = [member.read_strict for member in self.members]
         return self._first(exact + [member.read_lenient for member in self.members], value)
 
-    def _first(self, readers: Sequence[Callable[[Any], Any]], value: Any) -> Any:
+    def _first(self, readers: Sequence[Callable[[object], object]], value: object) -> object:
         errors = []
         for reader in readers:
             try:
@@ -79,22 +79,22 @@ class ArrayConverter(Converter):
 
     hashable = False
 
-    def __init__(self, item: Converter, build: Callable[[list[Any]], Any] = list) -> None:
+    def __init__(self, item: Converter, build: Callable[[Iterable[object]], object] = list) -> None:
         self.item = item
         self.build = build
         self.name = f"array of {item.name}" if not isinstance(item, AnyConverter) else "array"
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         if not isinstance(value, list):
             raise self.make_error(value)
         return self._read(self.item.read_strict, value)
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         if not isinstance(value, (list, tuple, set, frozenset)):
             raise self.make_error(value)
         return self._read(self.item.read_lenient, value)
 
-    def _read(self, reader: Callable[[Any], Any], value: Any) -> Any:
+    def _read(self, reader: Callable[[object], object], value: Iterable[object]) -> object:
         if type(self.item) is AnyConverter:
             return self.build(value)
         items = []
@@ -123,15 +123,15 @@ class TupleConverter(Converter):
         self.name = f"array of {len(items)}"
         self.hashable = all(item.hashable for item in items)
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> tuple[object, ...]:
         return self._read([item.read_strict for item in self.items], value)
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> tuple[object, ...]:
         return self._read(
             [item.read_lenient for item in self.items], list(value) if isinstance(value, tuple) else value
         )
 
-    def _read(self, readers: Sequence[Callable[[Any], Any]], value: Any) -> Any:
+    def _read(self, readers: Sequence[Callable[[object], object]], value: object) -> tuple[object, ...]:
         if not isinstance(value, list) or len(value) != len(readers):
             raise self.make_error(value)
         items = []
@@ -154,19 +154,21 @@ class DictConverter(Converter):
     name = "object"
     hashable = False
 
-    def __init__(self, key: Converter | None, value: Converter, build: Callable[[dict[Any, Any]], Any] = dict) -> None:
+    def __init__(
+        self, key: Converter | None, value: Converter, build: Callable[[dict[object, object]], object] = dict
+    ) -> None:
         #: None for text, which needs no conversion.
         self.key = key
         self.value = value
         self.build = build
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         return self._read(value, None if self.key is None else self.key.read_strict, self.value.read_strict)
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         return self._read(value, None if self.key is None else self.key.read_lenient, self.value.read_lenient)
 
-    def _read(self, table: Any, key: Callable[[Any], Any] | None, reader: Callable[[Any], Any]) -> Any:
+    def _read(self, table: Any, key: Callable[[object], object] | None, reader: Callable[[object], object]) -> object:
         if not isinstance(table, dict):
             raise self.make_error(table)
         if key is None and type(self.value) is AnyConverter:
@@ -208,7 +210,7 @@ class FieldReader(NamedTuple):
 
     wire_name: str
     argument: str
-    read: Callable[[Any], Any]
+    read: Callable[[object], object]
     #: Whether null is a value. If not, it counts as missing.
     reads_null: bool
     required: bool
@@ -274,13 +276,13 @@ class ObjectConverter(Converter):
         self._strict = make_readers(fields, strict=True)
         self._lenient = make_readers(fields, strict=False)
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         if not isinstance(value, dict):
             raise self.make_error(value)
         self._reject_unknown(value)
         return self._build_object(read_fields(value, self._strict))
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         if not isinstance(value, dict):
             if self.kind is not None and isinstance(value, self.kind):
                 return value
@@ -297,7 +299,7 @@ class ObjectConverter(Converter):
         error.is_other_type = True
         raise error
 
-    def _build_object(self, arguments: dict[str, Any]) -> Any:
+    def _build_object(self, arguments: dict[str, Any]) -> object:
         try:
             return self.build(**arguments)
         except (TypeError, ValueError) as error:
@@ -337,13 +339,15 @@ class NamedTupleConverter(Converter):
         self.name = table.name
         self.hashable = array.hashable
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         return self._read(value, self.array.read_strict, self.table.read_strict)
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         return self._read(value, self.array.read_lenient, self.table.read_lenient)
 
-    def _read(self, value: Any, array: Callable[[Any], Any], table: Callable[[Any], Any]) -> Any:
+    def _read(
+        self, value: object, array: Callable[[object], tuple[object, ...]], table: Callable[[object], object]
+    ) -> object:
         if not isinstance(value, list):
             return table(value)
         names = [field.argument for field in self.table.fields]
@@ -439,13 +443,13 @@ class BoundedConverter(Converter):
         self.nullable = inner.nullable
         self.hashable = inner.hashable
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         return self._check(self.inner.read_strict(value))
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         return self._check(self.inner.read_lenient(value))
 
-    def _check(self, value: object) -> Any:
+    def _check(self, value: object) -> object:
         for name, bound in self.bounds.items():
             words, holds = _CHECKS[name]
             try:

@@ -91,7 +91,7 @@ def _make_reference(name: str) -> Schema:
     return {"$ref": f"#/definitions/{escaped}"}
 
 
-def add_keywords(schema: Schema, keywords: Mapping[str, Any]) -> Schema:
+def add_keywords(schema: Schema, keywords: Mapping[str, object]) -> Schema:
     """Return the schema with more keywords. A reference is wrapped, because draft-07 ignores keywords next to it."""
     return {"allOf": [schema], **keywords} if "$ref" in schema else {**schema, **keywords}
 
@@ -121,9 +121,9 @@ class Converter:
     #: Values of exactly this class need no conversion.
     exact: type | None = None
     #: The schema of the type, if it is always the same.
-    keywords: Mapping[str, Any] | None = None
+    keywords: Mapping[str, object] | None = None
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         """Convert a value that the schema describes.
 
         Raises:
@@ -131,7 +131,7 @@ class Converter:
         """
         raise self.make_error(value)
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         """Convert a value that the schema describes, or a similar one.
 
         Raises:
@@ -160,9 +160,9 @@ class AnyConverter(Converter):
     name = "any value"
     nullable = True
     hashable = False
-    keywords: Mapping[str, Any] | None = {}
+    keywords: Mapping[str, object] | None = {}
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         return value
 
 
@@ -190,10 +190,10 @@ class DeferredConverter(Converter):
         self.target: Converter = self
         self.hashable = False
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         return self.target.read_strict(value)
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         return self.target.read_lenient(value)
 
     def write_schema(self, writer: SchemaWriter) -> Schema:

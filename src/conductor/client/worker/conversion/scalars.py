@@ -41,15 +41,15 @@ class StrConverter(Converter):
     """Text."""
 
     name = "str"
-    keywords: Mapping[str, Any] | None = {"type": "string"}
+    keywords: Mapping[str, object] | None = {"type": "string"}
     exact: type | None = str
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         if isinstance(value, str):
             return value
         raise self.make_error(value)
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         if isinstance(value, str):
             return value
         if isinstance(value, bool):
@@ -64,10 +64,10 @@ class PathConverter(StrConverter):
 
     exact = None
 
-    def read_strict(self, value: object) -> Any:
-        return Path(super().read_strict(value))
+    def read_strict(self, value: object) -> object:
+        return Path(str(super().read_strict(value)))
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         return value if isinstance(value, PurePath) else self.read_strict(value)
 
 
@@ -75,17 +75,17 @@ class IntConverter(Converter):
     """A whole number. JSON may write it as `5` or `5.0`."""
 
     name = "int"
-    keywords: Mapping[str, Any] | None = {"type": "integer"}
+    keywords: Mapping[str, object] | None = {"type": "integer"}
     exact: type | None = int
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         if type(value) is int:
             return value
         if isinstance(value, float) and value.is_integer():
             return int(value)
         raise self.make_error(value)
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         if type(value) is int:
             return value
         if isinstance(value, str):
@@ -100,15 +100,15 @@ class IntTextConverter(Converter):
     """A whole number as the key of an object."""
 
     name = "int"
-    keywords: Mapping[str, Any] | None = {"type": "string", "pattern": _INTEGER}
+    keywords: Mapping[str, object] | None = {"type": "string", "pattern": _INTEGER}
     _pattern = re.compile(_INTEGER)
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         if isinstance(value, str) and self._pattern.search(value):
             return int(value)
         raise self.make_error(value)
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         return IntConverter().read_lenient(value)
 
 
@@ -116,17 +116,17 @@ class FloatConverter(Converter):
     """A number."""
 
     name = "float"
-    keywords: Mapping[str, Any] | None = {"type": "number"}
+    keywords: Mapping[str, object] | None = {"type": "number"}
     exact: type | None = float
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         if type(value) is float:
             return value
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return float(value)
         raise self.make_error(value)
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         if type(value) is float:
             return value
         if isinstance(value, str):
@@ -156,15 +156,15 @@ class BoolConverter(Converter):
     """True or false."""
 
     name = "bool"
-    keywords: Mapping[str, Any] | None = {"type": "boolean"}
+    keywords: Mapping[str, object] | None = {"type": "boolean"}
     exact: type | None = bool
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         if isinstance(value, bool):
             return value
         raise self.make_error(value)
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         try:
             return parse_boolean(str(value) if isinstance(value, (str, int)) else "")
         except ValueError:
@@ -175,10 +175,10 @@ class NullConverter(Converter):
     """Null."""
 
     name = "null"
-    keywords: Mapping[str, Any] | None = {"type": "null"}
+    keywords: Mapping[str, object] | None = {"type": "null"}
     nullable = True
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         if value is None:
             return None
         raise self.make_error(value)
@@ -188,10 +188,10 @@ class ScalarConverter(Converter):
     """A value that is neither an array nor an object: an item of a set whose item type is not declared."""
 
     name = "text, number, boolean or null"
-    keywords: Mapping[str, Any] | None = {"type": ["string", "number", "boolean", "null"]}
+    keywords: Mapping[str, object] | None = {"type": ["string", "number", "boolean", "null"]}
     nullable = True
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         if isinstance(value, (list, dict)):
             raise self.make_error(value)
         return value
@@ -205,8 +205,8 @@ class TextConverter(Converter):
         kind: type,
         name: str,
         pattern: str,
-        parse: Callable[[str], Any],
-        lenient: Callable[[Any], Any],
+        parse: Callable[[str], object],
+        lenient: Callable[[Any], object],
         **keywords: str,
     ) -> None:
         self.kind = kind
@@ -216,7 +216,7 @@ class TextConverter(Converter):
         self.keywords = {"type": "string", **keywords, "pattern": self.pattern.pattern}
         self._convert = lenient
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         if not (isinstance(value, str) and self.pattern.search(value)):
             raise self.make_error(value)
         try:
@@ -224,7 +224,7 @@ class TextConverter(Converter):
         except ValueError:  # for example the 30th of February
             raise self.make_error(value) from None
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         if isinstance(value, self.kind):
             return value
         try:
@@ -321,17 +321,17 @@ class DecimalConverter(Converter):
     """A decimal number: a text or a JSON number."""
 
     name = "Decimal"
-    keywords: Mapping[str, Any] | None = {"type": ["number", "string"], "pattern": _DECIMAL}
+    keywords: Mapping[str, object] | None = {"type": ["number", "string"], "pattern": _DECIMAL}
     _pattern = re.compile(_DECIMAL)
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         if isinstance(value, str) and self._pattern.search(value):
             return Decimal(value)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return Decimal(repr(value))
         raise self.make_error(value)
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         if isinstance(value, Decimal):
             return value
         if isinstance(value, str):
@@ -358,13 +358,13 @@ class ChoiceConverter(Converter):
         choices = [(str(value), chosen) for (_, value), chosen in self._by_value.items()]
         return ChoiceConverter(self.name, choices, self.kind)
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         try:
             return self._by_value[_make_lookup_key(value)]
         except (KeyError, TypeError):
             raise self.make_error(value) from None
 
-    def read_lenient(self, value: object) -> Any:
+    def read_lenient(self, value: object) -> object:
         if self.kind is not None and isinstance(value, self.kind):
             return value
         try:
@@ -378,7 +378,7 @@ class ChoiceConverter(Converter):
         error.is_other_type = True  # the value may be the tag of another member of a union
         return error
 
-    def _call_enum(self, value: object) -> Any:
+    def _call_enum(self, value: object) -> object:
         """Call the enum, which may define `_missing_` for further values."""
         if self.kind is None or isinstance(value, bool):
             raise self.make_error(value)
@@ -396,7 +396,7 @@ class ChoiceConverter(Converter):
         return {**({"type": names[kind]} if kind in names else {}), "enum": self._values}
 
 
-def _make_lookup_key(value: Any) -> tuple[bool, Any]:
+def _make_lookup_key(value: object) -> tuple[bool, Any]:
     """Return a key by which JSON values are equal: 1 equals 1.0, but true is not 1."""
     return isinstance(value, bool), value
 
@@ -414,7 +414,7 @@ class FlagConverter(Converter):
         self.kind = kind
         self.name = kind.__name__
 
-    def read_strict(self, value: object) -> Any:
+    def read_strict(self, value: object) -> object:
         try:
             return self.kind(value)
         except (ValueError, TypeError):
