@@ -126,7 +126,7 @@ class AsyncApiClient:
         traceparent = current_traceparent() if "opentelemetry.trace" in sys.modules else None
         headers = _headers(configuration.AUTH_TOKEN, body_type, traceparent)
         call = Call(method, url, headers, body, timeout_s, resend, template or path, wanted)
-        response = await (self.rest.send(call) if self.on_request is None else self._send(call))
+        response = await self._send(call)
         if response.status not in (401, 403):
             return response
         if not await tokens.renew_after_rejection(configuration, generation, self._fetch_token) or not call.is_wanted():
