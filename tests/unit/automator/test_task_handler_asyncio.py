@@ -7,12 +7,14 @@ import gc
 import logging
 import os
 import threading
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from conductor.client.automator import task_handler_asyncio
+from conductor.client.automator import task_handler_asyncio, worker_group
+from conductor.client.automator.journal import read_contents
 from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.settings.metrics_settings import MetricsSettings
@@ -342,6 +344,20 @@ class TestStopping:
         assert events.of(WorkerStopped)[0].handed_back == 0
         assert events.of(TaskUpdateFailure)[0].journaled
         assert {request.json["status"] for request in stub.requests_of("update")} == {"COMPLETED"}
+
+    async def test_a_report_in_flight_stays_in_the_journal_when_the_time_of_a_stop_is_over(
+        self, conductor_stub: ConductorStub, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The server may not have the report: the next process sends it again."""
+        monkeypatch.setattr(worker_group, "REQUEUE_S", 0.1)
+        conductor_stub.hold("update")
+        task_id = conductor_stub.add_task("job")
+        async with handler_of(conductor_stub, prompt(), shutdown_grace_seconds=0):
+            await conductor_stub.until(lambda: conductor_stub.held("update") == 1)
+        directory = Path(os.environ["CONDUCTOR_WORKER_JOURNAL_DIR"])
+        files = [read_contents(path.read_bytes()) for path in directory.glob("*.journal")]
+        assert [report.task_id for file in files for report in file.reports.values()] == [task_id]
+        conductor_stub.release()
 
     async def test_stopping_is_bounded(
         self, conductor_stub: ConductorStub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
