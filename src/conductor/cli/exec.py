@@ -17,7 +17,7 @@ from conductor.client.automator.executor import Executor
 from conductor.client.automator.polled_tasks import Grant
 from conductor.client.automator.running_task import RunningTask
 from conductor.client.automator.session import Session
-from conductor.client.automator.worker_group import config_of
+from conductor.client.automator.worker_group import resolve_config
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.configuration.option import ConfigurationError
 from conductor.client.context.task_context import TaskContext
@@ -80,7 +80,7 @@ def _read(text: str) -> dict[str, Any]:
 async def _execute(worker: Worker, name: str, task_input: dict[str, Any]) -> TaskOutcome:
     """Execute the task as an engine does, without a connection or a journal."""
     try:
-        config = config_of(worker, {"journal_enabled": False})
+        config = resolve_config(worker, {"journal_enabled": False})
     except ConfigurationError as error:
         raise UserError(error) from None
     task = Task(

@@ -12,7 +12,7 @@ from conductor.client.automator.adopted_journal import AdoptedJournal, adopt_fil
 from conductor.client.automator.execution_marks import ExecutionMarks, read_marks
 from conductor.client.automator.journal import HeldTask, Journal
 from conductor.client.automator.process_deaths import DeathRecord, DeathRecords, describe_exit, judge, read_records
-from conductor.client.automator.recovery import judged_files
+from conductor.client.automator.recovery import list_judged_files
 from conductor.client.event.task_runner_events import TaskProcessDied
 from conductor.testing import FakeClock
 
@@ -213,10 +213,10 @@ def test_a_death_that_the_program_has_not_judged_yet_is_left_to_it(dead: Dead) -
     a = task("a")
     dead.leave([a], [a])
     journal = Journal(dead._directory, URL, max_bytes=1 << 20)
-    assert judged_files(journal) == []
+    assert list_judged_files(journal) == []
     file = dead.adopt()
     judge(file, dead.records, NOW_MS, 3)
     file.close_file()
-    (judged,) = judged_files(journal)
+    (judged,) = list_judged_files(journal)
     assert [entry.status for entry in judged.reports] == ["FAILED"]
     judged.close_file()

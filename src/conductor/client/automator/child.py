@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from conductor.client.automator.recycling import RecyclePolicy, set_limits
-from conductor.client.automator.worker_group import WorkerGroup, config_of
+from conductor.client.automator.worker_group import WorkerGroup, resolve_config
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.worker import registry
 from conductor.client.worker.resources import StartError
@@ -85,7 +85,7 @@ def run_child(spec: ChildSpec, orders: Connection) -> None:
     if spec.first_line is not None:
         logger.info("%s", spec.first_line)
     workers = [worker.resolve() if isinstance(worker, WorkerReference) else worker for worker in spec.workers]
-    set_limits(config_of(workers[0], spec.options))
+    set_limits(resolve_config(workers[0], spec.options))
     telemetry = _make_telemetry(spec)
     freeze_loaded_objects()
     try:
@@ -116,7 +116,7 @@ def _send(orders: Connection, message: str, text: str = "") -> None:
 async def _serve(
     spec: ChildSpec, workers: list[WorkerInterface], telemetry: ProcessTelemetry | None, orders: Connection
 ) -> bool:
-    policy = RecyclePolicy(config_of(workers[0], spec.options), lambda reason: _send(orders, RECYCLE, reason))
+    policy = RecyclePolicy(resolve_config(workers[0], spec.options), lambda reason: _send(orders, RECYCLE, reason))
     group = WorkerGroup(
         workers,
         spec.configuration,

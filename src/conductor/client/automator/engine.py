@@ -95,7 +95,7 @@ class Engine:
         """The number of occupied slots."""
         return min(len(self._running), self.config.thread_count)
 
-    def _free(self) -> int:
+    def _count_free(self) -> int:
         """Return how many more tasks the worker may hold: its free slots and its free places for prefetched tasks."""
         free = self.config.thread_count - len(self._running) - len(self._answers_with_task)
         return free + self._prefetched.allowance() - self._prefetched.held if self.config.prefetch else free
@@ -122,7 +122,7 @@ class Engine:
         return len(grants)
 
     async def _poll_or_wait(self) -> None:
-        free = self._free()
+        free = self._count_free()
         if free <= 0 or self.paused or self._isolation.closed:
             # No timer: nothing can change before `_changed` is set.
             self._changed.clear()
@@ -224,7 +224,7 @@ class Engine:
     def _may_ask_next(self) -> bool:
         """Return whether a report may request the next task, which takes the place of the reported one."""
         wants_tasks = self._asks_with_reports and self._poller.may_ask_with_report and not self._isolation.closed
-        return wants_tasks and self._free() >= 0
+        return wants_tasks and self._count_free() >= 0
 
     def _accept_soon(self, answer: ReportAnswer) -> None:
         """Accept the tasks of all answers in this tick together, so that they share one write of the journal."""
@@ -328,11 +328,11 @@ class Engine:
 
     async def wait_until_reported(self) -> None:
         """Wait until every task is reported or lost."""
-        while self._unreported() or self._answers_with_task or self._prefetched.held:
+        while self._list_unreported() or self._answers_with_task or self._prefetched.held:
             self._changed.clear()
             await self._changed.wait()
 
-    def _unreported(self) -> list[RunningTask]:
+    def _list_unreported(self) -> list[RunningTask]:
         """Return the running tasks without a verdict. A function that continues after the verdict does not count."""
         return [running for running in self._running if not running.is_over()]
 
@@ -347,7 +347,7 @@ class Engine:
     async def cancel_running(self) -> None:
         """Cancel the tasks that could not be requeued, without a report: they are in the journal."""
         self._prefetched.journal_as_never_started()
-        unreported = self._unreported()
+        unreported = self._list_unreported()
         carriers = [running.carrier for running in unreported if running.carrier is not None]
         for running in unreported:
             if running.report is None:  # otherwise the report stays in the journal

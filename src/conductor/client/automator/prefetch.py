@@ -111,10 +111,10 @@ class PrefetchQueue:
         with self._lock:
             left = [*self._requeueing.values(), *(waiting.grant for waiting in self._waiting)]
         now_ms = self._clock.wall_ms()
-        for task in self._held_tasks(left):
+        for task in self._make_held_tasks(left):
             self._session.journal.add(task.make_requeue_report(now_ms, NO_SLOT, never_started=True))
 
-    def _held_tasks(self, grants: list[Grant]) -> list[HeldTask]:
+    def _make_held_tasks(self, grants: list[Grant]) -> list[HeldTask]:
         now, now_ms = self._clock.monotonic(), self._clock.wall_ms()
         return [HeldTask.of(grant, self._config.worker_id, now, now_ms) for grant in grants]
 
@@ -145,7 +145,7 @@ class PrefetchQueue:
         self._finished = 0
         name = grants[0].task.task_def_name or grants[0].task.task_type
         logger.info("Requeueing prefetched tasks: task_type=%s tasks=%d reason=%r", name, len(grants), NO_SLOT)
-        tasks, now_ms = self._held_tasks(grants), self._clock.wall_ms()
+        tasks, now_ms = self._make_held_tasks(grants), self._clock.wall_ms()
         lease_ends = max(grant.sent_at + grant.response_timeout_s for grant in grants)
         bodies = [task.make_requeue_report(now_ms, NO_SLOT, never_started=True).body for task in tasks]
         level = logging.WARNING

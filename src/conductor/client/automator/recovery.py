@@ -123,7 +123,7 @@ def main() -> None:
         asyncio.run(_take_over(journal, configuration, options))
 
 
-def judged_files(journal: Journal) -> list[AdoptedJournal]:
+def list_judged_files(journal: Journal) -> list[AdoptedJournal]:
     """Adopt the journals of dead processes, except those whose death the program has yet to judge.
 
     A process may die while this one starts. Only the program knows its exit status.
@@ -144,6 +144,6 @@ async def _take_over(journal: Journal, configuration: Configuration, options: Re
     delivery, events = Delivery(api, SYSTEM_CLOCK), SyncEventDispatcher()
     work = Redelivery(journal, delivery, api, events, max_age_s=max_age_s, clock=SYSTEM_CLOCK)
     try:
-        await work.take_over(judged_files(journal))
+        await work.take_over(list_judged_files(journal))
     finally:
         await client.close()

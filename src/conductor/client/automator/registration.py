@@ -26,11 +26,7 @@ logger = logging.getLogger(__name__)
 _SCHEMA_VERSION = 1
 
 
-async def register(
-    worker: WorkerInterface,
-    config: ResolvedConfig,
-    client: AsyncApiClient,
-) -> None:
+async def register(worker: WorkerInterface, config: ResolvedConfig, client: AsyncApiClient) -> None:
     """Register the worker's task definition and schemas. Never raise.
 
     With `overwrite_task_def`, existing definitions are replaced; without it, only missing ones are created.
@@ -43,45 +39,28 @@ async def register(
         logger.warning("Failed to register task definition: %s", error)
 
 
-async def _register(
-    name: str,
-    worker: WorkerInterface,
-    config: ResolvedConfig,
-    client: AsyncApiClient,
-) -> None:
+async def _register(name: str, worker: WorkerInterface, config: ResolvedConfig, client: AsyncApiClient) -> None:
     metadata_api = AsyncMetadataClient(client)
-    if not config.overwrite_task_def and await _exists(name, metadata_api):
-        logger.info("Task definition exists - skipping (overwrite=false)")
-        return
+    if not config.overwrite_task_def:
+        try:
+            await metadata_api.get_task_def(name)
+            logger.info("Task definition exists - skipping (overwrite=false)")
+            return
+        except NotFoundException:
+            pass
     links = await _register_schemas(name, worker, config, AsyncSchemaClient(client))
     definition = _make_definition(name, worker, links)
+    is_updated = False
     if config.overwrite_task_def:
-        await _update_or_create(definition, metadata_api)
-    else:
-        await _create(definition, metadata_api)
+        try:
+            await metadata_api.update_task_def(definition)
+            is_updated = True
+        except NotFoundException:
+            pass
+    if not is_updated:
+        await metadata_api.register_task_def(definition)
+    logger.info("%s task definition: %s", "Registered/Updated" if is_updated else "Registered", definition.name)
     logger.info("View at: %s/taskDef/%s", client.configuration.ui_host.rstrip("/"), name)
-
-
-async def _exists(name: str, metadata_api: AsyncMetadataClient) -> bool:
-    try:
-        await metadata_api.get_task_def(name)
-    except NotFoundException:
-        return False
-    return True
-
-
-async def _update_or_create(definition: TaskDef, metadata_api: AsyncMetadataClient) -> None:
-    try:
-        await metadata_api.update_task_def(definition)
-    except NotFoundException:
-        await _create(definition, metadata_api)
-    else:
-        logger.info("Registered/Updated task definition: %s", definition.name)
-
-
-async def _create(definition: TaskDef, metadata_api: AsyncMetadataClient) -> None:
-    await metadata_api.register_task_def(definition)
-    logger.info("Registered task definition: %s", definition.name)
 
 
 async def _register_schemas(

@@ -14,7 +14,7 @@ from conductor.client.automator.child import ChildSpec
 from conductor.client.automator.pickling import make_portable
 from conductor.client.automator.recovery import Recovery
 from conductor.client.automator.supervisor import END_NOW_S, RECOVERY_S, Supervisor
-from conductor.client.automator.worker_group import config_of, longest_grace_s
+from conductor.client.automator.worker_group import longest_grace_s, resolve_config
 from conductor.client.automator.worker_process import (
     RestartPolicy,
     WorkerProcess,
@@ -117,7 +117,7 @@ class TaskHandler:
         self._supervisor: Supervisor | None = None
         self._at_exit: Finalize | None = None
         # Resolved here, too, so that an invalid value is an error of this call and not of a worker process.
-        self._configs = [config_of(worker, options) for worker in self.workers]
+        self._configs = [resolve_config(worker, options) for worker in self.workers]
         self._grace_s = longest_grace_s(self._configs)
 
     def __enter__(self) -> Self:

@@ -76,7 +76,7 @@ class WorkerGroup:
         self._clock = clock
         self._events = SyncEventDispatcher([*(telemetry.listeners if telemetry else ()), *listeners])
         # Resolved before anything starts, so that an invalid value is an error of the start.
-        self._configs = [config_of(worker, options or {}) for worker in self._workers]
+        self._configs = [resolve_config(worker, options or {}) for worker in self._workers]
         functions = [function for worker in self._workers if (function := get_function(worker)) is not None]
         self._resources = Resources(list_lifespans() if lifespans is None else lifespans, functions)
         #: How long a drain waits for running tasks.
@@ -85,7 +85,7 @@ class WorkerGroup:
         #: The client that all workers share; None before and after `run()`.
         self.client: AsyncApiClient | None = None
         self._own_process = own_process
-        self._logs = _task_logs(self._configs, own_process)
+        self._logs = _make_task_logs(self._configs, own_process)
         tracing.use_program_provider()
         self._stop = asyncio.Event()
         self._retiring = asyncio.Event()
@@ -280,7 +280,7 @@ class WorkerGroup:
 
     async def _shut_down(self, session: Session, running: list[asyncio.Task[None]]) -> None:
         finished = asyncio.gather(*(self._finish(*pair) for pair in zip(self.engines, running, strict=True)))
-        if not await self._unless_abandoned(finished, self.grace_s):
+        if not await self._wait_unless_abandoned(finished, self.grace_s):
             session.reporter.hurry()
             await self._requeue_running()
             finished.cancel()
@@ -301,7 +301,7 @@ class WorkerGroup:
         await asyncio.wait({polling})
         await engine.wait_until_reported()
 
-    async def _unless_abandoned(self, work: asyncio.Future[Any], timeout_s: float) -> bool:
+    async def _wait_unless_abandoned(self, work: asyncio.Future[Any], timeout_s: float) -> bool:
         """Wait until the work is done, the time is over, or `abandon()` is called. Return whether the work is done."""
         abandoned: asyncio.Future[Any] = asyncio.ensure_future(self._abandoned.wait())
         await asyncio.wait({work, abandoned}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
@@ -325,7 +325,7 @@ def longest_grace_s(configs: Sequence[ResolvedConfig]) -> float:
     return max((config.shutdown_grace_seconds for config in configs), default=0.0)
 
 
-def _task_logs(configs: list[ResolvedConfig], own_process: bool) -> AbstractContextManager[object]:
+def _make_task_logs(configs: list[ResolvedConfig], own_process: bool) -> AbstractContextManager[object]:
     """Return a context that adds the task to log records: always in a worker process, otherwise on request."""
     levels = [logging.getLevelName(config.task_log_level) for config in configs if config.task_log_level]
     if not levels and not own_process:
@@ -335,6 +335,6 @@ def _task_logs(configs: list[ResolvedConfig], own_process: bool) -> AbstractCont
     return TaskLogs(min(levels, default=None))
 
 
-def config_of(worker: WorkerInterface, options: dict[str, Any]) -> ResolvedConfig:
+def resolve_config(worker: WorkerInterface, options: dict[str, Any]) -> ResolvedConfig:
     """Resolve a worker's options: its code wins over the handler, and the environment over both."""
     return resolve_worker_config(worker.get_task_definition_name(), {**options, **get_code_options(worker)})
