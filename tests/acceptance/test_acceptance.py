@@ -508,7 +508,7 @@ class TestStopping:
         assert stopped.handed_back == 0
 
     @pytest.mark.parametrize("kind", KINDS)
-    async def test_what_does_not_end_in_time_is_handed_back_and_done_by_the_next(
+    async def test_a_task_that_does_not_end_in_time_is_handed_back_and_runs_elsewhere(
         self, session: Session, kind: str
     ) -> None:
         name = session.named("endless")

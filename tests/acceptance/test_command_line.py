@@ -150,7 +150,7 @@ def test_wrong_ids_are_one_line(operator: Operator) -> None:
     assert (status, said.count("\n")) == (2, 2)
 
 
-def test_who_looks_at_queues_is_told_what_the_server_knows(operator: Operator, target: Target) -> None:
+def test_the_queue_commands_show_the_data_of_the_server(operator: Operator, target: Target) -> None:
     operator.register()
     workflow_id = operator.run("workflow", "start", operator.name)[1].strip()
 
@@ -186,7 +186,7 @@ def test_who_looks_at_queues_is_told_what_the_server_knows(operator: Operator, t
     assert operator.run("workflow", "terminate", workflow_id)[0] == 0
 
 
-def test_what_happens_is_told_as_it_happens(operator: Operator, target: Target, tmp_path: Path) -> None:
+def test_tail_shows_events_as_they_happen(operator: Operator, target: Target, tmp_path: Path) -> None:
     if not target.indexed:
         pytest.skip("a server without an index cannot say which workflows there are")
     operator.register()

@@ -218,7 +218,7 @@ class TestOperators:
         found = await driver.ended(workflow, "COMPLETED")
         assert [ref for ref, _, _ in shape(found)] == ["o", "i__1", "a__1__1", "a__1__2", "i__2", "a__2__1", "a__2__2"]
 
-    async def test_what_a_sub_workflow_task_says_of_its_workflow(self, driver: Driver) -> None:
+    async def test_a_sub_workflow_task_names_its_workflow(self, driver: Driver) -> None:
         await driver.define("kid", driver.simple("work"), version=1)
         await driver.define("kid", driver.simple("work"), version=2)
         keyed = {"name": driver.session.named("kid"), "idempotencyKey": "k-${workflow.input.n}"}
@@ -235,7 +235,7 @@ class TestOperators:
         task = await driver.task_is(await driver.start("flow"), "w", "IN_PROGRESS")
         assert task["callbackAfterSeconds"] == 3600
 
-    async def test_the_version_of_a_failure_workflow(self, driver: Driver) -> None:
+    async def test_a_failure_workflow_runs_in_the_named_version(self, driver: Driver) -> None:
         await driver.types("work")
         await driver.define("cleanup", driver.simple("one"), version=1)
         await driver.define("cleanup", driver.simple("two"), version=2)

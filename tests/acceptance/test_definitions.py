@@ -105,7 +105,7 @@ class TestSchemas:
         assert "the input schema of odd_input cannot be used: " in found["tasks"][0]["reasonForIncompletion"]
 
     @pytest.mark.parametrize("schema", [[1], {"type": "WEIRD"}])
-    def test_what_is_not_a_schema_at_all_is_refused(self, api: Api, schema: Any) -> None:
+    def test_an_object_that_is_not_a_schema_is_refused(self, api: Api, schema: Any) -> None:
         # A Conductor server answers with 500.
         assert api.register(task("a"), inputSchema=schema).status_code in (400, 500)
 
@@ -113,7 +113,7 @@ class TestSchemas:
 class TestFieldsWithoutEffect:
     STATES = {"onScheduled": [{"type": "event", "payload": {"a": "b"}}]}
 
-    def test_what_to_do_on_a_change_of_state_is_kept(self, api: Api, target: Target) -> None:
+    def test_the_actions_on_a_state_change_are_stored(self, api: Api, target: Target) -> None:
         warnings = warnings_of(api, target, task("a", onStateChange=self.STATES))
         if not target.is_conductor:
             assert warnings == ["tasks[0].onStateChange: onStateChange of NOOP 'a' is stored and has no effect"]

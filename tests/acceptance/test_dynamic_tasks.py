@@ -97,7 +97,7 @@ class TestNamedAtRunTime:
 
     @pytest.mark.targets("coordinator")
     @pytest.mark.parametrize("kind", ["SWITCH", "JOIN", "SUB_WORKFLOW"])
-    def test_what_cannot_be_made_of_a_name_alone_fails_with_the_reason(self, api: Api, kind: str) -> None:
+    def test_a_task_type_that_needs_more_than_a_name_fails_with_the_reason(self, api: Api, kind: str) -> None:
         # A Conductor server completes such a SWITCH without a choice and leaves the others SCHEDULED forever.
         found = api.run(task("d", "DYNAMIC", dynamicTaskNameParam="kind", inputParameters={"kind": kind}))
         assert found["status"] == "FAILED"

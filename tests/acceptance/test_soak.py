@@ -173,7 +173,7 @@ class Load:
 
 
 @pytest.mark.slow
-async def test_what_worker_and_coordinator_hold_stays_the_same(
+async def test_the_resources_of_worker_and_coordinator_do_not_grow(
     coordinator: EmbeddedCoordinator, worker: tuple[Process, Path, str], tmp_path: Path
 ) -> None:
     process, journal, prefix = worker

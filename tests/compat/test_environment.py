@@ -246,7 +246,7 @@ async def test_a_paused_worker_sends_no_request(
     assert "status=paused" in caplog.text
 
 
-def test_what_a_program_sets_while_it_runs_reaches_its_next_workers(tmp_path: Path, server: ConductorStub) -> None:
+def test_variables_set_by_a_running_program_reach_its_next_workers(tmp_path: Path, server: ConductorStub) -> None:
     """`os.environ['CONDUCTOR_WORKER_…'] = …` counts for what is started after it, also when others ran before."""
     script = tmp_path / "again.py"
     script.write_text(

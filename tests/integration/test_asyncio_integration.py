@@ -344,7 +344,7 @@ class TestEnds:
             await second.until_verdicts(20 - done)
         assert [(await flow.get(workflow_id)).output for workflow_id in ids] == [{"value": 3}] * 10
 
-    async def test_what_is_handed_back_runs_elsewhere_at_once(self, flow: Flow) -> None:
+    async def test_a_task_that_is_handed_back_runs_elsewhere_at_once(self, flow: Flow) -> None:
         entered = threading.Event()
         patience = threading.Event()
 

@@ -105,7 +105,7 @@ class TestOrigins:
         assert api.head("/version").status_code == 200
 
     @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-    def test_what_a_browser_says_of_the_page_counts_without_an_origin(self, api: httpx.Client, site: str) -> None:
+    def test_sec_fetch_site_counts_without_an_origin(self, api: httpx.Client, site: str) -> None:
         refused(api.post("/workflow", json=START, headers={"sec-fetch-site": site}), 403, "another site")
 
     def test_pages_of_its_own_and_those_that_are_allowed_may(self, coordinator: Coordinator, api: httpx.Client) -> None:

@@ -148,7 +148,7 @@ class TestClients:
 
         assert len(set(asyncio.run(start()))) == 3
 
-    def test_what_was_not_started_is_told_with_what_was(self, coordinator: Coordinator) -> None:
+    def test_the_client_reports_started_and_failed_starts(self, coordinator: Coordinator) -> None:
         requests = [StartWorkflowRequest(name=name) for name in ("flow", "absent", "flow")]
         with WorkflowClient(Configuration(coordinator.url)) as workflows, pytest.raises(BulkStartError) as caught:
             workflows.start_workflows(requests)

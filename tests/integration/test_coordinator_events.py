@@ -49,7 +49,7 @@ def test_handlers_are_added_replaced_listed_and_removed(api: httpx.Client) -> No
     assert api.delete("/event/h1").status_code == 404
 
 
-def test_what_is_missing_is_named_as_conductor_names_it(api: httpx.Client) -> None:
+def test_a_missing_field_is_named_as_conductor_names_it(api: httpx.Client) -> None:
     answer = api.post("/event", json={"name": "b"})
     assert answer.status_code == 400
     assert sorted(problem["message"] for problem in answer.json()["validationErrors"]) == [

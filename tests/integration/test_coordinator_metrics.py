@@ -143,7 +143,7 @@ def test_all_that_is_scraped_is_declared_and_openmetrics_is_understood(api: http
     assert set(declared) - set(families) == {"coordinator_heartbeats"}
 
 
-def test_what_has_no_route_is_counted_together(api: httpx.Client) -> None:
+def test_requests_without_a_route_are_counted_together(api: httpx.Client) -> None:
     for number in range(3):
         assert api.get(f"/nothing/here/{number}").status_code == 404
     assert scraped(api)("coordinator_request_seconds_count", method="", uri="", status="404") == 3

@@ -109,7 +109,7 @@ class TestAsConductorAnswers:
         bounds = {"scheduleStartTime": 1_900_000_000_000, "scheduleEndTime": 1_900_100_000_000}
         assert api.get("/scheduler/nextFewSchedules", params={**midnight, **bounds}).json() == [1_900_022_400_000]
 
-    def test_what_conductor_takes_and_never_runs_is_refused_with_a_reason(self, api: httpx.Client) -> None:
+    def test_a_schedule_that_conductor_accepts_and_never_runs_is_refused(self, api: httpx.Client) -> None:
         """There: 200 for all but the zone, which is a 500; the log alone says that nothing will ever happen."""
         for fields, why in (
             ({"cronExpression": "nonsense"}, "cron expression 'nonsense' has 1 fields, not 6"),

@@ -251,7 +251,7 @@ def test_a_process_that_cannot_hear_the_second_signal(server: Server, work: Work
     assert "is requeued: COMMITTED" in program.output
 
 
-def test_what_a_living_process_holds_is_its_own(server: Server, work: Work, tmp_path: Path) -> None:
+def test_the_tasks_of_a_living_process_are_not_given_back(server: Server, work: Work, tmp_path: Path) -> None:
     """A second program on the same files, while the first one works."""
     with Program(tmp_path, processes(), server=server.url) as program:
         work.wait_in_hand(program)

@@ -165,7 +165,7 @@ def test_one_turn_of_the_loop_more_is_over_the_budget(url: str, monkeypatch: pyt
 
 
 @pytest.mark.slow
-def test_what_a_task_leaves_in_memory_is_over_the_budget(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_a_task_leaves_behind_is_over_the_budget(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[Any] = []
 
     async def hoarder(n: int) -> dict[str, int]:

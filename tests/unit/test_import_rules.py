@@ -348,7 +348,7 @@ class TestDirection:
             ("conductor.coordinator", "conductor.cli"),
         ],
     )
-    def test_what_is_below_does_not_know_what_is_above(self, below: str, above: str) -> None:
+    def test_a_lower_package_does_not_import_a_higher_one(self, below: str, above: str) -> None:
         assert not {name for name in importers_of(above) if _within(name, below) and not _within(name, above)}
 
     @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_a_result_is_there_until_it_is_struck_out(journal: Journal) -> None:
     assert kept(journal) == [entry(2)]
 
 
-async def test_what_comes_in_one_tick_is_one_write(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_entries_of_one_tick_are_one_write(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     writes, write = [], os.write
 
     def counted(file: int, data: bytes) -> int:
@@ -125,7 +125,7 @@ def _write_and_die(directory: Path) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_what_was_put_down_survives_the_death_of_the_process(tmp_path: Path) -> None:
+def test_entries_and_removals_survive_the_death_of_the_process(tmp_path: Path) -> None:
     child = multiprocessing.get_context("forkserver").Process(target=_write_and_die, args=(tmp_path,))
     child.start()
     child.join()
@@ -213,7 +213,7 @@ def _finish_on_a_full_disk(directory: Path, left: int) -> None:
 
 
 @pytest.mark.parametrize(("left", "there"), [(0, 0), (3, 4)])
-def test_what_has_its_verdict_while_the_disk_is_full_is_not_sent_again(left: int, there: int, tmp_path: Path) -> None:
+def test_a_report_with_a_verdict_on_a_full_disk_is_not_sent_again(left: int, there: int, tmp_path: Path) -> None:
     """The process dies afterwards: with nothing left at once, else after the next result that can be written again."""
     child = multiprocessing.get_context("forkserver").Process(target=_finish_on_a_full_disk, args=(tmp_path, left))
     child.start()

@@ -392,7 +392,7 @@ def test_the_schema_of_an_output(annotation, schema):
 
 
 @pytest.mark.parametrize("annotation", [Optional[OrderInfo], Optional[int], int | dict[str, int] | None])
-def test_what_is_sent_for_none_meets_the_schema(annotation):
+def test_the_output_for_none_meets_the_schema(annotation):
     Draft7Validator(output_of(annotation)).validate(to_output(None))
 
 

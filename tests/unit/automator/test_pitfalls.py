@@ -71,7 +71,9 @@ async def test_p01_an_async_worker_sees_the_errors_of_its_own_client(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_p02_what_raised_is_never_published_as_completed(conductor_stub: ConductorStub, kind: str) -> None:
+async def test_p02_a_function_that_raised_is_never_published_as_completed(
+    conductor_stub: ConductorStub, kind: str
+) -> None:
     events = Events()
     await report_of(conductor_stub, of_kind(kind, lambda task: 1 / 0), event_listeners=[events])
     assert isinstance(events.of(TaskExecutionFailure)[0].cause, ZeroDivisionError)

@@ -235,7 +235,7 @@ async def test_output_that_cannot_be_sent_breaks_no_heartbeat(
     assert caplog.text.count("cannot be sent with a heartbeat") == 1
 
 
-async def test_whatever_stands_in_the_list_of_logs_breaks_no_heartbeat() -> None:
+async def test_malformed_logs_break_no_heartbeat() -> None:
     async with on_stage() as stage:
         context = await stage.talker.begun()
         context.logs.append("a bare text")  # type: ignore[arg-type]

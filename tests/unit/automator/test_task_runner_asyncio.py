@@ -310,7 +310,7 @@ class TestTimeouts:
     ENDS = ({"response_timeout_seconds": 5}, {"task_definition": DEFINITION})
 
     @pytest.mark.parametrize("end", ENDS, ids=["lease", "timeout"])
-    async def test_what_a_def_gives_when_it_sees_the_end_comes_too_late(
+    async def test_a_def_that_returns_after_its_timeout_is_too_late(
         self, monkeypatch: pytest.MonkeyPatch, end: dict[str, Any]
     ) -> None:
         """The function may return before the loop has heard of the end: it is the end that counts."""

@@ -107,7 +107,7 @@ def test_the_log_of_one_that_was_killed_stays_with_it(cli: Any, place: Path) -> 
             assert has(restored.url, workflow)
 
 
-def test_what_cannot_be_copied_or_written_is_one_line(cli: Any, place: Path) -> None:
+def test_a_backup_that_cannot_be_read_or_written_is_one_line(cli: Any, place: Path) -> None:
     Coordinator(place / "a.db").start().stop()
     sqlite3.connect(place / "other.db").execute("CREATE TABLE t (x)").connection.close()
     (place / "taken.db").write_text("mine")

@@ -90,7 +90,7 @@ def test_the_command_keeps_what_is_there_when_told_so(
     assert f"{module.stem} version 2: " in capsys.readouterr().err
 
 
-def test_what_is_wrong_is_said_in_one_line(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_definition_is_one_line(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["workflow", "export", "nothing_here"]) == 2
     assert "'nothing_here' is neither a module that can be imported nor a Python file" in capsys.readouterr().err
     module.write_text("x = 1\n")

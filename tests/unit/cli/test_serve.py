@@ -60,7 +60,7 @@ def test_the_database_is_in_the_state_directory_unless_named(place: Any) -> None
         assert server.wait() == 0
 
 
-def test_what_was_registered_is_there_after_a_restart(place: Any) -> None:
+def test_definitions_are_there_after_a_restart(place: Any) -> None:
     definition = [{"name": "greet", "retryCount": 7, "ownerEmail": "ada@example.com"}]
     with serve(place, "--database", "shop.db") as server:
         url = url_in(server.line_with(READY))

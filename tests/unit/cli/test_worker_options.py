@@ -34,7 +34,7 @@ def test_an_option_holds_for_all_workers_and_gives_way_to_a_worker_of_its_own(mo
 
 
 @pytest.mark.parametrize("row", [row for row in OPTIONS.values() if row.minimum is not None], ids=lambda row: row.name)
-def test_what_the_table_does_not_allow_is_refused_in_its_words(row: Any) -> None:
+def test_a_value_that_the_table_does_not_allow_is_refused_in_its_words(row: Any) -> None:
     with pytest.raises(UserError, match="is not allowed") as refused:
         set_worker_variables({row.name: str(row.minimum - 1)})
     assert str(refused.value).startswith(flag_of(row) + ": ")

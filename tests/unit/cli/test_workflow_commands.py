@@ -124,7 +124,7 @@ class TestShow:
         assert "30 ✓ completed" in lines[4]
         assert lines[5].startswith("◐ join  JOIN  in progress  joins on ")
 
-    def test_what_data_says_cannot_drive_the_terminal(self, cli: Any, client: Client) -> None:
+    def test_data_cannot_send_control_sequences_to_the_terminal(self, cli: Any, client: Client) -> None:
         client.register(EVIL, simple(EVIL))
         workflow_id = client.start(EVIL, correlation_id=EVIL)
         for arguments in (["show", workflow_id], ["list", "--name", EVIL]):

@@ -24,7 +24,7 @@ def test_more_json_values_than_fit_into_memory_are_refused(small: bytes) -> None
 
 
 @pytest.mark.parametrize("text", [b"a,b,", b"[{", rb"\",", rb"\\,"])
-def test_what_stands_in_a_text_is_no_value(text: bytes) -> None:
+def test_brackets_inside_a_text_are_not_counted(text: bytes) -> None:
     assert read_json(b'["' + text * (3 * MB // 2) + b'",1]', list)[1] == 1
 
 

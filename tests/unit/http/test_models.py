@@ -115,7 +115,7 @@ def struct_info(model: type[Model]) -> types.StructType:
 
 
 @pytest.mark.parametrize("model", ALL_MODELS, ids=lambda model: model.__name__)
-def test_whatever_is_read_is_written_and_read_again_the_same(model: type[Model]) -> None:
+def test_a_model_survives_a_round_trip(model: type[Model]) -> None:
     @settings(max_examples=8, deadline=None)
     @given(wire=wire_dicts(struct_info(model), 2), unknown=json_values)
     def round_trip(wire: dict[str, Any], unknown: Any) -> None:

@@ -734,7 +734,7 @@ OPERATIONS = {name for case in CASES for name in case[1].__code__.co_names}
 @pytest.mark.parametrize(
     ("client", "call", "method", "target", "body"), CASES, ids=[case[1].__code__.co_names[0] for case in CASES]
 )
-async def test_what_a_call_puts_on_the_wire(
+async def test_each_call_sends_the_documented_request(
     serve: Any, client: Any, call: Any, method: Any, target: Any, body: Any
 ) -> None:
     server = await serve(lambda seen: answer(200))

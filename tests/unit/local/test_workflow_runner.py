@@ -74,7 +74,7 @@ def test_a_failure_says_which_step_failed_and_why() -> None:
         w.run(workers=[worker])
 
 
-def test_what_waits_for_ever_is_named_when_the_time_is_over() -> None:
+def test_a_task_that_waits_forever_is_named_when_the_time_is_over() -> None:
     with workflow("w") as w:
         wait(task_ref_name="approval")
     with pytest.raises(TimeoutError, match="workflow 'w' is RUNNING; it waits in 'approval'"):

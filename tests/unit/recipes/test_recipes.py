@@ -108,7 +108,7 @@ def test_images_run_as_nobody_and_copy_what_is_there() -> None:
 
 
 @pytest.mark.parametrize("mounted", [mount for one in services().values() for mount in one["volumes"]], ids=str)
-def test_what_compose_mounts_is_there(mounted: str) -> None:
+def test_the_mounts_of_compose_exist(mounted: str) -> None:
     source = mounted.split(":")[0]
     (compose,) = documents(DEPLOY / "compose.yaml")
     assert source in compose["volumes"] or (DEPLOY / source).is_dir()

@@ -125,7 +125,9 @@ def test_the_coordinator_says_which_workflow_failed_and_why(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("command", [["serve"], ["run", "failing.py"]], ids=["serve", "run"])
 @pytest.mark.parametrize(("option", "value"), [("--log-format", "xml"), ("--log-level", "LOUD")])
-def test_what_is_not_allowed_is_said_in_one_line(tmp_path: Path, command: list[str], option: str, value: str) -> None:
+def test_a_log_setting_that_is_not_allowed_is_one_line(
+    tmp_path: Path, command: list[str], option: str, value: str
+) -> None:
     (tmp_path / "failing.py").write_text(FAILING)
     with Program([*CLI, *command, option, value], tmp_path) as program:
         assert program.wait() == 2

@@ -121,7 +121,7 @@ def test_the_collector_has_these_metrics_beyond_the_documented_ones(
     assert value(text, "worker_slots_in_use", taskType="greet") == 3
 
 
-def test_what_to_alert_on_begins_at_zero(collector: MetricsCollector, dispatcher: SyncEventDispatcher) -> None:
+def test_series_for_alerts_begin_at_zero(collector: MetricsCollector, dispatcher: SyncEventDispatcher) -> None:
     dispatcher.publish(WorkerStarted("greet", "worker-1", 4))
     assert value(collector.render(), "task_update_failed_total", taskType="greet") == 0
 

@@ -109,7 +109,7 @@ def test_handlers_that_share_a_directory_count_apart(tmp_path: Path) -> None:
     other.close()
 
 
-def test_what_a_killed_handler_left_is_swept_by_the_next(tmp_path: Path) -> None:
+def test_files_of_a_killed_handler_are_removed_by_the_next(tmp_path: Path) -> None:
     parent = os.fork()
     if parent == 0:  # a handler that dies without a word
         MetricsDirectory(tmp_path).place.new_file().counter(*KEY).add()

@@ -651,7 +651,7 @@ def test_chunked_bodies_and_old_clients(conductor_stub: ConductorStub) -> None:
         b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nz\r\n",
     ],
 )
-def test_what_is_not_http_is_refused(conductor_stub: ConductorStub, nonsense: bytes) -> None:
+def test_bytes_that_are_not_http_are_refused(conductor_stub: ConductorStub, nonsense: bytes) -> None:
     assert exchange(conductor_stub, nonsense).startswith(b"HTTP/1.1 400")
     assert conductor_stub.requests == []
 

@@ -96,7 +96,7 @@ def test_sub_workflows_wait_too(run_workflow: Any) -> None:
     assert run.complete("sign", {"ok": True}).output == {"ok": True}
 
 
-def test_what_fails_can_be_told_from_outside(run_workflow: Any) -> None:
+def test_a_test_can_let_a_task_fail(run_workflow: Any) -> None:
     with workflow("w") as w:
         wait(task_ref_name="sign")
     assert run_workflow(w).fail("sign").status == "FAILED"
@@ -111,7 +111,7 @@ def test_the_clients_are_those_of_the_same_coordinator(conductor_clients: Any, r
     conductor_clients.get_metadata_client().register_task_def(TaskDef(name="x"))
 
 
-def test_what_nobody_can_do_is_said_at_once(run_workflow: Any) -> None:
+def test_a_task_without_a_worker_is_named_at_once(run_workflow: Any) -> None:
     w = ConductorWorkflow(None, "w") >> SimpleTask("unknown", "u")
     with pytest.raises(WorkflowError, match="no worker in this process for 'unknown'"):
         run_workflow(w)

@@ -90,7 +90,7 @@ def test_a_missing_input_is_warned_of_once_for_each_parameter(caplog: pytest.Log
 
 
 @pytest.mark.parametrize("given", [{"amount": 5}, {"amount": "5"}])
-def test_what_is_given_is_not_warned_of(given: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_given_input_is_not_warned_about(given: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
     execute(add, given)
     assert caplog.messages == []
 

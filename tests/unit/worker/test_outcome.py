@@ -33,7 +33,7 @@ def given(**fields: Any) -> TaskResult:
         ({"callback_after_seconds": -1}, "TaskResult.callback_after_seconds: is -1; it must be 0 to"),
     ],
 )
-def test_what_no_server_takes_fails_the_task_and_says_why(fields: dict[str, Any], reason: str) -> None:
+def test_a_result_that_no_server_accepts_fails_the_task_with_the_reason(fields: dict[str, Any], reason: str) -> None:
     result = given(**fields)
     assert (result.task_id, result.status) == ("t1", "FAILED_WITH_TERMINAL_ERROR")
     assert (result.reason_for_incompletion or "").startswith(reason)

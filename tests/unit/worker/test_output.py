@@ -180,7 +180,7 @@ def test_values_inside_an_output(value, wire):
     ],
     ids=["bare", "nested", "tuple", "dataclass", "attrs", "struct", "deque", "number key"],
 )  # fmt: skip
-def test_p09_what_is_not_a_finite_number_is_named(bad, wrap, path):
+def test_p09_a_number_that_is_not_finite_is_named(bad, wrap, path):
     with pytest.raises(OutputError) as caught:
         encode_output(to_output(wrap(bad)))
     assert caught.value.path == path
@@ -204,14 +204,14 @@ def test_p09_what_is_not_a_finite_number_is_named(bad, wrap, path):
          "object of type object cannot be sent as JSON"),
     ],
 )  # fmt: skip
-def test_p09_what_cannot_be_sent_is_named(value, path, message):
+def test_p09_a_value_that_cannot_be_sent_is_named(value, path, message):
     with pytest.raises(OutputError) as caught:
         encode_output(to_output(value))
     assert (caught.value.path, caught.value.message) == (path, message)
     assert str(caught.value) == f"{path}: {message}"
 
 
-def test_p09_what_contains_itself_is_named_and_does_not_crash():
+def test_p09_a_value_that_contains_itself_is_named_and_does_not_crash():
     around: dict[str, Any] = {"a": []}
     around["a"].append(around)
     box = Box()
@@ -223,7 +223,7 @@ def test_p09_what_contains_itself_is_named_and_does_not_crash():
         assert caught.value.path.startswith(path)
 
 
-def test_p09_what_is_nested_too_deeply_does_not_crash():
+def test_p09_a_value_that_is_nested_too_deeply_does_not_crash():
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
@@ -231,7 +231,7 @@ def test_p09_what_is_nested_too_deeply_does_not_crash():
         encode_output(to_output(deep))
 
 
-def test_what_is_wide_and_long_is_not_deep():
+def test_a_wide_and_long_value_is_not_deep():
     wide = {"rows": [{"cells": [[n, str(n)] for n in range(50)]} for _ in range(50)]}
     assert sent(wide) == wide
 
@@ -300,7 +300,7 @@ def test_a_decimal_comes_back_exactly(number):
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 @pytest.mark.parametrize("strict", [False, True])
-def test_what_one_worker_returns_the_next_one_receives(value, strict):
+def test_a_worker_receives_the_value_that_another_returned(value, strict):
     def f(x): ...
 
     f.__annotations__["x"] = type(value)

@@ -633,13 +633,13 @@ def three(order: "m.Item", n: int, fixed: str = ""):
     ],
     ids=lambda function: getattr(function, "__qualname__", type(function).__name__),
 )
-def test_what_a_function_is_wrapped_in_is_seen_through(function):
+def test_the_signature_of_a_wrapped_function_is_found(function):
     args, kwargs = read_signature(function).bind(Task(input_data={"order": {"sku": "a", "price": "2"}, "n": "5"}))
     assert kwargs == {"order": m.Item("a", 2.0), "n": 5}
     assert args == ()
 
 
-def test_what_a_partial_has_filled_is_not_read_from_the_input():
+def test_arguments_of_a_partial_are_not_read_from_the_input():
     function = functools.partial(three, n=7, fixed="set")
     _, kwargs = read_signature(function).bind(
         Task(input_data={"order": {"sku": "a", "price": 2}, "n": 5, "fixed": "x"})
@@ -688,7 +688,7 @@ def test_a_type_that_is_defined_later_is_found_at_the_next_reading():
     assert read_signature(function).bind(Task(input_data={"x": "1"})) == ((), {"x": 1})
 
 
-def test_one_annotation_that_cannot_be_found_does_not_spoil_the_others():
+def test_an_annotation_that_cannot_be_resolved_does_not_affect_the_others():
     declaration = "def f(x: 'Nowhere', y: 'int', z: 'broken['): return x, y, z"
     assert bind(declaration, {"x": {"a": 1}, "y": "5", "z": 1})[1] == ({"a": 1}, 5, 1)
 

@@ -115,7 +115,7 @@ def test_the_same_without_pydantic(caplog: pytest.LogCaptureFixture) -> None:
     assert "Decimal with gt" in caplog.text
 
 
-def test_what_the_schema_leaves_out_is_checked_all_the_same() -> None:
+def test_a_bound_that_the_schema_leaves_out_is_checked_all_the_same() -> None:
     from conductor.client.http.models.task import Task
     from conductor.client.worker.signature import InputError
 

@@ -318,7 +318,7 @@ class TestDecorator:
         assert (worker.thread_count, worker.domain) == (4, "vip")
         assert (worker.poll_interval_millis, worker.poll_timeout) == (250, 50)
 
-    def test_what_is_not_given_is_not_there_for_the_environment_to_fight(self) -> None:
+    def test_an_option_that_is_not_given_does_not_override_the_environment(self) -> None:
         worker_task("job")(add)
         assert get_code_options(registry.list_workers()[0]) == {}
 

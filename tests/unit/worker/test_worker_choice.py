@@ -74,7 +74,7 @@ def test_a_decorated_function_is_its_worker() -> None:
     assert names(choose_workers(function, None, None)) == ["in_registry"]
 
 
-def test_what_is_no_worker_is_named() -> None:
+def test_an_object_that_is_not_a_worker_is_named() -> None:
     with pytest.raises(TypeError, match="got <function"):
         choose_workers([lambda task: None], None, None)
 

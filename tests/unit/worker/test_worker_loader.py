@@ -134,7 +134,7 @@ def test_a_directory_of_an_importable_package_is_imported_by_that_name(app, tmp_
     assert [w.execute_function for w in loader.get_workers()][0] is process.process
 
 
-def test_what_is_found_is_what_the_scanned_modules_define(app):
+def test_only_workers_that_the_scanned_modules_define_are_found(app):
     scan_for_workers("my_app.elsewhere")
     loader = scan_for_workers("my_app.workers.order")
     assert names(loader) == ["process", "validate"]

@@ -212,7 +212,7 @@ class TestEndlessWork:
         data = {"$ref": "#/definitions/d0", "definitions": {**definitions, "d5000": {}}}
         assert "more than 100 times" in str(refused(data))
 
-    def test_what_the_coordinator_cannot_bound_is_refused(self) -> None:
+    def test_a_schema_without_a_bound_on_its_work_is_refused(self) -> None:
         names: Any = {f"p{n}": {} for n in range(1000)}
         patterns: Any = {f"^{n}": {} for n in range(200)}
         assert "simplify it" in str(refused({"properties": names, "patternProperties": patterns}))

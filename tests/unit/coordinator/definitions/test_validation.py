@@ -65,7 +65,7 @@ def test_task_types_that_only_relatives_of_conductor_have_are_refused(kind: str)
     ("kind", "package"),
     [("INLINE", "quickjs-ng"), ("LAMBDA", "quickjs-ng"), ("JSON_JQ_TRANSFORM", "jq"), ("SWITCH", "quickjs-ng")],
 )
-def test_what_needs_a_package_that_is_not_there_is_refused_with_the_command(
+def test_a_task_type_that_needs_a_missing_package_is_refused_with_the_install_command(
     kind: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(script_engines, "engine_files", dict)
@@ -277,7 +277,7 @@ def test_a_join_may_stand_anywhere_and_its_list_is_a_list() -> None:
     assert "list of lists" in problems(task("f", "FORK_JOIN", forkTasks=[[]]), task("j", "JOIN"))[0][1]
 
 
-def test_what_an_inline_sub_workflow_names_is_its_own() -> None:
+def test_names_in_an_inline_sub_workflow_are_its_own() -> None:
     inline = {"name": "x", "tasks": [task("a"), task("b", inputParameters={"x": "${a.output.x}"})]}
     assert problems(task("a"), task("s", "SUB_WORKFLOW", subWorkflowParam={"workflowDefinition": inline})) == []
     inline["tasks"][1]["inputParameters"] = {"x": "${s.output}"}  # type: ignore[index]

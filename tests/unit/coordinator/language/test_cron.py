@@ -50,7 +50,7 @@ class TestAsConductor:
         assert different == {}
 
     @pytest.mark.parametrize("expression", REAL["refused"])
-    def test_what_conductor_refuses_is_refused_with_a_reason(self, expression: str) -> None:
+    def test_an_expression_that_conductor_refuses_is_refused_with_a_reason(self, expression: str) -> None:
         with pytest.raises(CronError, match="cron expression"):
             Cron(expression)
 

@@ -218,7 +218,7 @@ def test_valid_queries_are_parsed(query: str, expected: Any) -> None:
 @pytest.mark.parametrize(
     "query", ["status", "status=", "=RUNNING", "statusIN (A)", "a AND b", "name=a AND AND name=b", "name=a\nb"]
 )
-def test_what_is_no_query_is_a_400(query: str) -> None:
+def test_a_text_that_is_not_a_query_is_a_400(query: str) -> None:
     with pytest.raises(ApiError, match="Incorrectly formatted") as refused:
         values_of(query)
     assert refused.value.status == 400

@@ -173,7 +173,7 @@ def test_operators_on_odd_values(runner: ScriptRunner, left: Any, right: Any, si
         ("(function () { return\n true; })()", None),
     ],
 )
-def test_what_was_evaluated_otherwise_has_the_value_of_javascript(
+def test_conditions_with_odd_values_have_the_value_of_javascript(
     runner: ScriptRunner, text: str, expected: Any
 ) -> None:
     shared: dict[str, Any] = {}

@@ -122,7 +122,7 @@ def test_a_path_gives_what_jayway_gives(path: str, expected: Any) -> None:
         ("a...b", "supported: names"),
     ],
 )
-def test_what_is_not_understood_is_named(path: str, why: str) -> None:
+def test_an_unsupported_path_is_named(path: str, why: str) -> None:
     with pytest.raises(ExpressionError) as found:
         parse_path(path)
     assert why in str(found.value)

@@ -474,7 +474,7 @@ def test_a_file_of_the_version_before_gets_the_tables(tmp_path: Path) -> None:
     ),
     catch_up=st.booleans(),
 )
-def test_whatever_happens_to_clock_and_process_no_moment_is_acted_on_twice(
+def test_no_moment_is_acted_on_twice_whatever_happens_to_clock_and_process(
     steps: list[tuple[str, float]], *, catch_up: bool
 ) -> None:
     """And with catch-up none is left out, up to the latest that was acted on."""

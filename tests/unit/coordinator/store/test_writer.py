@@ -349,7 +349,7 @@ class TestIds:
         assert self.ids.task_pk(Ids(b"other").task(7)) is None
 
     @pytest.mark.parametrize("text", ["", None, "nope", "00000000-0001-8000-8000-000000000000", "é" * 36])
-    def test_what_is_no_id_is_unknown(self, text: str | None) -> None:
+    def test_a_text_that_is_not_an_id_is_unknown(self, text: str | None) -> None:
         assert self.ids.task_pk(text) is None
 
     def test_a_lease_belongs_to_its_task(self) -> None:
@@ -368,7 +368,7 @@ def test_a_database_without_a_name_is_refused() -> None:
 @pytest.mark.parametrize(
     "statement", [row_cache._SELECT_PENDING_TASKS.format("?"), STATEMENTS["open tasks of workflow"]]
 )
-def test_what_a_decision_reads_does_not_grow_with_what_is_done(statement: str) -> None:
+def test_the_reads_of_a_decision_do_not_grow_with_finished_tasks(statement: str) -> None:
     with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(SCHEMA)
         (first, *_) = db.execute(f"EXPLAIN QUERY PLAN {statement}", (1,)).fetchall()

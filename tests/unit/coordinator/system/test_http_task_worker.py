@@ -75,7 +75,7 @@ def test_a_body_is_sent_as_json_unless_it_is_a_text(body: Any, sent: bytes) -> N
         (asked(method="POST", body={"a": 1}, contentType="text/plain"), "write the body as a text"),
     ],
 )
-def test_what_cannot_be_sent_fails_the_task_with_the_reason(given: dict[str, Any], said: str) -> None:
+def test_a_request_that_cannot_be_sent_fails_the_task_with_the_reason(given: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidHttpRequest, match=said) as found:
         read_request(given)
     assert convert_invalid_request(found.value).status == "FAILED"
@@ -110,7 +110,7 @@ def test_a_success_has_status_headers_body_and_phrase() -> None:
     assert found.output == {"response": response}
 
 
-def test_somebody_else_ends_a_task_that_says_so() -> None:
+def test_an_asynchronous_http_task_is_left_open() -> None:
     assert convert_answer(answer(200), async_complete=True).status == "IN_PROGRESS"
     assert convert_answer(answer(500), async_complete=True).status == "FAILED"
 

@@ -144,7 +144,7 @@ def test_a_task_that_was_never_started_keeps_its_poll_count(harness: Harness) ->
 
 
 @given(st.data())
-def test_whatever_answers_are_lost_no_task_is_stranded_or_done_twice(data: st.DataObject) -> None:
+def test_lost_answers_strand_no_task_and_repeat_none(data: st.DataObject) -> None:
     with Harness() as harness:
         harness.workflow_def("one_work", {"name": "work", "taskReferenceName": "work", "type": "SIMPLE"})
         started = [harness.start("one_work") for _ in range(8)]

@@ -87,7 +87,7 @@ def _noting(seen: list[str], name: str) -> Any:
     return noting
 
 
-def test_one_that_is_refused_halfway_leaves_nothing_and_hurts_no_other(harness: Harness) -> None:
+def test_a_start_that_is_refused_halfway_leaves_nothing_and_hurts_no_other(harness: Harness) -> None:
     """The definition is stored before the input is found to be wrong."""
     schema = {"name": "s", "version": 1, "type": "JSON", "data": {"type": "object", "required": ["x"]}}
     inline = {"name": "inline", "version": 1, "tasks": [simple("other")], "inputSchema": schema, "enforceSchema": True}
@@ -100,7 +100,7 @@ def test_one_that_is_refused_halfway_leaves_nothing_and_hurts_no_other(harness: 
     assert len(harness.poll(count=10)) == 2
 
 
-def test_one_whose_first_step_goes_wrong_ends_alone(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_whose_first_step_fails_ends_alone(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     harness.workflow_def("broken", simple("breaks"))
     decide = "conductor.coordinator.workflows.executions.decide"
     real = harness.core.workflows.executions.start.__globals__["decide"]

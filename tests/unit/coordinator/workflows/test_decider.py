@@ -341,7 +341,7 @@ def test_a_join_that_names_nothing_waits_for_all_branches(join_on: list[str] | N
     assert run.open == ["after"]
 
 
-def test_what_is_inside_comes_before_what_stands_beside_it_and_loops_begin_last() -> None:
+def test_tasks_inside_an_operator_come_before_its_neighbours_and_loops_last() -> None:
     """The order of a real server, seen side by side: forks and cases at once, the first round of a loop afterwards."""
     inner = fork("inner", [task("i1")], [task("i2")])
     branches = [loop("loop", "false", task("l"))], inner, [switch("s", "x", {"x": [task("x")]})], [task("b")]

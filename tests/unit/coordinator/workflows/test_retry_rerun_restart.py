@@ -173,7 +173,7 @@ def test_a_cancelled_task_of_the_parent_is_put_back_in_place(harness: Harness, h
     family.check_done_once()
 
 
-def test_who_held_a_task_before_its_rerun_does_not_hold_it_now(harness: Harness) -> None:
+def test_the_lease_of_a_task_does_not_survive_its_rerun(harness: Harness) -> None:
     workflow = harness.start_one("work", task_def={"retryCount": 0})
     first = harness.poll_one(worker="w1")
     harness.report(first, "FAILED")
@@ -203,7 +203,7 @@ def test_rerun_with_another_input_and_correlation_id(harness: Harness) -> None:
     assert harness.poll_one()["inputData"] == {"x": 3}
 
 
-def test_what_follows_a_rerun_task_stands_behind_it(harness: Harness) -> None:
+def test_tasks_after_a_rerun_task_come_after_it_in_the_list(harness: Harness) -> None:
     harness.workflow_def("flow", *[simple(name) for name in "abcd"])
     workflow = harness.start("flow")
     for name in "abcd":

@@ -134,7 +134,7 @@ class TestTurns:
         assert end_next(harness) == first
         assert [one["status"] for one in harness.workflow(first)["tasks"]] == ["COMPLETED", "FAILED", "COMPLETED"]
 
-    def test_what_cannot_be_retried_is_refused_at_once(self, harness: Harness) -> None:
+    def test_a_retry_that_is_impossible_is_refused_at_once(self, harness: Harness) -> None:
         limit(harness, 1)
         end_next_of = start(harness)
         assert end_next(harness) == end_next_of
