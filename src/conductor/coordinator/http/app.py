@@ -65,7 +65,7 @@ class App:
             if head.method not in ("GET", "HEAD"):
                 limit = MAX_PUBLIC_BODY_BYTES if route.public else MAX_BODY_BYTES
                 body = await read_body(incoming, limit, reservation)
-            request = Request(head, params, body, self._core, incoming.when_gone)
+            request = Request(head, params, body, self._core, incoming.on_disconnect)
             answer = await self._handle(route, request)
         except ConnectionResetError:
             return None

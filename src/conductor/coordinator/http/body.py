@@ -102,25 +102,25 @@ class IncomingBody:
 class IncomingRequest:
     """A request on a connection, from its head to the end of its body."""
 
-    __slots__ = ("_client_is_silent", "_on_gone", "body", "head")
+    __slots__ = ("_callback", "_client_is_silent", "body", "head")
 
     def __init__(self, head: RequestHead, source: BodySource) -> None:
         self.head = head
         self.body = IncomingBody(source, head)
         self._client_is_silent = False
-        self._on_gone: Callable[[], None] | None = None
+        self._callback: Callable[[], None] | None = None
 
-    def when_gone(self, callback: Callable[[], None]) -> None:
+    def on_disconnect(self, callback: Callable[[], None]) -> None:
         """Call `callback` when the client disconnects or sends no more, even if that has happened already."""
-        self._on_gone = callback
+        self._callback = callback
         if self._client_is_silent:
             callback()
 
     def client_fell_silent(self) -> None:
         """Note that the client sends no more: it may have disconnected."""
         self._client_is_silent = True
-        if self._on_gone is not None:
-            self._on_gone()
+        if self._callback is not None:
+            self._callback()
 
     def client_disconnected(self) -> None:
         """Note that the client is gone: neither the rest of its body nor its answer can be transferred."""

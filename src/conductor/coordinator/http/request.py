@@ -16,7 +16,7 @@ from conductor.coordinator.limits import LARGE_BODY_BYTES, MAX_JSON_VALUES
 from conductor.coordinator.reader import Reader
 from conductor.coordinator.request_errors import ApiError, bad_request
 from conductor.coordinator.store.transaction import Tx
-from conductor.coordinator.task_authority import TaskAuthority
+from conductor.coordinator.task_authority import OnDisconnect, TaskAuthority
 from conductor.coordinator.workflow_service import WorkflowService
 from conductor.telemetry import tracing
 
@@ -55,7 +55,7 @@ def split_url(url: bytes) -> tuple[bytes, bytes]:
 class Request:
     """A request that has a route, with its whole body."""
 
-    __slots__ = ("_query", "body", "core", "head", "params", "when_gone")
+    __slots__ = ("_query", "body", "core", "head", "on_disconnect", "params")
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Request:
         params: dict[str, str],
         body: bytes,
         core: Core,
-        when_gone: Callable[[Callable[[], None]], None],
+        on_disconnect: OnDisconnect,
     ) -> None:
         self.head = head
         #: The values of the names in the path of the route.
@@ -72,7 +72,7 @@ class Request:
         #: Prefer the faces below: they show what a handler can touch.
         self.core = core
         #: Registers a function that is called when the client disconnects.
-        self.when_gone = when_gone
+        self.on_disconnect = on_disconnect
         self._query: list[tuple[str, str]] | None = None
 
     @property

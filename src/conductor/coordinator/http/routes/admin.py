@@ -1,4 +1,4 @@
-"""Health, get_version and the OpenAPI document."""
+"""Health, version and the OpenAPI document."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ OUT_OF_MEMORY = error_answer(
 
 async def poll_one(request: Request) -> Answer:
     """GET /tasks/poll/{type}: return one task, or 204 after at most 100 ms."""
-    tasks = await request.tasks.poll(_poll(request, 1, 100), request.when_gone)
+    tasks = await request.tasks.poll(_read_poll(request, 1, 100), request.on_disconnect)
     if not tasks:
         return Answer(204, headers=FEATURE_HEADERS)
     return deliver_or_requeue(request, tasks, as_json(tasks[0], *FEATURE_HEADERS))
@@ -40,8 +40,8 @@ async def poll_batch(request: Request) -> Answer:
 
     With count=0 the parked polls of the same worker are answered at once, with []: it wants no more tasks.
     """
-    poll = _poll(request, request.query_int("count", 1), request.query_int("timeout", 100))
-    tasks = await request.tasks.poll(poll, request.when_gone)
+    poll = _read_poll(request, request.query_int("count", 1), request.query_int("timeout", 100))
+    tasks = await request.tasks.poll(poll, request.on_disconnect)
     return deliver_or_requeue(request, tasks, as_json(tasks, *FEATURE_HEADERS))
 
 
@@ -60,7 +60,7 @@ def deliver_or_requeue(
     return answer._replace(fallback=requeue)
 
 
-def _poll(request: Request, count: int, timeout_ms: int) -> Poll:
+def _read_poll(request: Request, count: int, timeout_ms: int) -> Poll:
     domain = request.query("domain") or ""
     return Poll(request.params["type"], domain, request.query("workerid"), count, timeout_ms)
 
@@ -75,7 +75,7 @@ async def add_log(request: Request) -> Answer:
     """POST /tasks/{taskId}/log: add a log line; the body is the line, as text or as a JSON string."""
     if not request.body:
         raise bad_request("Required request body is missing")
-    line, task_id = _log_line(request.body), request.params["taskId"]
+    line, task_id = _read_log_line(request.body), request.params["taskId"]
 
     def add(tx: Tx) -> None:
         if get_task(tx, tx.ids.task_pk(task_id)) is None:
@@ -86,7 +86,7 @@ async def add_log(request: Request) -> Answer:
     return DONE
 
 
-def _log_line(body: bytes) -> str:
+def _read_log_line(body: bytes) -> str:
     # JavaScript clients send a quoted JSON string, Java ones the bare text, both as application/json.
     if body.startswith(b'"') and body.endswith(b'"'):
         try:
@@ -133,12 +133,12 @@ async def get_all_queues_verbose(request: Request) -> Answer:
 
 
 async def get_poll_data(request: Request) -> Answer:
-    """GET /tasks/queue/polldata?taskType=: return the last poll of each worker for a task type."""
+    """GET /tasks/queue/polldata?taskType=: return the last poll for a task type in each domain."""
     return as_json(request.tasks.poll_data.list_wire(request.required_query("taskType")))
 
 
 async def get_all_poll_data(request: Request) -> Answer:
-    """GET /tasks/queue/polldata/all: return the last polls for every task type."""
+    """GET /tasks/queue/polldata/all: return the last polls for all task types."""
     return as_json(request.tasks.poll_data.list_wire())
 
 

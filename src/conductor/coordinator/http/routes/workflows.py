@@ -158,7 +158,7 @@ async def get_status(request: Request) -> Answer:
 
 
 async def list_tasks(request: Request) -> Answer:
-    """GET /workflow/{id}/tasks?start=0&count=15&status=: return a page of the list_tasks of a workflow."""
+    """GET /workflow/{id}/tasks?start=0&count=15&status=: return a page of the tasks of a workflow."""
     start_at, count = max(0, request.query_int("start", 0)), max(0, request.query_int("count", 15))
     wanted = {name for text in request.query_list("status") for name in text.split(",") if name}
     workflow_id, snapshots = request.params["id"], request.reader.snapshots
