@@ -281,3 +281,28 @@ def test_every_pitfall_is_listed_with_the_tests_that_hold_it() -> None:
 def test_generated_tables_are_current(page: Path) -> None:
     fill = runpy.run_path(str(ROOT / "docs" / "generate.py"))["fill_generated_parts"]
     assert fill(page.read_text()) == page.read_text(), "run: python docs/generate.py"
+
+
+#: Words in code of the design pages that are not modules of this package.
+NOT_MODULES = {
+    "def",
+    "thread_count",
+    "msgspec",
+    "pyreqwest",
+    "rich",
+    "typer",
+    "uvloop",
+    "httptools",
+    "jq",
+    "tzdata",
+    "zoneinfo",
+}
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "design").glob("*.md")), ids=lambda page: page.stem)
+def test_modules_of_the_design_pages_exist(page: Path) -> None:
+    sources = list((ROOT / "src" / "conductor").rglob("*.py"))
+    modules = {path.stem for path in sources} | {path.parent.name for path in sources}
+    named = {word.split("/")[-1] for word in code_words(page) if re.fullmatch(r"[a-z_]+(/[a-z_]+)*", word)}
+    assert len(named) > 10
+    assert named - modules - NOT_MODULES == set()
