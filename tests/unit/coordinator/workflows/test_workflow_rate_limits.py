@@ -195,7 +195,7 @@ class TestTurns:
         child = harness.workflow(parent)["tasks"][0]["subWorkflowId"]
         end_next(harness, "FAILED")
         start(harness)
-        with pytest.raises(ApiError, match="as many of flow as may run at once do so already"):
+        with pytest.raises(ApiError, match="the limit of concurrent flow workflows is reached"):
             harness.act(child, workflow_actions.retry, resume=False)
         assert [harness.workflow(one)["status"] for one in (parent, child)] == ["FAILED", "FAILED"]
         end_next(harness)
