@@ -47,7 +47,7 @@ class Watched:
         self._count_after("poll_now")
 
     def _count_after(self, name: str) -> None:
-        method: Callable[..., Any] = getattr(self.core, name)
+        method: Callable[..., Any] = getattr(self.core.tasks, name)
 
         def counted(tx: Tx, *args: Any, **more: Any) -> Any:
             answer = method(tx, *args, **more)
@@ -55,7 +55,7 @@ class Watched:
             self.most_leases = max(self.most_leases, held)
             return answer
 
-        setattr(self.core, name, counted)
+        setattr(self.core.tasks, name, counted)
 
     def start(self, count: int, **task_def: Any) -> None:
         """Start workflows of one task each."""
