@@ -20,21 +20,22 @@ _NO_ROUTE = "No static resource"
 
 
 class Endpoint:
-    """A method and a path, and how the arguments of a call travel there.
+    """An endpoint of a server, which converts the arguments of a call into a request.
 
-    Arguments fill the braces of the path, the body and the query. An argument travels under its own name in camelCase,
-    so `workflow_id` fills `{workflowId}`. Two arguments are special: `timeout_s` limits the call and does not travel;
-    `wait_for_seconds` travels and extends the time limit.
+    An argument is the body, fills a placeholder of the path, or becomes a query parameter. Its name on the wire is its
+    own name in camelCase, so `workflow_id` fills `{workflowId}`. None and empty texts are left out of the query. Two
+    arguments are special: `timeout_s` is the time limit of the call and is not sent; `wait_for_seconds` is sent and
+    extends the time limit.
 
     Args:
         method: GET, POST, PUT or DELETE.
-        template: The path below `/api`, with braces for its values.
+        template: The path below `/api`, with placeholders for its values.
         body: The argument that is the body. None becomes an empty JSON object.
-        as_text: The body travels as it is, not as JSON.
-        content_type: Of the body.
+        as_text: The body is a text and not JSON.
+        content_type: The content type of the body.
         resend: False for a request that must not reach the server twice.
-        only_on: The servers that have this endpoint, for the error message of others.
-        wire_names: Argument to its name on the wire, where that is not the argument's name in camelCase.
+        only_on: The servers that have this endpoint, for the error message of other servers.
+        wire_names: The names on the wire of arguments for which the rule above does not hold.
     """
 
     def __init__(
@@ -62,7 +63,13 @@ class Endpoint:
     async def send(
         self, client: AsyncApiClient, arguments: dict[str, Any], returns: Any, only_on: str | None = None
     ) -> Any:
-        """Make the call and return the answer as a `returns`, or None if that is None.
+        """Make the call and return the answer.
+
+        Args:
+            client: The connections to use.
+            arguments: The arguments by name.
+            returns: The type of the answer. None ignores the answer.
+            only_on: The servers that have this endpoint, if the endpoint itself does not say.
 
         Raises:
             NotFoundException: The server has no such object, or no such endpoint.
@@ -106,9 +113,9 @@ class Endpoint:
         return None if returns_nothing else answer
 
     def _wire_name(self, argument: str) -> str:
-        if argument in self._in_path:
-            return argument
-        return self._wire_names.get(argument) or _camel_case(argument)
+        if argument in self._wire_names:
+            return self._wire_names[argument]
+        return argument if argument in self._in_path else _camel_case(argument)
 
 
 def quote_segment(value: object) -> str:

@@ -46,10 +46,10 @@ def generated(
 
     Args:
         method: GET, POST, PUT or DELETE.
-        template: The path, with braces for its values.
-        parameters: As in a Python signature: those after `*` are optional and go by name.
+        template: The path, with placeholders for its values.
+        parameters: The parameters as in a Python signature. Those after `*` are optional keywords.
         body: The parameter that is the body.
-        as_text: The body travels as it is, not as JSON.
+        as_text: The body is a text and not JSON.
         returns: The type of the answer. Without one, the answer is the decoded JSON or the text that the server sends.
     """
     required, _, optional = parameters.partition("*")

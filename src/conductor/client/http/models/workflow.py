@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from conductor.client.http.models.base_workflow import BaseWorkflow
 from conductor.client.http.models.model import OrDefault, sent_default
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.workflow_def import WorkflowDef
-from conductor.client.http.models.workflow_state import WorkflowState
 
 
-class Workflow(WorkflowState, kw_only=True):
+class Workflow(BaseWorkflow, kw_only=True):
     """A workflow with its tasks. Times are epoch milliseconds; 0 means not yet."""
 
     workflow_name: OrDefault[str] = sent_default(str)

@@ -1,9 +1,9 @@
 from typing import Any
 
-from conductor.client.http.models.workflow_state import WorkflowState
+from conductor.client.http.models.base_workflow import BaseWorkflow
 
 
-class WorkflowStatus(WorkflowState, kw_only=True):
+class WorkflowStatus(BaseWorkflow, kw_only=True):
     """The status of a workflow, without its tasks."""
 
     output: dict[str, Any] | None = None

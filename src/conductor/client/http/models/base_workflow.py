@@ -2,8 +2,8 @@ from conductor.client.http.models.model import Model, OrDefault, sent_default
 from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
 
 
-class WorkflowState(Model, kw_only=True):
-    """The id and the status of a workflow."""
+class BaseWorkflow(Model, kw_only=True):
+    """The fields that `Workflow` and `WorkflowStatus` have in common."""
 
     workflow_id: OrDefault[str] = sent_default(str)
     #: RUNNING, PAUSED, COMPLETED, FAILED, TIMED_OUT or TERMINATED.
