@@ -49,8 +49,8 @@ def workflow(
     *,
     version: int | None = None,
     description: str | None = None,
-    inputs: Any = None,
-    returns: Any = None,
+    inputs: object = None,
+    returns: object = None,
     executor: WorkflowExecutor | None = None,
 ) -> ConductorWorkflow:
     """Make a new workflow, without a timeout.
@@ -126,7 +126,7 @@ class Cases:
         self._allowed = allowed
 
     @contextmanager
-    def __call__(self, value: Any) -> Iterator[None]:
+    def __call__(self, value: object) -> Iterator[None]:
         """Add the steps for this value inside the block."""
         name = _format_case(value)
         known = self._task._decision_cases
@@ -156,7 +156,7 @@ class Cases:
 
 @contextmanager
 def switch(
-    value: Any = None, *, script: str | None = None, task_ref_name: str | None = None, **inputs: Any
+    value: object = None, *, script: str | None = None, task_ref_name: str | None = None, **inputs: object
 ) -> Iterator[Cases]:
     """Choose between steps by a value or by a JavaScript expression.
 
@@ -229,7 +229,7 @@ def fork(task_ref_name: str | None = None) -> Iterator[Callable[[], Any]]:
 
 @contextmanager
 def loop(
-    times: Any = None, *, script: str | None = None, task_ref_name: str | None = None, **inputs: Any
+    times: object = None, *, script: str | None = None, task_ref_name: str | None = None, **inputs: object
 ) -> Iterator[DoWhileTask]:
     """Repeat steps.
 
@@ -290,7 +290,7 @@ def wait(
     return task
 
 
-def set_variables(task_ref_name: str | None = None, **values: Any) -> SetVariableTask:
+def set_variables(task_ref_name: str | None = None, **values: object) -> SetVariableTask:
     """Set variables of the workflow. `workflow.variable("name")` refers to a variable."""
     block = get_innermost_block("set_variables(...)")
     if not values:
@@ -301,7 +301,7 @@ def set_variables(task_ref_name: str | None = None, **values: Any) -> SetVariabl
     return task
 
 
-def terminate(status: WorkflowStatus | str, reason: str, task_ref_name: str | None = None, **output: Any) -> None:
+def terminate(status: WorkflowStatus | str, reason: str, task_ref_name: str | None = None, **output: object) -> None:
     """End the workflow.
 
     Args:
@@ -320,7 +320,7 @@ def terminate(status: WorkflowStatus | str, reason: str, task_ref_name: str | No
 
 
 def sub_workflow(
-    name: str, version: int | None = None, *, task_ref_name: str | None = None, **inputs: Any
+    name: str, version: int | None = None, *, task_ref_name: str | None = None, **inputs: object
 ) -> SubWorkflowTask:
     """Start a registered workflow and wait for its end.
 
@@ -339,7 +339,7 @@ def sub_workflow(
     return task
 
 
-def _make_condition(ref: str, times: Any) -> str:
+def _make_condition(ref: str, times: object) -> str:
     if isinstance(times, bool) or not isinstance(times, int):
         if isinstance(times, Reference) or hasattr(type(times), "as_reference"):
             return f"$.{ref}.iteration < $.times"
@@ -349,7 +349,7 @@ def _make_condition(ref: str, times: Any) -> str:
     return get_for_loop_condition(ref, times)
 
 
-def _format_case(value: Any) -> str:
+def _format_case(value: object) -> str:
     """Return the value as the server compares it with the cases."""
     plain_value = to_json_value(value)
     return str(plain_value).lower() if isinstance(plain_value, bool) else str(plain_value)

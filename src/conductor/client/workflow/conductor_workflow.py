@@ -182,12 +182,12 @@ class ConductorWorkflow:
         self._output_parameters = _copy_values(output_parameters, "output_parameters")
         return self
 
-    def output_parameter(self, key: str, value: Any) -> Self:
+    def output_parameter(self, key: str, value: object) -> Self:
         """Add a value to the output of the workflow."""
         self._output_parameters[key] = value
         return self
 
-    def returns(self, **values: Any) -> Self:
+    def returns(self, **values: object) -> Self:
         """Set the output of the workflow by name: values, expressions or steps."""
         return self.output_parameters(values)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from conductor.client.worker.conversion import InputError, NoSchemaError, read_annotation
 from conductor.client.worker.conversion.converter import Converter, SchemaWriter
@@ -14,12 +13,12 @@ from conductor.client.workflow.value_type import ValueType
 class DeclaredType:
     """A declared type: its JSON type and its converter."""
 
-    def __init__(self, annotation: Any) -> None:
+    def __init__(self, annotation: object) -> None:
         self.annotation = annotation
         self._converter: Converter = read_annotation(annotation)
         self.value_type = _find_value_type(self._converter)
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> object:
         """Convert a JSON value.
 
         Raises:
@@ -31,7 +30,7 @@ class DeclaredType:
             raise WorkflowError(f"the output is not a {self._converter.name}: {error}") from None
 
 
-def read_input_types(inputs: Any) -> ValueType | None:
+def read_input_types(inputs: object) -> ValueType | None:
     """Return the JSON type of the inputs, which are declared as one type or as a dict of names and types."""
     if not isinstance(inputs, Mapping):
         return DeclaredType(inputs).value_type

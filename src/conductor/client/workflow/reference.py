@@ -73,7 +73,7 @@ def to_plain_value(value: Any) -> Any:
     return value if as_reference is None else to_plain_value(as_reference(value))
 
 
-def contains_reference(value: Any) -> bool:
+def contains_reference(value: object) -> bool:
     """Return whether a value is or contains a reference or a step."""
     if isinstance(value, Reference) or hasattr(type(value), "as_reference"):
         return True
@@ -82,19 +82,19 @@ def contains_reference(value: Any) -> bool:
     return isinstance(value, list | tuple) and any(map(contains_reference, value))
 
 
-def makes_step(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def makes_step(args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
     """Return whether a call with these arguments adds a step to a workflow."""
     return (
         bool(open_blocks.get()) or any(map(contains_reference, args)) or any(map(contains_reference, kwargs.values()))
     )
 
 
-def omit_none(**values: Any) -> dict[str, Any]:
+def omit_none(**values: object) -> dict[str, object]:
     """Return the values that are not None, with camelCase names."""
     return {to_camel_case(name): value for name, value in values.items() if value is not None}
 
 
-def omit_empty(**values: Any) -> dict[str, Any]:
+def omit_empty(**values: object) -> dict[str, object]:
     """Return the values that are neither None, empty nor False, with camelCase names."""
     return {to_camel_case(name): value for name, value in values.items() if value}
 

@@ -25,7 +25,7 @@ class StepParameter:
     required: bool
     value_type: ValueType | None = None
     #: Converts a value, or raises InputError.
-    read: Callable[[Any], Any] | None = None
+    read: Callable[[object], object] | None = None
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class StepSignature:
     #: Whether the result is in the output field `result`; None if that is not known.
     wrapped: bool | None = None
 
-    def problems(self, given: Mapping[str, Any]) -> list[str]:
+    def problems(self, given: Mapping[str, object]) -> list[str]:
         """Return the mistakes in these inputs."""
         found = []
         for name, value in given.items():
@@ -53,7 +53,7 @@ class StepSignature:
             found.append(f"needs {' and '.join(map(repr, missing))}")
         return found
 
-    def check(self, owner: str, given: Mapping[str, Any]) -> None:
+    def check(self, owner: str, given: Mapping[str, object]) -> None:
         """Check the inputs.
 
         Raises:
@@ -117,7 +117,7 @@ class LazySignature:
         return self
 
 
-def name_arguments(function: Callable[..., Any], args: tuple[Any, ...], owner: str) -> dict[str, Any]:
+def name_arguments(function: Callable[..., Any], args: tuple[object, ...], owner: str) -> dict[str, object]:
     """Return the positional arguments by name. Dependencies are not arguments of a step."""
     injected = read_signature(function).injected
     names = [
@@ -130,18 +130,18 @@ def name_arguments(function: Callable[..., Any], args: tuple[Any, ...], owner: s
     return dict(zip(names, args, strict=False))
 
 
-def to_json_value(value: Any) -> Any:
+def to_json_value(value: object) -> Any:
     """Convert an input of a step, which may contain dataclasses, models and enums, to a JSON value."""
     return msgspec.to_builtins(value, str_keys=True, enc_hook=_convert_object)
 
 
-def _convert_object(value: Any) -> Any:
+def _convert_object(value: object) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     return plain_text(value)
 
 
-def _check_value(name: str, value: Any, parameter: StepParameter) -> list[str]:
+def _check_value(name: str, value: object, parameter: StepParameter) -> list[str]:
     as_reference = getattr(type(value), "as_reference", None)
     target = as_reference(value) if as_reference is not None else value
     if isinstance(target, Reference):

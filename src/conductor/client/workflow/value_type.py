@@ -11,18 +11,20 @@ from conductor.client.workflow.authoring_errors import UnknownOutput, suggest_na
 
 #: A part of a path: a name between dots, or a number or name in brackets.
 _PART = re.compile(r"[^.\[\]]+|\[\d+\]|\['[^']*'\]")
-_ANY: dict[str, Any] = {}
+#: A JSON schema or a part of one.
+JsonSchema = Mapping[str, Any]
+_ANY: JsonSchema = {}
 
 
 @dataclass(frozen=True)
 class ValueType:
     """A JSON schema and the definitions that it refers to."""
 
-    schema: Mapping[str, Any]
-    definitions: Mapping[str, Any] = field(default_factory=dict)
+    schema: JsonSchema
+    definitions: JsonSchema = field(default_factory=dict)
 
     @classmethod
-    def from_schema(cls, schema: Mapping[str, Any] | None) -> ValueType | None:
+    def from_schema(cls, schema: JsonSchema | None) -> ValueType | None:
         """Make the type of a whole schema."""
         return None if schema is None else cls(schema, schema.get("definitions", {}))
 
@@ -52,13 +54,13 @@ class ValueType:
             raise UnknownOutput(f"{owner} has no {part!r}; {suggest_name(part, names)}")
         return self._either(found)
 
-    def _either(self, schemas: list[Mapping[str, Any]]) -> ValueType:
+    def _either(self, schemas: list[JsonSchema]) -> ValueType:
         return ValueType(schemas[0] if len(schemas) == 1 else {"anyOf": schemas} if schemas else _ANY, self.definitions)
 
-    def _alternatives(self) -> Iterator[Mapping[str, Any]]:
+    def _alternatives(self) -> Iterator[JsonSchema]:
         yield from self._expanded(self.schema)
 
-    def _expanded(self, schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    def _expanded(self, schema: JsonSchema) -> Iterator[JsonSchema]:
         if "$ref" in schema:
             name = schema["$ref"].rpartition("/")[2]
             yield from self._expanded(self.definitions.get(name, _ANY))
@@ -92,7 +94,7 @@ class ValueType:
         return " or ".join(sorted((self.types() or {"any value"}) - {"null"})) or "null"
 
 
-def _field(schema: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+def _field(schema: JsonSchema, name: str) -> JsonSchema | None:
     """Return the schema of a field; None if there is no such field. An object without named fields has any field."""
     named = schema.get("type")
     if named is not None and "object" not in ([named] if isinstance(named, str) else named):

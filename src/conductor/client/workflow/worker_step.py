@@ -104,7 +104,7 @@ class WorkerStep(TypedStep, SimpleTask):
 def make_worker_step(
     function: Callable[..., Any],
     task_name: str,
-    args: tuple[Any, ...],
+    args: tuple[object, ...],
     kwargs: dict[str, Any],
     task_ref_name: str | None = None,
 ) -> WorkerStep:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from conductor.client.workflow.authoring_errors import WorkflowError, suggest_name
 from conductor.client.workflow.reference import to_plain_value
@@ -55,7 +55,7 @@ def _list_texts(workflow: ConductorWorkflow) -> Iterator[tuple[str, str]]:
         yield "the output", text
 
 
-def _list_strings(value: Any) -> Iterator[str]:
+def _list_strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
