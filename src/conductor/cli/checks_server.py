@@ -38,16 +38,16 @@ async def check_server(configuration: Configuration) -> list[Finding]:
     try:
         server = await identify_server(configuration)
     except ConductorError as error:
-        return await _sick(configuration) or [unreachable(configuration, error)]
+        return await _check_unhealthy(configuration) or [unreachable(configuration, error)]
     settings = configuration.authentication_settings
     accepted = f"accepts the key '{settings.key_id}'" if settings and configuration.AUTH_TOKEN else "asks for no key"
     found = [ok(f"{configuration.shown_host} answers polls and {accepted}: {server}")]
     async with open_client(configuration) as api:
-        found += [finding async for finding in _inside(server, api, configuration)]
+        found += [finding async for finding in _check_reports(server, api, configuration)]
     return found
 
 
-async def _sick(configuration: Configuration) -> list[Finding]:
+async def _check_unhealthy(configuration: Configuration) -> list[Finding]:
     """Return the faults of a coordinator that cannot write: it fails every poll but still reports its health."""
     try:
         async with open_client(configuration) as api:
@@ -86,7 +86,9 @@ def unreachable(configuration: Configuration, error: ConductorError) -> Finding:
     )
 
 
-async def _inside(server: ServerKind, api: AsyncApiClient, configuration: Configuration) -> AsyncIterator[Finding]:
+async def _check_reports(
+    server: ServerKind, api: AsyncApiClient, configuration: Configuration
+) -> AsyncIterator[Finding]:
     for finding in old_version(server):
         yield finding
     try:
@@ -234,11 +236,11 @@ async def check_queues(configuration: Configuration) -> list[Finding]:
     alone = [queue for queue in found if queue.unattended]
     if not alone:
         return [ok("every queue in which tasks wait is polled")] if found else []
-    shown = [_alone(queue, found) for queue in alone[:MAX_LISTED]]
+    shown = [_unattended_finding(queue, found) for queue in alone[:MAX_LISTED]]
     return [*shown, *([_more(len(alone) - MAX_LISTED)] if len(alone) > MAX_LISTED else [])]
 
 
-def _alone(queue: QueueState, queues: list[QueueState]) -> Finding:
+def _unattended_finding(queue: QueueState, queues: list[QueueState]) -> Finding:
     what, _, remedy = queue.problem.rpartition(": ")
     others = [one for one in queues if one.task_type == queue.task_type and one.polled_s is not None]
     polled = [one.domain or "no domain" for one in others if one.domain != queue.domain and not one.unattended]

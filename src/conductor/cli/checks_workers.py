@@ -47,7 +47,7 @@ async def check_workers(modules: Sequence[str], configuration: Configuration) ->
     async with open_client(configuration) as api:
         for worker, config in pairs:
             try:
-                found += [finding async for finding in _compared(worker, config, api)]
+                found += [finding async for finding in _compare(worker, config, api)]
             except ConductorError as error:
                 said = (
                     f"{worker.get_task_definition_name()} cannot be compared with the server: {describe_error(error)}"
@@ -56,7 +56,7 @@ async def check_workers(modules: Sequence[str], configuration: Configuration) ->
     return found
 
 
-async def _compared(worker: Worker, config: ResolvedConfig, api: AsyncApiClient) -> AsyncIterator[Finding]:
+async def _compare(worker: Worker, config: ResolvedConfig, api: AsyncApiClient) -> AsyncIterator[Finding]:
     name = worker.get_task_definition_name()
     for finding in await domain_without_tasks(name, config.domain or "", api):
         yield finding

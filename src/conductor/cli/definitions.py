@@ -83,7 +83,7 @@ def diff(modules: Modules, url: Url = None, as_json: AsJson = False) -> int:
     told = []
     with MetadataClient(make_configuration(url)) as metadata:
         for definition in find_definitions(modules):
-            change, *lines = list(_changes(definition, _on_server(metadata, definition))) or ["unchanged"]
+            change, *lines = list(_compare(definition, _read_registered(metadata, definition))) or ["unchanged"]
             told.append({"name": definition.name, "version": definition.version or 1, "change": change, "diff": lines})
             if not as_json:
                 print_line("\n".join([f"{_title(definition)}: {change}", *lines]))
@@ -100,7 +100,7 @@ def find_definitions(modules: list[str]) -> list[WorkflowDef]:
     found: dict[tuple[str, int], WorkflowDef] = {}
     for name in modules:
         before = len(found)
-        for value in vars(_imported(name)).values():
+        for value in vars(_import_module(name)).values():
             definition = value.to_workflow_def() if isinstance(value, ConductorWorkflow) else value
             if isinstance(definition, WorkflowDef):
                 found[definition.name, definition.version or 1] = definition
@@ -109,7 +109,7 @@ def find_definitions(modules: list[str]) -> list[WorkflowDef]:
     return list(found.values())
 
 
-def _imported(name: str) -> ModuleType:
+def _import_module(name: str) -> ModuleType:
     file = Path(name)
     is_file = name.endswith(".py") and file.is_file()
     home = file.resolve().parent if is_file else Path.cwd()
@@ -126,7 +126,7 @@ def _imported(name: str) -> ModuleType:
         raise UserError(f"cannot import {name}: {type(error).__name__}: {error}") from None
 
 
-def _on_server(metadata: MetadataClient, definition: WorkflowDef) -> WorkflowDef | None:
+def _read_registered(metadata: MetadataClient, definition: WorkflowDef) -> WorkflowDef | None:
     try:
         return metadata.get_workflow_def(definition.name, definition.version or 1)
     except NotFoundException:
@@ -135,25 +135,25 @@ def _on_server(metadata: MetadataClient, definition: WorkflowDef) -> WorkflowDef
         raise UserError(error) from None
 
 
-def _changes(here: WorkflowDef, there: WorkflowDef | None) -> Iterator[str]:
+def _compare(here: WorkflowDef, there: WorkflowDef | None) -> Iterator[str]:
     if there is None:
         yield "new"
         return
-    before, after = (_json(_meant(one.to_dict()), sort_keys=True).splitlines() for one in (there, here))
+    before, after = (_json(_without_defaults(one.to_dict()), sort_keys=True).splitlines() for one in (there, here))
     if before != after:
         yield "changed"
         yield from difflib.unified_diff(before, after, "server", "here", lineterm="")
 
 
-def _meant(value: Any) -> Any:
+def _without_defaults(value: Any) -> Any:
     """Remove defaults and the server's own fields from a definition."""
     if isinstance(value, list):
-        return [_meant(item) for item in value]
+        return [_without_defaults(item) for item in value]
     if not isinstance(value, dict):
         return value
     kept = {}
     for name, item in value.items():
-        meant = item if name in _USERS_OWN else _meant(item)
+        meant = item if name in _USERS_OWN else _without_defaults(item)
         if name not in _SERVERS_OWN and meant not in (None, False, 0, "", [], {}) and _ASSUMED.get(name) != meant:
             kept[name] = meant
     return kept

@@ -19,7 +19,7 @@ import typer
 
 from conductor.cli.console import print_line
 from conductor.cli.discovery import Modules, Traceback, add_import_path, resolve_module
-from conductor.cli.reloading import Reloading, describe_change
+from conductor.cli.reloading import Reloader, describe_change
 from conductor.cli.serve import key_pair
 from conductor.cli.server_kind import open_client
 from conductor.cli.support import UserError, import_coordinator
@@ -72,12 +72,12 @@ def dev(
         raise UserError(f"dev needs {error.name}: pip install 'conductor-worker[all]'") from None
     logging.basicConfig(format=LOGGER_FORMAT, level=logging.WARNING)
     set_worker_variables(options)
-    watched = _watched(modules)
+    watched = _directories_to_watch(modules)
     key, secret = key_pair()
     with (
-        _as_it_was(),
+        _restore_terminal(),
         tempfile.TemporaryDirectory(prefix="conductor-dev-") as directory,
-        _running(
+        _run_coordinator(
             import_coordinator()(database or Path(directory) / "dev.db", port=port, auth_key=key, auth_secret=secret)
         ) as coordinator,
     ):
@@ -85,20 +85,20 @@ def dev(
             os.environ.setdefault("CONDUCTOR_WORKER_JOURNAL_DIR", str(Path(directory) / "journal"))
         where = "a temporary database" if database is None else f"database {database}"
         print_line(f"Coordinator at {coordinator.url}, {where}. Web UI: {coordinator.url.removesuffix('api')}")
-        reloading = Reloading(
+        reloader = Reloader(
             Path(directory) / "terminal",
             coordinator.url,
             modules,
             show_traceback=show_traceback,
             import_limit_s=import_timeout,
         )
-        asyncio.run(_until_told(reloading, watched, Configuration(coordinator.url)))
+        asyncio.run(_run_until_signal(reloader, watched, Configuration(coordinator.url)))
         print_line("Stopped.")
     return 0
 
 
 @contextmanager
-def _running(coordinator: Coordinator) -> Iterator[Coordinator]:
+def _run_coordinator(coordinator: Coordinator) -> Iterator[Coordinator]:
     from conductor.coordinator.store.database_file import StoreRefused
 
     try:
@@ -113,7 +113,7 @@ def _running(coordinator: Coordinator) -> Iterator[Coordinator]:
 
 
 @contextmanager
-def _as_it_was() -> Iterator[None]:
+def _restore_terminal() -> Iterator[None]:
     """Restore the terminal after the block, also after a killed debugger."""
     if not sys.stdin.isatty():
         yield
@@ -126,7 +126,7 @@ def _as_it_was() -> Iterator[None]:
             termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
 
 
-def _watched(modules: list[str]) -> list[Path]:
+def _directories_to_watch(modules: list[str]) -> list[Path]:
     """Return the directories to watch: the current one, and those of modules outside it."""
     here = Path.cwd()
     add_import_path(here)
@@ -140,26 +140,26 @@ def _watched(modules: list[str]) -> list[Path]:
     return sorted(found)
 
 
-async def _until_told(reloading: Reloading, watched: list[Path], server: Configuration) -> None:
+async def _run_until_signal(reloader: Reloader, watched: list[Path], server: Configuration) -> None:
     loop, told, again = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
 
     def on_signal(second: bool) -> None:
         loop.call_soon_threadsafe((again if second else told).set)
 
     with handle_stop_signals(on_signal, signals=(signal.SIGINT, signal.SIGTERM)):
-        going = asyncio.create_task(_load_whenever_saved(reloading, watched))
+        going = asyncio.create_task(_reload_on_save(reloader, watched))
         stopping = asyncio.create_task(told.wait())
         try:
             await asyncio.wait({going, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            await _end(reloading, going, again, await _in_hand(server))
+            await _end(reloader, going, again, await _describe_running_tasks(server))
         finally:
-            reloading.kill()
+            reloader.kill()
             stopping.cancel()
     if not going.cancelled():
         going.result()
 
 
-async def _load_whenever_saved(reloading: Reloading, watched: list[Path]) -> None:
+async def _reload_on_save(reloader: Reloader, watched: list[Path]) -> None:
     import watchfiles
 
     # Watching begins before the import, so that no save is missed.
@@ -168,18 +168,18 @@ async def _load_whenever_saved(reloading: Reloading, watched: list[Path]) -> Non
         why = None
         while True:
             next_save = asyncio.ensure_future(anext(changes))
-            loading = asyncio.ensure_future(reloading.load(why))
+            loading = asyncio.ensure_future(reloader.load(why))
             await asyncio.wait({loading, next_save}, return_when=asyncio.FIRST_COMPLETED)
             # Newer code has been saved, or the import has ended. A long import of older code is cancelled.
             if not (await asyncio.wait({loading}, timeout=LONG_IMPORT_S))[0]:
-                reloading.give_up_import()
+                reloader.cancel_import()
             await loading
             why = escape(describe_change([path for _, path in await next_save]))
     except OSError as error:
         raise UserError(f"the files in {watched[0]} cannot be watched: {error}") from None
 
 
-async def _in_hand(server: Configuration) -> str:
+async def _describe_running_tasks(server: Configuration) -> str:
     try:
         async with open_client(server) as api:
             count = int((await api.call_for(dict[str, Any], "GET", "/view/overview"))["inHand"])
@@ -188,17 +188,17 @@ async def _in_hand(server: Configuration) -> str:
     return {0: "no running task has to be", 1: "1 running task is"}.get(count, f"{count} running tasks are")
 
 
-async def _end(reloading: Reloading, going: asyncio.Task[None], again: asyncio.Event, in_hand: str) -> None:
+async def _end(reloader: Reloader, going: asyncio.Task[None], again: asyncio.Event, in_hand: str) -> None:
     """Finish the running tasks after the first signal, and requeue them after the second."""
-    reloading.stop()
+    reloader.stop()
     print_line(f"Stopping: {in_hand} finished first. Press Ctrl-C again to stop immediately.")
-    ended = asyncio.create_task(reloading.ended())
+    ended = asyncio.create_task(reloader.wait_ended())
     hurry = asyncio.create_task(again.wait())
     await asyncio.wait({ended, hurry}, return_when=asyncio.FIRST_COMPLETED)
     if not ended.done():
-        reloading.stop()
-        if not await reloading.ended(REQUEUE_TIMEOUT_S):
-            reloading.kill()
+        reloader.stop()
+        if not await reloader.wait_ended(REQUEUE_TIMEOUT_S):
+            reloader.kill()
         await ended
     hurry.cancel()
     going.cancel()

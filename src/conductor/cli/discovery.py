@@ -41,7 +41,7 @@ def find_workers(modules: Sequence[str], *, show_traceback: bool = False) -> lis
         if show_traceback:
             for failure in loader.failures:
                 traceback.print_exception(failure.cause)
-        raise UserError("cannot import " + "; ".join(map(_described, loader.failures)))
+        raise UserError("cannot import " + "; ".join(map(_describe, loader.failures)))
     found = registry.list_workers()
     contests = registry.describe_duplicates()
     if contests and resolve_worker_config("").strict_registry:
@@ -92,13 +92,13 @@ def list_unknown_variables(workers: Sequence[Worker]) -> list[str]:
     return list(find_unknown_variables(os.environ, [worker.get_task_definition_name() for worker in workers]))
 
 
-def _described(failure: ImportFailure) -> str:
+def _describe(failure: ImportFailure) -> str:
     if isinstance(failure.cause, ModuleNotFoundError) and failure.cause.name == failure.module:
         return f"{failure.module}: there is no such module here ({Path.cwd()}) or installed"
-    return f"{failure}{_place(failure.cause)}"
+    return f"{failure}{_describe_location(failure.cause)}"
 
 
-def _place(cause: BaseException) -> str:
+def _describe_location(cause: BaseException) -> str:
     """Return the innermost line of the user's own code: not of this package, of Python or of an installed package."""
     if isinstance(cause, SyntaxError):
         return ""  # a SyntaxError names its line

@@ -28,9 +28,10 @@ from conductor.client.worker.worker import Worker
 from conductor.common.clock import SYSTEM_CLOCK
 from conductor.common.machine import run_event_loop
 from conductor.common.text import escape
+from conductor.protocol.statuses import TaskStatus
 
 #: Statuses that are not failures.
-GOOD = ("COMPLETED", "IN_PROGRESS")
+SUCCESSFUL = (TaskStatus.COMPLETED, TaskStatus.IN_PROGRESS)
 
 
 def exec_task(
@@ -54,7 +55,7 @@ def exec_task(
         print_line(json.dumps(report))
     else:
         _show(outcome, report)
-    return 0 if str(outcome.result.status) in GOOD else 1
+    return 0 if str(outcome.result.status) in SUCCESSFUL else 1
 
 
 def _worker_for(task: str, workers: list[Worker]) -> Worker:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from conductor.cli.workflow_details import base_reference_in
 from conductor.common.text import escape
-from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TaskStatus
 from conductor.protocol.views import TaskAttempt, WorkflowDetails
 from conductor.protocol.why_waiting import format_duration
 
@@ -97,10 +97,10 @@ def tally(statuses: Iterable[str | None]) -> str:
     """Count the statuses: "180 ✓ completed, 15 ◐ in progress"."""
     counts = Counter(statuses)
     ordered = sorted(counts, key=lambda one: _RANK.get(one or "", 9))
-    return ", ".join(f"{counts[one]:,} {sign(one)[0]} {_word(one)}" for one in ordered)
+    return ", ".join(f"{counts[one]:,} {sign(one)[0]} {_to_words(one)}" for one in ordered)
 
 
-def _word(status: str | None) -> str:
+def _to_words(status: str | None) -> str:
     return "not reached" if status is None else escape(status).lower().replace("_", " ")
 
 
@@ -113,7 +113,7 @@ def _ref(task: Definition) -> str:
     return str(task.get("taskReferenceName") or task.get("name") or "?")
 
 
-def _inside(task: Definition) -> Iterator[list[Definition]]:
+def _nested_lists(task: Definition) -> Iterator[list[Definition]]:
     cases = task.get("decisionCases")
     for branch in [*(cases.values() if isinstance(cases, dict) else ()), task.get("defaultCase"), task.get("loopOver")]:
         yield _tasks(branch)
@@ -125,7 +125,7 @@ def _walk(tasks: list[Definition], depth: int = 0) -> Iterator[Definition]:
     for task in tasks:
         yield task
         if depth < MAX_DEPTH:
-            for inner in _inside(task):
+            for inner in _nested_lists(task):
                 yield from _walk(inner, depth + 1)
 
 
@@ -175,9 +175,9 @@ class _Drawing:
         states = [self._state(branch, suffix) for branch in branches]
         drawn = [
             self.sequence(branches[at], suffix, depth + 1) or [Line("", "", Text("nothing", style="dim"))]
-            for at in _interesting(states)
+            for at in _choose_branches(states)
         ]
-        return [self._node(task, suffix, f"{len(branches)} branches"), *_beside(drawn, states)]
+        return [self._node(task, suffix, f"{len(branches)} branches"), *_draw_branches(drawn, states)]
 
     def _state(self, branch: list[Definition], suffix: str | None) -> str | None:
         """Return the state of a branch: the one of its tasks with the lowest rank."""
@@ -185,12 +185,12 @@ class _Drawing:
         return min(newest, key=lambda status: _RANK.get(status, 9), default=None)
 
     def _dynamic_fork(self, task: Definition, suffix: str | None) -> Block:
-        forked = self._forked(task, suffix)
+        forked = self._find_forked(task, suffix)
         states: list[str | None] = [attempts[-1].status for attempts in forked]
-        drawn = [[_line(forked[at][-1].ref, forked[at], _about(forked[at][-1]))] for at in _interesting(states)]
-        return [self._node(task, suffix, f"{len(forked):,} forked" if forked else ""), *_beside(drawn, states)]
+        drawn = [[_line(forked[at][-1].ref, forked[at], _about(forked[at][-1]))] for at in _choose_branches(states)]
+        return [self._node(task, suffix, f"{len(forked):,} forked" if forked else ""), *_draw_branches(drawn, states)]
 
-    def _forked(self, task: Definition, suffix: str | None) -> list[list[TaskAttempt]]:
+    def _find_forked(self, task: Definition, suffix: str | None) -> list[list[TaskAttempt]]:
         """Return the tasks of a dynamic fork: not in the definition, scheduled after it and before the next task."""
         mine = self._attempts(_ref(task), suffix)
         if not mine:
@@ -224,9 +224,11 @@ class _Drawing:
                 )
                 drawn.append([head, *self.sequence(inner, suffix, depth + 1)])
         if untaken:
-            drawn.append([Line("", "  ", Text(f"not taken: {_listed([name for name, _ in untaken])}", style="dim"))])
+            drawn.append(
+                [Line("", "  ", Text(f"not taken: {_list_names([name for name, _ in untaken])}", style="dim"))]
+            )
         more = f"→ {escape(chosen)}" if chosen is not None else ""
-        return [self._node(task, suffix, more), *_joined(drawn)]
+        return [self._node(task, suffix, more), *_join_blocks(drawn)]
 
     def _loop(self, task: Definition, suffix: str | None, depth: int) -> Block:
         body = _tasks(task.get("loopOver"))
@@ -234,7 +236,7 @@ class _Drawing:
         newest = max([of[-1].iteration if of else 0, *self._iterations_seen(body, around)])
         more = f"iteration {newest:,}" if newest else ""
         inner = self.sequence(body, f"{around}__{newest}" if newest else around or None, depth + 1)
-        return [self._node(task, suffix, more), *_indented(inner, "↻ ", "↻ ")]
+        return [self._node(task, suffix, more), *_indent(inner, "↻ ", "↻ ")]
 
     def _iterations_seen(self, body: list[Definition], around: str) -> Iterator[int]:
         for task in body:
@@ -256,7 +258,7 @@ def _line(ref: str, attempts: list[TaskAttempt], about: str, more: str = "") -> 
     if newest is None:
         text.append("  not reached", "dim")
         return Line("", "    ", text)
-    text.append(f"  {_word(newest.status)}", style)
+    text.append(f"  {_to_words(newest.status)}", style)
     if len(attempts) > 1:
         text.append(f"  {len(attempts):,} attempts")
     for part in _parts(newest):
@@ -272,7 +274,7 @@ def _parts(step: TaskAttempt) -> Iterator[str]:
         yield f"sub-workflow {escape(step.sub_workflow_id)}"
     if step.waiting is not None and step.status not in TERMINAL_TASK_STATUSES:
         yield escape(step.waiting.sentence)
-    elif step.reason and step.status != "COMPLETED":
+    elif step.reason and step.status != TaskStatus.COMPLETED:
         yield escape(" ".join(step.reason.split()))
 
 
@@ -282,7 +284,7 @@ def _about(step: TaskAttempt) -> str:
     return step.name if step.name != step.ref else ""
 
 
-def _interesting(states: list[str | None]) -> list[int]:
+def _choose_branches(states: list[str | None]) -> list[int]:
     """Return the indexes of the shown branches: all of a narrow fork, else those with the lowest rank."""
     if len(states) <= SHOWN_BRANCHES:
         return list(range(len(states)))
@@ -290,30 +292,30 @@ def _interesting(states: list[str | None]) -> list[int]:
     return ranked[: SHOWN_BRANCHES // 2]
 
 
-def _beside(drawn: list[Block], states: list[str | None]) -> Block:
+def _draw_branches(drawn: list[Block], states: list[str | None]) -> Block:
     """Draw the branches of a fork, and the count of the hidden ones."""
     left = len(states) - len(drawn)
     if left:
         folded = Text(f"… {left:,} more branches; all {len(states):,}: {tally(states)}", style="dim")
-        return _joined([*drawn, [Line("", "  ", folded)]])
-    return _joined(drawn)
+        return _join_blocks([*drawn, [Line("", "  ", folded)]])
+    return _join_blocks(drawn)
 
 
-def _joined(blocks: list[Block]) -> Block:
+def _join_blocks(blocks: list[Block]) -> Block:
     lines: Block = []
     for number, block in enumerate(blocks, 1):
         is_last = number == len(blocks)
-        lines += _indented(block, "└─ " if is_last else "├─ ", "   " if is_last else "│  ")
+        lines += _indent(block, "└─ " if is_last else "├─ ", "   " if is_last else "│  ")
     return lines
 
 
-def _indented(block: Block, first: str, rest: str) -> Block:
+def _indent(block: Block, first: str, rest: str) -> Block:
     return [
         Line((first if number == 0 else rest) + line.lead, rest + line.hang, line.text)
         for number, line in enumerate(block)
     ]
 
 
-def _listed(names: list[str], limit: int = 5) -> str:
+def _list_names(names: list[str], limit: int = 5) -> str:
     more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
     return escape(", ".join(names[:limit])) + more

@@ -46,7 +46,7 @@ def init(
     source = files("conductor.cli") / "new_project"
     try:
         for path, template in FILES.items():
-            _write(directory / _filled(path, words), source / template, words)
+            _write(directory / _fill_in(path, words), source / template, words)
     except OSError as error:
         raise UserError(f"{error.filename or directory} cannot be written: {error.strerror}") from None
     print_line(f"Created {directory}. To run it:")
@@ -65,10 +65,10 @@ def _module_of(name: str) -> str:
 def _write(file: Path, template: Traversable, words: dict[str, str]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("x", encoding="utf-8") as new:
-        new.write(_filled(template.read_text(encoding="utf-8"), words))
+        new.write(_fill_in(template.read_text(encoding="utf-8"), words))
 
 
-def _filled(text: str, words: dict[str, str]) -> str:
+def _fill_in(text: str, words: dict[str, str]) -> str:
     for word, meaning in words.items():
         text = text.replace(word, meaning)
     return text

@@ -29,7 +29,7 @@ SHORT_LIFE_S = 5.0
 QUIET_S = 2.0
 
 
-class WorkerProcess:
+class DevProcess:
     """The process of the workers of one version of the code."""
 
     def __init__(
@@ -38,12 +38,12 @@ class WorkerProcess:
         self._process = process
         self._writer = writer
         self._said: dict[str, asyncio.Future[list[str] | None]] = {}
-        self._hearing = asyncio.create_task(self._hear(reader))
+        self._hearing = asyncio.create_task(self._read_messages(reader))
         self.began = time.monotonic()
         self.ended = asyncio.create_task(asyncio.to_thread(process.wait))
 
     @classmethod
-    async def start(cls, terminal: Path, url: str, modules: Sequence[str], *, show_traceback: bool) -> WorkerProcess:
+    async def start(cls, terminal: Path, url: str, modules: Sequence[str], *, show_traceback: bool) -> DevProcess:
         """Start the process on this terminal and in this process group, so that a debugger can read the keyboard."""
         ours, theirs = socket.socketpair()
         words = [str(theirs.fileno()), str(terminal), url, str(int(show_traceback)), *modules]
@@ -58,13 +58,13 @@ class WorkerProcess:
             theirs.close()
         return cls(process, *await asyncio.open_unix_connection(sock=ours))
 
-    async def loaded(self, limit_s: float) -> list[str] | None:
+    async def load(self, limit_s: float) -> list[str] | None:
         """Import the current code and return the task types of its workers; None if the import failed.
 
         An import that takes longer than `limit_s` is killed.
         """
         self._tell(LOAD)
-        loaded = self._word(LOADED)
+        loaded = self._message(LOADED)
         await asyncio.wait({loaded}, timeout=limit_s)
         if not loaded.done():
             print_line(f"The import did not finish within {limit_s:g} s and was cancelled (--import-timeout).")
@@ -73,7 +73,7 @@ class WorkerProcess:
 
     async def ready(self) -> bool:
         """Wait until every worker has polled; return False if the process exits before."""
-        return await self._word(READY) is not None
+        return await self._message(READY) is not None
 
     def dismiss(self) -> None:
         """End a process that has not started its workers."""
@@ -88,7 +88,7 @@ class WorkerProcess:
         """Stop polling, finish the running tasks, and exit. Return after the last poll."""
         self._tell(RELIEVED)
         # A coroutine in a debugger blocks its whole process, so the wait has a limit.
-        await asyncio.wait({self._word(QUIET)}, timeout=QUIET_S)
+        await asyncio.wait({self._message(QUIET)}, timeout=QUIET_S)
 
     def stop(self) -> None:
         """Finish the running tasks within the grace period. A second call requeues them immediately."""
@@ -108,18 +108,18 @@ class WorkerProcess:
     def _tell(self, order: str) -> None:
         self._writer.write(f"{order}\n".encode())
 
-    def _word(self, word: str) -> asyncio.Future[list[str] | None]:
+    def _message(self, word: str) -> asyncio.Future[list[str] | None]:
         """Return a future of the message with this first word; its result is None if the process exits without it."""
         said = self._said.setdefault(word, asyncio.get_running_loop().create_future())
         if self._hearing.done() and not said.done():
             said.set_result(None)
         return said
 
-    async def _hear(self, reader: asyncio.StreamReader) -> None:
+    async def _read_messages(self, reader: asyncio.StreamReader) -> None:
         with suppress(ConnectionError):
             while line := await reader.readline():
                 word, *rest = line.decode().split()
-                said = self._word(word)
+                said = self._message(word)
                 if not said.done():
                     said.set_result(rest)
         for said in self._said.values():
@@ -127,7 +127,7 @@ class WorkerProcess:
                 said.set_result(None)
 
 
-class Reloading:
+class Reloader:
     """Keeps the workers of the latest importable code running."""
 
     def __init__(
@@ -140,10 +140,10 @@ class Reloading:
         self._show_traceback = show_traceback
         self._import_limit_s = import_limit_s
         #: The process that imports the user's code. It has no tasks, so it can be killed.
-        self._importing: WorkerProcess | None = None
-        self._at_work: WorkerProcess | None = None
-        self._spare: WorkerProcess | None = None
-        self._all: set[WorkerProcess] = set()
+        self._importing: DevProcess | None = None
+        self._at_work: DevProcess | None = None
+        self._spare: DevProcess | None = None
+        self._all: set[DevProcess] = set()
         self._side: set[asyncio.Task[None]] = set()
         self._one_load = asyncio.Lock()
         self._stopping = False
@@ -158,11 +158,11 @@ class Reloading:
         if why is not None:
             print_line(why)
         workers = self._importing = await self._next()
-        names = await workers.loaded(self._import_limit_s)
+        names = await workers.load(self._import_limit_s)
         self._importing = None
         if names is None or self._stopping:
             workers.dismiss()
-            await self._gone(workers)
+            await self._discard(workers)
             if not self._stopping:
                 self._spare = await self._new()
                 stay = "the previous workers keep running" if self._at_work else "no workers are running"
@@ -172,34 +172,32 @@ class Reloading:
         if before is not None:
             await before.relieve()
         workers.go()
-        self._beside(self._until_gone(workers))
-        self._beside(self._announce(workers, "Ready" if why is None else "Reloaded", names, began))
+        self._run_in_background(self._watch_exit(workers))
+        self._run_in_background(self._announce(workers, "Ready" if why is None else "Reloaded", names, began))
         self._spare = await self._new()
 
-    async def _announce(self, workers: WorkerProcess, what: str, names: list[str], began: float) -> None:
+    async def _announce(self, workers: DevProcess, what: str, names: list[str], began: float) -> None:
         if await workers.ready() and not self._stopping:
             took = f"in {time.monotonic() - began:.1f} s"
             print_line(f"{what} {took}: {escape(', '.join(names))}. Save a file to reload; press Ctrl-C to stop.")
 
-    async def _next(self) -> WorkerProcess:
+    async def _next(self) -> DevProcess:
         spare, self._spare = self._spare, None
         return spare if spare is not None and not spare.ended.done() else await self._new()
 
-    async def _new(self) -> WorkerProcess:
-        workers = await WorkerProcess.start(
-            self._terminal, self._url, self._modules, show_traceback=self._show_traceback
-        )
+    async def _new(self) -> DevProcess:
+        workers = await DevProcess.start(self._terminal, self._url, self._modules, show_traceback=self._show_traceback)
         self._all.add(workers)
         return workers
 
-    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         going = asyncio.create_task(work)
         self._side.add(going)
         going.add_done_callback(self._side.discard)
 
-    async def _until_gone(self, workers: WorkerProcess) -> None:
+    async def _watch_exit(self, workers: DevProcess) -> None:
         status = await workers.ended
-        await self._gone(workers)
+        await self._discard(workers)
         if workers is not self._at_work or self._stopping:
             return
         self._at_work = None
@@ -209,11 +207,11 @@ class Reloading:
         else:
             await self.load(f"{ended}: restarting them")
 
-    async def _gone(self, workers: WorkerProcess) -> None:
+    async def _discard(self, workers: DevProcess) -> None:
         await workers.close()
         self._all.discard(workers)
 
-    def give_up_import(self) -> None:
+    def cancel_import(self) -> None:
         """Kill the process that imports the user's code, if there is one."""
         if self._importing is not None:
             self._importing.kill()
@@ -221,7 +219,7 @@ class Reloading:
     def stop(self) -> None:
         """Let all processes finish their running tasks. A second call requeues the tasks immediately."""
         self._stopping = True
-        self.give_up_import()
+        self.cancel_import()
         for workers in self._all:
             if workers is self._spare:
                 workers.dismiss()
@@ -233,7 +231,7 @@ class Reloading:
         for workers in self._all:
             workers.kill()
 
-    async def ended(self, timeout_s: float | None = None) -> bool:
+    async def wait_ended(self, timeout_s: float | None = None) -> bool:
         """Wait until all processes have exited; return False after the timeout."""
         ends = {workers.ended for workers in self._all}
         if ends:

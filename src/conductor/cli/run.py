@@ -81,7 +81,7 @@ def run(
     warning = find_conflict()
     if warning:
         typer.echo(f"warning: {warning}", err=True)
-    print_line(f"Server {configuration.shown_host}: {_server(url)}. Starting {_named(workers)}")
+    print_line(f"Server {configuration.shown_host}: {_server(url)}. Starting {_list_workers(workers)}")
     # Ctrl-C acts as SIGTERM, which the handlers process. Workers take tasks before their handler waits for signals, so
     # a SIGTERM in between is deferred instead of killing the process with running tasks.
     with (
@@ -112,7 +112,7 @@ def _server(url: str | None) -> str:
         return f"has not answered within {SERVER_WITHIN_S:.0f} s; the workers go on trying"
 
 
-def _named(workers: Iterable[Worker]) -> str:
+def _list_workers(workers: Iterable[Worker]) -> str:
     names = [worker.get_task_definition_name() for worker in workers]
     return f"{len(names)} worker{'s' if len(names) > 1 else ''}: {', '.join(names)}"
 

@@ -105,7 +105,7 @@ def add(
     with _scheduler(url) as scheduler:
         scheduler.save_schedule(asked)
         found = scheduler.get_schedule(name)
-    _told(found, f"{name}: saved{_due(found)}", as_json=as_json)
+    _print_result(found, f"{name}: saved{_due(found)}", as_json=as_json)
 
 
 @examples("schedule pause nightly --reason 'the disk is full'")
@@ -121,7 +121,7 @@ def pause(
     with _scheduler(url) as scheduler:
         scheduler.pause_schedule(name, reason)
         found = scheduler.get_schedule(name)
-    _told(found, f"{name}: paused", as_json=as_json)
+    _print_result(found, f"{name}: paused", as_json=as_json)
 
 
 @examples("schedule resume nightly")
@@ -130,7 +130,7 @@ def resume(name: Name, url: Url = None, as_json: AsJson = False) -> None:
     with _scheduler(url) as scheduler:
         scheduler.resume_schedule(name)
         found = scheduler.get_schedule(name)
-    _told(found, f"{name}: resumed{_due(found)}", as_json=as_json)
+    _print_result(found, f"{name}: resumed{_due(found)}", as_json=as_json)
 
 
 @examples("schedule remove nightly")
@@ -139,7 +139,7 @@ def remove(name: Name, url: Url = None, as_json: AsJson = False) -> None:
     with _scheduler(url) as scheduler:
         found = scheduler.get_schedule(name)
         scheduler.delete_schedule(name)
-    _told(found, f"{name}: removed", as_json=as_json)
+    _print_result(found, f"{name}: removed", as_json=as_json)
 
 
 @contextmanager
@@ -154,7 +154,7 @@ def _scheduler(url: str | None) -> Iterator[SchedulerClient]:
         raise UserError(error) from None
 
 
-def _told(found: WorkflowSchedule, line: str, *, as_json: bool) -> None:
+def _print_result(found: WorkflowSchedule, line: str, *, as_json: bool) -> None:
     if as_json:
         print_json(found.to_dict())
     else:

@@ -90,7 +90,7 @@ def serve(
     workflow that ends, and DEBUG each request.
     """
     _set_up_logging(log_level, log_format)
-    path = _prepared(default_database()) if database is None else database
+    path = _make_directory(default_database()) if database is None else database
     key, secret = key_pair()
     try:
         coordinator = import_coordinator()(
@@ -98,9 +98,9 @@ def serve(
             host=host,
             port=port,
             allow_remote=allow_remote,
-            allowed_hosts=[*(allow_host or ()), *_listed("CONDUCTOR_ALLOWED_HOSTS")],
-            allowed_origins=[*(allow_origin or ()), *_listed("CONDUCTOR_ALLOWED_ORIGINS")],
-            http_task_hosts=[*(http_task_host or ()), *_listed("CONDUCTOR_HTTP_TASK_HOSTS")],
+            allowed_hosts=[*(allow_host or ()), *_split_variable("CONDUCTOR_ALLOWED_HOSTS")],
+            allowed_origins=[*(allow_origin or ()), *_split_variable("CONDUCTOR_ALLOWED_ORIGINS")],
+            http_task_hosts=[*(http_task_host or ()), *_split_variable("CONDUCTOR_HTTP_TASK_HOSTS")],
             auth_key=key,
             auth_secret=secret,
             keep_finished_s=None if keep_days is None else keep_days * SECONDS_A_DAY,
@@ -138,7 +138,7 @@ def _serve(coordinator: Coordinator, authentication: str) -> None:
         raise UserError(error.strerror if isinstance(error, OSError) and error.strerror else error) from None
 
 
-def _listed(variable: str) -> list[str]:
+def _split_variable(variable: str) -> list[str]:
     return [entry.strip() for entry in os.environ.get(variable, "").split(",") if entry.strip()]
 
 
@@ -151,7 +151,7 @@ def key_pair() -> tuple[str | None, str | None]:
     return key or None, secret or None
 
 
-def _prepared(path: Path) -> Path:
+def _make_directory(path: Path) -> Path:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

@@ -87,7 +87,7 @@ def start_many(requests: dict[int, StartWorkflowRequest], url: str | None, *, as
         call_server(url, start_all)
     except UserError as error:
         raise UserError(f"{error} ({len(results):,} of {len(lines):,} lines were sent before)") from None
-    told = [_told(number, result) for number, result in zip(lines, results, strict=True)]
+    told = [_result_of(number, result) for number, result in zip(lines, results, strict=True)]
     if as_json:
         print_json(told)
     failed = [one for one in told if "error" in one]
@@ -127,7 +127,7 @@ def _key_of(given: dict[str, Any], field: str) -> str:
     return str(key)
 
 
-def _told(number: int, result: str | ConductorError) -> dict[str, Any]:
+def _result_of(number: int, result: str | ConductorError) -> dict[str, Any]:
     if isinstance(result, str):
         return {"line": number, "workflowId": result}
     return {"line": number, "error": to_one_line(getattr(result, "reason", None) or result)}

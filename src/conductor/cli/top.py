@@ -72,7 +72,7 @@ class Screen:
             case "k":
                 self._chosen = max(0, self._chosen - 1)
             case "\n":
-                self._look_closer()
+                self._open_selected()
             case "\x1b":
                 self._view = "leases" if self._view == "lease" else "queues"
         return True
@@ -82,7 +82,7 @@ class Screen:
             self._chosen = 0  # the index belongs to another table
         self._view = view
 
-    def _look_closer(self) -> None:
+    def _open_selected(self) -> None:
         if self._view == "leases":
             held = (self.frame and self.frame.leases) or []
             if not held:
@@ -94,7 +94,7 @@ class Screen:
         """Render the current view, with at most as many rows as fit into `height`."""
         if self.frame is None:
             return Text(self.error or f"asking {self._host} …")
-        parts: list[RenderableType] = [self._bar(self.frame), Text("")]
+        parts: list[RenderableType] = [self._header(self.frame), Text("")]
         room = None if height is None else max(1, height - 8)
         queues = sorted(self.frame.queues, key=lambda queue: (not queue.get("problem"), SORTS[self._sort](queue)))
         rows = self.frame.leases or [] if self._view in ("leases", "lease") else queues
@@ -108,7 +108,7 @@ class Screen:
         elif self._view == "lease":
             parts.append(_lease(self.frame, next((one for one in rows if one["taskId"] == self._lease), None)))
         elif self._view == "queue" and queues:
-            parts.append(_closer(self.frame, queues[self._chosen], room))
+            parts.append(_queue_details(self.frame, queues[self._chosen], room))
         else:
             parts.append(_queues(self.frame, queues[first:][:room], chosen))
         if height is None and self.frame.leases:  # a single frame without keys shows everything
@@ -117,7 +117,7 @@ class Screen:
             parts.append(Text(f"\n{KEYS}", style="dim", no_wrap=True, overflow="ellipsis"))
         return Group(*parts)
 
-    def _bar(self, frame: Frame) -> Text:
+    def _header(self, frame: Frame) -> Text:
         seen = frame.overview
         bar = Text(self._host, style="bold", overflow="ellipsis", no_wrap=True)
         bar.append(f"  by {self._sort}\n", style="dim")
@@ -148,11 +148,11 @@ def _queues(frame: Frame, queues: list[dict[str, Any]], chosen: int | None) -> R
     table = _table("queue", "waiting", "oldest", "held", "/min", "p50", "polled")
     for number, queue in enumerate(queues):
         stats = queue.get("stats") or {}
-        polled = "parked" if queue.get("parked") else _since(frame, queue.get("lastPollMs"))
+        polled = "parked" if queue.get("parked") else _format_since(frame, queue.get("lastPollMs"))
         table.add_row(
             queue_name(queue),
             f"{queue['ready']:,}",
-            _since(frame, queue.get("oldestMs")),
+            _format_since(frame, queue.get("oldestMs")),
             f"{queue['inHand']:,}" if "inHand" in queue else "?",
             f"{stats['endedPerMin']:g}" if stats else "",
             format_duration(stats["runP50Ms"]) if stats.get("runP50Ms") is not None else "",
@@ -165,7 +165,7 @@ def _queues(frame: Frame, queues: list[dict[str, Any]], chosen: int | None) -> R
 def _workers(frame: Frame, room: int | None) -> RenderableType:
     table = _table("worker", "queue", "held", "oldest")
     for one in frame.workers()[:room]:
-        held = _since(frame, one.get("oldestStartedMs"))
+        held = _format_since(frame, one.get("oldestStartedMs"))
         table.add_row(escape(one["worker"]), escape(one["queue"]), str(one["inHand"]), held)
     return table if table.row_count else Text("No worker has polled, and no worker holds a task.")
 
@@ -181,10 +181,10 @@ def _leases(frame: Frame, leases: list[dict[str, Any]], chosen: int | None) -> R
         table.add_row(
             escape(one.get("workerId") or "?"),
             queue_name(one),
-            _since(frame, one["startedMs"]),
-            _since(frame, one["heardMs"]),
-            _left(frame, one["untilMs"]),
-            _clock(one["untilMs"]),
+            _format_since(frame, one["startedMs"]),
+            _format_since(frame, one["heardMs"]),
+            _format_left(frame, one["untilMs"]),
+            _format_clock(one["untilMs"]),
             style="reverse" if number == chosen else style,
         )
     more = frame.overview.get("inHand", 0) - len(frame.leases)
@@ -198,9 +198,9 @@ def _lease(frame: Frame, lease: dict[str, Any] | None) -> RenderableType:
         return Text("The lease has ended, or others expire sooner. Press Enter to go back.")
     about = Text(f"{queue_name(lease)}, held by {escape(lease.get('workerId') or '?')}", style="bold")
     facts = {
-        "lease left": f"{_left(frame, lease['untilMs'])}, until {_clock(lease['untilMs'])}",
-        "last contact": f"{_since(frame, lease['heardMs'])} ago",
-        "held for": _since(frame, lease["startedMs"]),
+        "lease left": f"{_format_left(frame, lease['untilMs'])}, until {_format_clock(lease['untilMs'])}",
+        "last contact": f"{_format_since(frame, lease['heardMs'])} ago",
+        "held for": _format_since(frame, lease["startedMs"]),
         "attempt": str(lease["attempt"]),
         "task": f"{lease['ref']} {lease['taskId']}",
         "workflow": f"{lease['workflowName']} {lease['workflowId']}",
@@ -212,16 +212,16 @@ def _lease(frame: Frame, lease: dict[str, Any] | None) -> RenderableType:
     return Group(about, table)
 
 
-def _left(frame: Frame, until_ms: int) -> str:
+def _format_left(frame: Frame, until_ms: int) -> str:
     return format_duration(until_ms - frame.now_ms) if until_ms > frame.now_ms else "expired"
 
 
-def _clock(at_ms: int) -> str:
+def _format_clock(at_ms: int) -> str:
     """Format the time of day in the local time zone."""
     return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%H:%M:%S")
 
 
-def _closer(frame: Frame, queue: dict[str, Any], room: int | None) -> RenderableType:
+def _queue_details(frame: Frame, queue: dict[str, Any], room: int | None) -> RenderableType:
     about = Text(
         f"{queue_name(queue)}: {queue['ready']:,} waiting, {queue.get('delayed', 0):,} due later", style="bold"
     )
@@ -245,7 +245,7 @@ def _table(first: str, *more: str) -> Table:
     return table
 
 
-def _since(frame: Frame, at_ms: int | None) -> str:
+def _format_since(frame: Frame, at_ms: int | None) -> str:
     return "" if at_ms is None else format_duration(frame.now_ms - at_ms)
 
 

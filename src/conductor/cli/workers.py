@@ -57,7 +57,7 @@ def _wire(worker: Worker, config: ResolvedConfig) -> dict[str, Any]:
     return {
         "taskType": worker.get_task_definition_name(),
         "domain": config.domain or None,
-        "function": _place(worker),
+        "function": _function_name(worker),
         "async": runs_coroutine(worker),
         "options": {name: {"value": value, "from": config.source(name)} for name, value in config.items()},
     }
@@ -65,16 +65,16 @@ def _wire(worker: Worker, config: ResolvedConfig) -> dict[str, Any]:
 
 def _rows(worker: Worker, config: ResolvedConfig) -> Iterator[list[str]]:
     """Return a row for each option that is set, or one row for a worker without."""
-    first = [worker.get_task_definition_name(), f"{_kind(worker)} {_place(worker)}"]
+    first = [worker.get_task_definition_name(), f"{_kind(worker)} {_function_name(worker)}"]
     for name, value in config.items():
         if config.source(name) != "default":
-            yield [*first, name, _said(value), config.source(name)]
+            yield [*first, name, _format_value(value), config.source(name)]
             first = ["", ""]
     if first[0]:
         yield [*first, "", "", "all defaults"]
 
 
-def _said(value: object) -> str:
+def _format_value(value: object) -> str:
     return "none" if value is None else str(value)
 
 
@@ -82,14 +82,14 @@ def _kind(worker: Worker) -> str:
     return "async def" if runs_coroutine(worker) else "def"
 
 
-def _place(worker: Worker) -> str:
+def _function_name(worker: Worker) -> str:
     function = worker.execute_function
     return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', function)}"
 
 
 def _title(worker: Worker, config: ResolvedConfig) -> str:
     domain = f" in domain {config.domain}" if config.domain else ""
-    return f"{worker.get_task_definition_name()}{domain}: {_kind(worker)} {_place(worker)}"
+    return f"{worker.get_task_definition_name()}{domain}: {_kind(worker)} {_function_name(worker)}"
 
 
 def _options(config: ResolvedConfig) -> Table:
@@ -97,5 +97,5 @@ def _options(config: ResolvedConfig) -> Table:
     for name, value in config.items():
         source = config.source(name)
         style = "dim" if source == "default" else ""
-        made.add_row(name, Text(_said(value)), source, style=style)
+        made.add_row(name, Text(_format_value(value)), source, style=style)
     return made

@@ -31,11 +31,11 @@ from conductor.client.http.models.start_workflow_request import StartWorkflowReq
 from conductor.client.http.models.workflow import Workflow
 from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.common.text import escape
-from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES
+from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES, WorkflowStatus
 from conductor.protocol.views import WorkflowEntry
 from conductor.protocol.why_waiting import format_duration
 
-STATUSES = ("RUNNING", "PAUSED", *sorted(TERMINAL_WORKFLOW_STATUSES))
+STATUSES = (WorkflowStatus.RUNNING, WorkflowStatus.PAUSED, *sorted(TERMINAL_WORKFLOW_STATUSES))
 #: Interval between two reads of a workflow in `wait`: short at first, because most workflows end soon.
 FIRST_LOOK_S = 0.1
 LONGEST_LOOK_S = 2.0

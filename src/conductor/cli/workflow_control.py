@@ -23,13 +23,13 @@ Action = Callable[[AsyncWorkflowClient, str], Awaitable[object]]
 @examples("workflow pause 0b5ad2a4-5d0c-4f0e-9f3a-9c3f9a1d2b11")
 def pause(workflow_ids: WorkflowIds, url: Url = None, as_json: AsJson = False) -> int:
     """Pause workflows; running tasks are finished."""
-    return _each(workflow_ids, "paused", lambda api, one: api.pause_workflow(one), url, as_json=as_json)
+    return _apply_to_each(workflow_ids, "paused", lambda api, one: api.pause_workflow(one), url, as_json=as_json)
 
 
 @examples("workflow resume 0b5ad2a4-5d0c-4f0e-9f3a-9c3f9a1d2b11")
 def resume(workflow_ids: WorkflowIds, url: Url = None, as_json: AsJson = False) -> int:
     """Resume paused workflows."""
-    return _each(workflow_ids, "resumed", lambda api, one: api.resume_workflow(one), url, as_json=as_json)
+    return _apply_to_each(workflow_ids, "resumed", lambda api, one: api.resume_workflow(one), url, as_json=as_json)
 
 
 @examples(
@@ -45,7 +45,7 @@ def retry(
     as_json: AsJson = False,
 ) -> int:
     """Retry failed workflows from their failed tasks."""
-    return _each(
+    return _apply_to_each(
         workflow_ids, "retried", lambda api, one: api.retry_workflow(one, resume_subworkflows), url, as_json=as_json
     )
 
@@ -67,7 +67,7 @@ def rerun(
         asked = RerunWorkflowRequest(re_run_from_workflow_id=workflow_id, re_run_from_task_id=task_id)
         await api.rerun_workflow(workflow_id, asked)
 
-    return _each(workflow_ids, "rerun", run_again, url, as_json=as_json)
+    return _apply_to_each(workflow_ids, "rerun", run_again, url, as_json=as_json)
 
 
 async def _task_id(api: AsyncWorkflowClient, workflow_id: str, named: str) -> str:
@@ -84,7 +84,7 @@ def restart(
     as_json: AsJson = False,
 ) -> int:
     """Restart ended workflows with the same input."""
-    return _each(
+    return _apply_to_each(
         workflow_ids, "restarted", lambda api, one: api.restart_workflow(one, use_latest), url, as_json=as_json
     )
 
@@ -97,10 +97,12 @@ def terminate(
     as_json: AsJson = False,
 ) -> int:
     """Terminate workflows and cancel their open tasks."""
-    return _each(workflow_ids, "terminated", lambda api, one: api.terminate_workflow(one, reason), url, as_json=as_json)
+    return _apply_to_each(
+        workflow_ids, "terminated", lambda api, one: api.terminate_workflow(one, reason), url, as_json=as_json
+    )
 
 
-def _each(workflow_ids: list[str], done: str, action: Action, url: str | None, *, as_json: bool) -> int:
+def _apply_to_each(workflow_ids: list[str], done: str, action: Action, url: str | None, *, as_json: bool) -> int:
     """Call the server for each id and print the results. Return 1 if the server rejects one, 2 if one is unknown."""
     told: list[dict[str, object]] = []
     status = 0

@@ -22,7 +22,7 @@ from conductor.client.http.errors import ApiException, AuthorizationException, C
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.workflow import Workflow
 from conductor.client.workflow_client import AsyncWorkflowClient
-from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, WorkflowStatus
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TaskStatus, WorkflowStatus
 from conductor.protocol.views import TaskAttempt, WorkflowDetails, base_reference
 from conductor.protocol.why_waiting import (
     UNPOLLED_MS,
@@ -35,6 +35,7 @@ from conductor.protocol.why_waiting import (
 
 #: At most this many open tasks are explained; more would repeat the same reasons.
 MAX_OPEN_TASKS = 200
+_FAILED = (TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT)
 #: Facts that the REST API of a Conductor server does not have.
 LIMITATION = (
     "A Conductor server does not report whether the worker of a task is alive, "
@@ -100,7 +101,7 @@ def _find_cause(tasks: list[Task]) -> Task | None:
 
     A Conductor server either fails or cancels the join, depending on which of its threads is first.
     """
-    failed = [task for task in tasks if task.status in ("FAILED", "FAILED_WITH_TERMINAL_ERROR", "TIMED_OUT")]
+    failed = [task for task in tasks if task.status in _FAILED]
     causes = [task for task in failed if operator_of(task) not in ("JOIN", "EXCLUSIVE_JOIN")]
     return next(reversed(causes or failed), None)
 
@@ -148,7 +149,7 @@ class _FactReader:
     async def read_task(self, task: Task, now: int) -> TaskFacts:
         kind = operator_of(task)
         is_for_workers = task.task_type not in OWN_QUEUES and task.status not in TERMINAL_TASK_STATUSES
-        is_held = task.status == "IN_PROGRESS"
+        is_held = task.status == TaskStatus.IN_PROGRESS
         return TaskFacts(
             ref=task.reference_task_name,
             type=kind,

@@ -24,7 +24,7 @@ def run(configuration: Configuration, metrics: MetricsSettings, count: int, keep
         handler.start_processes()
         page.wait_until_ready()
         day: Day = run_event_loop(run_day(configuration, count))
-        summary.show(day, page.counted())
+        summary.show(day, page.read_metrics())
         if keep:
             summary.show_where_to_look(day, server, page.url)
             _wait_for_signal()

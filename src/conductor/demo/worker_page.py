@@ -45,7 +45,7 @@ class WorkerPage:
                 raise NotReady(f"the workers were not ready after {READY_WITHIN_S:.0f} s: --verbose shows their log")
             time.sleep(0.05)
 
-    def counted(self) -> Counted:
+    def read_metrics(self) -> Counted:
         """Read the metrics; return none if they are not served."""
         from prometheus_client.parser import text_string_to_metric_families
 

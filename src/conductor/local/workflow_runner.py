@@ -14,6 +14,7 @@ from conductor.client.configuration.configuration import Configuration
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.http.models.task_def import TaskDef
 from conductor.client.http.models.workflow import Workflow
+from conductor.protocol.statuses import TaskStatus
 
 if TYPE_CHECKING:
     from conductor.client.automator.task_handler_asyncio import TaskHandlerAsyncIO
@@ -99,7 +100,7 @@ def select_workers(definition: Definition, workers: Iterable[AnyWorker] | None) 
         workers: The available workers; None means the decorated workers of this process.
 
     Raises:
-        WorkflowError: There is no worker for some task types; the message names them.
+        WorkflowError: Some task types have no worker; the message names them.
     """
     from conductor.client.workflow.authoring_errors import WorkflowError
 
@@ -108,7 +109,7 @@ def select_workers(definition: Definition, workers: Iterable[AnyWorker] | None) 
     missing = [name for name in needed if name not in known]
     if missing:
         raise WorkflowError(
-            f"there is no worker in this process for {' and '.join(map(repr, missing))}: import its module, "
+            f"no worker in this process serves {' and '.join(map(repr, missing))}: import its module, "
             "or pass workers=[...]"
         )
     return list({id(known[name]): known[name] for name in needed}.values())
@@ -191,7 +192,7 @@ async def _wait_for_end(workflows: AsyncWorkflowClient, workflow_id: str, timeou
 
 def describe_outcome(execution: Workflow) -> str:
     """Describe the state of a workflow in one sentence: its status, its last failure and its open tasks."""
-    open_tasks = [task for task in execution.tasks if task.status in ("SCHEDULED", "IN_PROGRESS")]
+    open_tasks = [task for task in execution.tasks if task.status in (TaskStatus.SCHEDULED, TaskStatus.IN_PROGRESS)]
     failed = [task for task in execution.tasks if task.status.startswith(("FAILED", "TIMED_OUT"))]
     outcome = f"workflow {execution.workflow_name!r} is {execution.status}"
     if failed:

@@ -13,7 +13,7 @@ from conductor.protocol.why_waiting import Waiting
 
 
 class TaskAttempt(Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """One attempt at a task of a workflow, without its payload."""
+    """An attempt at a task of a workflow, without its payload."""
 
     task_id: str
     ref: str
@@ -64,7 +64,7 @@ class WorkflowDetails(Struct, rename="camel", kw_only=True):
 
 
 class WorkflowEntry(Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """One workflow in a list."""
+    """A workflow in a list."""
 
     workflow_id: str
     name: str
@@ -119,7 +119,7 @@ class QueueStats(Struct, rename="camel", kw_only=True):
 
 
 class QueueLoad(Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """One queue: the tasks in it, the workers that poll it, and its throughput."""
+    """A queue: the tasks in it, the workers that poll it, and its throughput."""
 
     name: str
     domain: str = ""
@@ -196,10 +196,10 @@ class Overview(Struct, rename="camel", kw_only=True):
     oldest_ms: int | None
     #: Tasks that workers hold.
     in_hand: int
-    #: One reason per queue that has tasks and no workers.
+    #: A reason for each queue that has tasks and no workers.
     unpolled: list[Waiting]
     healthy: bool = True
-    #: What is wrong if the coordinator is not healthy.
+    #: The problem if the coordinator is not healthy.
     health: str | None = None
 
 

@@ -13,7 +13,7 @@ from conductor.client.http.models.task_exec_log import TaskExecLog
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_result_status import TaskResultStatus
 from conductor.common.clock import Clock
-from conductor.protocol.statuses import TERMINAL_TASK_STATUSES
+from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TaskStatus
 from conductor.protocol.wire import DEFAULT_RESPONSE_TIMEOUT_S, MAX_LOGS_PER_REPORT, MAX_REASON_CHARS, Verdict
 from conductor.testing.wait_until import call_on
 
@@ -61,7 +61,7 @@ class StubQueue:
         """Deliver the task to the next poll."""
         key = _key_of(task)
         self._postponed[key].pop(task.task_id, None)
-        task.status = "SCHEDULED"
+        task.status = TaskStatus.SCHEDULED
         self._ready[key][task.task_id] = task
         self.wake_polls(key)
 
@@ -93,7 +93,7 @@ class StubQueue:
         now_ms = self._clock.wall_ms()
         tasks = [ready.popitem(last=False)[1] for _ in range(min(count, len(ready)))]
         for task in tasks:
-            task.status = "IN_PROGRESS"
+            task.status = TaskStatus.IN_PROGRESS
             task.start_time = task.start_time or now_ms
             task.update_time = now_ms
             task.poll_count += 1
@@ -123,7 +123,7 @@ class StubQueue:
         """Return whether the holder of this lease may still report."""
         task = self.tasks[lease.task_id]
         in_time = self._clock.monotonic() < lease.expires_s
-        return in_time and task.lease_id == lease.id and task.status == "IN_PROGRESS"
+        return in_time and task.lease_id == lease.id and task.status == TaskStatus.IN_PROGRESS
 
     def has_lost(self, task: Task, worker_id: str | None) -> bool:
         """Return whether a worker that sends no lease id has held this open task and no longer does."""
@@ -132,7 +132,7 @@ class StubQueue:
             return False
         if leases[-1].worker_id != worker_id:
             return any(lease.worker_id == worker_id for lease in leases)
-        return task.status == "IN_PROGRESS" and self._clock.monotonic() >= leases[-1].expires_s
+        return task.status == TaskStatus.IN_PROGRESS and self._clock.monotonic() >= leases[-1].expires_s
 
     def apply(self, result: TaskResult) -> None:
         """Apply an accepted report to its task."""
@@ -147,7 +147,7 @@ class StubQueue:
         elif result.callback_after_seconds <= 0:
             self.make_ready(task)
         else:
-            task.status = "SCHEDULED"
+            task.status = TaskStatus.SCHEDULED
             self._postponed[_key_of(task)][task.task_id] = self._clock.monotonic() + result.callback_after_seconds
 
     def set_status(self, task: Task, status: str) -> None:

@@ -7,6 +7,7 @@ from uuid import uuid4
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.http.models.workflow import Workflow
 from conductor.common.clock import Clock
+from conductor.protocol.statuses import WorkflowStatus
 from conductor.testing.http11 import StubAnswer
 from conductor.testing.request import JsonObject, Request
 from conductor.testing.router import StubError, StubRoute, body_object, json_answer, text_answer
@@ -23,11 +24,15 @@ class WorkflowRoutes:
         return [
             StubRoute("POST", "/workflow", self.start),
             StubRoute("POST", "/workflow/*", self.start_by_name),
-            StubRoute("GET", "/workflow/*", lambda _, workflow_id: json_answer(self._find(workflow_id))),
+            StubRoute("GET", "/workflow/*", lambda _, id_: json_answer(self._find(id_))),
             StubRoute("GET", "/workflow/*/status", self.read_status),
             StubRoute("DELETE", "/workflow/*", self.terminate),
-            StubRoute("PUT", "/workflow/*/pause", lambda _, workflow_id: self._set_status(workflow_id, "PAUSED")),
-            StubRoute("PUT", "/workflow/*/resume", lambda _, workflow_id: self._set_status(workflow_id, "RUNNING")),
+            StubRoute("PUT", "/workflow/*/pause", lambda _, id_: self._set_status(id_, WorkflowStatus.PAUSED)),
+            StubRoute(
+                "PUT",
+                "/workflow/*/resume",
+                lambda _, id_: self._set_status(id_, WorkflowStatus.RUNNING),
+            ),
         ]
 
     def start(self, request: Request) -> StubAnswer:
@@ -49,7 +54,7 @@ class WorkflowRoutes:
             workflow_id=str(uuid4()),
             workflow_name=name,
             workflow_version=version or 1,
-            status="RUNNING",
+            status=WorkflowStatus.RUNNING,
             input=workflow_input,
             correlation_id=correlation_id,
             create_time=now_ms,
@@ -63,10 +68,10 @@ class WorkflowRoutes:
 
     def terminate(self, request: Request, workflow_id: str) -> StubAnswer:
         workflow = self._find(workflow_id)
-        if workflow.status == "COMPLETED":
+        if workflow.status == WorkflowStatus.COMPLETED:
             raise StubError(409, f"Workflow {workflow_id} is already COMPLETED")
         workflow.reason_for_incompletion = request.query.get("reason")
-        return self._set_status(workflow_id, "TERMINATED")
+        return self._set_status(workflow_id, WorkflowStatus.TERMINATED)
 
     def _set_status(self, workflow_id: str, status: str) -> StubAnswer:
         workflow = self._find(workflow_id)

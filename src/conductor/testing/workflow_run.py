@@ -24,6 +24,7 @@ from conductor.local.workflow_runner import (
     select_workers,
     workers_by_task_type,
 )
+from conductor.protocol.statuses import TaskStatus
 from conductor.testing.fake_clock import FakeClock
 from conductor.testing.request import JsonObject
 
@@ -103,11 +104,11 @@ class WorkflowRun:
 
     def complete(self, reference_name: str, output: Mapping[str, Any] | None = None) -> WorkflowRun:
         """Complete the task that the workflow waits in, and let the workflow continue."""
-        return self._end(reference_name, "COMPLETED", output)
+        return self._end(reference_name, TaskStatus.COMPLETED, output)
 
     def fail(self, reference_name: str, output: Mapping[str, Any] | None = None) -> WorkflowRun:
         """Fail the task that the workflow waits in, and let the workflow continue."""
-        return self._end(reference_name, "FAILED", output)
+        return self._end(reference_name, TaskStatus.FAILED, output)
 
     def skip(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0) -> WorkflowRun:
         """Advance the clock, without real waiting, and let the workflow continue."""
@@ -153,7 +154,7 @@ class WorkflowRun:
 
         A task that is due does not wait: it is about to move, even if a busy machine is slow to do so.
         """
-        if task.status != "SCHEDULED" and task.task_type not in _WAITING_TYPES:
+        if task.status != TaskStatus.SCHEDULED and task.task_type not in _WAITING_TYPES:
             return False
         if not task.callback_after_seconds:
             return task.task_type in _WAITING_TYPES
@@ -167,7 +168,7 @@ class WorkflowRun:
         while pending:
             execution = self._client.get_workflow(pending.pop())
             for task in execution.tasks:
-                if task.status not in ("SCHEDULED", "IN_PROGRESS"):
+                if task.status not in (TaskStatus.SCHEDULED, TaskStatus.IN_PROGRESS):
                     continue
                 if task.task_type == "SUB_WORKFLOW" and task.sub_workflow_id:
                     pending.append(task.sub_workflow_id)

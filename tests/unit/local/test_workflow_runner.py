@@ -83,7 +83,7 @@ def test_a_task_that_waits_forever_is_named_when_the_time_is_over() -> None:
 
 def test_a_missing_worker_is_named_before_anything_runs() -> None:
     w = ConductorWorkflow(None, "w") >> SimpleTask("unknown", "u")
-    with pytest.raises(WorkflowError, match="no worker in this process for 'unknown'"):
+    with pytest.raises(WorkflowError, match="no worker in this process serves 'unknown'"):
         w.run()
 
 

@@ -113,7 +113,7 @@ def test_the_clients_are_those_of_the_same_coordinator(conductor_clients: Any, r
 
 def test_a_task_without_a_worker_is_named_at_once(run_workflow: Any) -> None:
     w = ConductorWorkflow(None, "w") >> SimpleTask("unknown", "u")
-    with pytest.raises(WorkflowError, match="no worker in this process for 'unknown'"):
+    with pytest.raises(WorkflowError, match="no worker in this process serves 'unknown'"):
         run_workflow(w)
     assert run_workflow(w, mocks={"u": {"x": 1}}).output == {"x": 1}
 
