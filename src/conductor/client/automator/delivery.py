@@ -246,20 +246,11 @@ class _AnswerBody(msgspec.Struct):
     status: int = 0
     verdict: str | None = None
     message: str | None = None
-    next_task: Task | None = msgspec.field(default=None, name=NEXT_TASK)
-
-
-class _RawAnswerBody(msgspec.Struct):
-    """An answer body whose task cannot be decoded."""
-
-    status: int = 0
-    verdict: str | None = None
-    message: str | None = None
+    #: Decoded separately, so that an unreadable task does not affect the verdict.
     next_task: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name=NEXT_TASK)
 
 
 _decoder = msgspec.json.Decoder(_AnswerBody)
-_raw_decoder = msgspec.json.Decoder(_RawAnswerBody)
 _list_decoder = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -295,22 +286,17 @@ def read_answers(response: Response, expected: int, sent_at: float = 0.0) -> lis
 
 
 def _read_batch_answer(raw: msgspec.Raw, sent_at: float) -> ReportAnswer:
-    body: _AnswerBody | _RawAnswerBody
-    next_task: Task | UnreadableTask | None
     try:
         body = _decoder.decode(raw)
-        next_task = body.next_task
-    except UNREADABLE:
-        try:
-            body = _raw_decoder.decode(raw)
-            _, unreadable = decode_tasks([body.next_task])
-        except UNREADABLE as error:
-            return ReportAnswer(200, None, f"the verdict cannot be read: {escape(str(error))}", is_malformed=True)
-        next_task = unreadable[0] if unreadable else None
+    except UNREADABLE as error:
+        return ReportAnswer(200, None, f"the verdict cannot be read: {escape(str(error))}", is_malformed=True)
     verdict, message = _find_verdict(body.verdict), _quote(body.message or "")
     if verdict is None:
         message = message or f"no verdict: {_quote(str(body.verdict))}"
         return ReportAnswer(body.status, None, message, is_malformed=True)
+    has_task = bytes(body.next_task) not in (b"", b"null")
+    tasks, unreadable = decode_tasks([body.next_task] if has_task else [])
+    next_task: Task | UnreadableTask | None = tasks[0] if tasks else unreadable[0] if unreadable else None
     return ReportAnswer(body.status or 200, verdict, message, next_task=next_task, sent_at=sent_at)
 
 
