@@ -19,7 +19,7 @@ from conductor.client.event.task_runner_events import (
     WorkerStopped,
     WorkerStopping,
 )
-from conductor.client.telemetry.health import Health, HealthLimits, WorkerHealth, WorkerState
+from conductor.client.telemetry.health import HealthLimits, HealthMonitor, WorkerHealth, WorkerState
 from conductor.client.telemetry.metrics_directory import MetricsDirectory
 from conductor.client.telemetry.process_telemetry import BEAT_S, ProcessTelemetry
 from conductor.protocol.wire import Verdict
@@ -41,11 +41,11 @@ class World:
     def __init__(self, path: Path) -> None:
         self.clock = FakeClock()
         self.directory = MetricsDirectory(path, self.clock.monotonic)
-        self.health = Health(self.directory, self.clock)
+        self.health = HealthMonitor(self.directory, self.clock)
         self.child: ProcessTelemetry | None = None
 
     def start(self) -> ProcessTelemetry:
-        self.health.process_started("t")
+        self.health.record_process_start("t")
         self.child = ProcessTelemetry(self.directory.place, "t", self.clock)
         self.publish(WorkerStarted("t", "worker-1", 1))
         self.child.health.beat()
@@ -61,7 +61,7 @@ class World:
     def crash(self, code: int = 1) -> None:
         assert self.child is not None
         self.child.close()
-        self.health.process_exited("t", code)
+        self.health.record_process_exit("t", code)
 
     def worker(self) -> WorkerHealth:
         (worker,) = self.health.report().workers
@@ -85,7 +85,7 @@ def world(tmp_path: Path) -> World:
 
 
 def test_a_worker_that_polls_is_well_and_ready(world: World) -> None:
-    world.health.process_started("t")
+    world.health.record_process_start("t")
     assert world.worker().state is WorkerState.STARTING
     world.start()
     assert world.worker().state is WorkerState.RUNNING
@@ -173,7 +173,7 @@ def test_old_crashes_are_forgiven(world: World) -> None:
 
 
 def test_a_child_that_never_begins(world: World) -> None:
-    world.health.process_started("t")
+    world.health.record_process_start("t")
     world.clock.advance(LIMITS.start_within_s + 1)
     world.assert_ill(WorkerState.DEAD, "its process has not started to work within 61 s")
 
@@ -189,8 +189,8 @@ def test_a_blocked_loop_and_a_free_one(world: World) -> None:
 
 def test_a_really_blocked_process_is_seen(tmp_path: Path, child: Callable[..., Child]) -> None:
     directory = MetricsDirectory(tmp_path)
-    health = Health(directory, limits=HealthLimits(blocked_after_s=0.05))
-    health.process_started("t")
+    health = HealthMonitor(directory, limits=HealthLimits(blocked_after_s=0.05))
+    health.record_process_start("t")
     blocked = child(directory.place, "health.beat(); say('blocking'); told()", "t")
     assert blocked.heard() == "blocking"
     while health.report().healthy:
@@ -201,26 +201,26 @@ def test_a_really_blocked_process_is_seen(tmp_path: Path, child: Callable[..., C
 
 def test_a_function_past_its_timeout(world: World) -> None:
     child = world.start()
-    child.stuck("t", 2)
+    child.set_stuck("t", 2)
     world.assert_ill(WorkerState.STUCK, "2 task(s) run past their timeout")
     assert world.directory.totals().gauges["worker_stuck_tasks", "t"] == 2
-    child.stuck("t", 0)
+    child.set_stuck("t", 0)
     world.assert_well()
 
 
 def test_every_reason_is_named(world: World) -> None:
     child = world.start()
-    child.stuck("t", 1)
+    child.set_stuck("t", 1)
     world.publish(PollFailure("t", 1.0, Refused("no")))
     assert len(world.worker().reasons) == 2
 
 
 def test_paused_is_well_and_ready(world: World) -> None:
     child = world.start()
-    child.paused("t", True)
+    child.set_paused("t", True)
     assert world.worker().state is WorkerState.PAUSED
     assert world.health.report().ready
-    child.paused("t", False)
+    child.set_paused("t", False)
     assert world.worker().state is WorkerState.RUNNING
 
 
@@ -244,7 +244,7 @@ def test_a_stopping_worker_is_healthy(world: World) -> None:
 def test_many_workers_in_one_process_are_told_apart(tmp_path: Path) -> None:
     clock = FakeClock()
     directory = MetricsDirectory(tmp_path, clock.monotonic)
-    health = Health(directory, clock)
+    health = HealthMonitor(directory, clock)
     process = ProcessTelemetry(directory.place, clock=clock)
     for name in ("a", "b"):
         health.expect(name)

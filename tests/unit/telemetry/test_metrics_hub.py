@@ -31,7 +31,7 @@ import random
 rng = random.Random({seed})
 for i in range(2500):
     collector.on_task_execution_completed(TaskExecutionCompleted("t", str(i), "w", "wf", rng.lognormvariate(3, 1), 100))
-telemetry.slots_in_use("t", 2)
+telemetry.set_slots_in_use("t", 2)
 say("worked")
 told()
 """
@@ -53,14 +53,14 @@ def test_four_processes_one_killed_and_started_again(hub: MetricsHub, child: Cal
     place = hub.child_settings()
     children = [child(place, WORK.format(seed=seed), "t") for seed in range(4)]
     for one in children:
-        hub.process_started("t")
+        hub.record_process_start("t")
         assert one.heard() == "worked"
     text = get(hub, "/metrics")[2]
     assert value(text, "task_execute_time_seconds_count", taskType="t", status="SUCCESS") == 10_000
     assert value(text, "worker_slots_in_use", taskType="t") == 8
 
-    hub.process_exited("t", children[0].kill())
-    hub.process_started("t")
+    hub.record_process_exit("t", children[0].kill())
+    hub.record_process_start("t")
     again = child(place, WORK.format(seed=4), "t")
     assert again.heard() == "worked"
     text = get(hub, "/metrics")[2]
@@ -121,7 +121,7 @@ def test_the_hub_serves_metrics_over_http(hub: MetricsHub, tmp_path: Path) -> No
 
 def test_the_hub_serves_health_pages(hub: MetricsHub, child: Callable[..., Child]) -> None:
     hub.start()
-    hub.process_started("t")
+    hub.record_process_start("t")
     assert get(hub, "/health")[0] == 200
     assert get(hub, "/ready")[0] == 503, "it has not polled yet"
     one = child(
@@ -133,7 +133,7 @@ def test_the_hub_serves_health_pages(hub: MetricsHub, child: Callable[..., Child
     status, content_type, body = get(hub, "/ready")
     assert (status, content_type) == (200, "application/json")
     assert json.loads(body)["workers"][0]["worker"] == "t"
-    hub.process_exited("t", one.kill())
+    hub.record_process_exit("t", one.kill())
     status, _, body = get(hub, "/health")
     assert status == 503
     worker = json.loads(body)["workers"][0]

@@ -159,9 +159,9 @@ class TaskHandler:
         self._supervisor = Supervisor(
             children,
             grace_s=self._grace_s,
-            on_started=self._hub.process_started if self._hub else None,
-            on_ended=self._hub.process_exited if self._hub else None,
-            on_retired=self._hub.process_retired if self._hub else None,
+            on_started=self._hub.record_process_start if self._hub else None,
+            on_ended=self._hub.record_process_exit if self._hub else None,
+            on_retired=self._hub.record_process_retirement if self._hub else None,
         )
         self._supervisor.start()
         # Not atexit, which does not run at the end of a process that multiprocessing has started.

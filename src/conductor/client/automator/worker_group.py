@@ -203,7 +203,7 @@ class WorkerGroup:
         for engine in self._find_engines(name):
             engine.pause()
             if self._telemetry is not None:
-                self._telemetry.paused(engine.name, True)
+                self._telemetry.set_paused(engine.name, True)
 
     def resume(self, name: str | None = None) -> None:
         """Take tasks again."""
@@ -211,7 +211,7 @@ class WorkerGroup:
         for engine in self._find_engines(name):
             engine.resume()
             if self._telemetry is not None:
-                self._telemetry.paused(engine.name, False)
+                self._telemetry.set_paused(engine.name, False)
 
     def _find_engines(self, name: str | None) -> list[Engine]:
         pairs = zip(self._names, self.engines, strict=False)  # before the start there are no engines
@@ -263,8 +263,8 @@ class WorkerGroup:
     async def _set_gauges(self, telemetry: ProcessTelemetry) -> None:
         while True:
             for engine in self.engines:
-                telemetry.slots_in_use(engine.name, engine.slots_in_use)
-                telemetry.stuck(engine.name, engine.stuck)
+                telemetry.set_slots_in_use(engine.name, engine.slots_in_use)
+                telemetry.set_stuck(engine.name, engine.stuck)
             await self._clock.sleep(GAUGES_S)
 
     async def _keep_running(self, engine: Engine) -> None:

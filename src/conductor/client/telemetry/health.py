@@ -254,7 +254,7 @@ class _ProcessHistory:
         self.crashed_at: deque[float] = deque(maxlen=max_crashes)
 
 
-class Health:
+class HealthMonitor:
     """Judges the health of workers from their status and from the starts and ends of their processes."""
 
     def __init__(
@@ -268,9 +268,9 @@ class Health:
 
     def expect(self, worker: str) -> None:
         """Expect a worker in a process that no supervisor starts, such as this one."""
-        self.process_started(worker)
+        self.record_process_start(worker)
 
-    def process_started(self, worker: str) -> bool:
+    def record_process_start(self, worker: str) -> bool:
         """Record the start of a process. Return whether it replaces one that ended."""
         with self._lock:
             process = self._processes.setdefault(worker, _ProcessHistory(self._limits.crashes))
@@ -279,7 +279,7 @@ class Health:
             process.restarts += restarted
             return restarted
 
-    def process_exited(self, worker: str, exit_code: int | None) -> None:
+    def record_process_exit(self, worker: str, exit_code: int | None) -> None:
         """Record that the process of a worker ended unexpectedly."""
         with self._lock:
             process = self._processes.setdefault(worker, _ProcessHistory(self._limits.crashes))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from conductor.client.configuration.settings.metrics_settings import MetricsPortError, MetricsSettings
 from conductor.client.telemetry import worker_metrics
-from conductor.client.telemetry.health import Health, HealthLimits
+from conductor.client.telemetry.health import HealthLimits, HealthMonitor
 from conductor.client.telemetry.metrics_collector import MetricsCollector
 from conductor.client.telemetry.metrics_directory import MetricsDirectory, MetricsPlace
 from conductor.client.telemetry.metrics_server import MetricsServer
@@ -38,8 +38,8 @@ class MetricsHub:
         hub = MetricsHub(settings)
         hub.start()
         ...                      # each child: ProcessTelemetry(hub.child_settings(), worker="my_task")
-        hub.process_started("my_task")
-        hub.process_exited("my_task", exit_code)
+        hub.record_process_start("my_task")
+        hub.record_process_exit("my_task", exit_code)
         hub.stop()
     """
 
@@ -50,7 +50,7 @@ class MetricsHub:
         self.settings = settings
         self._clock = clock
         self.directory = MetricsDirectory(settings.directory, clock.monotonic, Buckets(settings.buckets))
-        self.health = Health(self.directory, clock, limits)
+        self.health = HealthMonitor(self.directory, clock, limits)
         #: Counts the events that the parent process sees.
         self.collector = MetricsCollector.for_process(self.directory.place, clock.monotonic)
         self._server: MetricsServer | None = None
@@ -115,18 +115,18 @@ class MetricsHub:
             canonical=self.settings.canonical,
         )
 
-    def process_started(self, worker: str) -> None:
+    def record_process_start(self, worker: str) -> None:
         """Record that a process for this worker was started or restarted."""
-        restarted = self.health.process_started(worker)
+        restarted = self.health.record_process_start(worker)
         # The counter is created with 0, so that an alert sees its first increase.
         self.collector.file.counter(worker_metrics.RESTARTS_TOTAL.name, worker).add(int(restarted))
 
-    def process_exited(self, worker: str, exit_code: int | None) -> None:
+    def record_process_exit(self, worker: str, exit_code: int | None) -> None:
         """Record that a process ended unexpectedly. Its counts stay in the totals."""
-        self.health.process_exited(worker, exit_code)
+        self.health.record_process_exit(worker, exit_code)
         self.directory.collect_ended()
 
-    def process_retired(self) -> None:
+    def record_process_retirement(self) -> None:
         """Record that a process ended after a successor replaced it. Its counts stay in the totals."""
         self.directory.collect_ended()
 

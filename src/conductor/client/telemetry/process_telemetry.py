@@ -32,16 +32,16 @@ class ProcessTelemetry:
         self.on_request = self.collector.on_request
         self.listeners: list[TaskRunnerEventsListener] = [self.collector, self.health]
 
-    def slots_in_use(self, task_type: str, count: int) -> None:
+    def set_slots_in_use(self, task_type: str, count: int) -> None:
         """Record how many slots of a worker are in use."""
         self.collector.set_gauge(worker_metrics.SLOTS_IN_USE, task_type, count)
 
-    def stuck(self, task_type: str, count: int) -> None:
+    def set_stuck(self, task_type: str, count: int) -> None:
         """Record how many slots are held by functions that are past their timeout."""
         self.collector.set_gauge(worker_metrics.STUCK_TASKS, task_type, count)
         self.health.set_stuck(task_type, count)
 
-    def paused(self, task_type: str, paused: bool) -> None:
+    def set_paused(self, task_type: str, paused: bool) -> None:
         """Record whether polling is paused."""
         self.health.set_paused(task_type, paused)
 

@@ -58,18 +58,18 @@ class ValueType:
         return ValueType(schemas[0] if len(schemas) == 1 else {"anyOf": schemas} if schemas else _ANY, self.definitions)
 
     def _alternatives(self) -> Iterator[JsonSchema]:
-        yield from self._expanded(self.schema)
+        yield from self._expand(self.schema)
 
-    def _expanded(self, schema: JsonSchema) -> Iterator[JsonSchema]:
+    def _expand(self, schema: JsonSchema) -> Iterator[JsonSchema]:
         if "$ref" in schema:
             name = schema["$ref"].rpartition("/")[2]
-            yield from self._expanded(self.definitions.get(name, _ANY))
+            yield from self._expand(self.definitions.get(name, _ANY))
             return
         inner = [*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())]
         if not inner:
             yield schema
         for one in inner:
-            yield from self._expanded(one)
+            yield from self._expand(one)
 
     def types(self) -> set[str] | None:
         """Return the JSON types that the value may have; None if they are not known."""

@@ -22,16 +22,16 @@ def resolve_hints(owner: Any, annotations: Mapping[str, Any] | None = None) -> d
     if isinstance(owner, type) and annotations is None:
         merged: dict[str, Any] = {}
         for base in reversed(owner.__mro__):
-            merged |= resolve_hints(base, _annotations_of(base))
+            merged |= resolve_hints(base, _get_annotations(base))
         return merged
-    found = _annotations_of(owner) if annotations is None else annotations
+    found = _get_annotations(owner) if annotations is None else annotations
     module = sys.modules.get(getattr(owner, "__module__", None) or "")
     namespace = getattr(owner, "__globals__", None) or getattr(module, "__dict__", {})
     scope = _Scope(owner, namespace)
     return {name: _resolve(annotation, namespace, scope) for name, annotation in found.items()}
 
 
-def _annotations_of(owner: Any) -> Mapping[str, Any]:
+def _get_annotations(owner: Any) -> Mapping[str, Any]:
     """Return the annotations as written. Python 3.14 evaluates them here and must not raise for undefined names."""
     if sys.version_info >= (3, 14):
         import annotationlib
