@@ -17,7 +17,7 @@ from conductor.coordinator.http.memory_budget import (
     Reservation,
 )
 from conductor.coordinator.http.origins import Origins, check_content_type
-from conductor.coordinator.http.request import Request, RequestHead
+from conductor.coordinator.http.request import ApiRequest, RequestHead
 from conductor.coordinator.http.routing import Route, RouteTable
 from conductor.coordinator.limits import MAX_BODY_BYTES
 from conductor.coordinator.request_errors import ApiError, bad_request
@@ -65,7 +65,7 @@ class App:
             if head.method not in ("GET", "HEAD"):
                 limit = MAX_PUBLIC_BODY_BYTES if route.public else MAX_BODY_BYTES
                 body = await read_body(incoming, limit, reservation)
-            request = Request(head, params, body, self._core, incoming.on_disconnect)
+            request = ApiRequest(head, params, body, self._core, incoming.on_disconnect)
             answer = await self._handle(route, request)
         except ConnectionResetError:
             return None
@@ -98,7 +98,7 @@ class App:
         if not route.text_body and headers.get(b"content-type") != JSON:
             check_content_type(headers)
 
-    async def _handle(self, route: Route, request: Request) -> Answer:
+    async def _handle(self, route: Route, request: ApiRequest) -> Answer:
         """Call the route's handler. Reserve memory for a large answer; the connection frees it when it is sent.
 
         Without free memory a read is discarded, and repeated as soon as its size is reserved. A request with a
@@ -126,7 +126,7 @@ class App:
         return answer._replace(reservation=reservation)
 
 
-async def _call_handler(route: Route, request: Request) -> Answer:
+async def _call_handler(route: Route, request: ApiRequest) -> Answer:
     """Call the route's handler, inside a span if the request changes something."""
     tracer, method = tracing.tracer, request.head.method
     if tracer is None or method == "GET" or route.has_side_effects:

@@ -13,7 +13,7 @@ import msgspec
 
 from conductor.common.clock import Clock
 from conductor.coordinator.http.answer import Answer, as_json
-from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import ApiError
 from conductor.protocol.wire import AUTH_HEADER
@@ -55,7 +55,7 @@ class Auth:
         """The route that issues tokens."""
         return [Route("POST", "/api/token", self.issue_token, public=True)]
 
-    async def issue_token(self, request: Request) -> Answer:
+    async def issue_token(self, request: ApiRequest) -> Answer:
         """POST /token: return a token for a key and its secret."""
         credentials = request.json(Credentials)
         await self._failures.delay_request()

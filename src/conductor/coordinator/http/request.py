@@ -52,7 +52,7 @@ def split_url(url: bytes) -> tuple[bytes, bytes]:
     return path, query
 
 
-class Request:
+class ApiRequest:
     """A request that has a route, with its whole body."""
 
     __slots__ = ("_query", "body", "core", "head", "on_disconnect", "params")

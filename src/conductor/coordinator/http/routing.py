@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from conductor.coordinator.http.answer import Answer
-from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.unsupported_routes import UNSUPPORTED
 from conductor.coordinator.request_errors import ApiError, bad_request, not_found
 
@@ -16,7 +16,7 @@ from conductor.coordinator.request_errors import ApiError, bad_request, not_foun
 MAX_CACHED_PATHS = 1024
 MAX_CACHED_PATH_BYTES = 200
 
-Handler = Callable[[Request], Awaitable[Answer]]
+Handler = Callable[[ApiRequest], Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)

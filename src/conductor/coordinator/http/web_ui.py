@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from conductor.coordinator.http.answer import Answer
-from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import not_found
 
@@ -59,12 +59,12 @@ def _load() -> dict[str, _WebFile]:
 FILES = _load()
 
 
-async def get_index(request: Request) -> Answer:
+async def get_index(request: ApiRequest) -> Answer:
     """GET /: return the document of the web UI."""
     return _send(request, FILES[INDEX])
 
 
-async def get_file(request: Request) -> Answer:
+async def get_file(request: ApiRequest) -> Answer:
     """GET /page/{file}: return a script, style or image of the web UI."""
     file = FILES.get(request.params["file"])
     if file is None:
@@ -72,7 +72,7 @@ async def get_file(request: Request) -> Answer:
     return _send(request, file)
 
 
-def _send(request: Request, file: _WebFile) -> Answer:
+def _send(request: ApiRequest, file: _WebFile) -> Answer:
     headers = (
         ("ETag", file.etag),
         # Browsers revalidate each time and get a 304 while the file is unchanged, so an upgrade is visible at once.

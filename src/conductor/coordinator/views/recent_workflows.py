@@ -18,7 +18,7 @@ MAX_SIZE = 200
 MAX_EXAMINED = 50_000
 
 
-class WorkflowFilter(NamedTuple):
+class PageFilter(NamedTuple):
     """Which workflows a page lists."""
 
     statuses: Sequence[str] = ()
@@ -39,7 +39,7 @@ class _Conditions(NamedTuple):
     is_indexed: bool
 
 
-def list_workflows(tx: Tx, facts: FactReader, wanted: WorkflowFilter) -> WorkflowPage:
+def list_workflows(tx: Tx, facts: FactReader, wanted: PageFilter) -> WorkflowPage:
     """Return the workflows that match, newest first."""
     if not 1 <= wanted.size <= MAX_SIZE:
         raise bad_request(f"a page has from 1 to {MAX_SIZE} workflows, not {wanted.size}")
@@ -68,7 +68,7 @@ def list_workflows(tx: Tx, facts: FactReader, wanted: WorkflowFilter) -> Workflo
     )
 
 
-def _build_conditions(tx: Tx, wanted: WorkflowFilter) -> _Conditions:
+def _build_conditions(tx: Tx, wanted: PageFilter) -> _Conditions:
     clauses: list[str] = []
     values: list[str | int] = []
     is_indexed = False

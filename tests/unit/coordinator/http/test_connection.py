@@ -23,7 +23,7 @@ from conductor.coordinator.http.app import App
 from conductor.coordinator.http.body import IncomingRequest
 from conductor.coordinator.http.connection import Connections
 from conductor.coordinator.http.origins import Origins
-from conductor.coordinator.http.request import Request, RequestHead, split_url
+from conductor.coordinator.http.request import ApiRequest, RequestHead, split_url
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.store.database_file import MEMORY
 from conductor.coordinator.store.writer import Store
@@ -75,7 +75,7 @@ class Echo:
         routes = [Route(method, "/echo/{name}", self._answer, text_body=True) for method in ("GET", "POST")]
         self.app = App(core, routes, Origins("127.0.0.1"))
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: ApiRequest) -> Answer:
         headers = tuple(sorted((name, value) for name, value in request.head.headers.items() if name != b"expect"))
         seen = Seen(request.head.method, request.head.path, request.head.query, headers, request.body)
         for _ in range(len(seen.body) % 7):

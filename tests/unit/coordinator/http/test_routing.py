@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from conductor.coordinator.http.answer import DONE, Answer
-from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import MAX_CACHED_PATHS, Route, RouteTable
 from conductor.coordinator.request_errors import ApiError
 
 
-async def handle(_request: Request) -> Answer:
+async def handle(_request: ApiRequest) -> Answer:
     return DONE
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from conductor.coordinator.http.answer import Answer, as_json, as_text
-from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import Route
 from conductor.protocol.wire import FEATURES_HEADER, SERVER_FEATURES
 from conductor.version import __version__
 
 
-async def get_health(request: Request) -> Answer:
+async def get_health(request: ApiRequest) -> Answer:
     """GET /health: return 200 while the database is writable, otherwise 503 with the reason."""
     problem = await request.core.probe.find_problem()
     if problem is not None:
@@ -23,12 +23,12 @@ def _health_body(results: list[dict[str, str]], *, healthy: bool) -> dict[str, A
     return {"healthy": healthy, "healthResults": results, "suppressedHealthResults": []}
 
 
-async def get_version(_request: Request) -> Answer:
+async def get_version(_request: ApiRequest) -> Answer:
     """GET /version: return the version; the header Conductor-Features lists what a coordinator adds."""
     return as_text(__version__, (FEATURES_HEADER, SERVER_FEATURES))
 
 
-async def get_api_docs(_request: Request) -> Answer:
+async def get_api_docs(_request: ApiRequest) -> Answer:
     """GET /api-docs: return the OpenAPI document."""
     # Imported on demand: only this document needs the models of all answers.
     from conductor.coordinator.http.api_docs import make_api_docs

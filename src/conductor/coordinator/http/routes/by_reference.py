@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import get_args
 
 from conductor.coordinator.http.answer import DONE, Answer, as_json, as_text
-from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routes.reports import verdict_headers
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import bad_request, not_found
@@ -19,13 +19,13 @@ from conductor.coordinator.workflows.workflow_signals import find_open_task
 from conductor.protocol.json_types import JsonObject
 
 
-async def update(request: Request) -> Answer:
+async def update(request: ApiRequest) -> Answer:
     """POST /tasks/{workflowId}/{ref}/{status}: update an open task; return its id, or nothing if none is open."""
     outcome = await update_task(request, _find_by_reference(request))
     return as_text(outcome.task_id, *verdict_headers(outcome)) if outcome is not None else DONE
 
 
-async def update_sync(request: Request) -> Answer:
+async def update_sync(request: ApiRequest) -> Answer:
     """POST /tasks/{workflowId}/{ref}/{status}/sync: update an open task; return the workflow after its scripts ran."""
     workflow_id, ref, reader = request.params["workflowId"], request.params["ref"], request.reader
     outcome = await update_task(request, _find_by_reference(request))
@@ -39,7 +39,7 @@ async def update_sync(request: Request) -> Answer:
     return as_json(found, *verdict_headers(outcome))
 
 
-async def update_task(request: Request, find: Callable[[Tx], TaskRow | None]) -> Outcome | None:
+async def update_task(request: ApiRequest, find: Callable[[Tx], TaskRow | None]) -> Outcome | None:
     """Give the task that `find` returns the status of the path and the output of the body; None if it returns None."""
     status = request.params["status"]
     if status not in get_args(ReportedStatus):
@@ -60,7 +60,7 @@ async def update_task(request: Request, find: Callable[[Tx], TaskRow | None]) ->
     return await request.write(change)
 
 
-def _find_by_reference(request: Request) -> Callable[[Tx], TaskRow | None]:
+def _find_by_reference(request: ApiRequest) -> Callable[[Tx], TaskRow | None]:
     workflow_id, ref = request.params["workflowId"], request.params["ref"]
     return lambda tx: find_open_task(tx, workflow_id, ref)
 

@@ -6,11 +6,11 @@ import asyncio
 
 from conductor.coordinator import dry_run
 from conductor.coordinator.http.answer import JSON, Answer
-from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import Route
 
 
-async def run(request: Request) -> Answer:
+async def run(request: ApiRequest) -> Answer:
     """POST /workflow/test: run a workflow in memory with mocked task outputs; return the workflow."""
     dry_run_request = request.json(dry_run.DryRunRequest)
     await request.offload_if_large(dry_run_request.check)

@@ -5,31 +5,31 @@ from __future__ import annotations
 from conductor.coordinator.definitions import event_handlers
 from conductor.coordinator.definitions.event_handlers import EventHandler
 from conductor.coordinator.http.answer import DONE, Answer, as_json
-from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import Route
 
 
-async def add_handler(request: Request) -> Answer:
+async def add_handler(request: ApiRequest) -> Answer:
     """POST /event: register an event handler; 409 if the name is taken."""
     handler = request.json(EventHandler)
     await request.write(lambda tx: event_handlers.add_handler(tx, handler))
     return DONE
 
 
-async def update_handler(request: Request) -> Answer:
+async def update_handler(request: ApiRequest) -> Answer:
     """PUT /event: replace an event handler; 404 if the name is unknown."""
     handler = request.json(EventHandler)
     await request.write(lambda tx: event_handlers.update_handler(tx, handler))
     return DONE
 
 
-async def list_handlers(request: Request) -> Answer:
+async def list_handlers(request: ApiRequest) -> Answer:
     """GET /event: return all event handlers."""
     found = await request.reader.read(event_handlers.find_handlers)
     return as_json([handler.wire() for handler in found])
 
 
-async def list_handlers_of_event(request: Request) -> Answer:
+async def list_handlers_of_event(request: ApiRequest) -> Answer:
     """GET /event/{event}?activeOnly=true: return the handlers of an event."""
     active_only = request.query_flag("activeOnly", default=True)
     event = request.params["event"]
@@ -37,7 +37,7 @@ async def list_handlers_of_event(request: Request) -> Answer:
     return as_json([handler.wire() for handler in found])
 
 
-async def remove_handler(request: Request) -> Answer:
+async def remove_handler(request: ApiRequest) -> Answer:
     """DELETE /event/{name}: delete an event handler; 404 if the name is unknown."""
     await request.write(lambda tx: event_handlers.remove_handler(tx, request.params["event"]))
     return DONE

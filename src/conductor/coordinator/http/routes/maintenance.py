@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from conductor.coordinator import limits
 from conductor.coordinator.http.answer import DONE, Answer, as_json, as_text
-from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routes.by_reference import update_task
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import not_found
@@ -25,14 +25,14 @@ from conductor.version import __version__
 MAX_TASKS = 1000
 
 
-async def get_config(request: Request) -> Answer:
+async def get_config(request: ApiRequest) -> Answer:
     """GET /admin/config: return versions and limits."""
     bounds = {name: value for name, value in vars(limits).items() if name.isupper()}
     versions = {"version": __version__, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
     return as_json({**versions, "platform": platform.platform(), "database": request.core.store.database, **bounds})
 
 
-async def list_pending_tasks(request: Request) -> Answer:
+async def list_pending_tasks(request: ApiRequest) -> Answer:
     """GET /admin/task/{type}?start=0&count=100: return the scheduled and running tasks of a type."""
     start, count = max(0, request.query_int("start", 0)), min(max(0, request.query_int("count", 100)), MAX_TASKS)
     name, snapshots = request.params["type"], request.reader.snapshots
@@ -44,7 +44,7 @@ async def list_pending_tasks(request: Request) -> Answer:
     return as_json(await request.reader.read_long(find))
 
 
-async def decide_workflow(request: Request) -> Answer:
+async def decide_workflow(request: ApiRequest) -> Answer:
     """POST /admin/sweep/requeue/{workflowId}: decide a workflow; the coordinator does so by itself."""
     workflow_id = request.params["workflowId"]
     executions = request.workflows.executions
@@ -52,25 +52,25 @@ async def decide_workflow(request: Request) -> Answer:
     return as_text(f"true.{workflow_id}")
 
 
-async def verify_and_repair(request: Request) -> Answer:
+async def verify_and_repair(request: ApiRequest) -> Answer:
     """POST /admin/consistency/verifyAndRepair/{workflowId}: return false; nothing is stored twice."""
     workflow_id = request.params["workflowId"]
     await request.reader.read(lambda tx: find_workflow(tx, workflow_id))
     return as_text("false")
 
 
-async def list_event_queues(_request: Request) -> Answer:
+async def list_event_queues(_request: ApiRequest) -> Answer:
     """GET /queue/: return an empty object; the coordinator has no queues of other systems."""
     return as_json({})
 
 
-async def update_by_name(request: Request) -> Answer:
+async def update_by_name(request: ApiRequest) -> Answer:
     """POST /queue/update/{workflowId}/{ref}/{status}: end an open task; the body is its output."""
     workflow_id, ref = request.params["workflowId"], request.params["ref"]
     return await _update(request, lambda tx: find_open_task(tx, workflow_id, ref), ref)
 
 
-async def update_by_id(request: Request) -> Answer:
+async def update_by_id(request: ApiRequest) -> Answer:
     """POST /queue/update/{workflowId}/task/{taskId}/{status}: end a task; the body is its output."""
     task_id, workflow_id = request.params["taskId"], request.params["workflowId"]
 
@@ -81,7 +81,7 @@ async def update_by_id(request: Request) -> Answer:
     return await _update(request, find, task_id)
 
 
-async def _update(request: Request, find: Callable[[Tx], TaskRow | None], name: str) -> Answer:
+async def _update(request: ApiRequest, find: Callable[[Tx], TaskRow | None], name: str) -> Answer:
     if await update_task(request, find) is None:
         raise not_found(f"there is no open task {name} of workflow {request.params['workflowId']} to update")
     return DONE

@@ -8,7 +8,7 @@ from typing import Any
 
 from conductor.coordinator.definitions import task_defs, workflow_defs
 from conductor.coordinator.http.answer import DONE, Answer, as_json
-from conductor.coordinator.http.request import Request, whole_number
+from conductor.coordinator.http.request import ApiRequest, whole_number
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.limits import MAX_WARNINGS_NAMED
 from conductor.coordinator.request_errors import ApiError, bad_request, invalid, not_found
@@ -40,7 +40,7 @@ def _check_with_warnings(raw: JsonObject) -> tuple[JsonObject, list[str]]:
     return definition, workflow_defs.find_workflow_def_warnings(definition)
 
 
-async def register_task_defs(request: Request) -> Answer:
+async def register_task_defs(request: ApiRequest) -> Answer:
     """POST /metadata/taskdefs: create or replace each definition of an array."""
     raw = request.json(list[Any])
     if not raw:
@@ -55,7 +55,7 @@ async def register_task_defs(request: Request) -> Answer:
     return DONE._replace(headers=warning_headers(warnings))
 
 
-async def update_task_def(request: Request) -> Answer:
+async def update_task_def(request: ApiRequest) -> Answer:
     """PUT /metadata/taskdefs[/{name}]: replace an existing definition."""
     raw = request.json(JsonObject)
     name = request.params.get("name")
@@ -67,12 +67,12 @@ async def update_task_def(request: Request) -> Answer:
     return DONE._replace(headers=warning_headers(warnings))
 
 
-async def list_task_defs(request: Request) -> Answer:
+async def list_task_defs(request: ApiRequest) -> Answer:
     """GET /metadata/taskdefs: return all task definitions."""
     return as_json(await request.reader.read(task_defs.all_task_defs))
 
 
-async def get_task_def(request: Request) -> Answer:
+async def get_task_def(request: ApiRequest) -> Answer:
     """GET /metadata/taskdefs/{name}: return a task definition."""
     name = request.params["name"]
     found = await request.reader.read(lambda tx: task_defs.get_task_def(tx, name))
@@ -81,14 +81,14 @@ async def get_task_def(request: Request) -> Answer:
     return as_json(found.wire())
 
 
-async def remove_task_def(request: Request) -> Answer:
+async def remove_task_def(request: ApiRequest) -> Answer:
     """DELETE /metadata/taskdefs/{name}: delete a task definition."""
     name = request.params["name"]
     await request.write(lambda tx: task_defs.drop_task_def(tx, name))
     return DONE
 
 
-async def register_workflow_def(request: Request) -> Answer:
+async def register_workflow_def(request: ApiRequest) -> Answer:
     """POST /metadata/workflow: create a definition; 409 if it exists, unless overwrite=true."""
     raw = request.json(JsonObject)
     definition, warnings = await request.offload_if_large(lambda: _check_with_warnings(raw))
@@ -97,14 +97,14 @@ async def register_workflow_def(request: Request) -> Answer:
     return DONE._replace(headers=warning_headers(warnings))
 
 
-async def validate_workflow_def(request: Request) -> Answer:
+async def validate_workflow_def(request: ApiRequest) -> Answer:
     """POST /metadata/workflow/validate: check a definition without storing it."""
     raw = request.json(JsonObject)
     _, warnings = await request.offload_if_large(lambda: _check_with_warnings(raw))
     return DONE._replace(headers=warning_headers(warnings))
 
 
-async def update_workflow_defs(request: Request) -> Answer:
+async def update_workflow_defs(request: ApiRequest) -> Answer:
     """PUT /metadata/workflow: create or replace each definition of an array."""
     raw = request.json(list[JsonObject])
     checked = await request.offload_if_large(lambda: [_check_with_warnings(item) for item in raw])
@@ -118,7 +118,7 @@ async def update_workflow_defs(request: Request) -> Answer:
     return as_json(answer, *warning_headers([warning for _, warnings in checked for warning in warnings]))
 
 
-async def get_workflow_def(request: Request) -> Answer:
+async def get_workflow_def(request: ApiRequest) -> Answer:
     """GET /metadata/workflow/{name}?version=: return a version of a definition, or the latest."""
     name, version = request.params["name"], request.query_int("version", 0)
     found = await request.reader.read(lambda tx: workflow_defs.get_workflow_def(tx, name, version or None))
@@ -127,12 +127,12 @@ async def get_workflow_def(request: Request) -> Answer:
     return as_json(found)
 
 
-async def list_workflow_defs(request: Request) -> Answer:
+async def list_workflow_defs(request: ApiRequest) -> Answer:
     """GET /metadata/workflow: return all versions of all definitions."""
     return as_json(await request.reader.read(workflow_defs.all_workflow_defs))
 
 
-async def list_names_and_versions(request: Request) -> Answer:
+async def list_names_and_versions(request: ApiRequest) -> Answer:
     """GET /metadata/workflow/names-and-versions: return the versions of each name, and their creation times."""
     found: dict[str, list[JsonObject]] = {}
     for definition in await request.reader.read(workflow_defs.all_workflow_defs):
@@ -141,25 +141,25 @@ async def list_names_and_versions(request: Request) -> Answer:
     return as_json(found)
 
 
-async def list_names(request: Request) -> Answer:
+async def list_names(request: ApiRequest) -> Answer:
     """GET /metadata/workflow/names: return the names of all definitions."""
     found = await request.reader.read(workflow_defs.all_workflow_defs)
     return as_json(sorted({definition["name"] for definition in found}))
 
 
-async def list_latest_versions(request: Request) -> Answer:
+async def list_latest_versions(request: ApiRequest) -> Answer:
     """GET /metadata/workflow/latest-versions: return the latest version of each definition."""
     found = await request.reader.read(workflow_defs.all_workflow_defs)
     return as_json(list({definition["name"]: definition for definition in found}.values()))
 
 
-async def list_versions(request: Request) -> Answer:
+async def list_versions(request: ApiRequest) -> Answer:
     """GET /metadata/workflow/{name}/versions: return all versions of a definition."""
     name = request.params["name"]
     return as_json(await request.reader.read(lambda tx: workflow_defs.versions_of(tx, name)))
 
 
-async def remove_workflow_def(request: Request) -> Answer:
+async def remove_workflow_def(request: ApiRequest) -> Answer:
     """DELETE /metadata/workflow/{name}/{version}: delete a definition; running workflows keep their copy."""
     name, text = request.params["name"], request.params["version"]
     version = whole_number("a version", text)

@@ -8,7 +8,7 @@ from pathlib import Path
 from conductor.coordinator import server_metrics as table
 from conductor.coordinator.core import Core
 from conductor.coordinator.http.answer import Answer
-from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.limits import MAX_SERIES_PER_METRIC
 from conductor.coordinator.store.database_file import MEMORY
@@ -20,7 +20,7 @@ from conductor.telemetry.exposition import Histogram, Metric, Sample, make_histo
 from conductor.version import __version__
 
 
-async def get_metrics(request: Request) -> Answer:
+async def get_metrics(request: ApiRequest) -> Answer:
     """GET /metrics: return the metrics in the format of Prometheus, or in OpenMetrics if the client accepts it."""
     core = request.core
     samples = _Samples(core, problem=await core.probe.find_problem())

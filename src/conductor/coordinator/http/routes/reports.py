@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from conductor.coordinator.http.answer import Answer, as_json, as_text
 from conductor.coordinator.http.memory_budget import UNCOUNTED_BYTES
-from conductor.coordinator.http.request import Request, read_json
+from conductor.coordinator.http.request import ApiRequest, read_json
 from conductor.coordinator.http.routes.tasks import FEATURE_HEADERS, deliver_or_requeue
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.limits import REPORTS_PER_TRANSACTION
@@ -22,7 +22,7 @@ from conductor.protocol.wire import LEASE_EXPIRES_HEADER, NEXT_QUERY, VERDICT_HE
 MAX_REPORTS = 10_000
 
 
-async def update(request: Request) -> Answer:
+async def update(request: ApiRequest) -> Answer:
     """POST /tasks: accept a report or heartbeat; return the task's id."""
     report, tasks = _read_report(request), request.tasks
     (outcome,) = await request.write(lambda tx: tasks.judge(tx, [report]))
@@ -32,7 +32,7 @@ async def update(request: Request) -> Answer:
     return as_text(report.task_id or "", *verdict_headers(outcome))
 
 
-async def update_and_poll(request: Request) -> Answer:
+async def update_and_poll(request: ApiRequest) -> Answer:
     """POST /tasks/update-v2: accept a report; return the next task of the same queue, or 204."""
     report, tasks = _read_report(request), request.tasks
     outcome, task = await request.write(lambda tx: tasks.judge_and_poll(tx, report))
@@ -43,7 +43,7 @@ async def update_and_poll(request: Request) -> Answer:
     return deliver_or_requeue(request, [task], as_json(task, *headers), nothing) if task is not None else nothing
 
 
-async def batch(request: Request) -> Answer:
+async def batch(request: ApiRequest) -> Answer:
     """POST /tasks/reports: accept an array of reports; return an array of verdicts in the same order.
 
     With `next=N` the authors of the first N reports are granted one more task each, from the queue of their task. The
@@ -73,7 +73,7 @@ async def batch(request: Request) -> Answer:
     return deliver_or_requeue(request, next_tasks, answer, verdicts)
 
 
-def _read_batch(request: Request) -> list[Report] | list[Report | Outcome]:
+def _read_batch(request: ApiRequest) -> list[Report] | list[Report | Outcome]:
     """Return the reports of an array. An invalid report is replaced by its outcome, so that the others count."""
     with contextlib.suppress(ApiError):
         return request.json(list[Report])
@@ -87,7 +87,7 @@ def _read_batch_item(body: bytes) -> Report | Outcome:
         return Outcome("", Verdict.REJECTED, error.status, error.message)
 
 
-def _read_report(request: Request) -> Report:
+def _read_report(request: ApiRequest) -> Report:
     try:
         return request.json(Report)
     except ApiError as error:

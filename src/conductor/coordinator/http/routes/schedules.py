@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conductor.coordinator.http.answer import DONE, Answer, as_json
-from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routes.search import SEARCH_PARAMETERS, read_search
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import ApiError, bad_request, invalid
@@ -21,19 +21,19 @@ MAX_NEXT = 5
 MAX_BULK = 1000
 
 
-async def save(request: Request) -> Answer:
+async def save(request: ApiRequest) -> Answer:
     """POST /scheduler/schedules: create or replace a schedule."""
     schedule = request.json(Schedule)
     await request.offload_if_large(schedule.check)
     return as_json(await request.write(lambda tx: schedule_store.save(tx, schedule)))
 
 
-async def get_schedule(request: Request) -> Answer:
+async def get_schedule(request: ApiRequest) -> Answer:
     """GET /scheduler/schedules/{name}: return a schedule with its next due time."""
     return as_json(await request.reader.read(lambda tx: schedule_store.get(tx, request.params["name"])))
 
 
-async def list_schedules(request: Request) -> Answer:
+async def list_schedules(request: ApiRequest) -> Answer:
     """GET /scheduler/schedules?workflowName=: return all schedules, or those of a workflow."""
     workflow = request.query("workflowName")
 
@@ -43,7 +43,7 @@ async def list_schedules(request: Request) -> Answer:
     return as_json(await request.reader.read(find))
 
 
-async def search(request: Request) -> Answer:
+async def search(request: ApiRequest) -> Answer:
     """GET /scheduler/schedules/search: return a page of schedules by workflow, name and paused."""
     start, size = max(0, request.query_int("start", 0)), request.query_int("size", 100)
     if not 0 <= size <= search_query.MAX_SIZE:
@@ -76,36 +76,36 @@ def _is_descending(sort: str | None) -> bool:
     return direction.upper() == "DESC"
 
 
-async def remove(request: Request) -> Answer:
+async def remove(request: ApiRequest) -> Answer:
     """DELETE /scheduler/schedules/{name}: delete a schedule; its workflows stay. An unknown name is a 200, too."""
     await request.write(lambda tx: schedule_store.remove(tx, request.params["name"]))
     return DONE
 
 
-async def pause(request: Request) -> Answer:
+async def pause(request: ApiRequest) -> Answer:
     """PUT /scheduler/schedules/{name}/pause?reason=: pause a schedule."""
     reason = request.query("reason")
     await request.write(lambda tx: schedule_store.pause(tx, request.params["name"], reason))
     return DONE
 
 
-async def resume(request: Request) -> Answer:
+async def resume(request: ApiRequest) -> Answer:
     """PUT /scheduler/schedules/{name}/resume: continue at the next due time; 404 if the schedule is not paused."""
     await request.write(lambda tx: schedule_store.resume(tx, request.params["name"]))
     return DONE
 
 
-async def pause_many(request: Request) -> Answer:
+async def pause_many(request: ApiRequest) -> Answer:
     """PUT /scheduler/bulk/pause: pause each schedule of an array; return those that failed and why."""
     return await _change_many(request, "pauseSchedules", lambda tx, name: schedule_store.pause(tx, name, None))
 
 
-async def resume_many(request: Request) -> Answer:
+async def resume_many(request: ApiRequest) -> Answer:
     """PUT /scheduler/bulk/resume: resume each schedule of an array; return those that failed and why."""
     return await _change_many(request, "resumeSchedules", schedule_store.resume)
 
 
-async def _change_many(request: Request, method: str, change: Any) -> Answer:
+async def _change_many(request: ApiRequest, method: str, change: Any) -> Answer:
     names = request.json(list[str])
     if not names:
         raise invalid([(f"{method}.arg0", "Schedule names list cannot be null.")])
@@ -126,24 +126,24 @@ async def _change_many(request: Request, method: str, change: Any) -> Answer:
     return as_json(await request.write(change_all))
 
 
-async def pause_all(request: Request) -> Answer:
+async def pause_all(request: ApiRequest) -> Answer:
     """GET /scheduler/admin/pause: pause the scheduler, also across restarts."""
     await request.write(schedule_store.pause_all)
     return as_json({"status": "done"})
 
 
-async def resume_all(request: Request) -> Answer:
+async def resume_all(request: ApiRequest) -> Answer:
     """GET /scheduler/admin/resume: resume the scheduler."""
     await request.write(schedule_store.resume_all)
     return as_json({"status": "done"})
 
 
-async def requeue(_request: Request) -> Answer:
+async def requeue(_request: ApiRequest) -> Answer:
     """GET /scheduler/admin/requeue: do nothing; a run and its record are one row here, so none can be missing."""
     return as_json({"sampleIds": [], "recordIds.size": 0})
 
 
-async def preview_due_times(request: Request) -> Answer:
+async def preview_due_times(request: ApiRequest) -> Answer:
     """GET /scheduler/nextFewSchedules?cronExpression=: return the next due times in UTC, at most five."""
     expression = request.required_query("cronExpression")
     count = min(max(0, request.query_int("limit", MAX_NEXT)), MAX_NEXT)
@@ -152,7 +152,7 @@ async def preview_due_times(request: Request) -> Answer:
     return as_json(next_due_times(expression, request.core.clock.wall_ms(), starts_ms, ends_ms, count))
 
 
-async def search_runs(request: Request) -> Answer:
+async def search_runs(request: ApiRequest) -> Answer:
     """GET /scheduler/search/executions: return a page of the runs of schedules."""
     search = read_search(request)
     return as_json(await request.reader.read_long(lambda tx: search_query.search_schedule_runs(tx, search)))

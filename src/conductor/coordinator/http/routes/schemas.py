@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from conductor.coordinator.definitions import json_schemas
 from conductor.coordinator.http.answer import DONE, Answer, as_json
-from conductor.coordinator.http.request import Request, read_json, whole_number
+from conductor.coordinator.http.request import ApiRequest, read_json, whole_number
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import invalid, not_found
 from conductor.coordinator.store.transaction import Tx
@@ -23,7 +23,7 @@ class SchemaKey(msgspec.Struct):
     version: Annotated[int, Meta(ge=0, lt=2**31)] = 1
 
 
-async def register(request: Request) -> Answer:
+async def register(request: ApiRequest) -> Answer:
     """POST /schema: create or replace one schema, or each of an array."""
     many = request.body.lstrip().startswith(b"[")
     found = request.json(list[JsonObject]) if many else [request.json(JsonObject)]
@@ -48,12 +48,12 @@ def _check_schemas(found: list[JsonObject], keys: list[SchemaKey]) -> None:
         raise invalid(problems)
 
 
-async def list_schemas(request: Request) -> Answer:
+async def list_schemas(request: ApiRequest) -> Answer:
     """GET /schema: return all schemas."""
     return as_json(await request.reader.read(json_schemas.all_schemas))
 
 
-async def get_schema(request: Request) -> Answer:
+async def get_schema(request: ApiRequest) -> Answer:
     """GET /schema/{name}[/{version}]: return a version of a schema, or the latest."""
     name, version = _read_key(request)
     found = await request.reader.read(lambda tx: json_schemas.get_schema(tx, name, version))
@@ -62,7 +62,7 @@ async def get_schema(request: Request) -> Answer:
     return as_json(found)
 
 
-async def remove_schema(request: Request) -> Answer:
+async def remove_schema(request: ApiRequest) -> Answer:
     """DELETE /schema/{name}[/{version}]: delete a version of a schema, or all versions."""
     name, version = _read_key(request)
     if not await request.write(lambda tx: json_schemas.drop_schema(tx, name, version)):
@@ -70,7 +70,7 @@ async def remove_schema(request: Request) -> Answer:
     return DONE
 
 
-def _read_key(request: Request) -> tuple[str, int | None]:
+def _read_key(request: ApiRequest) -> tuple[str, int | None]:
     version = request.params.get("version")
     return request.params["name"], None if version is None else whole_number("a version", version)
 

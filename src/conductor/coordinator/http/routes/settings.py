@@ -5,25 +5,25 @@ from __future__ import annotations
 import msgspec
 
 from conductor.coordinator.http.answer import DONE, Answer, as_json, as_text
-from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import ApiError, bad_request
 from conductor.coordinator.settings.environment import environment
 
 
-async def list_secret_names(request: Request) -> Answer:
+async def list_secret_names(request: ApiRequest) -> Answer:
     """GET /secrets: return the names of all secrets; their values are never sent."""
     return as_json(request.core.secrets.names())
 
 
-async def put_secret(request: Request) -> Answer:
+async def put_secret(request: ApiRequest) -> Answer:
     """PUT /secrets/{key}: store a secret; the body is its value, as text or as a JSON string."""
     value = _read_secret_value(request)
     await request.write(lambda tx: request.core.secrets.put(tx, request.params["key"], value))
     return DONE
 
 
-def _read_secret_value(request: Request) -> str:
+def _read_secret_value(request: ApiRequest) -> str:
     is_json = "json" in request.header(b"content-type")
     try:
         if is_json and request.body.startswith(b'"'):
@@ -33,28 +33,28 @@ def _read_secret_value(request: Request) -> str:
         raise bad_request("the body is the secret's value, as text in UTF-8 or as a JSON string") from None
 
 
-async def reject_reading_secret(request: Request) -> Answer:
+async def reject_reading_secret(request: ApiRequest) -> Answer:
     """GET /secrets/{key}: return a 403; only workers get the value of a secret."""
     raise ApiError(403, f"the value of secret {request.params['key']} is handed to workers and shown to nobody")
 
 
-async def has_secret(request: Request) -> Answer:
+async def has_secret(request: ApiRequest) -> Answer:
     """GET /secrets/{key}/exists: return whether a secret exists."""
     return as_json(request.params["key"] in request.core.secrets.names())
 
 
-async def remove_secret(request: Request) -> Answer:
+async def remove_secret(request: ApiRequest) -> Answer:
     """DELETE /secrets/{key}: delete a secret that was stored by the API."""
     await request.write(lambda tx: request.core.secrets.remove(tx, request.params["key"]))
     return DONE
 
 
-async def list_variables(_request: Request) -> Answer:
+async def list_variables(_request: ApiRequest) -> Answer:
     """GET /environment: return names and values of `${workflow.env.X}`."""
     return as_json([{"name": name, "value": value} for name, value in environment().items()])
 
 
-async def get_variable(request: Request) -> Answer:
+async def get_variable(request: ApiRequest) -> Answer:
     """GET /environment/{key}: return one value as text; empty if it is not set."""
     found = environment().get(request.params["key"])
     return DONE if found is None else as_text(found)

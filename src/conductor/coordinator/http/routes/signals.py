@@ -8,7 +8,7 @@ from typing import get_args
 from uuid import uuid4
 
 from conductor.coordinator.http.answer import DONE, Answer, as_json
-from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routes.by_reference import update_task
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import bad_request, not_found
@@ -24,13 +24,13 @@ from conductor.protocol.json_types import JsonObject
 MAX_WAIT_MS = 60_000
 
 
-async def signal(request: Request) -> Answer:
+async def signal(request: ApiRequest) -> Answer:
     """POST /tasks/{workflowId}/{status}/signal: complete an open WAIT, if there is one."""
     await update_task(request, _find_open_wait(request))
     return DONE
 
 
-async def signal_sync(request: Request) -> Answer:
+async def signal_sync(request: ApiRequest) -> Answer:
     """POST /tasks/{workflowId}/{status}/signal/sync: complete an open WAIT; answer at the end or the next WAIT."""
     workflow_id, strategy = request.params["workflowId"], read_return_strategy(request)
     wait_ms = min(max(0, request.query_int("timeoutMillis", 5000)), MAX_WAIT_MS)
@@ -39,7 +39,7 @@ async def signal_sync(request: Request) -> Answer:
     return await wait_for_signal(request, workflow_id, strategy, wait_ms / 1000, str(uuid4()))
 
 
-def _find_open_wait(request: Request) -> Callable[[Tx], TaskRow | None]:
+def _find_open_wait(request: ApiRequest) -> Callable[[Tx], TaskRow | None]:
     workflow_id = request.params["workflowId"]
 
     def find(tx: Tx) -> TaskRow | None:
@@ -48,7 +48,7 @@ def _find_open_wait(request: Request) -> Callable[[Tx], TaskRow | None]:
     return find
 
 
-def read_return_strategy(request: Request) -> ReturnStrategy:
+def read_return_strategy(request: ApiRequest) -> ReturnStrategy:
     """Return the part of the workflow that the client wants to see."""
     text = request.query("returnStrategy") or "TARGET_WORKFLOW"
     known = get_args(ReturnStrategy)
@@ -58,7 +58,7 @@ def read_return_strategy(request: Request) -> ReturnStrategy:
 
 
 async def wait_for_signal(
-    request: Request,
+    request: ApiRequest,
     workflow_id: str,
     strategy: ReturnStrategy,
     wait_s: float,

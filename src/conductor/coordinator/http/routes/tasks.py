@@ -6,7 +6,7 @@ import msgspec
 
 from conductor.coordinator.http.answer import DONE, NO_CONTENT, Answer, as_json, as_text, error_answer
 from conductor.coordinator.http.memory_budget import UNCOUNTED_BYTES
-from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.limits import MAX_BODY_BYTES
 from conductor.coordinator.request_errors import ApiError, bad_request, not_found
@@ -27,7 +27,7 @@ OUT_OF_MEMORY = error_answer(
 )
 
 
-async def poll_one(request: Request) -> Answer:
+async def poll_one(request: ApiRequest) -> Answer:
     """GET /tasks/poll/{type}: return one task, or 204 after at most 100 ms."""
     tasks = await request.tasks.poll(_read_poll(request, 1, 100), request.on_disconnect)
     if not tasks:
@@ -35,7 +35,7 @@ async def poll_one(request: Request) -> Answer:
     return deliver_or_requeue(request, tasks, as_json(tasks[0], *FEATURE_HEADERS))
 
 
-async def poll_batch(request: Request) -> Answer:
+async def poll_batch(request: ApiRequest) -> Answer:
     """GET /tasks/poll/batch/{type}: return tasks as soon as there is one, or [] after the timeout.
 
     With count=0 the parked polls of the same worker are answered at once, with []: it wants no more tasks.
@@ -46,7 +46,7 @@ async def poll_batch(request: Request) -> Answer:
 
 
 def deliver_or_requeue(
-    request: Request, tasks: list[JsonObject], answer: Answer, instead: Answer = OUT_OF_MEMORY
+    request: ApiRequest, tasks: list[JsonObject], answer: Answer, instead: Answer = OUT_OF_MEMORY
 ) -> Answer:
     """Return an answer that delivers tasks. If there is no memory for it, requeue them and send `instead`."""
     if len(answer.body) <= UNCOUNTED_BYTES:
@@ -60,18 +60,18 @@ def deliver_or_requeue(
     return answer._replace(fallback=requeue)
 
 
-def _read_poll(request: Request, count: int, timeout_ms: int) -> Poll:
+def _read_poll(request: ApiRequest, count: int, timeout_ms: int) -> Poll:
     domain = request.query("domain") or ""
     return Poll(request.params["type"], domain, request.query("workerid"), count, timeout_ms)
 
 
-async def get_task_by_id(request: Request) -> Answer:
+async def get_task_by_id(request: ApiRequest) -> Answer:
     """GET /tasks/{taskId}: return a task."""
     task_id = request.params["taskId"]
     return as_json(await request.reader.read(lambda tx: task_views.read_task(tx, request.reader.snapshots, task_id)))
 
 
-async def add_log(request: Request) -> Answer:
+async def add_log(request: ApiRequest) -> Answer:
     """POST /tasks/{taskId}/log: add a log line; the body is the line, as text or as a JSON string."""
     if not request.body:
         raise bad_request("Required request body is missing")
@@ -96,7 +96,7 @@ def _read_log_line(body: bytes) -> str:
     return body.decode("utf-8", "replace")
 
 
-async def get_logs(request: Request) -> Answer:
+async def get_logs(request: ApiRequest) -> Answer:
     """GET /tasks/{taskId}/log: return the log lines of a task, oldest first."""
     task_id = request.params["taskId"]
     rows = await request.reader.read(lambda tx: tx.rows(LOGS, task_id))
@@ -105,13 +105,13 @@ async def get_logs(request: Request) -> Answer:
     return as_json([{"log": line, "taskId": task_id, "createdTime": at_ms} for line, at_ms in rows])
 
 
-async def get_queue_size(request: Request) -> Answer:
+async def get_queue_size(request: ApiRequest) -> Answer:
     """GET /tasks/queue/size?taskType=&domain=: return the number of tasks in a queue."""
     task_type, domain = request.required_query("taskType"), request.query("domain") or ""
     return as_json(await request.reader.read(lambda tx: queue_sizes.count_tasks(tx, task_type, domain)))
 
 
-async def get_queue_sizes(request: Request) -> Answer:
+async def get_queue_sizes(request: ApiRequest) -> Answer:
     """GET /tasks/queue/sizes?taskType=a&taskType=b: return the number of tasks in each queue."""
     names = request.query_list("taskType")
     if not names:
@@ -121,28 +121,28 @@ async def get_queue_sizes(request: Request) -> Answer:
     )
 
 
-async def get_all_queue_sizes(request: Request) -> Answer:
+async def get_all_queue_sizes(request: ApiRequest) -> Answer:
     """GET /tasks/queue/all: return the number of tasks in every queue."""
     return as_json(await request.reader.read(queue_sizes.count_all_tasks))
 
 
-async def get_all_queues_verbose(request: Request) -> Answer:
+async def get_all_queues_verbose(request: ApiRequest) -> Answer:
     """GET /tasks/queue/all/verbose: return the number of tasks in every queue, by Conductor's shards."""
     sizes = await request.reader.read(queue_sizes.count_all_tasks)
     return as_json({name: {"a": {"size": size, "uacked": 0}} for name, size in sizes.items()})
 
 
-async def get_poll_data(request: Request) -> Answer:
+async def get_poll_data(request: ApiRequest) -> Answer:
     """GET /tasks/queue/polldata?taskType=: return the last poll for a task type in each domain."""
     return as_json(request.tasks.poll_data.list_wire(request.required_query("taskType")))
 
 
-async def get_all_poll_data(request: Request) -> Answer:
+async def get_all_poll_data(request: ApiRequest) -> Answer:
     """GET /tasks/queue/polldata/all: return the last polls for all task types."""
     return as_json(request.tasks.poll_data.list_wire())
 
 
-async def requeue(request: Request) -> Answer:
+async def requeue(request: ApiRequest) -> Answer:
     """POST /tasks/queue/requeue/{type}: requeue all open tasks of a type; their leases end."""
     return as_text(str(await request.tasks.requeue_all(request.params["type"])))
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from conductor.coordinator.http.answer import DONE, NO_CONTENT, Answer, as_json, as_text
-from conductor.coordinator.http.request import Request
+from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import Handler, Route
 from conductor.coordinator.language.value_sizes import json_size
 from conductor.coordinator.limits import MAX_ANSWER_BYTES, TURN_S
@@ -45,27 +45,27 @@ class Skip(msgspec.Struct, rename="camel"):
     task_output: JsonObject | None = None
 
 
-def _act(request: Request, action: workflow_actions.Action, **options: Any) -> WorkflowChange:
+def _act(request: ApiRequest, action: workflow_actions.Action, **options: Any) -> WorkflowChange:
     executions = request.workflows.executions
     return lambda tx, workflow_id: executions.act(tx, find_workflow(tx, workflow_id).pk, action, **options)
 
 
-def _terminate(request: Request) -> WorkflowChange:
+def _terminate(request: ApiRequest) -> WorkflowChange:
     """Terminate a workflow with a `reason`; its running tasks are cancelled."""
     return _act(request, workflow_actions.terminate, reason=request.query("reason"))
 
 
-def _pause(request: Request) -> WorkflowChange:
+def _pause(request: ApiRequest) -> WorkflowChange:
     """Pause a workflow: no new task is scheduled, running tasks continue."""
     return _act(request, workflow_actions.pause)
 
 
-def _resume(request: Request) -> WorkflowChange:
+def _resume(request: ApiRequest) -> WorkflowChange:
     """Resume a paused workflow."""
     return _act(request, workflow_actions.resume, refused=400)  # Conductor answers 500
 
 
-def _retry(request: Request) -> WorkflowChange:
+def _retry(request: ApiRequest) -> WorkflowChange:
     """Retry a failed workflow at its failed tasks; with `resumeSubworkflowTasks`, inside its sub-workflows."""
     change = _act(request, workflow_actions.retry, resume=request.query_flag("resumeSubworkflowTasks", default=False))
 
@@ -78,12 +78,12 @@ def _retry(request: Request) -> WorkflowChange:
     return retry
 
 
-def _restart(request: Request) -> WorkflowChange:
+def _restart(request: ApiRequest) -> WorkflowChange:
     """Restart an ended workflow with its input; with `useLatestDefinitions`, on the latest definition."""
     return _act(request, workflow_actions.restart, latest=request.query_flag("useLatestDefinitions", default=False))
 
 
-def _remove(request: Request) -> WorkflowChange:
+def _remove(request: ApiRequest) -> WorkflowChange:
     """Delete an ended workflow and its tasks; with `archiveWorkflow=false`, a running one, too."""
     archive, executions = request.query_flag("archiveWorkflow", default=True), request.workflows.executions
 
@@ -96,7 +96,7 @@ def _remove(request: Request) -> WorkflowChange:
     return remove
 
 
-def _terminate_remove(request: Request) -> WorkflowChange:
+def _terminate_remove(request: ApiRequest) -> WorkflowChange:
     """Delete a workflow; terminate it first if it is running."""
     terminate = _terminate(request)
 
@@ -108,10 +108,10 @@ def _terminate_remove(request: Request) -> WorkflowChange:
     return terminate_remove
 
 
-def _on_one(make: Callable[[Request], WorkflowChange], answer: Answer = DONE) -> Handler:
+def _on_one(make: Callable[[ApiRequest], WorkflowChange], answer: Answer = DONE) -> Handler:
     """Return the handler that changes the workflow in the path."""
 
-    async def handler(request: Request) -> Answer:
+    async def handler(request: ApiRequest) -> Answer:
         change = make(request)
         await request.write(lambda tx: change(tx, request.params["id"]))
         return answer
@@ -120,10 +120,10 @@ def _on_one(make: Callable[[Request], WorkflowChange], answer: Answer = DONE) ->
     return handler
 
 
-def _on_many(make: Callable[[Request], WorkflowChange]) -> Handler:
+def _on_many(make: Callable[[ApiRequest], WorkflowChange]) -> Handler:
     """Return the handler that changes each workflow of an array of ids."""
 
-    async def handler(request: Request) -> Answer:
+    async def handler(request: ApiRequest) -> Answer:
         ids, change = _read_ids(request), make(request)
         problems: list[str | None] = []
         while len(problems) < len(ids):
@@ -140,7 +140,7 @@ def _on_many(make: Callable[[Request], WorkflowChange]) -> Handler:
     return handler
 
 
-def _read_ids(request: Request) -> list[str]:
+def _read_ids(request: ApiRequest) -> list[str]:
     ids = request.json(list[str])
     if len(ids) > MAX_BULK:
         message = f"Cannot process more than {MAX_BULK} workflows. Please use multiple requests."
@@ -164,7 +164,7 @@ def _change_some(tx: Tx, ids: list[str], change: WorkflowChange) -> list[str | N
     return problems
 
 
-async def read_many(request: Request) -> Answer:
+async def read_many(request: ApiRequest) -> Answer:
     """POST /workflow/bulk/search?includeTasks=true: return the workflows of an array of ids, and the unknown ids."""
     ids, with_tasks = _read_ids(request), request.query_flag("includeTasks", default=True)
     snapshots = request.reader.snapshots
@@ -186,7 +186,7 @@ async def read_many(request: Request) -> Answer:
     return as_json(await request.reader.read_long(read))
 
 
-async def rerun(request: Request) -> Answer:
+async def rerun(request: ApiRequest) -> Answer:
     """POST /workflow/{id}/rerun: rerun a workflow from a task, also of a sub-workflow, or from its start."""
     rerun_request, workflow_id = request.json(Rerun), request.params["id"]
     executions = request.workflows.executions
@@ -200,7 +200,7 @@ async def rerun(request: Request) -> Answer:
     return as_text(workflow_id)
 
 
-async def skip(request: Request) -> Answer:
+async def skip(request: ApiRequest) -> Answer:
     """PUT /workflow/{id}/skiptask/{ref}: skip a task that is not scheduled yet."""
     skip_request = request.json(Skip) if request.body else Skip()
     options: JsonObject = {
@@ -213,7 +213,7 @@ async def skip(request: Request) -> Answer:
     return DONE
 
 
-def _reset_callbacks(request: Request) -> WorkflowChange:
+def _reset_callbacks(request: ApiRequest) -> WorkflowChange:
     """Make tasks that wait for their `callbackAfterSeconds` pollable at once."""
     tasks = request.tasks
 
@@ -226,7 +226,7 @@ def _reset_callbacks(request: Request) -> WorkflowChange:
     return reset
 
 
-def _decide(request: Request) -> WorkflowChange:
+def _decide(request: ApiRequest) -> WorkflowChange:
     """Decide a workflow; the coordinator does so by itself."""
     executions = request.workflows.executions
     return lambda tx, workflow_id: executions.advance(tx, [find_workflow(tx, workflow_id).pk])

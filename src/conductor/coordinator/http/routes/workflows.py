@@ -9,7 +9,7 @@ import msgspec
 
 from conductor.coordinator.definitions.workflow_defs import check_workflow_def
 from conductor.coordinator.http.answer import Answer, as_json, as_text
-from conductor.coordinator.http.request import Request, read_json, whole_number
+from conductor.coordinator.http.request import ApiRequest, read_json, whole_number
 from conductor.coordinator.http.routes.signals import RETURN_STRATEGY, read_return_strategy, wait_for_signal
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.language.value_sizes import json_size
@@ -29,12 +29,12 @@ from conductor.protocol.wire import MAX_BULK_STARTS
 MAX_WAIT_S = 60
 
 
-async def start(request: Request) -> Answer:
+async def start(request: ApiRequest) -> Answer:
     """POST /workflow: start a workflow by name, or by the definition in the request; return its id."""
     return await _start_and_wait(request, request.json(Start))
 
 
-async def start_by_name(request: Request) -> Answer:
+async def start_by_name(request: ApiRequest) -> Answer:
     """POST /workflow/{name}: start a workflow; the body is its input; return its id."""
     start_request = Start(name=request.params["name"], input=request.json(JsonObject))
     if request.head.query:
@@ -50,7 +50,7 @@ async def start_by_name(request: Request) -> Answer:
         raise not_found(f"No such workflow found by name: {start_request.name}, version: {version}") from None
 
 
-async def start_many(request: Request) -> Answer:
+async def start_many(request: ApiRequest) -> Answer:
     """POST /workflow/start/bulk: start up to 1,000 workflows; return an id or an error for each, in order."""
     starts = await request.offload_if_large(lambda: _read_starts(request))
     workflows, results = request.workflows, list[str | ApiError]()
@@ -61,7 +61,7 @@ async def start_many(request: Request) -> Answer:
     return as_json([result.body() if isinstance(result, ApiError) else result for result in results])
 
 
-def _read_starts(request: Request) -> list[Start | ApiError]:
+def _read_starts(request: ApiRequest) -> list[Start | ApiError]:
     """Decode and check the start requests. An element that cannot be started is replaced by its error."""
     try:
         elements: list[Any] = request.json(list[Start])
@@ -83,7 +83,7 @@ def _read_starts(request: Request) -> list[Start | ApiError]:
     return checked
 
 
-async def _start_and_wait(request: Request, start_request: Start) -> Answer:
+async def _start_and_wait(request: ApiRequest, start_request: Start) -> Answer:
     """Start a workflow. If its first step needs scripts, answer after them, within `WAIT_FOR_SCRIPTS_S`."""
     pk, workflow_id, waits = await _start(request, start_request)
     if waits:
@@ -91,7 +91,7 @@ async def _start_and_wait(request: Request, start_request: Start) -> Answer:
     return as_text(workflow_id)
 
 
-async def _start(request: Request, start_request: Start) -> tuple[int, str, bool]:
+async def _start(request: ApiRequest, start_request: Start) -> tuple[int, str, bool]:
     """Start a workflow. Return its key, its id, and whether it waits for a script."""
     if start_request.workflow_def is None:
         _check_start(start_request)
@@ -122,7 +122,7 @@ def _check_start(start_request: Start) -> None:
         start_request.workflow_def = check_workflow_def({"name": start_request.name, **start_request.workflow_def})
 
 
-async def execute(request: Request) -> Answer:
+async def execute(request: ApiRequest) -> Answer:
     """POST /workflow/execute/{name}/{version}: start a workflow; answer at its end, an open WAIT or a listed task."""
     start_request = request.json(Start)
     start_request.name = request.params["name"]
@@ -134,7 +134,7 @@ async def execute(request: Request) -> Answer:
     return await wait_for_signal(request, workflow_id, strategy, wait_s, request.query("requestId"), refs)
 
 
-async def get_workflow(request: Request) -> Answer:
+async def get_workflow(request: ApiRequest) -> Answer:
     """GET /workflow/{id}?includeTasks=true: return a workflow."""
     workflow_id, with_tasks = request.params["id"], request.query_flag("includeTasks", default=True)
     snapshots = request.reader.snapshots
@@ -145,7 +145,7 @@ async def get_workflow(request: Request) -> Answer:
     )
 
 
-async def get_status(request: Request) -> Answer:
+async def get_status(request: ApiRequest) -> Answer:
     """GET /workflow/{id}/status: return the status of a workflow, with output and variables if requested."""
     output = request.query_flag("includeOutput", default=False)
     variables = request.query_flag("includeVariables", default=False)
@@ -157,7 +157,7 @@ async def get_status(request: Request) -> Answer:
     )
 
 
-async def list_tasks(request: Request) -> Answer:
+async def list_tasks(request: ApiRequest) -> Answer:
     """GET /workflow/{id}/tasks?start=0&count=15&status=: return a page of the tasks of a workflow."""
     start_at, count = max(0, request.query_int("start", 0)), max(0, request.query_int("count", 15))
     wanted = {name for text in request.query_list("status") for name in text.split(",") if name}
@@ -167,7 +167,7 @@ async def list_tasks(request: Request) -> Answer:
     return as_json({"totalHits": len(matching), "results": matching[start_at : start_at + count]})
 
 
-async def list_running(request: Request) -> Answer:
+async def list_running(request: ApiRequest) -> Answer:
     """GET /workflow/running/{name}?version=1&startTime=&endTime=: return the ids of running workflows."""
     query = {
         "name": request.params["name"],
@@ -180,18 +180,18 @@ async def list_running(request: Request) -> Answer:
     )
 
 
-async def list_correlated(request: Request) -> Answer:
+async def list_correlated(request: ApiRequest) -> Answer:
     """GET /workflow/{name}/correlated/{correlationId}: return the open workflows; includeClosed=true for all."""
     ids = [request.params["correlationId"]]
     return as_json((await _find_correlated(request, ids))[ids[0]])
 
 
-async def list_correlated_many(request: Request) -> Answer:
+async def list_correlated_many(request: ApiRequest) -> Answer:
     """POST /workflow/{name}/correlated: return the workflows of an array of correlation ids."""
     return as_json(await _find_correlated(request, request.json(list[str])))
 
 
-async def _find_correlated(request: Request, ids: list[str]) -> JsonObject:
+async def _find_correlated(request: ApiRequest, ids: list[str]) -> JsonObject:
     name, snapshots = request.params["name"], request.reader.snapshots
     if len(ids) > MAX_CORRELATION_IDS:
         raise bad_request(f"at most {MAX_CORRELATION_IDS} correlation ids in one request, not {len(ids)}")
