@@ -61,27 +61,27 @@ async def _check_unhealthy(configuration: Configuration) -> list[Finding]:
 
 def unreachable(configuration: Configuration, error: ConductorError) -> Finding:
     """Return why polls fail: the key, the path, the certificate, or no server."""
-    settings, host, said = configuration.authentication_settings, configuration.shown_host, describe_error(error)
+    settings, host, reason = configuration.authentication_settings, configuration.shown_host, describe_error(error)
     if isinstance(error, AuthorizationException):
         remedy = "Set CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET."
         if settings:
-            return broken("key-refused", f"{host} refuses the key '{settings.key_id}': {said}", remedy)
-        return broken("key-missing", f"{host} asks for a key, and none is set: {said}", remedy)
+            return broken("key-refused", f"{host} refuses the key '{settings.key_id}': {reason}", remedy)
+        return broken("key-missing", f"{host} asks for a key, and none is set: {reason}", remedy)
     if isinstance(error, NotFoundException):
         return broken(
             "wrong-path",
-            f"{host} answers, but not as Conductor does: {said}",
+            f"{host} answers, but not as Conductor does: {reason}",
             "Is the path of the URL right? Most servers have their routes below /api.",
         )
-    if "://" in host and _TLS.search(said):
+    if "://" in host and _TLS.search(reason):
         return broken(
             "tls",
-            f"{host} cannot be used: {said}",
+            f"{host} cannot be used: {reason}",
             "Set CONDUCTOR_TLS_CA_FILE to the file of its certificate authority, or use http:// without TLS.",
         )
     return broken(
         "unreachable",
-        f"{host} cannot be used: {said}",
+        f"{host} cannot be used: {reason}",
         "Start a server with `conductor-worker serve`, or set CONDUCTOR_SERVER_URL.",
     )
 
@@ -137,8 +137,8 @@ async def _server_time_ms(api: AsyncApiClient, overview: dict[str, Any] | None) 
     if overview is not None:
         return float(overview["nowMs"])
     try:
-        said = (await api.call("GET", "/version")).headers.get("date")
-        return parsedate_to_datetime(said).timestamp() * 1000 if said else None
+        date = (await api.call("GET", "/version")).headers.get("date")
+        return parsedate_to_datetime(date).timestamp() * 1000 if date else None
     except (ConductorError, TypeError, ValueError):
         return None
 
@@ -215,11 +215,11 @@ def failed_workflows(lately: dict[str, Any]) -> Iterator[Finding]:
     since = lately["nowMs"] - FAILED_WITHIN_MS
     failed = [one for one in lately["results"] if (one.get("endTime") or 0) > since]
     for one in failed[:MAX_LISTED]:
-        said = one.get("waiting") or {}
+        waiting = one.get("waiting") or {}
         yield warning(
             "workflow-failed",
-            f"workflow {one['name']} {one['workflowId']} has failed: {said.get('sentence', 'no reason is known')}",
-            said.get("remedy") or "Inspect it in the web UI, then retry or terminate it.",
+            f"workflow {one['name']} {one['workflowId']} has failed: {waiting.get('sentence', 'no reason is known')}",
+            waiting.get("remedy") or "Inspect it in the web UI, then retry or terminate it.",
         )
     if len(failed) > MAX_LISTED:
         more = f"{len(failed) - MAX_LISTED} more workflows have failed in the last hour"
@@ -231,8 +231,8 @@ async def check_queues(configuration: Configuration) -> list[Finding]:
     try:
         found = await read_queues(configuration)
     except ConductorError as error:
-        said = f"the queues of the server cannot be read: {describe_error(error)}"
-        return [warning("queues-not-shown", said, "Use a key that may read them.")]
+        problem = f"the queues of the server cannot be read: {describe_error(error)}"
+        return [warning("queues-not-shown", problem, "Use a key that may read them.")]
     alone = [queue for queue in found if queue.unattended]
     if not alone:
         return [ok("every queue in which tasks wait is polled")] if found else []

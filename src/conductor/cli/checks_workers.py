@@ -49,10 +49,10 @@ async def check_workers(modules: Sequence[str], configuration: Configuration) ->
             try:
                 found += [finding async for finding in _compare(worker, config, api)]
             except ConductorError as error:
-                said = (
+                problem = (
                     f"{worker.get_task_definition_name()} cannot be compared with the server: {describe_error(error)}"
                 )
-                return [*found, warning("definitions-not-shown", said, "Correct the faults of the server first.")]
+                return [*found, warning("definitions-not-shown", problem, "Correct the faults of the server first.")]
     return found
 
 

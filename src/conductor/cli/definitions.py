@@ -80,16 +80,18 @@ def diff(modules: Modules, url: Url = None, as_json: AsJson = False) -> int:
 
     The exit status is 1 if registering them would change something.
     """
-    told = []
+    changes = []
     with MetadataClient(make_configuration(url)) as metadata:
         for definition in find_definitions(modules):
             change, *lines = list(_compare(definition, _read_registered(metadata, definition))) or ["unchanged"]
-            told.append({"name": definition.name, "version": definition.version or 1, "change": change, "diff": lines})
+            changes.append(
+                {"name": definition.name, "version": definition.version or 1, "change": change, "diff": lines}
+            )
             if not as_json:
                 print_line("\n".join([f"{_title(definition)}: {change}", *lines]))
     if as_json:
-        print_json(told)
-    return 0 if all(one["change"] == "unchanged" for one in told) else 1
+        print_json(changes)
+    return 0 if all(one["change"] == "unchanged" for one in changes) else 1
 
 
 def find_definitions(modules: list[str]) -> list[WorkflowDef]:

@@ -104,8 +104,8 @@ def _run_coordinator(coordinator: Coordinator) -> Iterator[Coordinator]:
     try:
         coordinator.start()
     except (OSError, StoreRefused) as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise UserError(f"{said} (--port 0 chooses a free port, --database another file)") from None
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise UserError(f"{reason} (--port 0 chooses a free port, --database another file)") from None
     try:
         yield coordinator
     finally:
@@ -141,14 +141,14 @@ def _directories_to_watch(modules: list[str]) -> list[Path]:
 
 
 async def _run_until_signal(reloader: Reloader, watched: list[Path], server: Configuration) -> None:
-    loop, told, again = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+    loop, first, again = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
 
     def on_signal(second: bool) -> None:
-        loop.call_soon_threadsafe((again if second else told).set)
+        loop.call_soon_threadsafe((again if second else first).set)
 
     with handle_stop_signals(on_signal, signals=(signal.SIGINT, signal.SIGTERM)):
         going = asyncio.create_task(_reload_on_save(reloader, watched))
-        stopping = asyncio.create_task(told.wait())
+        stopping = asyncio.create_task(first.wait())
         try:
             await asyncio.wait({going, stopping}, return_when=asyncio.FIRST_COMPLETED)
             await _end(reloader, going, again, await _describe_running_tasks(server))

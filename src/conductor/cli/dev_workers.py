@@ -47,45 +47,45 @@ def main(arguments: Sequence[str]) -> int:
     # The parent handles Ctrl-C and sends orders. It blocked the signal until here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    with socket.socket(fileno=int(channel)) as told, defer_signal(signal.SIGTERM):
+    with socket.socket(fileno=int(channel)) as channel_socket, defer_signal(signal.SIGTERM):
         try:
             load_library()
-            if not _told_to_load(told):
+            if not _wait_for_load(channel_socket):
                 return 0  # the parent has exited before a save
             configuration = Configuration(url)
             configuration.apply_logging_config()
             serialize_breakpoints(lock)
             # Bytecode files identify their source by size and second, so two saves within a second would look the same.
             sys.dont_write_bytecode = True
-            threading.Thread(target=_end_with_parent, args=(told.dup(),), daemon=True).start()
+            threading.Thread(target=_end_with_parent, args=(channel_socket.dup(),), daemon=True).start()
             workers = find_workers(modules, show_traceback=show_traceback == "1")
             workflows = workflows_in([resolve_module(module) for module in modules])
-            run_event_loop(_work(told, workers, workflows, configuration))
+            run_event_loop(_work(channel_socket, workers, workflows, configuration))
         except (UserError, ConfigurationError) as error:
             sys.stderr.write(f"{to_one_line(error)}\n")
             return BAD_INPUT
     return 0
 
 
-def _told_to_load(told: socket.socket) -> bool:
+def _wait_for_load(channel_socket: socket.socket) -> bool:
     order = f"{LOAD}\n".encode()
-    return told.recv(len(order), socket.MSG_WAITALL) == order
+    return channel_socket.recv(len(order), socket.MSG_WAITALL) == order
 
 
-def _end_with_parent(told: socket.socket) -> None:
+def _end_with_parent(channel_socket: socket.socket) -> None:
     """Exit if the parent dies before it sends GO: an import may never return."""
     watch = select.poll()
-    watch.register(told, select.POLLIN)
+    watch.register(channel_socket, select.POLLIN)
     watch.poll()
-    with told, suppress(BlockingIOError):  # the main thread has already read the order
-        if not told.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+    with channel_socket, suppress(BlockingIOError):  # the main thread has already read the order
+        if not channel_socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
             os._exit(1)
 
 
 async def _work(
-    told: socket.socket, workers: list[Worker], workflows: list[WorkflowDef], configuration: Configuration
+    channel_socket: socket.socket, workers: list[Worker], workflows: list[WorkflowDef], configuration: Configuration
 ) -> None:
-    reader, writer = await asyncio.open_unix_connection(sock=told)
+    reader, writer = await asyncio.open_unix_connection(sock=channel_socket)
 
     def tell(*words: str) -> None:
         writer.write((" ".join(words) + "\n").encode())

@@ -209,8 +209,8 @@ class _Drawing:
     def _switch(self, task: Definition, suffix: str | None, depth: int) -> Block:
         found = self._attempts(_ref(task), suffix)
         chosen = found[-1].chosen if found else None
-        given = task.get("decisionCases")
-        cases = {str(name): _tasks(inner) for name, inner in (given if isinstance(given, dict) else {}).items()}
+        defined = task.get("decisionCases")
+        cases = {str(name): _tasks(inner) for name, inner in (defined if isinstance(defined, dict) else {}).items()}
         taken = chosen if chosen in cases else ("default" if chosen is not None else None)
         ways = [*cases.items(), ("default", _tasks(task.get("defaultCase")))]
         drawn = []

@@ -24,7 +24,7 @@ def queues(url: Url = None, as_json: AsJson = False) -> None:
         with silence_logger("conductor.client.http.access_token"):
             found = asyncio.run(read_queues(configuration))
     except ConductorError as error:
-        raise UserError(f"{configuration.shown_host} cannot be asked for its queues: {describe_error(error)}") from None
+        raise UserError(f"{configuration.shown_host} cannot list its queues: {describe_error(error)}") from None
     if as_json:
         print_json([_to_json(queue) for queue in found])
     elif found:

@@ -37,8 +37,8 @@ class DevProcess:
     ) -> None:
         self._process = process
         self._writer = writer
-        self._said: dict[str, asyncio.Future[list[str] | None]] = {}
-        self._hearing = asyncio.create_task(self._read_messages(reader))
+        self._messages: dict[str, asyncio.Future[list[str] | None]] = {}
+        self._reading = asyncio.create_task(self._read_messages(reader))
         self.began = time.monotonic()
         self.ended = asyncio.create_task(asyncio.to_thread(process.wait))
 
@@ -110,21 +110,21 @@ class DevProcess:
 
     def _message(self, word: str) -> asyncio.Future[list[str] | None]:
         """Return a future of the message with this first word; its result is None if the process exits without it."""
-        said = self._said.setdefault(word, asyncio.get_running_loop().create_future())
-        if self._hearing.done() and not said.done():
-            said.set_result(None)
-        return said
+        message = self._messages.setdefault(word, asyncio.get_running_loop().create_future())
+        if self._reading.done() and not message.done():
+            message.set_result(None)
+        return message
 
     async def _read_messages(self, reader: asyncio.StreamReader) -> None:
         with suppress(ConnectionError):
             while line := await reader.readline():
                 word, *rest = line.decode().split()
-                said = self._message(word)
-                if not said.done():
-                    said.set_result(rest)
-        for said in self._said.values():
-            if not said.done():
-                said.set_result(None)
+                message = self._message(word)
+                if not message.done():
+                    message.set_result(rest)
+        for message in self._messages.values():
+            if not message.done():
+                message.set_result(None)
 
 
 class Reloader:

@@ -83,7 +83,7 @@ def add(
     version: Annotated[
         int | None, typer.Option("--version", help="Version of the workflow. (default: the latest)", show_default=False)
     ] = None,
-    given: Annotated[
+    input_text: Annotated[
         str, typer.Option("--input", help="Input of the workflow: a JSON object, @file, or @- for the standard input.")
     ] = "{}",
     catch_up: Annotated[bool, typer.Option("--catch-up", help="Start missed runs later.")] = False,
@@ -92,18 +92,18 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Add or replace a schedule."""
-    asked = SaveScheduleRequest(
+    request = SaveScheduleRequest(
         name=name,
         cron_expression=cron,
         zone_id=zone,
         run_catchup_schedule_instances=catch_up,
         paused=paused,
         start_workflow_request=StartWorkflowRequest(
-            name=workflow, version=version, input=parse_json_object(given, "--input")
+            name=workflow, version=version, input=parse_json_object(input_text, "--input")
         ),
     )
     with _scheduler(url) as scheduler:
-        scheduler.save_schedule(asked)
+        scheduler.save_schedule(request)
         found = scheduler.get_schedule(name)
     _print_result(found, f"{name}: saved{_due(found)}", as_json=as_json)
 

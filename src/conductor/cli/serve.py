@@ -116,8 +116,8 @@ def serve(
 
 
 def _set_up_logging(level: str | None, log_format: str | None) -> None:
-    asked = level or os.environ.get("CONDUCTOR_LOG_LEVEL")
-    configuration = make_configuration(None, log_level=asked or "WARNING", log_format=log_format)
+    wanted = level or os.environ.get("CONDUCTOR_LOG_LEVEL")
+    configuration = make_configuration(None, log_level=wanted or "WARNING", log_format=log_format)
     configuration.apply_logging_config()
     tracing.set_up(configuration.tracing)
 

@@ -44,13 +44,13 @@ def read_requests(
         if not line.strip():
             continue
         try:
-            given = _read_object(line)
-            key = None if key_field is None else _key_of(given, key_field)
+            workflow_input = _read_object(line)
+            key = None if key_field is None else _key_of(workflow_input, key_field)
         except ValueError as error:
             wrong.append(f"line {number}: {error}")
             continue
         requests[number] = StartWorkflowRequest(
-            name=name, version=version, correlation_id=correlation_id, input=given, idempotency_key=key
+            name=name, version=version, correlation_id=correlation_id, input=workflow_input, idempotency_key=key
         )
     if wrong:
         more = f"; and {len(wrong) - MAX_LINES_NAMED:,} more lines" if len(wrong) > MAX_LINES_NAMED else ""
@@ -87,10 +87,10 @@ def start_many(requests: dict[int, StartWorkflowRequest], url: str | None, *, as
         call_server(url, start_all)
     except UserError as error:
         raise UserError(f"{error} ({len(results):,} of {len(lines):,} lines were sent before)") from None
-    told = [_result_of(number, result) for number, result in zip(lines, results, strict=True)]
+    outcomes = [_result_of(number, result) for number, result in zip(lines, results, strict=True)]
     if as_json:
-        print_json(told)
-    failed = [one for one in told if "error" in one]
+        print_json(outcomes)
+    failed = [one for one in outcomes if "error" in one]
     for one in failed[:MAX_LINES_NAMED]:
         typer.echo(f"line {one['line']}: not started: {one['error']}", err=True)
     if len(failed) > MAX_LINES_NAMED:
@@ -120,8 +120,8 @@ def _read_object(line: str) -> dict[str, Any]:
     return value
 
 
-def _key_of(given: dict[str, Any], field: str) -> str:
-    key = given.get(field)
+def _key_of(workflow_input: dict[str, Any], field: str) -> str:
+    key = workflow_input.get(field)
     if not isinstance(key, str | int) or isinstance(key, bool) or key == "":
         raise ValueError(f"field {field!r} of the idempotency key is neither a text nor a whole number")
     return str(key)

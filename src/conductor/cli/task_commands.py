@@ -120,9 +120,9 @@ async def _find(api: AsyncApiClient, name: str) -> Task:
 
 async def _why(api: AsyncApiClient, found: Task) -> Waiting | None:
     """Explain why a task waits or how it ended; on a Conductor server as far as its API allows."""
-    said: Waiting | None = await read_view(api, f"/view/task/{quote_segment(found.task_id)}/waiting", Waiting)
-    if said is not None or found.status in TERMINAL_TASK_STATUSES:
-        return said
+    waiting: Waiting | None = await read_view(api, f"/view/task/{quote_segment(found.task_id)}/waiting", Waiting)
+    if waiting is not None or found.status in TERMINAL_TASK_STATUSES:
+        return waiting
     execution = await read_workflow(api, found.workflow_instance_id)
     return next((one.waiting for one in execution.tasks if one.task_id == found.task_id), None)
 
@@ -142,7 +142,7 @@ def logs(
     async def read(api: AsyncApiClient) -> None:
         found = await _find(api, name)
         tasks = AsyncTaskResourceApi(api)
-        told = 0
+        printed = 0
         while True:
             # Read the status before the lines, so that no line is missed after the end.
             is_over = not follow or (await tasks.get_task(found.task_id)).status in TERMINAL_TASK_STATUSES
@@ -150,13 +150,13 @@ def logs(
             if as_json and not follow:
                 print_json([line.to_dict() for line in lines])
                 return
-            for line in lines[told:]:
+            for line in lines[printed:]:
                 _say_line(line, as_json=as_json)
-            told = max(told, len(lines))
+            printed = max(printed, len(lines))
             if is_over:
                 break
             await asyncio.sleep(LOOK_S)
-        if not told and not as_json:
+        if not printed and not as_json:
             typer.echo("The task has no log.", err=True)
 
     call_server(url, read)
@@ -240,8 +240,10 @@ def _end(
 
     found, problem = call_server(url, report)
     if as_json:
-        said = {"taskId": found.task_id, "workflowId": found.workflow_instance_id, "ref": found.reference_task_name}
-        print_json({**said, "status": found.status if problem else status.value, "done": not problem, "error": problem})
+        result = {"taskId": found.task_id, "workflowId": found.workflow_instance_id, "ref": found.reference_task_name}
+        print_json(
+            {**result, "status": found.status if problem else status.value, "done": not problem, "error": problem}
+        )
     else:
         print_line(escape(f"{found.reference_task_name} ({found.task_id}): {problem or status.value}"))
     return 1 if problem else 0

@@ -230,8 +230,8 @@ def _queue_details(frame: Frame, queue: dict[str, Any], room: int | None) -> Ren
     if queue.get("rateLimit"):
         about.append(f"\nat most {queue['rateLimit']} in {format_duration(queue.get('rateWindowMs', 0))}")
     if verdicts := queue.get("verdicts"):
-        told = ", ".join(f"{count:,} {_VERDICTS.get(name, name)}" for name, count in sorted(verdicts.items()))
-        about.append(f"\nreports since the start: {told}")
+        counts = ", ".join(f"{count:,} {_VERDICTS.get(name, name)}" for name, count in sorted(verdicts.items()))
+        about.append(f"\nreports since the start: {counts}")
     if problem := queue.get("problem"):
         about.append(f"\n{escape(problem['sentence'])}. {escape(problem.get('remedy') or '')}", style="red")
     return Group(about, _workers(frame._replace(queues=[queue]), room))

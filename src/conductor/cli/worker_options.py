@@ -33,9 +33,9 @@ def with_worker_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _parameter(row: Option) -> inspect.Parameter:
     on = flag_of(row)
-    given = f"{on}/--no-{on[2:]}" if row.kind is bool else on
+    flags = f"{on}/--no-{on[2:]}" if row.kind is bool else on
     info = typer.Option(
-        given,
+        flags,
         help=f"{row.help} (default: {_default(row)})",
         metavar=None if row.kind is bool else _METAVARS[row.kind],
         rich_help_panel=_PANEL,

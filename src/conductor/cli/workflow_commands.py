@@ -105,9 +105,9 @@ def list_(
         print_line("There are no such workflows." if wanted != WorkflowFilter(size=size) else "There are no workflows.")
 
 
-def read_statuses(given: Sequence[str], allowed: Collection[str] = STATUSES) -> tuple[str, ...]:
+def read_statuses(values: Sequence[str], allowed: Collection[str] = STATUSES) -> tuple[str, ...]:
     """Parse the statuses of an option, in any case and separated by commas."""
-    names = tuple(name.strip().upper() for one in given for name in one.split(",") if name.strip())
+    names = tuple(name.strip().upper() for one in values for name in one.split(",") if name.strip())
     for name in names:
         if name not in allowed:
             raise UserError(f"--status: {name!r} is not one of {', '.join(sorted(allowed))}")
@@ -190,10 +190,10 @@ def _heading(found: WorkflowReport) -> list[Line]:
     for label, name in (("correlation id", "correlationId"), ("parent", "parentWorkflowId")):
         if workflow.get(name):
             facts.append(f"{label} {workflow[name]}")
-    said = Text(to_sentence(found.waiting.sentence), style="bold red" if found.waiting.urgent else "")
+    reason = Text(to_sentence(found.waiting.sentence), style="bold red" if found.waiting.urgent else "")
     if found.waiting.remedy:
-        said.append(f" {escape(found.waiting.remedy)}", "not bold")
-    return [Line("", "", title), Line("  ", "  ", Text(escape(", ".join(facts)))), Line("  ", "  ", said)]
+        reason.append(f" {escape(found.waiting.remedy)}", "not bold")
+    return [Line("", "", title), Line("  ", "  ", Text(escape(", ".join(facts)))), Line("  ", "  ", reason)]
 
 
 @examples(
@@ -203,7 +203,7 @@ def _heading(found: WorkflowReport) -> list[Line]:
 )
 def start(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The workflow to start.", show_default=False)],
-    given: Annotated[
+    input_text: Annotated[
         str,
         typer.Option(
             "--input", metavar="JSON", help="Input of the workflow: a JSON object, @file, or @- for the standard input."
@@ -244,18 +244,18 @@ def start(
     With --input-file, start one workflow per line and print the ids in the same order.
     """
     if input_file is not None:
-        if given != "{}" or wait_ or timeout is not None:
+        if input_text != "{}" or wait_ or timeout is not None:
             raise UserError("--input-file goes without --input, --wait and --timeout")
         requests = read_requests(input_file, name, version, correlation_id, idempotency_field)
         return start_many(requests, url, as_json=as_json)
     if idempotency_field is not None:
         raise UserError("--idempotency-field is for --input-file")
-    asked = StartWorkflowRequest(
-        name=name, version=version, correlation_id=correlation_id, input=parse_json_object(given, "--input")
+    request = StartWorkflowRequest(
+        name=name, version=version, correlation_id=correlation_id, input=parse_json_object(input_text, "--input")
     )
     if timeout is not None and not wait_:
         raise UserError("--timeout is for --wait")
-    workflow_id = call_server(url, lambda api: AsyncWorkflowClient(api).start_workflow(asked))
+    workflow_id = call_server(url, lambda api: AsyncWorkflowClient(api).start_workflow(request))
     if wait_:
         if not as_json:
             print_line(escape(workflow_id))

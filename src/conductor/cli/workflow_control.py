@@ -64,8 +64,8 @@ def rerun(
 
     async def run_again(api: AsyncWorkflowClient, workflow_id: str) -> None:
         task_id = None if from_task is None else await _task_id(api, workflow_id, from_task)
-        asked = RerunWorkflowRequest(re_run_from_workflow_id=workflow_id, re_run_from_task_id=task_id)
-        await api.rerun_workflow(workflow_id, asked)
+        request = RerunWorkflowRequest(re_run_from_workflow_id=workflow_id, re_run_from_task_id=task_id)
+        await api.rerun_workflow(workflow_id, request)
 
     return _apply_to_each(workflow_ids, "rerun", run_again, url, as_json=as_json)
 
@@ -104,7 +104,7 @@ def terminate(
 
 def _apply_to_each(workflow_ids: list[str], done: str, action: Action, url: str | None, *, as_json: bool) -> int:
     """Call the server for each id and print the results. Return 1 if the server rejects one, 2 if one is unknown."""
-    told: list[dict[str, object]] = []
+    results: list[dict[str, object]] = []
     status = 0
 
     async def do_all(api: AsyncApiClient) -> None:
@@ -120,18 +120,18 @@ def _apply_to_each(workflow_ids: list[str], done: str, action: Action, url: str 
                 problem = to_one_line(error.reason or error)
                 is_known = not isinstance(error, NotFoundException) or await _is_known(workflows, workflow_id)
                 status = max(status, 1 if is_known else BAD_INPUT)
-            told.append({"workflowId": workflow_id, "done": problem is None, "error": problem})
+            results.append({"workflowId": workflow_id, "done": problem is None, "error": problem})
             if not as_json:
                 print_line(f"{to_one_line(workflow_id)}: {problem or done}")
 
     try:
         call_server(url, do_all)
     except UserError as error:
-        if told and as_json:
-            print_json(told)
-        raise UserError(f"{error} ({len(told)} of {len(workflow_ids)} were answered before)") from None
+        if results and as_json:
+            print_json(results)
+        raise UserError(f"{error} ({len(results)} of {len(workflow_ids)} were answered before)") from None
     if as_json:
-        print_json(told)
+        print_json(results)
     return status
 
 

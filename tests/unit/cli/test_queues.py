@@ -98,7 +98,7 @@ def test_no_queues_and_no_server(cli: Any, conductor_stub: ConductorStub) -> Non
     assert "There are no queues: " in cli("queues", "--url", conductor_stub.url).out
     gone = cli("queues", "--url", "http://127.0.0.1:1")
     assert gone.status == 2
-    assert "http://127.0.0.1:1/api cannot be asked for its queues" in gone.err
+    assert "http://127.0.0.1:1/api cannot list its queues" in gone.err
 
 
 def test_a_worker_that_polled_an_hour_ago_does_not_count() -> None:

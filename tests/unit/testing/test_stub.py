@@ -65,7 +65,7 @@ def test_a_task_from_poll_to_result(conductor_stub: ConductorStub, client: httpx
     (task,) = poll(client, workerid="me")
     assert (task.task_id, task.task_type, task.status, task.worker_id) == (task_id, "greet", "IN_PROGRESS", "me")
     assert (task.input_data, task.retry_count, task.poll_count) == ({"name": "Ada"}, 2, 1)
-    assert task.lease_id is None, "a plain server knows no leases"
+    assert task.lease_id is None, "a Conductor server has no leases"
     assert poll(client) == []
 
     answer = report(client, task, outputData={"greeting": "hello"}, logs=[{"log": str(n)} for n in range(12)])
@@ -208,7 +208,7 @@ def test_a_heartbeat_changes_nothing_but_the_time(conductor_stub: ConductorStub,
     assert [beat["taskId"] for beat in conductor_stub.heartbeats] == [task_id]
     assert conductor_stub.results == []
     conductor_stub.set_status(task_id, "CANCELED")
-    assert report(client, task, extendLease=True).status_code == 200, "a plain server never tells"
+    assert report(client, task, extendLease=True).status_code == 200, "a Conductor server accepts every heartbeat"
 
 
 def test_reading_a_task_and_its_logs(conductor_stub: ConductorStub, client: httpx.Client) -> None:
