@@ -73,7 +73,7 @@ class TestTheDecorator:
     @pytest.mark.parametrize("statement", [DECORATOR, "from conductor import worker_task", "import conductor"])
     def test_the_decorator_loads_few_modules(self, statement: str) -> None:
         loaded = modules_loaded_by(statement)
-        assert len(loaded) <= 42, sorted(loaded)
+        assert len(loaded) <= 43, sorted(loaded)
 
     def test_the_decorator_loads_no_http_library_and_nothing_heavy(self) -> None:
         names = {name.partition(".")[0] for name in modules_loaded_by(DECORATOR)}

@@ -3,8 +3,6 @@
 # mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
-from typing import Any
-
 from conductor.client.http.models.authorization_request import AuthorizationRequest
 from conductor.client.http.models.conductor_application import ConductorApplication
 from conductor.client.http.models.conductor_user import ConductorUser
@@ -20,6 +18,7 @@ from conductor.client.http.operation import AsyncClient, Operations, SyncClient,
 from conductor.client.orkes.models.access_key import AccessKey
 from conductor.client.orkes.models.created_access_key import CreatedAccessKey
 from conductor.client.orkes.models.granted_permission import GrantedAccess, GrantedPermission
+from conductor.protocol.json_types import JsonObject
 
 __all__ = ["AsyncAuthorizationClient", "AuthorizationClient"]
 
@@ -60,7 +59,7 @@ class AuthorizationOperations(Operations):
         """Delete an application."""
 
     @endpoint("GET", "/applications/key/{accessKeyId}")
-    async def get_app_by_access_key_id(self, access_key_id: str) -> dict[str, Any]:
+    async def get_app_by_access_key_id(self, access_key_id: str) -> JsonObject:
         """Return the application that an access key belongs to."""
 
     @endpoint("POST", _APPLICATION + "/roles/{role}")
@@ -124,7 +123,7 @@ class AuthorizationOperations(Operations):
     async def _get_access_of_user(self, user_id: str) -> GrantedAccess: ...
 
     @endpoint("GET", _USER + "/checkPermissions", target_type="type", target_id="id")
-    async def check_permissions(self, user_id: str, target_type: str, target_id: str) -> dict[str, Any]:
+    async def check_permissions(self, user_id: str, target_type: str, target_id: str) -> JsonObject:
         """Return the permissions that a user has for one target."""
 
     @endpoint("PUT", _GROUP, body="upsert_group_request")
@@ -196,43 +195,43 @@ class AuthorizationOperations(Operations):
     async def _get_subjects(self, target_type: str | None, target_id: str | None) -> dict[str, list[SubjectRef]]: ...
 
     @operation
-    async def generate_token(self, key_id: str, key_secret: str) -> dict[str, Any]:
+    async def generate_token(self, key_id: str, key_secret: str) -> JsonObject:
         """Exchange an access key for a token."""
         return await self._generate_token(GenerateTokenRequest(key_id, key_secret))
 
     @endpoint("POST", "/token")
-    async def _generate_token(self, body: GenerateTokenRequest) -> dict[str, Any]: ...
+    async def _generate_token(self, body: GenerateTokenRequest) -> JsonObject: ...
 
     @endpoint("GET", "/token/userInfo")
-    async def get_user_info_from_token(self) -> dict[str, Any]:
+    async def get_user_info_from_token(self) -> JsonObject:
         """Return the user that the access token of this client belongs to."""
 
     @endpoint("GET", "/roles")
-    async def list_all_roles(self) -> list[dict[str, Any]]:
+    async def list_all_roles(self) -> list[JsonObject]:
         """Return all roles."""
 
     @endpoint("GET", "/roles/system")
-    async def list_system_roles(self) -> dict[str, dict[str, Any]]:
+    async def list_system_roles(self) -> dict[str, JsonObject]:
         """Return the predefined roles."""
 
     @endpoint("GET", "/roles/custom")
-    async def list_custom_roles(self) -> list[dict[str, Any]]:
+    async def list_custom_roles(self) -> list[JsonObject]:
         """Return the roles that users have created."""
 
     @endpoint("GET", "/roles/permissions")
-    async def list_available_permissions(self) -> dict[str, dict[str, Any]]:
+    async def list_available_permissions(self) -> dict[str, JsonObject]:
         """Return the permissions that a role can have."""
 
     @endpoint("POST", "/roles", body="create_role_request")
-    async def create_role(self, create_role_request: dict[str, Any]) -> dict[str, Any]:
+    async def create_role(self, create_role_request: JsonObject) -> JsonObject:
         """Create a role."""
 
     @endpoint("GET", _ROLE)
-    async def get_role(self, role_name: str) -> dict[str, Any]:
+    async def get_role(self, role_name: str) -> JsonObject:
         """Return a role."""
 
     @endpoint("PUT", _ROLE, body="update_role_request")
-    async def update_role(self, role_name: str, update_role_request: dict[str, Any]) -> dict[str, Any]:
+    async def update_role(self, role_name: str, update_role_request: JsonObject) -> JsonObject:
         """Change a role."""
 
     @endpoint("DELETE", _ROLE)
@@ -240,19 +239,19 @@ class AuthorizationOperations(Operations):
         """Delete a role."""
 
     @endpoint("POST", _GATEWAY, body="auth_config")
-    async def create_gateway_auth_config(self, auth_config: dict[str, Any]) -> dict[str, Any]:
+    async def create_gateway_auth_config(self, auth_config: JsonObject) -> JsonObject:
         """Create an authentication configuration of the gateway."""
 
     @endpoint("GET", _GATEWAY)
-    async def list_gateway_auth_configs(self) -> list[dict[str, Any]]:
+    async def list_gateway_auth_configs(self) -> list[JsonObject]:
         """Return all authentication configurations of the gateway."""
 
     @endpoint("GET", _GATEWAY + "/{configId}")
-    async def get_gateway_auth_config(self, config_id: str) -> dict[str, Any]:
+    async def get_gateway_auth_config(self, config_id: str) -> JsonObject:
         """Return an authentication configuration of the gateway."""
 
     @endpoint("PUT", _GATEWAY + "/{configId}", body="auth_config")
-    async def update_gateway_auth_config(self, config_id: str, auth_config: dict[str, Any]) -> dict[str, Any]:
+    async def update_gateway_auth_config(self, config_id: str, auth_config: JsonObject) -> JsonObject:
         """Change an authentication configuration of the gateway."""
 
     @endpoint("DELETE", _GATEWAY + "/{configId}")

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from conductor.client.http.models.save_schedule_request import SaveScheduleRequest
 from conductor.client.http.models.start_workflow_request import StartWorkflowRequest
 from conductor.client.http.models.workflow_schedule import WorkflowSchedule
+from conductor.protocol.json_types import JsonObject
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Schedule:
     name: str
     cron: str
     timezone: str = "UTC"
-    input: dict[str, Any] = field(default_factory=dict)
+    input: JsonObject = field(default_factory=dict)
     catchup: bool = False
     paused: bool = False
     start_at: int | None = None
@@ -73,7 +73,7 @@ class ScheduleInfo:
     agent: str
     cron: str
     timezone: str
-    input: dict[str, Any]
+    input: JsonObject
     paused: bool
     paused_reason: str | None
     catchup: bool

@@ -19,6 +19,7 @@ from typing import Any
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.task_exec_log import TaskExecLog
 from conductor.common.text import escape_surrogates
+from conductor.protocol.json_types import JsonObject
 from conductor.protocol.wire import MAX_CALLBACK_S
 
 _current: ContextVar[TaskContext | None] = ContextVar("conductor_task_context", default=None)
@@ -77,7 +78,7 @@ class TaskContext:
         self.worker_id = worker_id
         self.task_log_level = task_log_level
         self.logs: list[TaskExecLog] = []
-        self.output: dict[str, Any] = {}
+        self.output: JsonObject = {}
         self.callback_after_seconds: int | None = None
         self.sent_logs = 0
         self.closed = False
@@ -113,7 +114,7 @@ class TaskContext:
         return self.task.retry_count or 0
 
     @property
-    def input(self) -> dict[str, Any]:
+    def input(self) -> JsonObject:
         """The input of the task, not converted."""
         return self.task.input_data or {}
 
@@ -188,7 +189,7 @@ class TaskContext:
         if not self.has_unsent_news:
             self._announce_news()
 
-    def make_progress_output(self) -> dict[str, Any]:
+    def make_progress_output(self) -> JsonObject:
         """Return the output for the latest progress, empty without one."""
         progress = self._progress
         return {} if progress is None else {"progress": dict(zip(("done", "total", "note"), progress, strict=True))}
@@ -227,7 +228,7 @@ class TaskContext:
         """Return the number of failed attempts before this one."""
         return self.retry_count
 
-    def get_input(self) -> dict[str, Any]:
+    def get_input(self) -> JsonObject:
         """Return the input of the task, not converted."""
         return self.input
 

@@ -3,12 +3,11 @@
 # mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
-from typing import Any
-
 from conductor.client.configuration.configuration import Configuration
 from conductor.client.event.queue.queue_configuration import QueueConfiguration
 from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.operation import AsyncClient, Operations, SyncClient, endpoint, operation
+from conductor.protocol.json_types import JsonObject
 
 __all__ = ["AsyncEventClient", "EventClient"]
 
@@ -21,11 +20,11 @@ class EventOperations(Operations):
     only_on = "Orkes Conductor"
 
     @endpoint("GET", _QUEUE)
-    async def get_queue_configuration(self, queue_type: str, queue_name: str) -> dict[str, Any]:
+    async def get_queue_configuration(self, queue_type: str, queue_name: str) -> JsonObject:
         """Return the configuration of a queue."""
 
     @operation
-    async def get_kafka_queue_configuration(self, queue_topic: str) -> dict[str, Any]:
+    async def get_kafka_queue_configuration(self, queue_topic: str) -> JsonObject:
         """Return the configuration of a Kafka topic."""
         return await self.get_queue_configuration("kafka", queue_topic)
 
@@ -36,7 +35,7 @@ class EventOperations(Operations):
         await self._put_queue(queue.get_worker_configuration(), queue.queue_type, queue.queue_name)
 
     @endpoint("PUT", _QUEUE)
-    async def _put_queue(self, body: dict[str, Any], queue_type: str, queue_name: str) -> None: ...
+    async def _put_queue(self, body: JsonObject, queue_type: str, queue_name: str) -> None: ...
 
     @operation
     async def delete_queue_configuration(self, queue_configuration: QueueConfiguration) -> None:

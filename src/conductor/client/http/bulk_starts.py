@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import msgspec
 
@@ -15,6 +14,7 @@ from conductor.client.http.async_api_client import AsyncApiClient, encode
 from conductor.client.http.errors import ApiException, AuthorizationException, BulkStartError, ConductorError
 from conductor.client.http.models.start_workflow_request import IdempotencyStrategy, StartWorkflowRequest
 from conductor.client.http.response import Response
+from conductor.protocol.json_types import JsonObject
 from conductor.protocol.wire import FEATURE_BULK_STARTS, FEATURES_HEADER, MAX_BULK_STARTS
 
 #: The largest bulk request. A coordinator accepts 10 MB; a smaller request is answered sooner.
@@ -75,7 +75,7 @@ class BulkStarts:
 
     async def _send(self, bodies: Sequence[bytes], *, resend: bool) -> list[Result]:
         answers = await self._api.call_for(
-            list[str | dict[str, Any]], "POST", _PATH, body=b"[" + b",".join(bodies) + b"]", resend=resend
+            list[str | JsonObject], "POST", _PATH, body=b"[" + b",".join(bodies) + b"]", resend=resend
         )
         return [answer if isinstance(answer, str) else _error(answer) for answer in answers]
 
@@ -133,6 +133,6 @@ def _is_repeatable(request: StartWorkflowRequest) -> bool:
     return bool(request.idempotency_key) and strategy == IdempotencyStrategy.RETURN_EXISTING
 
 
-def _error(body: dict[str, Any]) -> ApiException:
+def _error(body: JsonObject) -> ApiException:
     """Return the exception that a single start would have raised for this error."""
     return ApiException.of(Response(int(body.get("status") or 500), {}, msgspec.json.encode(body)), f"POST {_PATH}")

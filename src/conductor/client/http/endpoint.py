@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from conductor.client.http.async_api_client import JSON, AsyncApiClient, encode
 from conductor.client.http.errors import ApiException, NotFoundException
+from conductor.protocol.json_types import JsonObject
 
 #: A call that waits on the server may take the time it asks for, and this many seconds more.
 WAIT_GRACE_S = 10.0
@@ -61,7 +62,7 @@ class Endpoint:
         self._in_path = frozenset(re.findall(r"{(\w+)}", template))
 
     async def send(
-        self, client: AsyncApiClient, arguments: dict[str, Any], returns: Any, only_on: str | None = None
+        self, client: AsyncApiClient, arguments: JsonObject, returns: Any, only_on: str | None = None
     ) -> Any:
         """Make the call and return the answer.
 

@@ -23,6 +23,7 @@ import msgspec
 
 from conductor.client.http.response import Response
 from conductor.common.text import escape
+from conductor.protocol.json_types import JsonObject
 
 #: The exceptions of decoding a body: not JSON, not UTF-8, wrong types, nested too deeply, numbers out of range.
 UNREADABLE = (ValueError, RecursionError, OverflowError)
@@ -162,7 +163,7 @@ class BulkStartError(ConductorError):
 
 class _ErrorBody(msgspec.Struct):
     message: str | None = None
-    validationErrors: list[dict[str, Any]] | None = None  # noqa: N815 (the name on the wire)
+    validationErrors: list[JsonObject] | None = None  # noqa: N815 (the name on the wire)
 
 
 def describe_web_page(response: Response) -> str | None:

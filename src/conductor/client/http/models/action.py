@@ -1,10 +1,9 @@
-from typing import Any
-
 from msgspec import field
 
 from conductor.client.http.models.model import Model
 from conductor.client.http.models.start_workflow import StartWorkflow
 from conductor.client.http.models.task_details import TaskDetails
+from conductor.protocol.json_types import JsonObject
 
 
 class Action(Model, kw_only=True):
@@ -16,5 +15,5 @@ class Action(Model, kw_only=True):
     complete_task: TaskDetails | None = field(default=None, name="complete_task")
     fail_task: TaskDetails | None = field(default=None, name="fail_task")
     expand_inline_json: bool | None = field(default=None, name="expandInlineJSON")
-    terminate_workflow: dict[str, Any] | None = field(default=None, name="terminate_workflow")
-    update_workflow_variables: dict[str, Any] | None = field(default=None, name="update_workflow_variables")
+    terminate_workflow: JsonObject | None = field(default=None, name="terminate_workflow")
+    update_workflow_variables: JsonObject | None = field(default=None, name="update_workflow_variables")

@@ -1,15 +1,14 @@
-from typing import Any
-
 from conductor.client.http.models.integration_api import IntegrationApi
 from conductor.client.http.models.model import Model
 from conductor.client.http.models.tag_object import TagObject
+from conductor.protocol.json_types import JsonObject
 
 
 class Integration(Model, kw_only=True):
     """A provider that a server uses: language models, vector databases, queues."""
 
     category: str | None = None
-    configuration: dict[str, Any] | None = None
+    configuration: JsonObject | None = None
     created_by: str | None = None
     created_on: int | None = None
     description: str | None = None

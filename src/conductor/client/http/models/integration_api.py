@@ -1,14 +1,13 @@
-from typing import Any
-
 from conductor.client.http.models.model import Model
 from conductor.client.http.models.tag_object import TagObject
+from conductor.protocol.json_types import JsonObject
 
 
 class IntegrationApi(Model, kw_only=True):
     """A language model, or another single API, of a provider."""
 
     api: str | None = None
-    configuration: dict[str, Any] | None = None
+    configuration: JsonObject | None = None
     created_by: str | None = None
     created_on: int | None = None
     description: str | None = None

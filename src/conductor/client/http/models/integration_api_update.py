@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 
 from conductor.client.http.models.model import Model
+from conductor.protocol.json_types import JsonObject
 
 
 class Frequency(StrEnum):
@@ -19,7 +19,7 @@ class Frequency(StrEnum):
 class IntegrationApiUpdate(Model, kw_only=True):
     """New settings for a language model of a provider."""
 
-    configuration: dict[str, Any] | None = None
+    configuration: JsonObject | None = None
     description: str | None = None
     enabled: bool | None = None
     max_tokens: int | None = None

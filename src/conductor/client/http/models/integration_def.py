@@ -1,6 +1,5 @@
-from typing import Any
-
 from conductor.client.http.models.model import Model
+from conductor.protocol.json_types import JsonObject
 
 
 class IntegrationDef(Model, kw_only=True):
@@ -8,7 +7,7 @@ class IntegrationDef(Model, kw_only=True):
 
     category: str | None = None
     category_label: str | None = None
-    configuration: list[dict[str, Any]] | None = None
+    configuration: list[JsonObject] | None = None
     description: str | None = None
     enabled: bool | None = None
     icon_name: str | None = None

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 import msgspec
 from msgspec import inspect as types
 
+from conductor.protocol.json_types import JsonObject
+
 T = TypeVar("T")
 
 if TYPE_CHECKING:
@@ -64,9 +66,9 @@ class Model(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, re
         """Return the model as JSON, without the fields that are None."""
         return _ENCODER.encode(self)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the model as a dict with camelCase keys, without the fields that are None."""
-        values: dict[str, Any] = msgspec.to_builtins(self, str_keys=True, enc_hook=plain_text)
+        values: JsonObject = msgspec.to_builtins(self, str_keys=True, enc_hook=plain_text)
         return values
 
 

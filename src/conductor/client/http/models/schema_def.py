@@ -1,9 +1,9 @@
 """Schemas of inputs and outputs."""
 
 from enum import StrEnum
-from typing import Any
 
 from conductor.client.http.models.model import Model, OrDefault, sent_default
+from conductor.protocol.json_types import JsonObject
 
 
 class SchemaType(StrEnum):
@@ -21,7 +21,7 @@ class SchemaDef(Model, kw_only=True):
     version: OrDefault[int] = sent_default(1)
     #: A name of `SchemaType`.
     type: OrDefault[str] = sent_default(SchemaType.JSON.value)
-    data: dict[str, Any] | None = None
+    data: JsonObject | None = None
     external_ref: str | None = None
     owner_app: str | None = None
     create_time: int | None = None

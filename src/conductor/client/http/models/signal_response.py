@@ -1,10 +1,10 @@
 """Answers to calls that wait for a workflow."""
 
 from enum import StrEnum
-from typing import Any
 
 from conductor.client.http.models.model import Model
 from conductor.client.http.models.task import Task
+from conductor.protocol.json_types import JsonObject
 from conductor.protocol.statuses import TaskStatus as TaskStatus
 
 
@@ -30,8 +30,8 @@ class SignalResponse(Model, kw_only=True):
     request_id: str | None = None
     workflow_id: str | None = None
     correlation_id: str | None = None
-    input: dict[str, Any] | None = None
-    output: dict[str, Any] | None = None
+    input: JsonObject | None = None
+    output: JsonObject | None = None
     task_type: str | None = None
     task_id: str | None = None
     reference_task_name: str | None = None
@@ -41,7 +41,7 @@ class SignalResponse(Model, kw_only=True):
     workflow_type: str | None = None
     reason_for_incompletion: str | None = None
     priority: int | None = None
-    variables: dict[str, Any] | None = None
+    variables: JsonObject | None = None
     tasks: list[Task] | None = None
     created_by: str | None = None
     create_time: int | None = None
@@ -89,6 +89,6 @@ class SignalResponse(Model, kw_only=True):
         """Return the failed tasks."""
         return self.get_tasks_by_status(TaskStatus.FAILED)
 
-    def get_task_input(self) -> dict[str, Any]:
+    def get_task_input(self) -> JsonObject:
         """Return the input of the task that the workflow waits in."""
         return self.input or {}

@@ -1,6 +1,5 @@
-from typing import Any
-
 from conductor.client.http.models.model import Model
+from conductor.protocol.json_types import JsonObject
 
 
 class StartWorkflow(Model, kw_only=True):
@@ -9,5 +8,5 @@ class StartWorkflow(Model, kw_only=True):
     name: str | None = None
     version: int | None = None
     correlation_id: str | None = None
-    input: dict[str, Any] | None = None
+    input: JsonObject | None = None
     task_to_domain: dict[str, str] | None = None

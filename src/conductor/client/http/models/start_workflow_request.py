@@ -1,10 +1,10 @@
 """Requests to start a workflow."""
 
 from enum import StrEnum
-from typing import Any
 
 from conductor.client.http.models.model import Model, OrDefault, sent_default
 from conductor.client.http.models.workflow_def import WorkflowDef
+from conductor.protocol.json_types import JsonObject
 
 
 class IdempotencyStrategy(StrEnum):
@@ -26,7 +26,7 @@ class StartWorkflowRequest(Model, kw_only=True):
     version: int | None = None
     correlation_id: str | None = None
     # A server rejects a null input, so the input is always sent.
-    input: OrDefault[dict[str, Any]] = sent_default(dict)
+    input: OrDefault[JsonObject] = sent_default(dict)
     #: Task type (or `*`) to the domain of its workers.
     task_to_domain: dict[str, str] | None = None
     workflow_def: WorkflowDef | None = None

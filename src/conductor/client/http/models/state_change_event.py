@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 
 from msgspec import field
 
 from conductor.client.http.models.model import Model, OrDefault, sent_default
+from conductor.protocol.json_types import JsonObject
 
 
 class StateChangeEventType(StrEnum):
@@ -24,7 +24,7 @@ class StateChangeEvent(Model):
     """An event that is sent when the status of a task changes."""
 
     type: OrDefault[str] = sent_default(str)
-    payload: dict[str, Any] | None = None
+    payload: JsonObject | None = None
 
 
 class StateChangeConfig(Model):

@@ -1,10 +1,9 @@
-from typing import Any
-
 from conductor.client.http.models.model import Model, OrDefault, sent_default
 from conductor.client.http.models.task_def import TaskDef
 from conductor.client.http.models.task_result import TaskResult
 from conductor.client.http.models.task_result_status import TaskResultStatus
 from conductor.client.http.models.workflow_task import WorkflowTask
+from conductor.protocol.json_types import JsonObject
 
 
 class Task(Model, kw_only=True):
@@ -18,8 +17,8 @@ class Task(Model, kw_only=True):
     reference_task_name: OrDefault[str] = sent_default(str)
     workflow_instance_id: OrDefault[str] = sent_default(str)
     workflow_type: str | None = None
-    input_data: OrDefault[dict[str, Any]] = sent_default(dict)
-    output_data: OrDefault[dict[str, Any]] = sent_default(dict)
+    input_data: OrDefault[JsonObject] = sent_default(dict)
+    output_data: OrDefault[JsonObject] = sent_default(dict)
     #: 0 for the first attempt.
     retry_count: OrDefault[int] = sent_default(int)
     #: 1 when a worker polls the task for the first time.
@@ -58,8 +57,8 @@ class Task(Model, kw_only=True):
     subworkflow_changed: OrDefault[bool] = sent_default(bool)
     parent_task_id: str | None = None
     loop_over_task: OrDefault[bool] = sent_default(bool)
-    execution_metadata: dict[str, Any] | None = None
-    runtime_metadata: dict[str, Any] | None = None
+    execution_metadata: JsonObject | None = None
+    runtime_metadata: JsonObject | None = None
     #: The lease of the worker, on servers that grant leases.
     lease_id: str | None = None
     lease_expires_at: int | None = None

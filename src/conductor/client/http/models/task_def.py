@@ -1,12 +1,13 @@
 """Task definitions: retries, timeouts, limits, schemas."""
 
 from enum import StrEnum
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 
 from conductor.client.http.models.model import Definition, OrDefault, sent_default
 from conductor.client.http.models.schema_def import SchemaDef
+from conductor.protocol.json_types import JsonObject
 
 
 class RetryLogic(StrEnum):
@@ -61,7 +62,7 @@ class TaskDef(Definition, kw_only=True):
     input_keys: list[str] | None = None
     output_keys: list[str] | None = None
     #: Default values of the input.
-    input_template: dict[str, Any] | None = None
+    input_template: JsonObject | None = None
     runtime_metadata: list[str] | None = None
     input_schema: SchemaDef | None = None
     output_schema: SchemaDef | None = None
@@ -85,7 +86,7 @@ class TaskDef(Definition, kw_only=True):
 
 
 #: The defaults of a Conductor server for fields that are not set.
-SERVER_DEFAULTS: dict[str, Any] = {
+SERVER_DEFAULTS: JsonObject = {
     "retry_count": 3,
     "retry_logic": RetryLogic.FIXED.value,
     "retry_delay_seconds": 60,

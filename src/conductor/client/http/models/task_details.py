@@ -1,6 +1,5 @@
-from typing import Any
-
 from conductor.client.http.models.model import Model
+from conductor.protocol.json_types import JsonObject
 
 
 class TaskDetails(Model, kw_only=True):
@@ -8,5 +7,5 @@ class TaskDetails(Model, kw_only=True):
 
     workflow_id: str | None = None
     task_ref_name: str | None = None
-    output: dict[str, Any] | None = None
+    output: JsonObject | None = None
     task_id: str | None = None

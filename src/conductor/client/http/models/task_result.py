@@ -7,6 +7,7 @@ from msgspec import field
 from conductor.client.http.models.model import Model, OrDefault, sent_default
 from conductor.client.http.models.task_exec_log import TaskExecLog
 from conductor.client.http.models.task_result_status import TaskResultStatus
+from conductor.protocol.json_types import JsonObject
 
 
 class TaskResult(Model):
@@ -20,7 +21,7 @@ class TaskResult(Model):
     worker_id: str | None = None
     #: A `TaskResultStatus`, or its name.
     status: OrDefault[TaskResultStatus] = sent_default(TaskResultStatus.COMPLETED)
-    output_data: OrDefault[dict[str, Any]] = field(default_factory=dict)
+    output_data: OrDefault[JsonObject] = field(default_factory=dict)
     logs: OrDefault[list[TaskExecLog]] = field(default_factory=list)
     external_output_payload_storage_path: str | None = None
     sub_workflow_id: str | None = None
@@ -32,7 +33,7 @@ class TaskResult(Model):
     #: Identifies this report, so that the server recognises a repeated one.
     report_id: str | None = None
     #: Another name for `output_data`. It is moved there and never sent.
-    output: dict[str, Any] | None = field(default=None, name="output, in Python only")
+    output: JsonObject | None = field(default=None, name="output, in Python only")
     #: With FAILED, for a coordinator: the worker stopped the task at its timeout, so the timeout policy applies.
     timed_out: bool | None = None
     #: With IN_PROGRESS, for a coordinator: the function was not called, so this poll does not count.

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-from typing import Any
-
 from conductor.client.http.models.base_workflow import BaseWorkflow
 from conductor.client.http.models.model import OrDefault, sent_default
 from conductor.client.http.models.task import Task
 from conductor.client.http.models.workflow_def import WorkflowDef
+from conductor.protocol.json_types import JsonObject
 
 
 class Workflow(BaseWorkflow, kw_only=True):
@@ -14,9 +13,9 @@ class Workflow(BaseWorkflow, kw_only=True):
     workflow_name: OrDefault[str] = sent_default(str)
     workflow_version: OrDefault[int] = sent_default(int)
     tasks: OrDefault[list[Task]] = sent_default(list)
-    input: OrDefault[dict[str, Any]] = sent_default(dict)
-    output: OrDefault[dict[str, Any]] = sent_default(dict)
-    variables: OrDefault[dict[str, Any]] = sent_default(dict)
+    input: OrDefault[JsonObject] = sent_default(dict)
+    output: OrDefault[JsonObject] = sent_default(dict)
+    variables: OrDefault[JsonObject] = sent_default(dict)
     reason_for_incompletion: str | None = None
     create_time: OrDefault[int] = sent_default(int)
     start_time: OrDefault[int] = sent_default(int)

@@ -1,13 +1,13 @@
 """Workflow definitions."""
 
 import json
-from typing import Any
 
 from conductor.client.http.models.cache_config import CacheConfig
 from conductor.client.http.models.model import Definition, OrDefault, sent_default
 from conductor.client.http.models.rate_limit_config import RateLimitConfig
 from conductor.client.http.models.schema_def import SchemaDef
 from conductor.client.http.models.workflow_task import WorkflowTask
+from conductor.protocol.json_types import JsonObject
 
 
 class WorkflowDef(Definition, kw_only=True):
@@ -24,9 +24,9 @@ class WorkflowDef(Definition, kw_only=True):
     #: The names of the inputs, as documentation.
     input_parameters: list[str] | None = None
     #: Expressions for the output of the workflow.
-    output_parameters: dict[str, Any] | None = None
-    input_template: dict[str, Any] | None = None
-    variables: dict[str, Any] | None = None
+    output_parameters: JsonObject | None = None
+    input_template: JsonObject | None = None
+    variables: JsonObject | None = None
     #: The workflow that starts when this one fails.
     failure_workflow: str | None = None
     failure_workflow_version: int | None = None
@@ -46,7 +46,7 @@ class WorkflowDef(Definition, kw_only=True):
     output_schema: SchemaDef | None = None
     #: The server's default is True.
     enforce_schema: bool | None = None
-    metadata: dict[str, Any] | None = None
+    metadata: JsonObject | None = None
     cache_config: CacheConfig | None = None
     masked_fields: list[str] | None = None
     owner_app: str | None = None
@@ -55,12 +55,12 @@ class WorkflowDef(Definition, kw_only=True):
     created_by: str | None = None
     updated_by: str | None = None
 
-    def toJSON(self) -> dict[str, Any]:  # noqa: N802 (its name in conductor-python)
+    def toJSON(self) -> JsonObject:  # noqa: N802 (its name in conductor-python)
         """Return the same as `to_dict`."""
         return self.to_dict()
 
 
-def to_workflow_def(data: str | None = None, json_data: dict[str, Any] | None = None) -> WorkflowDef:
+def to_workflow_def(data: str | None = None, json_data: JsonObject | None = None) -> WorkflowDef:
     """Make a workflow definition from JSON, as text or as a dict."""
     if data is not None and json_data is None:
         json_data = json.loads(data)

@@ -1,6 +1,5 @@
-from typing import Any
-
 from conductor.client.http.models.model import Model
+from conductor.protocol.json_types import JsonObject
 
 
 class WorkflowMessage(Model, kw_only=True):
@@ -8,5 +7,5 @@ class WorkflowMessage(Model, kw_only=True):
 
     id: str | None = None
     workflow_id: str | None = None
-    payload: dict[str, Any] | None = None
+    payload: JsonObject | None = None
     received_at: str | None = None

@@ -1,7 +1,6 @@
-from typing import Any
-
 from conductor.client.http.models.model import Model
 from conductor.client.http.models.task_result import TaskResult
+from conductor.protocol.json_types import JsonObject
 
 
 class WorkflowStateUpdate(Model):
@@ -9,4 +8,4 @@ class WorkflowStateUpdate(Model):
 
     task_reference_name: str | None = None
     task_result: TaskResult | None = None
-    variables: dict[str, Any] | None = None
+    variables: JsonObject | None = None

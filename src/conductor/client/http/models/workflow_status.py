@@ -1,10 +1,9 @@
-from typing import Any
-
 from conductor.client.http.models.base_workflow import BaseWorkflow
+from conductor.protocol.json_types import JsonObject
 
 
 class WorkflowStatus(BaseWorkflow, kw_only=True):
     """The status of a workflow, without its tasks."""
 
-    output: dict[str, Any] | None = None
-    variables: dict[str, Any] | None = None
+    output: JsonObject | None = None
+    variables: JsonObject | None = None

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from typing import Any
-
 from conductor.client.http.models.cache_config import CacheConfig
 from conductor.client.http.models.model import Definition, OrDefault, sent_default
 from conductor.client.http.models.state_change_event import StateChangeEvent
 from conductor.client.http.models.sub_workflow_params import SubWorkflowParams
 from conductor.client.http.models.task_def import TaskDef
+from conductor.protocol.json_types import JsonObject
 
 
 class WorkflowTask(Definition, kw_only=True):
@@ -17,7 +16,7 @@ class WorkflowTask(Definition, kw_only=True):
     task_reference_name: OrDefault[str] = sent_default(str)
     type: OrDefault[str] = sent_default("SIMPLE")
     description: str | None = None
-    input_parameters: dict[str, Any] | None = None
+    input_parameters: JsonObject | None = None
     start_delay: int | None = None
     #: A failure of this task does not fail the workflow.
     optional: bool | None = None
@@ -51,5 +50,5 @@ class WorkflowTask(Definition, kw_only=True):
     sub_workflow_param: SubWorkflowParams | None = None
     on_state_change: dict[str, list[StateChangeEvent]] | None = None
     cache_config: CacheConfig | None = None
-    metadata: dict[str, Any] | None = None
+    metadata: JsonObject | None = None
     workflow_task_type: str | None = None

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from conductor.client.http.models.model import Model, OrDefault, sent_default
 from conductor.client.http.models.workflow_def import WorkflowDef
+from conductor.protocol.json_types import JsonObject
 
 
 class TaskMock(Model):
     """The result of one attempt of a task in a test run. Times are milliseconds."""
 
     status: OrDefault[str] = sent_default("COMPLETED")
-    output: dict[str, Any] | None = None
+    output: JsonObject | None = None
     execution_time: OrDefault[int] = sent_default(int)
     queue_wait_time: OrDefault[int] = sent_default(int)
 
@@ -25,7 +24,7 @@ class WorkflowTestRequest(Model, kw_only=True):
     correlation_id: str | None = None
     created_by: str | None = None
     external_input_payload_storage_path: str | None = None
-    input: dict[str, Any] | None = None
+    input: JsonObject | None = None
     priority: int | None = None
     sub_workflow_test_request: dict[str, WorkflowTestRequest] | None = None
     task_ref_to_mock_output: dict[str, list[TaskMock]] | None = None
