@@ -108,7 +108,7 @@ class Core:
 
     def tick(self, tx: Tx) -> int | None:
         """Act on everything that is due. Return the next deadline."""
-        self._deadlines.expire(tx, EXPIRED_PER_STEP)
+        self._deadlines.apply(tx, EXPIRED_PER_STEP)
         self._executions.terminate_some(tx, EXPIRED_PER_STEP)
         self._queue.release_rate_limited(tx)
         self._schedules.start_due(tx, RUNS_PER_STEP)

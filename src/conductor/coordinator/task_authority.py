@@ -104,7 +104,7 @@ class TaskAuthority:
         parked = ParkedPoll(poll.worker_id, poll.count)
         if on_disconnect is not None:
             on_disconnect(parked.cancel)
-        tasks = await self.parked.wait(key, poll.timeout_ms / 1000, parked, poll_once)
+        tasks = await self.parked.park(key, poll.timeout_ms / 1000, parked, poll_once)
         if parked.is_cancelled and tasks:
             # The client disconnected while the tasks were leased: no worker has them.
             await self.undo_grants([task["taskId"] for task in tasks])
@@ -124,7 +124,7 @@ class TaskAuthority:
 
     def apply_deadlines(self, tx: Tx) -> None:
         """Apply the deadlines that have passed, so that tasks are ready or ended on time."""
-        self._deadlines.expire(tx, EXPIRED_PER_STEP)
+        self._deadlines.apply(tx, EXPIRED_PER_STEP)
 
     async def undo_grants(self, task_ids: list[str]) -> None:
         """Requeue tasks whose leases never reached their worker."""
@@ -210,7 +210,7 @@ class TaskAuthority:
         try:
             if not report.extend_lease:
                 return self._queue.report(tx, report)  # counts the verdict, by queue
-            found = self._queue.extend(tx, report)
+            found = self._queue.judge_heartbeat(tx, report)
         except ApiError as error:  # raised before anything was changed
             found = Outcome(report.task_id or "", error.verdict, error.status, error.message, error=error)
         counted = (HEARTBEATS_TOTAL.name,) if report.extend_lease else (REPORTS_TOTAL.name, NO_QUEUE)

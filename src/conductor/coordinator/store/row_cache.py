@@ -56,6 +56,8 @@ WORKFLOWS_PER_STATEMENT = 500
 #: Estimated bytes of an entry without its payload.
 ENTRY_BYTES = 400
 
+#: Columns of a workflow's payload that `CachedWorkflow.decoded` has.
+_DECODED_COLUMNS = {"input", "variables", "task_to_domain"}
 #: Statements, and the parameters that each is executed with.
 _Statements: TypeAlias = dict[str, list[tuple[Any, ...]]]
 
@@ -71,16 +73,16 @@ class _CachedRow(Generic[R, D]):
         self._row_changes: dict[str, Any] = {}
         self._data_changes: dict[str, Any] = {}
 
-    def apply(self, columns: dict[str, Any]) -> dict[str, Any]:
+    def apply(self, columns: dict[str, Any]) -> set[str]:
         """Replace columns of the row and its payload. Return the columns of the payload whose value is new."""
+        row, data, row_columns = self.row, self.data, self._tables[0].names
         row_changes: dict[str, Any] = {}
         data_changes: dict[str, Any] = {}
-        row_columns = self._tables[0].columns
         for name, value in columns.items():
             if name not in row_columns:
-                if getattr(self.data, name) != value:
+                if getattr(data, name) != value:
                     data_changes[name] = value
-            elif getattr(self.row, name) != value:
+            elif getattr(row, name) != value:
                 row_changes[name] = value
         if row_changes:
             self.row = replace(self.row, **row_changes)
@@ -88,7 +90,7 @@ class _CachedRow(Generic[R, D]):
         if data_changes:
             self.data = replace(self.data, **data_changes)
             self._data_changes |= data_changes
-        return data_changes
+        return set(data_changes)
 
     def add_statements(self, statements: _Statements, pk: int) -> None:
         """Add the statements that write what is not written yet."""
@@ -210,20 +212,22 @@ class CachedWorkflow(_CachedRow[WorkflowRow, WorkflowData]):
 
     def update_task(self, tx: Tx, task: CachedTask, **columns: Any) -> None:
         """Set columns of `task` and `task_data` for one task of this workflow."""
-        before = _size(task.data)
+        data = task.data
         task.apply(columns)
         task.state = None
-        self.size += _size(task.data) - before
+        if task.data is not data:
+            self.size += _size(task.data) - _size(data)
         self._sort(task)
         self._changed[task.row.pk] = task
         tx.cache.touch(self)
 
     def update(self, tx: Tx, **columns: Any) -> None:
         """Set columns of `workflow` and `workflow_data`."""
-        before = _size(self.data)
-        if self.apply(columns).keys() & {"input", "variables", "task_to_domain"}:
+        data = self.data
+        if self.apply(columns) & _DECODED_COLUMNS:
             self.decoded = None
-        self.size += _size(self.data) - before
+        if self.data is not data:
+            self.size += _size(self.data) - _size(data)
         tx.cache.touch(self)
 
     def drop_tasks(self, pks: Iterable[int]) -> None:

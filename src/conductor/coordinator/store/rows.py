@@ -6,6 +6,7 @@ The structs hold no lists or dicts, so they cannot form reference cycles and the
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -167,6 +168,7 @@ class Table:
         self.name = name
         #: The columns that the struct has, in its order.
         self.columns = row.__struct_fields__
+        self.names = frozenset(self.columns)
         names = self.columns if own_key else ("pk", *self.columns)
         #: The statement that adds a row: the key, then all other columns.
         self.insert = f"INSERT INTO {name} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - our own names
@@ -176,6 +178,10 @@ WORKFLOW = Table("workflow", WorkflowRow, own_key=True)
 WORKFLOW_DATA = Table("workflow_data", WorkflowData, own_key=False)
 TASK = Table("task", TaskRow, own_key=True)
 TASK_DATA = Table("task_data", TaskData, own_key=False)
+
+# Without an adapter, SQLite searches for one each time it binds a status.
+for _status in (TaskStatus, WorkflowStatus):
+    sqlite3.register_adapter(_status, str.__str__)
 
 _TASK_STATUS = TASK.columns.index("status")
 _WORKFLOW_STATUS = WORKFLOW.columns.index("status")

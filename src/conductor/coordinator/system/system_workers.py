@@ -148,7 +148,7 @@ class SystemWorkers:
     async def _evaluate_condition(self, task: JsonObject, kind: str) -> None:
         """Evaluate the script of a SWITCH or a loop, and let the workflow continue with its value."""
         executions = self._core.workflows.executions
-        question = await self._writer.write(lambda tx: executions.question(tx, make_report(task)))
+        question = await self._writer.write(lambda tx: executions.find_needed_script(tx, make_report(task)))
         if question is None:
             return
         script, data = question
@@ -160,7 +160,7 @@ class SystemWorkers:
             if kind == "DO_WHILE":
                 reason = f"Unable to evaluate condition {script}, exception {reason}"
             value = ScriptFailed(reason)
-        await self._writer.write(lambda tx: executions.answer(tx, make_report(task), value))
+        await self._writer.write(lambda tx: executions.continue_with_value(tx, make_report(task), value))
 
 
 def _read_request(encoded_input: bytes) -> tuple[HttpRequest, bool]:

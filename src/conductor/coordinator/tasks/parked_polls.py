@@ -89,7 +89,7 @@ class ParkedPolls:
         """Return how many polls are parked at each queue."""
         return {key: len(line) for key, line in self._lines.items()}
 
-    async def wait(
+    async def park(
         self, key: QueueKey, timeout_s: float, parked: ParkedPoll, poll: Callable[[], Awaitable[list[T]]]
     ) -> list[T]:
         """Park a poll until it gets tasks or its time is over.

@@ -152,7 +152,7 @@ class TaskQueue:
     ) -> dict[str, Any]:
         workflow, task = tx.cache.get_task(tx, ready.workflow, ready.pk)
         row = task.row
-        update_deadlines(
+        update_task_and_wake(
             tx,
             workflow,
             task,
@@ -205,7 +205,7 @@ class TaskQueue:
 
     # -- heartbeat ------------------------------------------------------------------------------------------------
 
-    def extend(self, tx: Tx, report: Report) -> Outcome:
+    def judge_heartbeat(self, tx: Tx, report: Report) -> Outcome:
         """Judge a heartbeat. It extends an open lease and never reopens an ended one."""
         workflow, task = _find(tx, report)
         row, task_id = task.row, report.task_id or ""
@@ -231,7 +231,7 @@ class TaskQueue:
 
     def _extend(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> None:
         lease_until_ms = max(task.row.lease_until_ms or 0, tx.now_ms + task.row.response_timeout_ms)
-        update_deadlines(tx, workflow, task, lease_until_ms=lease_until_ms, updated_ms=tx.now_ms)
+        update_task_and_wake(tx, workflow, task, lease_until_ms=lease_until_ms, updated_ms=tx.now_ms)
 
     # -- report → verdict -----------------------------------------------------------------------------------------
 
@@ -332,7 +332,7 @@ class TaskQueue:
         self, tx: Tx, workflow: CachedWorkflow, task: CachedTask, worker_id: str | None, delay_s: int = 0
     ) -> None:
         """Put a task into its queue under the same id. An open lease ends."""
-        update_deadlines(
+        update_task_and_wake(
             tx,
             workflow,
             task,
@@ -402,7 +402,7 @@ class TaskQueue:
         granted: dict[int, dict[str, Any] | None] = {}
         for place, (report, outcome) in enumerate(zip(reports, outcomes, strict=True)):
             if outcome.is_repeated:
-                granted[place] = self._grant_again(tx, report, wanted=place < wanted)
+                granted[place] = self._redeliver_or_requeue(tx, report, wanted=place < wanted)
             elif place < wanted and outcome.ended_queue is not None and report.lease_id is not None:
                 authors.setdefault((outcome.ended_queue, report.worker_id), []).append(place)
         for (queue, worker_id), places in authors.items():
@@ -416,7 +416,7 @@ class TaskQueue:
             for place, outcome in enumerate(outcomes)
         ]
 
-    def _grant_again(self, tx: Tx, report: Report, *, wanted: bool) -> dict[str, Any] | None:
+    def _redeliver_or_requeue(self, tx: Tx, report: Report, *, wanted: bool) -> dict[str, Any] | None:
         """Return the task that was granted with the lost answer to a report, or requeue it."""
         _, reported = _find(tx, report)
         found = tx.first(GRANTED_FOR_REPORT, reported.row.type, reported.row.pk)
@@ -483,7 +483,7 @@ class TaskQueue:
 
     # -- time -----------------------------------------------------------------------------------------------------
 
-    def expire(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> ExpiredTask | None:
+    def apply_deadlines(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> ExpiredTask | None:
         """Apply the deadlines of a task that have passed. Return the timeout if one ended the task."""
         row = task.row
         task_def = self._task_def(tx, workflow, task)
@@ -498,7 +498,7 @@ class TaskQueue:
                 row.ref,
                 passed.reason,
             )
-            update_deadlines(tx, workflow, task, alerted=1)
+            update_task_and_wake(tx, workflow, task, alerted=1)
             return None
         self.end_task(tx, workflow, task, TaskStatus.TIMED_OUT, passed.reason)
         ends_workflow = not passed.always_retried and task_def.timeout_policy == "TIME_OUT_WF"
@@ -508,7 +508,7 @@ class TaskQueue:
         row = task.row
         if row.queue is None or row.due_at_ms is None or row.due_at_ms > tx.now_ms:
             return
-        update_deadlines(tx, workflow, task, ready_since_ms=row.due_at_ms, due_at_ms=None)
+        update_task_and_wake(tx, workflow, task, ready_since_ms=row.due_at_ms, due_at_ms=None)
         self.announce_ready(tx, row.queue)
 
     def release_rate_limited(self, tx: Tx) -> None:
@@ -525,13 +525,11 @@ class TaskQueue:
         return self._snapshots.get(tx, workflow.row.snapshot).task_def(task.row.ref, task.data.definition)
 
 
-def update_deadlines(tx: Tx, workflow: CachedWorkflow, task: CachedTask, **columns: Any) -> None:
-    """Set columns of a task, and the time at which the timer must look at it next."""
-    workflow.update_task(tx, task, **columns)
-    wake_at_ms = _next_wake(task.row)
+def update_task_and_wake(tx: Tx, workflow: CachedWorkflow, task: CachedTask, **columns: Any) -> None:
+    """Set columns of the table `task`, and the time at which the timer must look at the task next."""
+    wake_at_ms = _next_wake(msgspec.structs.replace(task.row, **columns))
     tx.notes.add_wake(wake_at_ms)
-    if wake_at_ms != task.row.wake_at_ms:
-        workflow.update_task(tx, task, wake_at_ms=wake_at_ms)
+    workflow.update_task(tx, task, **columns, wake_at_ms=wake_at_ms)
 
 
 def _undo_delivery(tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> None:

@@ -8,7 +8,7 @@
 - `state`: a workflow and its tasks as plain data.
 - `decider`: computes the next step, without clock and store.
 - `decision`: a decision in the making, and the complete decision.
-- `scope`: resolves the names in `${...}`.
+- `scope`: looks up the names in `${...}`.
 - `operators`: starts a task that the flow has reached, with one function per task type.
 - `loop_retention`: removes the tasks of iterations that a loop does not keep.
 - `dynamic_tasks`: tasks that are created at run time: branches of a dynamic fork, and DYNAMIC tasks.

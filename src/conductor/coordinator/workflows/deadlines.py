@@ -27,7 +27,7 @@ class Deadlines:
         self._queue = queue
         self._snapshots = snapshots
 
-    def expire(self, tx: Tx, limit: int) -> None:
+    def apply(self, tx: Tx, limit: int) -> None:
         """Apply the passed deadlines of at most `limit` tasks and `limit` workflows."""
         if tx.now_ms < tx.cache.nothing_due_before_ms:
             return
@@ -48,7 +48,7 @@ class Deadlines:
     def _expire_task(self, tx: Tx, workflow: int, task_pk: int, expired: list[ExpiredTask]) -> list[int]:
         live = self._executions.get_cached(tx, workflow)
         task = live.task(tx, task_pk)
-        found = self._queue.expire(tx, live, task) if task is not None else None
+        found = self._queue.apply_deadlines(tx, live, task) if task is not None else None
         if found is None:
             return []
         expired.append(found)

@@ -86,7 +86,7 @@ def decide(
     return decider.draft.finish()
 
 
-def question(state: WorkflowState, task: TaskState, now_ms: int) -> tuple[str, dict[str, Any]] | None:
+def find_needed_script(state: WorkflowState, task: TaskState, now_ms: int) -> tuple[str, dict[str, Any]] | None:
     """Return the script that a task waits for, and its `$`; None if the task needs no script."""
     decider = Decider(Draft(state, now_ms, str), 0.0)
     node = decider.find_node(task)

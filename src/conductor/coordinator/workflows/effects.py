@@ -33,7 +33,7 @@ from conductor.coordinator.store.statements import (
 )
 from conductor.coordinator.store.transaction import EndedWorkflow, Tx
 from conductor.coordinator.tasks.poll_data import PollData
-from conductor.coordinator.tasks.task_queue import TaskQueue, update_deadlines
+from conductor.coordinator.tasks.task_queue import TaskQueue, update_task_and_wake
 from conductor.coordinator.views.workflow_views import read_whole_workflow
 from conductor.coordinator.workflows import workflow_rate_limits
 from conductor.coordinator.workflows.decider import after_sub_workflow, initial_variables, workflow_input
@@ -279,7 +279,7 @@ class Effects:
         )
         live.add_task(tx, new)
         if queue is not None:  # other tasks are watched by the deadline of their workflow
-            update_deadlines(tx, live, new)
+            update_task_and_wake(tx, live, new)
             if row.ready_since_ms is not None:
                 tx.notes.add_ready(queue.task_type, queue.domain)
         new.state = task
@@ -409,18 +409,18 @@ class Effects:
         self, tx: Tx, live: CachedWorkflow, definition: dict[str, Any], decision: Decision, last_task: int | None
     ) -> list[int]:
         status, output = WorkflowStatus(decision.workflow_status or ""), decision.output or {}
+        columns: dict[str, Any] = {
+            "status": status,
+            "updated_ms": tx.now_ms,
+            "ended_ms": tx.now_ms,
+            "wake_at_ms": None,
+            "last_task": live.row.last_task if last_task is None else last_task,
+        }
         is_completed = status == WorkflowStatus.COMPLETED and not decision.reason
         if not (is_completed and self._is_output_of_last_task(tx, live, last_task, decision.output)):
             failed = tx.ids.task_pk(decision.failed_task.task_id) if decision.failed_task else None
-            live.update(tx, output=_encode(output), reason=decision.reason, failed_task=failed)
-        live.update(
-            tx,
-            status=status,
-            updated_ms=tx.now_ms,
-            ended_ms=tx.now_ms,
-            wake_at_ms=None,
-            last_task=live.row.last_task if last_task is None else last_task,
-        )
+            columns |= {"output": _encode(output), "reason": decision.reason, "failed_task": failed}
+        live.update(tx, **columns)
         _note_end(tx, live.row, status, decision.reason)
         if definition.get("workflowStatusListenerEnabled"):
             self._announce_end(tx, live.row)

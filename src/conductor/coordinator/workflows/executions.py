@@ -45,7 +45,7 @@ from conductor.coordinator.tasks.poll_data import PollData
 from conductor.coordinator.tasks.task_queue import TaskQueue
 from conductor.coordinator.tasks.task_report import Report
 from conductor.coordinator.workflows import workflow_actions, workflow_rate_limits
-from conductor.coordinator.workflows.decider import decide, question
+from conductor.coordinator.workflows.decider import decide, find_needed_script
 from conductor.coordinator.workflows.decision import Decision
 from conductor.coordinator.workflows.effects import Effects, Start, ancestors, find_idempotent, next_workflow_wake
 from conductor.coordinator.workflows.state import WorkflowState
@@ -188,7 +188,7 @@ class Executions:
         rows = (task.row for task in live.queued.values())
         return any(row.operator in SCRIPT_OPERATORS and row.due_at_ms is None for row in rows)
 
-    def question(self, tx: Tx, report: Report) -> tuple[str, dict[str, Any]] | None:
+    def find_needed_script(self, tx: Tx, report: Report) -> tuple[str, dict[str, Any]] | None:
         """Return the script that a SWITCH or DO_WHILE waits for, and its `$`.
 
         Returns:
@@ -200,12 +200,12 @@ class Executions:
         if live is None or task is None or task.row.terminal:
             return None
         state = load_state(tx, live, self._snapshots.get(tx, live.row.snapshot))
-        asked = question(state, StoredTasks(tx, live).state(task), tx.now_ms)
+        asked = find_needed_script(state, StoredTasks(tx, live).state(task), tx.now_ms)
         if asked is None:
             self._continue(tx, report, {})
         return asked
 
-    def answer(self, tx: Tx, report: Report, value: Any) -> None:
+    def continue_with_value(self, tx: Tx, report: Report, value: Any) -> None:
         """Continue with the value of a script, or with its `ScriptFailed`."""
         self._continue(tx, report, {report.task_id or "": value})
 

@@ -33,7 +33,7 @@ class Shelf:
 async def park(waiters: ParkedPolls, shelf: Shelf, count: int = 1) -> tuple[ParkedPoll, asyncio.Task[list[int]]]:
     """A poll that has found nothing and waits."""
     waiter, before = ParkedPoll(count=count), len(waiters)
-    task = asyncio.create_task(waiters.wait(KEY, 5, waiter, lambda: shelf.take(count)))
+    task = asyncio.create_task(waiters.park(KEY, 5, waiter, lambda: shelf.take(count)))
     while len(waiters) == before or waiter.woken.is_set():
         await asyncio.sleep(0)
     for _ in range(5):
@@ -120,7 +120,7 @@ async def test_nothing_is_granted_to_a_poll_that_tries_for_itself() -> None:
         await found.wait()
         return [1]
 
-    task = asyncio.create_task(waiters.wait(KEY, 5, ParkedPoll(), attempt))
+    task = asyncio.create_task(waiters.park(KEY, 5, ParkedPoll(), attempt))
     await tries.wait()
     assert waiters.claim(KEY) is None
     found.set()
@@ -163,7 +163,7 @@ async def test_a_ring_for_one_that_was_just_served_goes_to_who_came_after_it() -
     first.finish_grant([1])
     shelf.items = [2]
     waiters.wake({KEY: 1})
-    other = asyncio.create_task(waiters.wait(KEY, 5, ParkedPoll(), lambda: shelf.take(1)))
+    other = asyncio.create_task(waiters.park(KEY, 5, ParkedPoll(), lambda: shelf.take(1)))
     assert await task == [1]
     assert await other == [2]
 

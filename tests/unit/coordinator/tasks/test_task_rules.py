@@ -168,14 +168,14 @@ class TestDeadlines:
         for _ in range(100):
             harness.poll(count=100)
         examined = 0
-        expire = harness.core._queue.expire
+        expire = harness.core._queue.apply_deadlines
 
         def counting(*args: Any) -> object:
             nonlocal examined
             examined += 1
             return expire(*args)
 
-        harness.core._queue.expire = counting  # type: ignore[method-assign, assignment]
+        harness.core._queue.apply_deadlines = counting  # type: ignore[method-assign, assignment]
         harness.clock.advance(9.999)
         assert harness.tick() == harness.clock.wall_ms() + 1, "nothing is due, and the timer knows when"
         assert examined == 0
