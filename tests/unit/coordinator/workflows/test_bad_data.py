@@ -195,14 +195,14 @@ class TestTheTimer:
         workflow = harness.start_one()
         harness.poll()
         harness.clock.advance(2)
-        expire, failures = deadlines.Deadlines.expire, [StoreError("full"), KeyError("a bug of ours")]
+        expire, failures = deadlines.Deadlines.apply, [StoreError("full"), KeyError("a bug of ours")]
 
         def failing(self: Any, tx: Any, limit: int) -> Any:
             if failures:
                 raise failures.pop()
             return expire(self, tx, limit)
 
-        monkeypatch.setattr(deadlines.Deadlines, "expire", failing)
+        monkeypatch.setattr(deadlines.Deadlines, "apply", failing)
 
         async def run() -> None:
             await harness.core.start()
