@@ -42,7 +42,7 @@ def doctor(
     except ConfigurationError as error:
         raise UserError(error) from None
     with silence_logger("conductor.client.http.access_token"):
-        findings = [*check_here(options), *asyncio.run(_over_the_network(configuration, modules or []))]
+        findings = [*check_here(options), *asyncio.run(_check_over_network(configuration, modules or []))]
     if as_json:
         print_line(json.dumps([finding.to_dict() for finding in findings]))
     else:
@@ -50,7 +50,7 @@ def doctor(
     return int(any(finding.mark == "BROKEN" for finding in findings))
 
 
-async def _over_the_network(configuration: Configuration, modules: list[str]) -> list[Finding]:
+async def _check_over_network(configuration: Configuration, modules: list[str]) -> list[Finding]:
     found = await check_server(configuration)
     return [*found, *(await check_workers(modules, configuration) if modules else [])]
 

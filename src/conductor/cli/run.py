@@ -107,9 +107,9 @@ def _server(url: str | None) -> str:
         with silence_logger("conductor.client.http.access_token"):
             return run_event_loop(ask())
     except ConductorError as error:
-        return f"cannot be used yet ({describe_error(error)}); the workers go on trying"
+        return f"cannot be used yet ({describe_error(error)}); the workers keep trying"
     except TimeoutError:
-        return f"has not answered within {SERVER_WITHIN_S:.0f} s; the workers go on trying"
+        return f"has not answered within {SERVER_WITHIN_S:.0f} s; the workers keep trying"
 
 
 def _list_workers(workers: Iterable[Worker]) -> str:

@@ -186,7 +186,7 @@ def test_a_server_that_is_away_is_said_in_the_first_line_and_ready_waits_for_it(
     with run(place, server) as program:
         first = program.line_with("")
         assert first.startswith(f"Server {server.url}: cannot be used yet (no connection")
-        assert "the workers go on trying" in first
+        assert "the workers keep trying" in first
         with server:
             program.line_with("Ready: every worker has polled")
             assert "Ready" not in program.output.removesuffix("\n").rpartition("\n")[0]
