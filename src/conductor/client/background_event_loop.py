@@ -1,4 +1,4 @@
-"""One event loop in a background thread, for code that calls coroutines without an event loop."""
+"""An event loop in a background thread, for code that calls coroutines without an event loop."""
 
 from __future__ import annotations
 
