@@ -77,7 +77,7 @@ class TestAsConductorAnswers:
         assert found["tasks"][1]["outputData"]["z"] == 1
 
 
-class TestATrial:
+class TestADryRun:
     def test_a_dry_run_leaves_nothing_behind(self, api: httpx.Client) -> None:
         found = tried(api, taskRefToMockOutput={"t": [{"output": {}}]})
         assert api.get("/workflow/search").json()["totalHits"] == 0

@@ -117,12 +117,12 @@ def coordinator(tmp_path: Path) -> Iterator[Server]:
 
 
 @contextmanager
-def plain_server(_: Path) -> Iterator[Server]:
+def conductor_server(_: Path) -> Iterator[Server]:
     with ConductorStub() as stub:
         yield OnStub(stub)
 
 
-@pytest.fixture(params=[coordinator, plain_server])
+@pytest.fixture(params=[coordinator, conductor_server])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     with request.param(tmp_path) as made:
         yield made

@@ -21,7 +21,7 @@ def entry(status: str) -> PendingReport:
     return PendingReport("r", "t", "job", status, written_ms=0, worker_id="we", poll_count=1)
 
 
-class TestATaskOfAPlainServer:
+class TestATaskOfAConductorServer:
     @pytest.mark.parametrize(
         ("found", "reported_as", "lost"),
         [

@@ -290,7 +290,7 @@ def _say_and_wait(pipe: Connection) -> None:
     pipe.recv()
 
 
-class TestTasksInHand:
+class TestRunningTasks:
     """Polled tasks are in the journal until there is a result or the task needs no report."""
 
     def test_a_batch_is_one_record(self, journal: Journal) -> None:
@@ -416,7 +416,7 @@ class TestRemoved:
         assert kept(journal) == [entry(1), entry(3)]
 
 
-class TestStrangers:
+class TestForeignFiles:
     """Entries of a journal are sent with the worker's credentials, so foreign files must not be read."""
 
     def _left(self, journal: Journal) -> Path:

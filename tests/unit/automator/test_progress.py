@@ -120,7 +120,7 @@ async def test_lines_output_and_progress_are_seen_while_the_task_runs(kind: str)
     assert not stage.seen.of(TaskLeaseLost)
 
 
-async def test_on_a_plain_server_lines_go_by_its_log_route_and_output_with_the_report() -> None:
+async def test_on_a_conductor_server_lines_go_by_its_log_route_and_output_with_the_report() -> None:
     async with on_stage(leases=False) as stage:
         context = await stage.talker.begun()
         for line in ("one", "two"):
@@ -137,7 +137,7 @@ async def test_on_a_plain_server_lines_go_by_its_log_route_and_output_with_the_r
         assert result["outputData"] == {"rows": 1, "answer": 42}
 
 
-async def test_lines_that_a_plain_server_did_not_take_come_later_and_are_not_lost(
+async def test_lines_that_a_conductor_server_did_not_take_come_later_and_are_not_lost(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with on_stage(leases=False) as stage:

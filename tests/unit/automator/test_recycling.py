@@ -58,7 +58,7 @@ def statuses(stub: ConductorStub, ids: list[str]) -> set[str]:
     return {stub.task(task_id).status for task_id in ids}
 
 
-class TestAfterSoManyTasks:
+class TestMaxTasksPerProcess:
     def test_recycling_loses_nothing_and_runs_nothing_twice(self, conductor_stub: ConductorStub, log: Path) -> None:
         worker = worker_of(recycled_workers.count, thread_count=4)
         ids: list[str] = []

@@ -370,7 +370,7 @@ class TestRefusals:
         assert await AsyncTaskRunner(Worker("job", answer), configuration, **options).run_once() == 1
 
 
-class TestAPlainServer:
+class TestAConductorServer:
     """A Conductor server answers 200 to everything; the worker can look for itself."""
 
     @pytest.mark.parametrize(
@@ -578,7 +578,7 @@ class TestBatches:
         assert [len(request.json) for request in stub.requests_of("reports")] == [8]
         assert {event.verdict for event in events.of(TaskUpdateCompleted)} == {Verdict.COMMITTED}
 
-    async def test_a_plain_server_never_sees_an_array(self, conductor_stub: ConductorStub) -> None:
+    async def test_a_conductor_server_never_sees_an_array(self, conductor_stub: ConductorStub) -> None:
         moment = Moment()
         for _ in range(8):
             conductor_stub.add_task("job")

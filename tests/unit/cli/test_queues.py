@@ -45,7 +45,7 @@ def test_doctor_names_a_queue_that_nobody_polls_and_for_how_long(cli: Any, coord
     assert "busy" not in ran.out
 
 
-def test_doctor_names_them_on_a_plain_server_too(cli: Any, conductor_stub: ConductorStub) -> None:
+def test_doctor_names_unpolled_queues_on_a_conductor_server_too(cli: Any, conductor_stub: ConductorStub) -> None:
     conductor_stub.add_task("lonely")
     conductor_stub.add_task("lonely", domain="blue")
     ran = cli("doctor", "--url", conductor_stub.url)

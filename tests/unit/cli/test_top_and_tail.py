@@ -106,7 +106,7 @@ def test_a_lease_is_looked_at_closer(server: Coordinator, tmp_path: Path, column
     assert "Traceback" not in terminal.text
 
 
-def test_top_on_a_plain_server_says_what_it_cannot_tell(cli: Any, conductor_stub: ConductorStub) -> None:
+def test_top_on_a_conductor_server_says_what_it_cannot_tell(cli: Any, conductor_stub: ConductorStub) -> None:
     ran = cli("top", "--url", conductor_stub.url, "--once")
     assert ran.status == 0, ran.err
     assert "a Conductor server: it reports neither" in ran.out

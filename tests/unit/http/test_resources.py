@@ -407,7 +407,7 @@ async def test_a_poll_tells_what_the_server_can_do(tasks_of: Any) -> None:
     assert polled.features == {"leases", "batch-reports"}
 
 
-async def test_a_plain_server_announces_nothing(tasks_of: Any) -> None:
+async def test_a_conductor_server_announces_nothing(tasks_of: Any) -> None:
     tasks, _ = await tasks_of(lambda seen: answer(200, []))
     assert await tasks.poll_for_worker("a", worker_id=None, domain=None, count=1, timeout_ms=0) == PollAnswer(
         [], frozenset()

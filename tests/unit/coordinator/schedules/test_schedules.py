@@ -169,7 +169,7 @@ class TestARun:
         assert first["workflowId"] == second["workflowId"]
 
 
-class TestTheAlarm:
+class TestTheTimer:
     def test_the_timer_is_set_to_the_next_moment_and_to_nothing_without_schedules(self, board: Board) -> None:
         assert board.tick() is None
         board.save(cron="0 30 14 * * *")

@@ -24,7 +24,7 @@ from tests.unit.coordinator.decider_harness import task
 WAIT = task("w", "WAIT", inputParameters={"duration": "1 seconds"})
 
 
-class TestWhoMayReadIt:
+class TestPermissions:
     def test_only_the_owner_may_read_the_database(self, tmp_path: Path) -> None:
         before = os.umask(0o022)
         try:
@@ -81,7 +81,7 @@ class TestCopies:
         assert not caplog.records
 
 
-class TestWhatIsSaid:
+class TestErrors:
     def test_a_file_that_cannot_be_opened_is_one_line(self, tmp_path: Path) -> None:
         (tmp_path / "a.db").mkdir()
         with pytest.raises(StoreRefused, match="choose a file that can be written"):
@@ -113,7 +113,7 @@ def _decide_and_die(database: Path) -> None:
         harness.tick()
 
 
-class TestAStepThatKills:
+class TestCrashMarks:
     """The file must stay usable: a step that ended the process twice is not tried a third time."""
 
     def test_a_workflow_that_took_the_process_down_twice_is_set_aside(self, tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_an_older_file_is_brought_to_the_new_schema(tmp_path: Path) -> None:
         assert newer.workflow(workflow)["status"] == "COMPLETED"
 
 
-class TestWhatAWorkflowGives:
+class TestOutputOfAWorkflow:
     """The output of a workflow usually is the output of its last task, which is stored once."""
 
     def test_the_output_of_a_workflow_is_read_from_its_last_task(self, tmp_path: Path) -> None:
