@@ -132,7 +132,7 @@ class TestExecution:
     @pytest.mark.slow
     @pytest.mark.parametrize("how", process_workers.DEATHS)
     @pytest.mark.parametrize("process_name", ["shared", None], ids=["shared process", "own process"])
-    async def test_a_task_that_kills_its_process_ends_and_its_neighbours_complete(
+    async def test_a_task_that_kills_its_process_ends_and_its_neighbours_complete_a14(
         self, session: Session, tmp_path: Path, how: str, process_name: str | None
     ) -> None:
         """The retry policy or `poison_limit` ends the task, and no neighbour is executed more than twice."""

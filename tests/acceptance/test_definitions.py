@@ -29,7 +29,7 @@ def warnings_of(api: Api, target: Target, *tasks: Task, **fields: Any) -> list[s
 
 
 class TestUnknownNames:
-    def test_the_input_of_a_task_at_the_top_is_checked(self, api: Api) -> None:
+    def test_the_input_of_a_task_at_the_top_is_checked_s03(self, api: Api) -> None:
         answer = api.register(naming())
         assert answer.status_code == 400
         assert "unknown" in answer.json()["validationErrors"][0]["message"]
@@ -62,12 +62,12 @@ class TestUnknownNames:
         ],
         ids=["fork", "switch", "loop", "inline sub-workflow", "items", "name of a sub-workflow", "sink"],
     )
-    def test_a_name_elsewhere_is_accepted(self, api: Api, target: Target, tasks: list[Task]) -> None:
+    def test_a_name_elsewhere_is_accepted_s03(self, api: Api, target: Target, tasks: list[Task]) -> None:
         warnings = warnings_of(api, target, *tasks)
         if not target.is_conductor:
             assert ["which is not a task of this workflow" in warning for warning in warnings] == [True]
 
-    def test_a_name_in_an_inline_sub_workflow_is_null(self, api: Api) -> None:
+    def test_a_name_in_an_inline_sub_workflow_is_null_s03(self, api: Api) -> None:
         inner = {"name": "inner", "tasks": [task("v", "SET_VARIABLE", inputParameters={"x": UNKNOWN})]}
         found = api.run(task("s", "SUB_WORKFLOW", subWorkflowParam={"name": "inner", "workflowDefinition": inner}))
         assert found["status"] == "COMPLETED", found
@@ -78,7 +78,7 @@ class TestUnknownNames:
 class TestSchemas:
     SCHEMA = {"name": "odd", "version": 1, "type": "JSON", "data": {"type": "strange", "properties": 5}}
 
-    def test_a_schema_that_cannot_be_used_is_accepted(self, api: Api, target: Target) -> None:
+    def test_a_schema_that_cannot_be_used_is_accepted_s09(self, api: Api, target: Target) -> None:
         warnings = warnings_of(api, target, task("a"), inputSchema=self.SCHEMA)
         if not target.is_conductor:
             assert "inputSchema: the input schema cannot be used" in warnings[0]
@@ -88,11 +88,11 @@ class TestSchemas:
         if not target.is_conductor:
             assert f"the input schema of {api.name} cannot be used: " in answer.json()["message"]
 
-    def test_a_schema_that_is_not_enforced_stops_no_workflow(self, api: Api, target: Target) -> None:
+    def test_a_schema_that_is_not_enforced_stops_no_workflow_s09(self, api: Api, target: Target) -> None:
         assert warnings_of(api, target, task("a"), inputSchema=self.SCHEMA, enforceSchema=False) == []
         assert api.client.post(f"/workflow/{api.name}", json={}).status_code == 200
 
-    def test_a_task_with_such_a_schema_fails_with_the_reason(self, api: Api, target: Target) -> None:
+    def test_a_task_with_such_a_schema_fails_with_the_reason_s09(self, api: Api, target: Target) -> None:
         task_def = {"name": "odd_input", "ownerEmail": "a@b.c", "inputSchema": self.SCHEMA, "enforceSchema": True}
         answer = api.client.post("/metadata/taskdefs", json=[task_def])
         assert answer.status_code == 200
@@ -105,7 +105,7 @@ class TestSchemas:
         assert "the input schema of odd_input cannot be used: " in found["tasks"][0]["reasonForIncompletion"]
 
     @pytest.mark.parametrize("schema", [[1], {"type": "WEIRD"}])
-    def test_an_object_that_is_not_a_schema_is_refused(self, api: Api, schema: Any) -> None:
+    def test_an_object_that_is_not_a_schema_is_refused_s09(self, api: Api, schema: Any) -> None:
         # A Conductor server answers with 500.
         assert api.register(task("a"), inputSchema=schema).status_code in (400, 500)
 
@@ -113,7 +113,7 @@ class TestSchemas:
 class TestFieldsWithoutEffect:
     STATES = {"onScheduled": [{"type": "event", "payload": {"a": "b"}}]}
 
-    def test_the_actions_on_a_state_change_are_stored(self, api: Api, target: Target) -> None:
+    def test_the_actions_on_a_state_change_are_stored_s10(self, api: Api, target: Target) -> None:
         warnings = warnings_of(api, target, task("a", onStateChange=self.STATES))
         if not target.is_conductor:
             assert warnings == ["tasks[0].onStateChange: onStateChange of NOOP 'a' is stored and has no effect"]
@@ -124,7 +124,7 @@ class TestFieldsWithoutEffect:
         )
         assert found["tasks"][0]["workflowTask"]["onStateChange"] == self.STATES
 
-    def test_a_cache_is_kept(self, api: Api, target: Target) -> None:
+    def test_a_cache_is_kept_s10(self, api: Api, target: Target) -> None:
         cache = {"key": "k", "ttlInSecond": 5}
         assert (
             len(warnings_of(api, target, task("a", cacheConfig=cache), cacheConfig=cache))

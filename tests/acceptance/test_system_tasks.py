@@ -272,7 +272,7 @@ def test_a_type_that_somebody_made_up(api: Api) -> None:
     assert [one["status"] for one in found["tasks"]] == ["FAILED"]
 
 
-def test_a_loop_keeps_the_tasks_of_its_last_rounds(api: Api) -> None:
+def test_a_loop_keeps_the_tasks_of_its_last_rounds_s08(api: Api) -> None:
     def rounds(keep: int) -> dict[str, Any]:
         body = {**inline("1 + 1"), "name": "i", "taskReferenceName": "i"}
         return task(

@@ -41,7 +41,7 @@ def test_the_load_test_ends_by_itself(packages: Path, server: ConductorStub) -> 
         assert "0 tasks completed" in program.output
 
 
-def test_the_load_test_finds_the_workers_of_the_current_directory(tmp_path: Path, server: ConductorStub) -> None:
+def test_the_load_test_finds_the_workers_of_the_current_directory_c10(tmp_path: Path, server: ConductorStub) -> None:
     """The line as it is printed, without a module."""
     function = "from conductor.client.worker.worker_task import worker_task\n@worker_task('{0}')\ndef {0}(): ...\n"
     for file in ("shop.py", "my_app/orders.py"):

@@ -49,7 +49,7 @@ async def run_one(server: ConductorStub, task_type: str, **options: Any) -> str:
 # -- start ------------------------------------------------------------------------------------------------------------
 
 
-async def test_the_start_line_is_as_documented(
+async def test_the_start_line_is_as_documented_c07(
     server: ConductorStub, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`lease_extend=false` is the default, as the documents print it."""

@@ -422,27 +422,27 @@ class TestClientsWithoutLeases:
         assert verdict_of(server.report(task, leaseId=None)) == (200, None)
         assert server.stored(task["taskId"])["status"] == "COMPLETED"
 
-    def test_a_late_result_is_answered_as_conductor_does(self, server: EitherServer, task: Task) -> None:
+    def test_a_late_result_is_answered_as_conductor_does_s02(self, server: EitherServer, task: Task) -> None:
         server.cancel(task)
         answer = server.report(task, leaseId=None, outputData={"late": 1})
         assert (verdict_of(answer), answer.text) == ((200, "CANCELLED"), task["taskId"])
         stored = server.stored(task["taskId"])
         assert (stored["status"], stored["outputData"]) == ("CANCELED", {})
 
-    def test_a_result_after_the_lease_has_no_effect(self, server: EitherServer, task: Task) -> None:
+    def test_a_result_after_the_lease_has_no_effect_s02(self, server: EitherServer, task: Task) -> None:
         server.clock.advance(LEASE_S)
         assert verdict_of(server.report(task, leaseId=None, outputData={"late": 1})) == (200, "CANCELLED")
         assert server.stored(task["taskId"])["outputData"] == {}
         assert verdict_of(server.report(task)) == CANCELLED, "409 stays for reports with a lease id"
 
-    def test_a_result_for_a_task_of_another_worker_has_no_effect(self, server: EitherServer, task: Task) -> None:
+    def test_a_result_for_a_task_of_another_worker_has_no_effect_s02(self, server: EitherServer, task: Task) -> None:
         server.report(task, "IN_PROGRESS", leaseId=None)
         server.take("w2")
         assert verdict_of(server.report(task, leaseId=None, outputData={"late": 1})) == (200, "CANCELLED")
         stored = server.stored(task["taskId"])
         assert (stored["status"], stored["workerId"]) == ("IN_PROGRESS", "w2")
 
-    def test_another_result_of_a_finished_task_has_no_effect(self, server: EitherServer, task: Task) -> None:
+    def test_another_result_of_a_finished_task_has_no_effect_s02(self, server: EitherServer, task: Task) -> None:
         server.report(task, leaseId=None, outputData={"first": 1})
         assert verdict_of(server.report(task, "FAILED", leaseId=None)) == (200, "CANCELLED")
         assert server.stored(task["taskId"])["outputData"] == {"first": 1}

@@ -69,7 +69,7 @@ def coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Coo
         yield found
 
 
-def test_large_answers_share_one_budget(coordinator: Coordinator) -> None:
+def test_large_answers_share_one_budget_a03(coordinator: Coordinator) -> None:
     with httpx.Client(base_url=coordinator.url, timeout=60) as api:
         workflow = start_large_workflow(api)
         with deaf_clients(coordinator.port, 2, f"/api/workflow/{workflow}"):
@@ -82,7 +82,7 @@ def test_large_answers_share_one_budget(coordinator: Coordinator) -> None:
         until(lambda: api.get(f"/workflow/{workflow}").status_code == 200)
 
 
-def test_tasks_of_a_poll_without_room_go_back_to_their_queue(coordinator: Coordinator) -> None:
+def test_tasks_of_a_poll_without_room_go_back_to_their_queue_a03(coordinator: Coordinator) -> None:
     with httpx.Client(base_url=coordinator.url, timeout=60) as api:
         workflow = start_large_workflow(api)
         with deaf_clients(coordinator.port, 2, f"/api/workflow/{workflow}"):
@@ -93,7 +93,7 @@ def test_tasks_of_a_poll_without_room_go_back_to_their_queue(coordinator: Coordi
         until(lambda: api.get("/tasks/poll/batch/heavy").status_code == 200)
 
 
-def test_next_tasks_without_room_go_back_to_their_queue(coordinator: Coordinator) -> None:
+def test_next_tasks_without_room_go_back_to_their_queue_a03(coordinator: Coordinator) -> None:
     """The verdict on a report is sent in any case; the task that would come with it is not."""
     small = {"name": "large", "workflowDef": FLOW, "input": {}}
     with httpx.Client(base_url=coordinator.url, timeout=60) as api:
@@ -109,7 +109,9 @@ def test_next_tasks_without_room_go_back_to_their_queue(coordinator: Coordinator
         until(lambda: api.get("/tasks/poll/batch/heavy").status_code == 200)
 
 
-def test_clients_that_do_not_read_are_disconnected(coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_that_do_not_read_are_disconnected_a03(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connection, "ANSWER_TIMEOUT_S", 0.05)
     with httpx.Client(base_url=coordinator.url, timeout=60) as api:
         workflow = start_large_workflow(api)
@@ -153,7 +155,7 @@ class SlowClient(asyncio.Transport):
 
 
 @pytest.mark.parametrize(("read_s", "is_read"), [(0.5, True), (25.0, False)])
-async def test_clients_that_read_too_slowly_are_disconnected(read_s: float, is_read: bool) -> None:
+async def test_clients_that_read_too_slowly_are_disconnected_a03(read_s: float, is_read: bool) -> None:
     """At 0.5 s per piece of 64 KB the client is fast enough. At 25 s it never stalls for 30 s, but takes too long."""
     found = connection.Connection(connection.Connections(cast("http_app.App", None)))
     client = SlowClient(read_s)
@@ -195,7 +197,7 @@ def memory_of(process: psutil.Process) -> Iterator[list[int]]:
 
 
 @pytest.mark.slow
-def test_200_clients_that_do_not_read_cost_little_memory(
+def test_200_clients_that_do_not_read_cost_little_memory_a03(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """The real process stays below 400 MB and answers health checks within a second."""

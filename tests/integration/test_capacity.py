@@ -172,7 +172,7 @@ class Job:
 @pytest.mark.parametrize("pace", ["quick", "slow", "mixed"])
 @pytest.mark.parametrize("kind", ["def", "async def"])
 @pytest.mark.parametrize("slots", [1, 5, 50])
-async def test_tasks_in_hand_never_exceed_the_slots(server: Watched, slots: int, kind: str, pace: str) -> None:
+async def test_tasks_in_hand_never_exceed_the_slots_c01_c02(server: Watched, slots: int, kind: str, pace: str) -> None:
     count = 60 if slots == 1 else 200
     server.start(count)
     hands = Hands()
@@ -204,7 +204,9 @@ class Slow:
 
 
 @pytest.mark.parametrize("prefetch", [0, 100])
-async def test_only_the_task_that_ran_too_long_times_out(timed: Watched, clock: FakeClock, prefetch: int) -> None:
+async def test_only_the_task_that_ran_too_long_times_out_c03_c05(
+    timed: Watched, clock: FakeClock, prefetch: int
+) -> None:
     timeout_s = 20 if prefetch else 2
     timed.start(300, timeoutSeconds=timeout_s, timeoutPolicy="RETRY")
     slow, hands = Slow(at=150), Hands()
@@ -229,7 +231,7 @@ async def _until(reached: Callable[[], bool], clock: FakeClock) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_only_tasks_that_execute_send_heartbeats(timed: Watched, clock: FakeClock) -> None:
+async def test_only_tasks_that_execute_send_heartbeats_c04(timed: Watched, clock: FakeClock) -> None:
     timed.start(60, responseTimeoutSeconds=30)
     slow, hands = Slow(at=20), Hands()
     async with working(timed, slow, hands, clock, thread_count=1, prefetch=100):
@@ -261,7 +263,7 @@ class TestPrefetch:
         assert 2 < server.most_leases <= 52
         assert set(server.tasks()) == {("COMPLETED", 1)}
 
-    async def test_waiting_tasks_are_requeued_although_the_event_loop_is_blocked(self, server: Watched) -> None:
+    async def test_waiting_tasks_are_requeued_although_the_event_loop_is_blocked_c06(self, server: Watched) -> None:
         """The blocked function ends when another worker has done everything else."""
         server.start(100)
         entered, leave, calls = threading.Event(), threading.Event(), [0]
@@ -326,7 +328,7 @@ class TestPrefetch:
             await hands.until_done(100)
 
     @pytest.mark.slow
-    async def test_a_stop_without_a_coordinator_does_not_count_waiting_tasks_as_executed(
+    async def test_a_stop_without_a_coordinator_does_not_count_waiting_tasks_as_executed_c05(
         self, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The journal says that they were never started, and the next worker requeues them as such."""

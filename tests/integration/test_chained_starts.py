@@ -57,7 +57,7 @@ def all_over(api: httpx.Client) -> list[dict[str, Any]]:
     ],
     ids=["chain", "tree", "script", "sub-workflow"],
 )
-def test_workflows_that_start_themselves_come_to_an_end(api: httpx.Client, tasks: list[dict[str, Any]]) -> None:
+def test_workflows_that_start_themselves_come_to_an_end_a12(api: httpx.Client, tasks: list[dict[str, Any]]) -> None:
     define(api, "inner", starts("again"))
     define(api, "again", *tasks)
     api.post("/workflow/again", json={})
@@ -66,7 +66,7 @@ def test_workflows_that_start_themselves_come_to_an_end(api: httpx.Client, tasks
     assert any(STOPPED in one.get("reasonForIncompletion", "") for one in found if one["status"] == "FAILED")
 
 
-def test_events_that_publish_themselves_come_to_an_end(api: httpx.Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_events_that_publish_themselves_come_to_an_end_a12(api: httpx.Client, caplog: pytest.LogCaptureFixture) -> None:
     define(api, "tells", {**task("EVENT", "e"), "sink": "conductor:again"})
     action = {"action": "start_workflow", "start_workflow": {"name": "tells"}}
     handler = {"name": "h", "event": "conductor:tells:again", "active": True, "actions": [action]}
@@ -76,7 +76,7 @@ def test_events_that_publish_themselves_come_to_an_end(api: httpx.Client, caplog
     assert len(all_over(api)) == LIMIT + 1
 
 
-def test_failure_workflows_that_start_what_failed_come_to_an_end(
+def test_failure_workflows_that_start_what_failed_come_to_an_end_a12(
     api: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     define(api, "fails", task("TERMINATE", "t", terminationStatus="FAILED"), failureWorkflow="repairs")
@@ -87,7 +87,7 @@ def test_failure_workflows_that_start_what_failed_come_to_an_end(
 
 
 @pytest.mark.parametrize("inner", [False, True], ids=["itself", "in a sub-workflow"])
-def test_workflows_that_wait_before_they_start_the_next_go_on_for_ever(api: httpx.Client, *, inner: bool) -> None:
+def test_workflows_that_wait_before_they_start_the_next_go_on_for_ever_a12(api: httpx.Client, *, inner: bool) -> None:
     define(api, "works", task("SIMPLE", "work"))
     first = {**task("SUB_WORKFLOW", "sub"), "subWorkflowParam": {"name": "works"}} if inner else task("SIMPLE", "work")
     define(api, "again", first, starts("again"))
@@ -100,7 +100,7 @@ def test_workflows_that_wait_before_they_start_the_next_go_on_for_ever(api: http
     assert statuses <= {"COMPLETED", "RUNNING"}
 
 
-def test_one_workflow_may_start_many_after_each_wait(api: httpx.Client) -> None:
+def test_one_workflow_may_start_many_after_each_wait_a12(api: httpx.Client) -> None:
     define(api, "leaf", task("SET_VARIABLE", "v", a=1))
     wait = task("WAIT", "w", duration="1 seconds")
     branches = [[starts("leaf", f"s{number}")] for number in range(LIMIT - 2)]

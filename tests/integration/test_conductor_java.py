@@ -32,7 +32,7 @@ SCENARIOS = [
     "domains_of_an_annotated_worker",
     "heartbeats",
     "late_result",
-    "late_result_is_reported_once",
+    "late_result_is_reported_once_s02",
     "logs",
     "logs_of_an_annotated_worker",
     "search",
@@ -81,7 +81,7 @@ def failures(sdk: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -
         late = late_reports_failure(coordinator.url)
     lines = [json.loads(line) for line in program.stdout.splitlines() if line.startswith('{"scenario"')]
     assert lines, f"the scenarios did not run:\n{program.stdout[-2000:]}\n{program.stderr[-3000:]}"
-    return {line["scenario"]: line["failure"] for line in lines} | {"late_result_is_reported_once": late}
+    return {line["scenario"]: line["failure"] for line in lines} | {"late_result_is_reported_once_s02": late}
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

@@ -28,7 +28,7 @@ SCENARIOS = [
     "heartbeats_of_a_sync_worker",
     "heartbeats_of_an_async_worker",
     "late_result",
-    "late_result_is_reported_once",
+    "late_result_is_reported_once_s02",
     "logs",
     "search",
     "correlation",
@@ -81,7 +81,7 @@ def failures(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             workers.wait()
     lines = [json.loads(line) for line in client.stdout.splitlines() if line.startswith('{"scenario"')]
     assert lines, f"the scenarios did not run:\n{client.stderr[-3000:]}\n{log.read_text()[-3000:]}"
-    yield {line["scenario"]: line["failure"] for line in lines} | {"late_result_is_reported_once": late}
+    yield {line["scenario"]: line["failure"] for line in lines} | {"late_result_is_reported_once_s02": late}
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

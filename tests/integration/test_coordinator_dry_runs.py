@@ -110,7 +110,7 @@ class TestADryRun:
         ]
 
     @pytest.mark.parametrize("kind", ["loop", "sub-workflows"])
-    def test_a_dry_run_that_makes_tasks_without_end_is_refused(self, api: httpx.Client, kind: str) -> None:
+    def test_a_dry_run_that_makes_tasks_without_end_is_refused_a12(self, api: httpx.Client, kind: str) -> None:
         step = {"name": "n", "taskReferenceName": "n", "type": "SET_VARIABLE", "inputParameters": {"a": 1}}
         loop = {"name": "l", "taskReferenceName": "l", "type": "DO_WHILE", "loopCondition": "true", "loopOver": [step]}
         subs = [

@@ -192,7 +192,7 @@ class TestReports:
         assert (answer.status_code, answer.headers[VERDICT_HEADER]) == (200, "COMMITTED")
         assert api.post("/tasks/update-v2", json=result(answer.json())).status_code == 204
 
-    def test_a_late_update_without_a_lease_id_is_200_without_effect(self, api: httpx.Client, name: str) -> None:
+    def test_a_late_update_without_a_lease_id_is_200_without_effect_s02(self, api: httpx.Client, name: str) -> None:
         start(api, name)
         task = poll(api, name)
         api.post("/tasks", json=result(task))
@@ -204,7 +204,7 @@ class TestReports:
         assert (answer.status_code, answer.content, answer.headers[VERDICT_HEADER]) == (204, b"", "CANCELLED")
         assert api.get(f"/tasks/{task['taskId']}").json()["status"] == "COMPLETED"
 
-    def test_a_late_update_by_reference_is_200_without_effect(self, api: httpx.Client, name: str) -> None:
+    def test_a_late_update_by_reference_is_200_without_effect_s02(self, api: httpx.Client, name: str) -> None:
         workflow = start(api, name)
         poll(api, name)
         api.post(f"/tasks/queue/requeue/{name}")
@@ -454,12 +454,12 @@ class TestMistakes:
     @pytest.mark.parametrize(
         "path", ["/api/version", "/api/nothing", "/", "/health", "/metrics", "/api/metadata/taskdefs"]
     )
-    def test_browsers_must_not_guess_the_type_of_an_answer(self, coordinator: Coordinator, path: str) -> None:
+    def test_browsers_must_not_guess_the_type_of_an_answer_a12(self, coordinator: Coordinator, path: str) -> None:
         answer = httpx.get(f"http://127.0.0.1:{coordinator.port}{path}")
         assert answer.headers["x-content-type-options"] == "nosniff"
 
     @pytest.mark.parametrize("host", ["[::1]evil", "[::1]:80evil", "[::1", "localhost:80.evil.example", "localhost]"])
-    def test_a_malformed_host_is_refused(self, coordinator: Coordinator, host: str) -> None:
+    def test_a_malformed_host_is_refused_a12(self, coordinator: Coordinator, host: str) -> None:
         url = f"http://127.0.0.1:{coordinator.port}/api/version"
         assert httpx.get(url, headers={"Host": host}).status_code == 403
         for good in ("[::1]", "[::1]:8080", "localhost:80", "localhost", "127.0.0.1:"):

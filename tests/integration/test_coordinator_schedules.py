@@ -201,7 +201,7 @@ class TestSchedulesOfOneWorkflow:
         with SchedulerClient(Configuration(server_api_url=str(api.base_url).rstrip("/"))) as found:
             yield found
 
-    def test_a_list_says_which_schedules_there_are(self, api: httpx.Client, client: SchedulerClient) -> None:
+    def test_a_list_says_which_schedules_there_are_s11(self, api: httpx.Client, client: SchedulerClient) -> None:
         saved(api, name="wf-old")
         saved(api, name="elsewhere", startWorkflowRequest={"name": "other"})
         client.reconcile("wf", [Schedule("nightly", "0 0 2 * * *", input={"a": 2}, paused=True)])
@@ -214,7 +214,7 @@ class TestSchedulesOfOneWorkflow:
         client.reconcile("wf", [])
         assert [one["name"] for one in api.get("/scheduler/schedules").json()] == ["elsewhere"]
 
-    def test_a_list_that_cannot_be_changes_nothing(self, api: httpx.Client, client: SchedulerClient) -> None:
+    def test_a_list_that_cannot_be_changes_nothing_s11(self, api: httpx.Client, client: SchedulerClient) -> None:
         saved(api)
         with pytest.raises(ValueError, match="listed twice: wf-n"):
             client.reconcile("wf", [Schedule("n", "0 0 2 * * *"), Schedule("n", "0 0 3 * * *")])
@@ -227,7 +227,7 @@ class TestSchedulesOfOneWorkflow:
         with pytest.raises(ValueError, match="which is not after"):
             Schedule("n", "0 0 2 * * *", start_at=5, end_at=5)
 
-    def test_the_workflow_of_a_schedule_is_started_now(self, api: httpx.Client, client: SchedulerClient) -> None:
+    def test_the_workflow_of_a_schedule_is_started_now_s11(self, api: httpx.Client, client: SchedulerClient) -> None:
         task = {"name": "wait", "taskReferenceName": "wait", "type": "HUMAN"}
         api.post("/metadata/workflow", json={"name": "wf", "tasks": [task]}).raise_for_status()
         saved(api)
@@ -236,7 +236,7 @@ class TestSchedulesOfOneWorkflow:
         assert (found["workflowName"], found["input"], found["status"]) == ("wf", {"a": 1}, "RUNNING")
 
 
-def test_an_executor_has_the_generated_class_of_definitions(api: httpx.Client) -> None:
+def test_an_executor_has_the_generated_class_of_definitions_s11(api: httpx.Client) -> None:
     executor = WorkflowExecutor(Configuration(server_api_url=str(api.base_url).rstrip("/")))
     assert isinstance(executor.metadata_client, MetadataResourceApi)
     executor.register_workflow(WorkflowDef(name="wf", tasks=[WorkflowTask(name="a", task_reference_name="a")]))

@@ -15,7 +15,7 @@ BRANCHES = 600
 GIVE_UP_S = 120.0
 
 
-def test_a_tree_that_is_being_terminated_survives_kill_9(tmp_path: Path) -> None:
+def test_a_tree_that_is_being_terminated_survives_kill_9_a09(tmp_path: Path) -> None:
     leaf = {"name": "leaf", "tasks": [{"name": "work", "taskReferenceName": "work"}]}
     fork: dict[str, Any] = {
         "name": "fork",

@@ -130,7 +130,7 @@ def began(directory: Path) -> Counter[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("how", CAUSES)
 @pytest.mark.parametrize("shared", [True, False], ids=["shared process", "own process"])
-def test_a_task_that_kills_its_process_ends_and_its_neighbours_complete(
+def test_a_task_that_kills_its_process_ends_and_its_neighbours_complete_a14(
     server: Server, tmp_path: Path, how: str, shared: bool
 ) -> None:
     deadly = server.start("deadly", how=how, directory=str(tmp_path))
@@ -178,7 +178,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_a_program_without_worker_processes_that_is_started_again(server: Server, tmp_path: Path) -> None:
+def test_a_program_without_worker_processes_that_is_started_again_a14(server: Server, tmp_path: Path) -> None:
     """No process has seen the exit status, so the first death costs no attempt; the next start applies the rules."""
     deadly = server.start("deadly", how="exit", directory=str(tmp_path))
     for _ in range(3):
@@ -192,7 +192,7 @@ def test_a_program_without_worker_processes_that_is_started_again(server: Server
 
 
 @pytest.mark.slow
-def test_a_kill_from_outside_costs_no_attempt(server: Server, tmp_path: Path) -> None:
+def test_a_kill_from_outside_costs_no_attempt_a14(server: Server, tmp_path: Path) -> None:
     """The only task of a process that an operator kills is given back, even if it has no retries."""
     waiting = """
 from pathlib import Path

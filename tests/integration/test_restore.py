@@ -60,7 +60,7 @@ def define(server: Server) -> None:
     server.post("/metadata/workflow", {"name": "held", "version": 1, "schemaVersion": 2, "tasks": [task]})
 
 
-async def test_a_copy_is_restored_while_workers_hold_later_leases(tmp_path: Path) -> None:
+async def test_a_copy_is_restored_while_workers_hold_later_leases_a13(tmp_path: Path) -> None:
     database, copy, life = tmp_path / "a.db", tmp_path / "copy.db", Life()
     with (
         Proxy(CALM, random.Random(1)) as proxy,

@@ -156,7 +156,7 @@ def forms() -> set[str]:
 
 
 @pytest.mark.parametrize("kind", SCRIPTS)
-def test_a_script_leaks_no_secret(
+def test_a_script_leaks_no_secret_a04(
     kind: str, api: httpx.Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -167,7 +167,7 @@ def test_a_script_leaks_no_secret(
 
 
 @pytest.mark.parametrize("kind", CALLS)
-def test_a_call_leaks_no_secret(
+def test_a_call_leaks_no_secret_a04(
     kind: str, api: httpx.Client, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -183,14 +183,14 @@ def test_a_call_leaks_no_secret(
     check_for_leaks(api, workflow, tmp_path, caplog.text)
 
 
-def test_a_reason_shows_the_uri_as_the_definition_has_it(api: httpx.Client) -> None:
+def test_a_reason_shows_the_uri_as_the_definition_has_it_a04(api: httpx.Client) -> None:
     (found,) = ended(api, start(api, http("http://127.0.0.1:1/?key=" + secret("PLAIN"))))["tasks"]
     uri = "http://127.0.0.1:1/?key=${workflow.secrets.PLAIN}"
     assert f'I/O error on GET request for "{uri}": Connection refused' in found["reasonForIncompletion"]
     assert uri in found["outputData"]["response"]
 
 
-def test_the_server_still_gets_the_value_and_the_rest_of_its_answer_is_kept(api: httpx.Client) -> None:
+def test_the_server_still_gets_the_value_and_the_rest_of_its_answer_is_kept_a04(api: httpx.Client) -> None:
     with FarServer() as far:
         asked = http(f"{far.url}/echo?n=4", "POST", body={"key": secret("ODD"), "more": 5})
         (found,) = ended(api, start(api, asked))["tasks"]
@@ -200,7 +200,7 @@ def test_the_server_still_gets_the_value_and_the_rest_of_its_answer_is_kept(api:
     assert (body["path"], found["outputData"]["response"]["statusCode"]) == ("/echo?n=4", 200)
 
 
-def test_a_task_that_goes_wrong_inside_the_coordinator_leaks_no_secret(
+def test_a_task_that_goes_wrong_inside_the_coordinator_leaks_no_secret_a04(
     api: httpx.Client, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(request: Any, _: Any) -> Any:
@@ -214,7 +214,7 @@ def test_a_task_that_goes_wrong_inside_the_coordinator_leaks_no_secret(
     check_for_leaks(api, workflow, tmp_path, caplog.text)
 
 
-def test_a_result_that_waits_to_be_completed_leaks_no_secret(
+def test_a_result_that_waits_to_be_completed_leaks_no_secret_a04(
     api: httpx.Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with FarServer() as far:
@@ -226,7 +226,7 @@ def test_a_result_that_waits_to_be_completed_leaks_no_secret(
     check_for_leaks(api, workflow, tmp_path, caplog.text)
 
 
-def test_the_next_task_gets_the_placeholder_as_a_plain_text(api: httpx.Client) -> None:
+def test_the_next_task_gets_the_placeholder_as_a_plain_text_a04(api: httpx.Client) -> None:
     placeholder = secret("PLAIN")
     again = {
         **task("INLINE", evaluatorType="javascript", expression="[$.all, $.part.length]", all="${t.output.result}"),

@@ -141,7 +141,7 @@ class TestHttp:
         assert found["status"] == "FAILED"
         assert filled(said) in found["tasks"][0]["reasonForIncompletion"]
 
-    def test_an_http_task_follows_redirects_and_another_origin_gets_three_headers_only(
+    def test_an_http_task_follows_redirects_and_another_origin_gets_three_headers_only_a11(
         self, api: httpx.Client, far: FarServer
     ) -> None:
         private = dict.fromkeys(
@@ -158,7 +158,7 @@ class TestHttp:
         assert body["headers"]["Host"] == f"127.0.0.1:{other.port}"
         assert far.call()["headers"].items() >= private.items()
 
-    def test_an_http_task_follows_redirects_and_the_same_origin_gets_all_headers(
+    def test_an_http_task_follows_redirects_and_the_same_origin_gets_all_headers_a11(
         self, api: httpx.Client, far: FarServer
     ) -> None:
         asked = http(f"{far.url}/to//echo", headers={"Authorization": "s", "X-Api-Key": "k"})
@@ -178,13 +178,13 @@ class TestHttp:
             ("UTF-16", "utf-16", "a-\u00e9"),
         ],
     )
-    def test_an_http_task_knows_a_few_charsets_and_reads_others_as_utf_8(
+    def test_an_http_task_knows_a_few_charsets_and_reads_others_as_utf_8_a02(
         self, api: httpx.Client, far: FarServer, charset: str, encoding: str, text: str
     ) -> None:
         found = one(api, http(f"{far.url}/charset/{charset}/{encoding}"))["outputData"]["response"]
         assert found["body"] == text
 
-    def test_an_http_task_counts_the_headers_of_an_answer(self, api: httpx.Client, far: FarServer) -> None:
+    def test_an_http_task_counts_the_headers_of_an_answer_a12(self, api: httpx.Client, far: FarServer) -> None:
         assert one(api, http(f"{far.url}/headers/5"))["status"] == "COMPLETED"
         found = one(api, http(f"{far.url}/headers/90"))
         assert (found["status"], found["outputData"].keys()) == ("FAILED_WITH_TERMINAL_ERROR", {"response"})
@@ -353,21 +353,21 @@ class TestScripts:
         assert "cannot be added" in found["reasonForIncompletion"]
 
     @pytest.mark.parametrize("characters", [512, 64 * 1024, 9 * 1024 * 1024])
-    def test_long_values_come_back_whole(self, api: httpx.Client, characters: int) -> None:
+    def test_long_values_come_back_whole_s01(self, api: httpx.Client, characters: int) -> None:
         text = f"'x'.repeat({characters})"
         found = one(api, inline(text))
         assert (found["status"], found["outputData"]["result"]) == ("COMPLETED", "x" * characters)
         found = one(api, task("LAMBDA", inputParameters={"scriptExpression": f"return [{text}]"}))
         assert (found["status"], found["outputData"]["result"]) == ("COMPLETED", ["x" * characters])
 
-    def test_a_long_error_is_final_and_says_why(self, api: httpx.Client) -> None:
+    def test_a_long_error_is_final_and_says_why_s01(self, api: httpx.Client) -> None:
         found = one(api, inline("throw new Error('x'.repeat(600))"))
         assert found["status"] == "FAILED_WITH_TERMINAL_ERROR"
         assert found["outputData"]["error"] == f"Error evaluating the script `Error: {'x' * 600}` at line 1"
         found = one(api, task("LAMBDA", inputParameters={"scriptExpression": "throw 'x'.repeat(600)"}))
         assert found["outputData"]["error"] == f"Error evaluating the script `{'x' * 600}`"
 
-    def test_a_short_script_does_not_wait_for_endless_ones(self, api: httpx.Client) -> None:
+    def test_a_short_script_does_not_wait_for_endless_ones_a12(self, api: httpx.Client) -> None:
         endless = [start(api, inline("while (true) {}")) for _ in range(60)]
         short = start(api, inline("1 + 1"))
         query = start(api, task("JSON_JQ_TRANSFORM", inputParameters={"queryExpression": ".a", "a": 1}))
@@ -422,7 +422,7 @@ class TestConditions:
         assert found["status"] == "FAILED"
         assert "Error evaluating the script `Error: bad`" in found["reasonForIncompletion"]
 
-    def test_long_values_and_errors_come_back_whole(self, api: httpx.Client) -> None:
+    def test_long_values_and_errors_come_back_whole_s01(self, api: httpx.Client) -> None:
         case = "x" * 600
         found = run(api, switch("'x'.repeat(600)") | {"decisionCases": {case: [task("NOOP", "long")]}})
         assert (found["status"], refs(found)) == ("COMPLETED", ["s", "long"])
@@ -440,7 +440,7 @@ class TestConditions:
             ("[1] == 1 && '0x10' == 16 && 010 == 8", "true"),
         ],
     )
-    def test_odd_values_are_those_of_javascript(self, api: httpx.Client, expression: str, case: str) -> None:
+    def test_odd_values_are_those_of_javascript_a08(self, api: httpx.Client, expression: str, case: str) -> None:
         asking = switch(expression, inputParameters={"a": "${workflow.input.a}"})
         found = ended(api, start(api, asking, given={"a": int("9" * 1500)}))
         assert found["tasks"][0]["outputData"]["selectedCase"] == case
@@ -715,12 +715,12 @@ class TestAnswersWithScripts:
         with Coordinator(clock=clock) as found, httpx.Client(base_url=found.url, timeout=PATIENCE_S) as client:
             yield client
 
-    def test_a_workflow_of_scripts_has_ended_when_its_start_is_answered(self, api: httpx.Client) -> None:
+    def test_a_workflow_of_scripts_has_ended_when_its_start_is_answered_s04(self, api: httpx.Client) -> None:
         query = task("JSON_JQ_TRANSFORM", "q", inputParameters={"queryExpression": ".a", "a": "${i.output.result}"})
         found = api.get(f"/workflow/{start(api, inline('1 + 1', 'i'), query)}").json()
         assert (found["status"], found["output"]["result"]) == ("COMPLETED", 2)
 
-    def test_a_synchronous_update_shows_the_scripts_behind_it(self, api: httpx.Client) -> None:
+    def test_a_synchronous_update_shows_the_scripts_behind_it_s04(self, api: httpx.Client) -> None:
         condition = "(function () { return $.n > 1 ? 'many' : 'few'; })()"
         choice = task(
             "SWITCH",
@@ -738,7 +738,7 @@ class TestAnswersWithScripts:
         done = ["a", "s", "twice", "l", "i__1", "i__2", "i__3"]
         assert shown == [*((ref, "COMPLETED") for ref in done), ("b", "IN_PROGRESS")]
 
-    def test_a_script_that_takes_long_is_waited_for_half_a_second(
+    def test_a_script_that_takes_long_is_waited_for_half_a_second_s04(
         self, api: httpx.Client, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         running, may_end = threading.Event(), threading.Event()

@@ -74,7 +74,7 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path)
 
 
-def test_the_fast_suite_and_the_demo_run_in_a_private_directory_with_an_empty_environment(
+def test_the_fast_suite_and_the_demo_run_in_a_private_directory_with_an_empty_environment_c12(
     checkout: Checkout,
 ) -> None:
     status, output, calls = checkout.run({})
@@ -91,14 +91,14 @@ def test_the_fast_suite_and_the_demo_run_in_a_private_directory_with_an_empty_en
         assert not Path(call["place"]).exists(), "the copy is removed"
 
 
-def test_the_fast_suite_has_no_second_try(checkout: Checkout) -> None:
+def test_the_fast_suite_has_no_second_try_c12(checkout: Checkout) -> None:
     status, output, calls = checkout.run({"test": 1}, "tests/unit/test_a.py::test_b")
     assert status != 0
     assert [call["words"][0] for call in calls] == ["setup", "test"]
     assert "everything passed" not in output
 
 
-def test_a_slow_test_that_is_tried_again_is_named(checkout: Checkout) -> None:
+def test_a_slow_test_that_is_tried_again_is_named_c12(checkout: Checkout) -> None:
     failed = ("tests/a.py::test_one[x y]", "tests/a.py::test_two")
     status, output, calls = checkout.run({"test-slow": 1}, *failed)
     assert status == 0, output
@@ -110,11 +110,11 @@ def test_a_slow_test_that_is_tried_again_is_named(checkout: Checkout) -> None:
     ]
 
 
-def test_a_slow_test_that_fails_twice_fails_the_run(checkout: Checkout) -> None:
+def test_a_slow_test_that_fails_twice_fails_the_run_c12(checkout: Checkout) -> None:
     assert checkout.run({"test-slow": 2}, "tests/a.py::test_one")[0] != 0
 
 
-def test_a_slow_suite_that_names_no_failed_test_fails_the_run(checkout: Checkout) -> None:
+def test_a_slow_suite_that_names_no_failed_test_fails_the_run_c12(checkout: Checkout) -> None:
     status, output, calls = checkout.run({"test-slow": 1})
     assert status != 0
     assert "no second try" in output

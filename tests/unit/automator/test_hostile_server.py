@@ -310,7 +310,7 @@ class TestTasks:
                     assert await here.run_task(), (name, value)
         calm(caplog)
 
-    def test_odd_numbers_cost_at_most_their_own_task(self) -> None:
+    def test_odd_numbers_cost_at_most_their_own_task_a07(self) -> None:
         """Whatever numbers a task brings, the good task beside it runs, and so does the engine."""
         numbers = st.one_of(st.integers(), st.sampled_from([10**17, 2**63 - 1, -(2**63), 10**30, 0, -1]))
         names = ("responseTimeoutSeconds", "pollCount", "retryCount", "startTime", "callbackAfterSeconds", "seq")
@@ -325,7 +325,7 @@ class TestTasks:
         holds()
 
     @pytest.mark.parametrize("timeout_s", [10**12, 10**15, 10**17, 2**63 - 1, 10**400, -1, -(10**30)])
-    def test_a_task_with_an_absurd_timeout_runs(self, timeout_s: int) -> None:
+    def test_a_task_with_an_absurd_timeout_runs_a07(self, timeout_s: int) -> None:
         """Such a timeout is cut, or counts as none. The task is not refused."""
         definition = {"name": "job", "timeoutSeconds": timeout_s}
         odd = task_json(taskId="odd", responseTimeoutSeconds=timeout_s, taskDefinition=definition)

@@ -112,7 +112,7 @@ async def process(tmp_path: Path) -> AsyncIterator[Process]:
     made.journal.close()
 
 
-async def test_a_suspect_waits_for_the_others_and_the_others_wait_for_it(process: Process) -> None:
+async def test_a_suspect_waits_for_the_others_and_the_others_wait_for_it_a14(process: Process) -> None:
     process.suspect("deadly")
     await process.start("a")
     await process.start("deadly")
@@ -127,7 +127,7 @@ async def test_a_suspect_waits_for_the_others_and_the_others_wait_for_it(process
     assert (process.on_probation, process.is_remembered("deadly")) == ("", False)
 
 
-async def test_a_task_that_waits_too_long_to_begin_is_returned(process: Process) -> None:
+async def test_a_task_that_waits_too_long_to_begin_is_returned_a14(process: Process) -> None:
     """The task would run into its timeout without having run."""
     process.suspect("deadly", ran_s=60)
     await process.start("deadly")
@@ -141,7 +141,7 @@ async def test_a_task_that_waits_too_long_to_begin_is_returned(process: Process)
     assert waiting.stopped is None
 
 
-async def test_suspects_run_one_after_the_other(process: Process) -> None:
+async def test_suspects_run_one_after_the_other_a14(process: Process) -> None:
     for name in "abc":
         process.suspect(name)
         await process.start(name)
@@ -151,7 +151,7 @@ async def test_suspects_run_one_after_the_other(process: Process) -> None:
     assert not process.isolation.closed
 
 
-async def test_a_suspect_that_outlives_its_last_run_makes_room_for_others(process: Process) -> None:
+async def test_a_suspect_that_outlives_its_last_run_makes_room_for_others_a14(process: Process) -> None:
     process.suspect("long", ran_s=4.0)
     opened: list[bool] = []
     process.isolation.on_open.append(lambda: opened.append(True))
@@ -179,7 +179,7 @@ async def test_a_suspect_that_outlives_its_last_run_makes_room_for_others(proces
         (3, 0.0, 1, True, 480),
     ],
 )
-async def test_a_probation_has_a_length(
+async def test_a_probation_has_a_length_a14(
     process: Process, suspicions: int, ran_s: float, executing: int, by_itself: bool, probation_s: float
 ) -> None:
     process.suspect("long", ran_s=ran_s, suspicions=suspicions, by_itself=by_itself, executing=executing)
@@ -191,7 +191,7 @@ async def test_a_probation_has_a_length(
     assert list(process.executing) == ["long", "a"]
 
 
-async def test_a_suspect_does_not_wait_for_ever_for_long_tasks(process: Process) -> None:
+async def test_a_suspect_does_not_wait_for_ever_for_long_tasks_a14(process: Process) -> None:
     process.suspect("deadly")
     await process.start("long")
     await process.start("deadly")
@@ -200,7 +200,7 @@ async def test_a_suspect_does_not_wait_for_ever_for_long_tasks(process: Process)
     assert process.on_probation == "deadly"
 
 
-async def test_tasks_that_are_stopped_while_they_wait(process: Process) -> None:
+async def test_tasks_that_are_stopped_while_they_wait_a14(process: Process) -> None:
     process.suspect("deadly")
     process.suspect("second")
     await process.start("deadly")

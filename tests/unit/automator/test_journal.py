@@ -490,7 +490,7 @@ class TestForeignFiles:
 
 
 @pytest.mark.parametrize("size", [3 << 20, 5 << 30], ids=["3 MB", "5 GB"])
-def test_a_file_of_absurd_size_is_set_aside(journal: Journal, size: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_of_absurd_size_is_set_aside_a12(journal: Journal, size: int, caplog: pytest.LogCaptureFixture) -> None:
     """The file is neither read nor removed, and one line says where it is. Other files are adopted."""
     journal.add(entry(1))
     journal.close()

@@ -103,7 +103,7 @@ class TestBatchSize:
             assert counts(conductor_stub.polls())[-1] == 7
             conductor_stub.release()
 
-    async def test_a_task_being_reported_to_a_coordinator_takes_a_slot(self) -> None:
+    async def test_a_task_being_reported_to_a_coordinator_takes_a_slot_c02(self) -> None:
         with ConductorStub(leases=True) as server:
             hold_reports(server)
             for _ in range(3):
@@ -127,7 +127,7 @@ class TestBatchSize:
                 await server.until(lambda: len(server.polls()) > seen)
                 assert counts(server.polls())[-1] == 9
 
-    async def test_a_coordinator_that_answers_no_reports_is_not_polled_at_capacity(self) -> None:
+    async def test_a_coordinator_that_answers_no_reports_is_not_polled_at_capacity_c01(self) -> None:
         with ConductorStub(leases=True) as server:
             hold_reports(server)
             for _ in range(10):

@@ -67,7 +67,7 @@ def dead(tmp_path: Path) -> Dead:
     return Dead(tmp_path)
 
 
-def test_the_only_task_that_was_executing_fails_and_the_others_are_given_back(dead: Dead) -> None:
+def test_the_only_task_that_was_executing_fails_and_the_others_are_given_back_a14(dead: Dead) -> None:
     a, b = task("a"), task("b")
     assert dead.die([a, b], [a], 3) == ["a-0 FAILED", "b-0 never started"]
     assert dead.reasons == [
@@ -77,7 +77,7 @@ def test_the_only_task_that_was_executing_fails_and_the_others_are_given_back(de
     assert (event.cause, event.exit_status, event.deaths) == ("the worker process exited with status 3", 3, 1)
 
 
-def test_deaths_are_counted_over_retries_up_to_the_poison_limit(dead: Dead) -> None:
+def test_deaths_are_counted_over_retries_up_to_the_poison_limit_a14(dead: Dead) -> None:
     assert dead.die([task("a")], [task("a")], SEGFAULT) == ["a-0 FAILED"]
     retries = [task("a", attempt=1), task("a", attempt=2), task("a", attempt=3)]
     assert dead.die([retries[0]], [retries[0]], SEGFAULT) == ["a-1 FAILED"]
@@ -86,18 +86,18 @@ def test_deaths_are_counted_over_retries_up_to_the_poison_limit(dead: Dead) -> N
 
 
 @pytest.mark.parametrize(("limit", "status"), [(1, "FAILED_WITH_TERMINAL_ERROR"), (0, "FAILED")])
-def test_the_poison_limit_is_the_workers_own(dead: Dead, limit: int, status: str) -> None:
+def test_the_poison_limit_is_the_workers_own_a14(dead: Dead, limit: int, status: str) -> None:
     assert dead.die([task("a")], [task("a")], 1, limit=limit) == [f"a-0 {status}"]
 
 
 @pytest.mark.parametrize("status", [KILLED, -signal.SIGTERM, None])
-def test_the_first_death_that_may_come_from_outside_costs_no_attempt(dead: Dead, status: int | None) -> None:
+def test_the_first_death_that_may_come_from_outside_costs_no_attempt_a14(dead: Dead, status: int | None) -> None:
     first, second = task("a"), task("a", poll_count=2)
     assert dead.die([first], [first], status) == ["a-0 IN_PROGRESS"]
     assert dead.die([second], [second], status) == ["a-0 FAILED"]
 
 
-def test_several_that_were_executing_are_suspects_and_do_not_count(dead: Dead) -> None:
+def test_several_that_were_executing_are_suspects_and_do_not_count_a14(dead: Dead) -> None:
     tasks = [task(name) for name in "abc"]
     assert dead.die(tasks, tasks[:2], 3) == ["a-0 IN_PROGRESS", "b-0 IN_PROGRESS", "c-0 never started"]
     assert [(event.deaths, event.suspicions) for event in dead.events] == [(0, 1), (0, 1)]
@@ -106,12 +106,12 @@ def test_several_that_were_executing_are_suspects_and_do_not_count(dead: Dead) -
     assert dead.die([again], [again], 3) == ["a-0 FAILED"]
 
 
-def test_a_task_on_probation_is_the_culprit_whatever_else_is_executing(dead: Dead) -> None:
+def test_a_task_on_probation_is_the_culprit_whatever_else_is_executing_a14(dead: Dead) -> None:
     a, b = task("a"), task("b")
     assert dead.die([a, b], [a, b], 3, on_probation="b-0") == ["b-0 FAILED", "a-0 given back"]
 
 
-def test_a_death_is_counted_once_even_if_the_judge_dies_too(dead: Dead) -> None:
+def test_a_death_is_counted_once_even_if_the_judge_dies_too_a14(dead: Dead) -> None:
     a = task("a")
     before = DeathRecord(
         workflow_instance_id="workflow", reference_name="a", task_type="job", task_id="a-0", poll_count=1, deaths=1
@@ -121,7 +121,7 @@ def test_a_death_is_counted_once_even_if_the_judge_dies_too(dead: Dead) -> None:
     assert dead.events[0].deaths == 1
 
 
-def test_a_process_that_was_told_to_end_blames_no_task(dead: Dead) -> None:
+def test_a_process_that_was_told_to_end_blames_no_task_a14(dead: Dead) -> None:
     a = task("a")
     journal = Journal(dead._directory, URL, max_bytes=1 << 20)
     journal.open()
@@ -136,7 +136,7 @@ def test_a_process_that_was_told_to_end_blames_no_task(dead: Dead) -> None:
     assert list(dead._directory.iterdir()) == []
 
 
-def test_old_records_are_forgotten(dead: Dead) -> None:
+def test_old_records_are_forgotten_a14(dead: Dead) -> None:
     dead.die([task("a")], [task("a")], 3)
     dead.records.forget_old(NOW_MS + 1000, max_age_s=2)
     assert len(read_records(dead._directory)) == 1
@@ -144,7 +144,7 @@ def test_old_records_are_forgotten(dead: Dead) -> None:
     assert read_records(dead._directory) == []
 
 
-def test_the_cause_of_a_death_is_named() -> None:
+def test_the_cause_of_a_death_is_named_a14() -> None:
     assert describe_exit(0) == "the worker process exited with status 0"
     assert describe_exit(SEGFAULT) == "the worker process was killed by SIGSEGV"
     assert describe_exit(KILLED) == "the worker process was killed by SIGKILL (out of memory?)"
@@ -164,7 +164,7 @@ class TestMarks:
         assert found is not None
         return sorted(mark.task_id.decode() for mark in found.executing)
 
-    def test_marks_may_take_more_than_a_page(self, marks: ExecutionMarks) -> None:
+    def test_marks_may_take_more_than_a_page_a14(self, marks: ExecutionMarks) -> None:
         slots = [marks.begin(f"task-{number:03}", 3) for number in range(200)]
         assert self._executing(marks) == [f"task-{number:03}" for number in range(200)]
         for slot in slots[1:]:
@@ -174,19 +174,19 @@ class TestMarks:
         assert self._executing(marks) == ["another", "task-000"]
 
     @pytest.mark.parametrize("damage", [b"", b"x" * 64, b"CWE1"])
-    def test_a_file_that_says_nothing(self, tmp_path: Path, damage: bytes) -> None:
+    def test_a_file_that_says_nothing_a14(self, tmp_path: Path, damage: bytes) -> None:
         (tmp_path / "damaged").write_bytes(damage)
         (tmp_path / "damaged").chmod(0o600)
         assert read_marks(tmp_path / "damaged") is None
         assert read_marks(tmp_path / "missing") is None
 
-    def test_a_file_that_others_can_write_is_not_believed(self, marks: ExecutionMarks) -> None:
+    def test_a_file_that_others_can_write_is_not_believed_a14(self, marks: ExecutionMarks) -> None:
         marks.begin("task", 3)
         marks.path.chmod(0o666)
         assert read_marks(marks.path) is None
 
     @pytest.mark.parametrize("is_removed", [False, True])
-    def test_marks_follow_the_journal(self, marks: ExecutionMarks, tmp_path: Path, is_removed: bool) -> None:
+    def test_marks_follow_the_journal_a14(self, marks: ExecutionMarks, tmp_path: Path, is_removed: bool) -> None:
         old = marks.begin("old", 3)
         if is_removed:
             marks.path.unlink()
@@ -196,7 +196,7 @@ class TestMarks:
         marks.end(old)
         assert self._executing(marks) == ["new"]
 
-    def test_a_full_disk_costs_the_mark_and_not_the_work(
+    def test_a_full_disk_costs_the_mark_and_not_the_work_a14(
         self, marks: ExecutionMarks, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def full(*_: object) -> int:
@@ -208,7 +208,7 @@ class TestMarks:
         marks.end(slots[-1])
 
 
-def test_a_death_that_the_program_has_not_judged_yet_is_left_to_it(dead: Dead) -> None:
+def test_a_death_that_the_program_has_not_judged_yet_is_left_to_it_a14(dead: Dead) -> None:
     """Only the program knows the exit status; the process that sends reports may start at the very moment."""
     a = task("a")
     dead.leave([a], [a])

@@ -104,7 +104,7 @@ class TestAttempts:
         assert failure.task_result.task_id == task_id
 
     @pytest.mark.parametrize("leases", [False, True], ids=["Conductor server", "coordinator"])
-    async def test_all_four_attempts_are_made_after_the_end_of_the_lease(self, leases: bool) -> None:
+    async def test_all_four_attempts_are_made_after_the_end_of_the_lease_c08(self, leases: bool) -> None:
         """Each wait is longer than the response timeout, which no heartbeat extends."""
         clock, events = FakeClock(), Events()
         with ConductorStub(leases=leases, clock=clock) as stub:
@@ -122,7 +122,7 @@ class TestAttempts:
         assert not events.of(TaskLeaseLost)
 
     @pytest.mark.parametrize("leases", [False, True], ids=["Conductor server", "coordinator"])
-    async def test_a_task_that_the_server_takes_away_between_attempts_ends_the_report(self, leases: bool) -> None:
+    async def test_a_task_that_the_server_takes_away_between_attempts_ends_the_report_c08(self, leases: bool) -> None:
         """The server says that the task is lost. Nothing more is sent, and the failure is published."""
         clock, events = FakeClock(), Events()
         with ConductorStub(leases=leases, clock=clock) as stub:
@@ -485,7 +485,7 @@ class TestTheEnd:
                 await stub.until_results(1)
                 assert stub.results_for(task_id)[0]["outputData"] == {"answer": 42}
 
-    async def test_the_journal_waits_longer_after_each_failure(self) -> None:
+    async def test_the_journal_waits_longer_after_each_failure_c09(self) -> None:
         """The first wait of the journal is longer than the last wait of the report."""
         clock, events = FakeClock(), Events()
         with ConductorStub(clock=clock) as stub:

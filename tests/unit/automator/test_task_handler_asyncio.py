@@ -236,7 +236,7 @@ class TestWorkersTogether:
         assert {event.task_type for event in first.of(TaskExecutionStarted)} == {"a", "b"}
         assert first.all == second.all
 
-    async def test_the_handlers_own_client_can_be_used_while_it_runs(self, conductor_stub: ConductorStub) -> None:
+    async def test_the_handlers_own_client_can_be_used_while_it_runs_c11(self, conductor_stub: ConductorStub) -> None:
         """`http_client` is the client that all workers share, and None again after the end."""
         task_id = conductor_stub.add_task("other")
         async with handler_of(conductor_stub, prompt("a"), prompt("b")) as handler:

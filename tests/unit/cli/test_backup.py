@@ -153,7 +153,7 @@ class TestGoodCopiesStay:
 
     @pytest.mark.parametrize("table", ["task", "workflow_data", "task_ready", "meta"])
     @pytest.mark.parametrize("option", [("--force",), ("--keep", "3")], ids=["force", "keep"])
-    def test_a_damaged_database_replaces_no_copy(
+    def test_a_damaged_database_replaces_no_copy_a15(
         self, cli: Any, place: Path, table: str, option: tuple[str, ...]
     ) -> None:
         Coordinator(place / "a.db").start().stop()
@@ -167,7 +167,7 @@ class TestGoodCopiesStay:
         assert "restore it from a copy" in ran.err
         assert {path.name: path.read_bytes() for path in place.glob("copy.db*")} == {"copy.db": good}
 
-    def test_an_index_that_differs_from_its_table_is_damage(self, cli: Any, place: Path) -> None:
+    def test_an_index_that_differs_from_its_table_is_damage_a15(self, cli: Any, place: Path) -> None:
         """Each page alone is in order: only the comparison of the whole file finds it."""
         with Coordinator(place / "a.db") as live:
             define(live.url)
@@ -194,7 +194,7 @@ class TestGoodCopiesStay:
         assert "workflow_correlated" in ran.err
         assert not (place / "copy.db").exists()
 
-    def test_a_database_without_a_table_is_not_copied(self, cli: Any, place: Path) -> None:
+    def test_a_database_without_a_table_is_not_copied_a15(self, cli: Any, place: Path) -> None:
         Coordinator(place / "a.db").start().stop()
         with contextlib.closing(sqlite3.connect(place / "a.db")) as db:
             db.executescript("DROP TABLE schedule_run")
@@ -203,7 +203,7 @@ class TestGoodCopiesStay:
         assert "a.db is damaged (it has no schedule_run" in ran.err
         assert not (place / "copy.db").exists()
 
-    def test_an_empty_database_beside_a_log_is_not_copied(self, cli: Any, place: Path) -> None:
+    def test_an_empty_database_beside_a_log_is_not_copied_a15(self, cli: Any, place: Path) -> None:
         (place / "a.db").touch()
         (place / "a.db-wal").write_bytes(bytes(4 << 20))
         ran = cli("backup", "copy.db", "--database", "a.db")
@@ -211,7 +211,7 @@ class TestGoodCopiesStay:
         assert "a.db is empty or missing, but a.db-wal holds 4194304 bytes of commits" in ran.err
         assert (place / "a.db-wal").stat().st_size == 4 << 20
 
-    def test_a_copy_is_not_put_beside_the_log_of_a_database_that_is_gone(self, cli: Any, place: Path) -> None:
+    def test_a_copy_is_not_put_beside_the_log_of_a_database_that_is_gone_a15(self, cli: Any, place: Path) -> None:
         Coordinator(place / "a.db").start().stop()
         (place / "copy.db-wal").write_bytes(bytes(4096))
         ran = cli("backup", "copy.db", "--database", "a.db")
@@ -219,7 +219,7 @@ class TestGoodCopiesStay:
         assert "copy.db-wal holds 4096 bytes of commits" in ran.err
         assert (place / "copy.db-wal").stat().st_size == 4096
 
-    def test_backup_with_keep_leaves_the_newest_copies(self, cli: Any, place: Path) -> None:
+    def test_backup_with_keep_leaves_the_newest_copies_a15(self, cli: Any, place: Path) -> None:
         started: list[str] = []
         with Coordinator(place / "live.db") as live:
             define(live.url)
@@ -234,7 +234,7 @@ class TestGoodCopiesStay:
         assert cli("backup", "copy.db", "--database", "live.db", "--keep", "1").status == 0
         assert [path.name for path in place.glob("copy.db*")] == ["copy.db"]
 
-    def test_an_older_copy_can_be_served(self, cli: Any, place: Path) -> None:
+    def test_an_older_copy_can_be_served_a15(self, cli: Any, place: Path) -> None:
         with Coordinator(place / "live.db") as live:
             define(live.url)
             workflow = start(live.url)
@@ -243,7 +243,7 @@ class TestGoodCopiesStay:
         with Coordinator(place / "copy.db.1") as restored:
             assert has(restored.url, workflow)
 
-    def test_a_file_of_an_older_schema_is_copied_as_it_is(self, cli: Any, place: Path) -> None:
+    def test_a_file_of_an_older_schema_is_copied_as_it_is_a15(self, cli: Any, place: Path) -> None:
         Coordinator(place / "a.db").start().stop()
         with contextlib.closing(sqlite3.connect(place / "a.db")) as db:
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION - 1}")
@@ -252,7 +252,7 @@ class TestGoodCopiesStay:
             assert db.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION - 1
 
     @pytest.mark.parametrize("number", ["0", "-1", "many"])
-    def test_a_number_of_copies_that_cannot_be_meant_is_one_line(self, cli: Any, number: str) -> None:
+    def test_a_number_of_copies_that_cannot_be_meant_is_one_line_a15(self, cli: Any, number: str) -> None:
         ran = cli("backup", "copy.db", "--keep", number)
         assert ran.status == 2
         assert "--keep" in ran.err

@@ -104,7 +104,7 @@ def dev(place: Path, module: str = WORKERS, *options: str) -> Terminal:
 ENDLESS = "import time\nprint('import begun', flush=True)\nwhile True:\n    time.sleep(0.01)\n"
 
 
-def test_an_endless_import_is_replaced_by_the_next_save(place: Path) -> None:
+def test_an_endless_import_is_replaced_by_the_next_save_a10(place: Path) -> None:
     """A correction is loaded although the import before it goes on."""
     with dev(place, ENDLESS) as terminal:
         loop = Loop(place, terminal, "import begun")
@@ -115,7 +115,7 @@ def test_an_endless_import_is_replaced_by_the_next_save(place: Path) -> None:
         terminal.wait_for("Stopped.")
 
 
-def test_an_endless_import_is_given_up(place: Path) -> None:
+def test_an_endless_import_is_given_up_a10(place: Path) -> None:
     """The time limit."""
     with dev(place, ENDLESS, "--import-timeout", "1") as terminal:
         terminal.wait_for("The import did not finish within 1 s")
@@ -124,7 +124,7 @@ def test_an_endless_import_is_given_up(place: Path) -> None:
         terminal.wait_for("Stopped.")
 
 
-def test_an_endless_import_does_not_hold_up_the_end(place: Path) -> None:
+def test_an_endless_import_does_not_hold_up_the_end_a10(place: Path) -> None:
     """SIGTERM."""
     with dev(place, ENDLESS) as terminal:
         terminal.wait_for("import begun")
@@ -132,7 +132,7 @@ def test_an_endless_import_does_not_hold_up_the_end(place: Path) -> None:
         terminal.wait_for("Stopped.")
 
 
-def test_an_endless_import_ends_with_the_program(place: Path) -> None:
+def test_an_endless_import_ends_with_the_program_a10(place: Path) -> None:
     """The program is killed. There is no terminal whose end would end the child."""
     (place / "shop.py").write_text(ENDLESS)
     with Program([*CLI, "dev", "shop", "--port", "0"], place) as program:

@@ -109,7 +109,7 @@ def test_a_journal_that_is_full_and_has_results_of_the_dead(
     assert str(directory) in found["journal-disk-full"]["what"]
 
 
-def test_a_journal_file_of_absurd_size(faults: Any, conductor_stub: Any, place: Path, monkeypatch: Any) -> None:
+def test_a_journal_file_of_absurd_size_a12(faults: Any, conductor_stub: Any, place: Path, monkeypatch: Any) -> None:
     """Doctor names the file, and neither reads nor renames it. One that a worker has set aside is named, too."""
     directory = place / "journal"
     monkeypatch.setenv("CONDUCTOR_WORKER_JOURNAL_DIR", str(directory))
@@ -122,7 +122,9 @@ def test_a_journal_file_of_absurd_size(faults: Any, conductor_stub: Any, place: 
     assert str(aside) in faults("--url", conductor_stub.url)["journal-set-aside"]["what"]
 
 
-def test_tasks_that_have_killed_their_process(faults: Any, conductor_stub: Any, place: Path, monkeypatch: Any) -> None:
+def test_tasks_that_have_killed_their_process_a14(
+    faults: Any, conductor_stub: Any, place: Path, monkeypatch: Any
+) -> None:
     """The doctor names the task and how its process ended, on every server."""
     directory = place / "journal"
     directory.mkdir()

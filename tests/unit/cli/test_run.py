@@ -77,7 +77,7 @@ def test_metrics_are_served_where_asked(place: Any, conductor_stub: ConductorStu
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("signals", [1, 2])
-def test_a_coroutine_that_ignores_its_cancellation_does_not_hold_up_the_end(
+def test_a_coroutine_that_ignores_its_cancellation_does_not_hold_up_the_end_a05(
     place: Any, conductor_stub: ConductorStub, mode: str, signals: int
 ) -> None:
     """The task is requeued, and the process ends although a function would go on forever."""

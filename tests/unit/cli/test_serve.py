@@ -127,7 +127,7 @@ def can_become_nameless() -> bool:
 
 
 @pytest.mark.skipif(not can_become_nameless(), reason="needs root and setpriv, to become a user that does not exist")
-def test_a_user_without_a_name_and_a_home_has_a_database_in_the_temporary_directory() -> None:
+def test_a_user_without_a_name_and_a_home_has_a_database_in_the_temporary_directory_c12() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         Path(temporary).chmod(0o777)
         without_home = {"TMPDIR": temporary, "HOME": None, "XDG_STATE_HOME": None}

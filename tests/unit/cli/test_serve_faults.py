@@ -70,7 +70,7 @@ def root_page(database: Path, table: str) -> int:
 
 class TestFilesThatCannotBeServed:
     @pytest.mark.parametrize("there", [True, False], ids=["empty", "missing"])
-    def test_a_log_without_its_database_is_kept(self, tmp_path: Path, there: bool) -> None:
+    def test_a_log_without_its_database_is_kept_a12(self, tmp_path: Path, there: bool) -> None:
         database, log = tmp_path / "a.db", tmp_path / "a.db-wal"
         if there:
             database.touch(0o600)
@@ -82,21 +82,21 @@ class TestFilesThatCannotBeServed:
         assert log.read_bytes() == before
         assert database.exists() == there
 
-    def test_a_database_with_a_damaged_page_is_not_served(self, good: Path, tmp_path: Path) -> None:
+    def test_a_database_with_a_damaged_page_is_not_served_a12(self, good: Path, tmp_path: Path) -> None:
         database = Path(shutil.copy(good, tmp_path / "a.db"))
         damage(database, root_page(database, "task"))
         before = database.read_bytes()
         assert "restore it from a copy" in refused(database)
         assert database.read_bytes() == before
 
-    def test_a_truncated_database_is_not_served(self, good: Path, tmp_path: Path) -> None:
+    def test_a_truncated_database_is_not_served_a12(self, good: Path, tmp_path: Path) -> None:
         database = Path(shutil.copy(good, tmp_path / "a.db"))
         os.truncate(database, 5 * PAGE_BYTES)
         before = database.read_bytes()
         assert "restore it from a copy" in refused(database)
         assert database.read_bytes() == before
 
-    def test_a_database_without_a_table_is_not_served(self, good: Path, tmp_path: Path) -> None:
+    def test_a_database_without_a_table_is_not_served_a12(self, good: Path, tmp_path: Path) -> None:
         database = Path(shutil.copy(good, tmp_path / "a.db"))
         with contextlib.closing(sqlite3.connect(database)) as db:
             db.executescript("DROP TABLE schedule_run")
@@ -104,7 +104,7 @@ class TestFilesThatCannotBeServed:
         assert "is damaged (it has no schedule_run" in said
         assert "restore it from a copy" in said
 
-    def test_a_file_of_a_newer_release(self, good: Path, tmp_path: Path) -> None:
+    def test_a_file_of_a_newer_release_a12(self, good: Path, tmp_path: Path) -> None:
         database = Path(shutil.copy(good, tmp_path / "a.db"))
         with contextlib.closing(sqlite3.connect(database)) as db:
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
@@ -114,7 +114,7 @@ class TestFilesThatCannotBeServed:
         assert "upgrade" in said
         assert database.read_bytes() == before
 
-    def test_a_file_of_another_program(self, tmp_path: Path) -> None:
+    def test_a_file_of_another_program_a12(self, tmp_path: Path) -> None:
         database = tmp_path / "a.db"
         database.touch(0o600)
         database.write_text("this is not a database, but a letter to a friend\n" * 100)
@@ -122,21 +122,21 @@ class TestFilesThatCannotBeServed:
         assert "not a usable database" in refused(database)
         assert database.read_bytes() == before
 
-    def test_a_directory_is_not_served(self, tmp_path: Path) -> None:
+    def test_a_directory_is_not_served_a12(self, tmp_path: Path) -> None:
         assert "is a directory" in refused_by_serve(tmp_path)
 
-    def test_a_directory_that_does_not_exist(self, tmp_path: Path) -> None:
+    def test_a_directory_that_does_not_exist_a12(self, tmp_path: Path) -> None:
         said = refused(tmp_path / "nowhere" / "a.db")
         assert "No such file or directory; choose a file that can be written" in said
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root can read every file")
-    def test_a_file_that_cannot_be_read(self, good: Path, tmp_path: Path) -> None:
+    def test_a_file_that_cannot_be_read_a12(self, good: Path, tmp_path: Path) -> None:
         database = Path(shutil.copy(good, tmp_path / "a.db"))
         database.chmod(0)
         assert "Permission denied; choose a file that can be written" in refused(database)
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root can write to every directory")
-    def test_a_directory_that_cannot_be_written(self, good: Path, tmp_path: Path) -> None:
+    def test_a_directory_that_cannot_be_written_a12(self, good: Path, tmp_path: Path) -> None:
         database = Path(shutil.copy(good, tmp_path / "a.db"))
         tmp_path.chmod(0o500)
         try:
@@ -149,7 +149,7 @@ class TestLargeFiles:
     """A large file is not read at start, so damage is met later: while the coordinator starts."""
 
     @pytest.mark.parametrize("table", ["meta", "suspect", "secret"])
-    def test_damage_that_is_met_while_starting(
+    def test_damage_that_is_met_while_starting_a12(
         self, good: Path, tmp_path: Path, table: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(database_file, "CHECKED_AT_START_BYTES", 0)
@@ -179,7 +179,7 @@ def fill(disk: Path, pages_left: int) -> None:
 
 class TestDisksWithoutRoom:
     @pytest.mark.parametrize("pages_left", [0, 1, 9])
-    def test_a_full_disk_beside_a_database(self, good: Path, small_disk: Path, pages_left: int) -> None:
+    def test_a_full_disk_beside_a_database_a12(self, good: Path, small_disk: Path, pages_left: int) -> None:
         database = Path(shutil.copy(good, small_disk / "a.db"))
         fill(small_disk, pages_left)
         before = database.read_bytes()
@@ -187,17 +187,19 @@ class TestDisksWithoutRoom:
         assert database.read_bytes() == before
 
     @pytest.mark.parametrize("pages_left", [0, 1, 20])
-    def test_a_full_disk_for_a_new_database(self, small_disk: Path, pages_left: int) -> None:
+    def test_a_full_disk_for_a_new_database_a12(self, small_disk: Path, pages_left: int) -> None:
         fill(small_disk, pages_left)
         assert "room" in refused(small_disk / "a.db")
 
-    def test_a_read_only_file_system(self, good: Path, small_disk: Path) -> None:
+    def test_a_read_only_file_system_a12(self, good: Path, small_disk: Path) -> None:
         database = Path(shutil.copy(good, small_disk / "a.db"))
         subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
         assert "Read-only file system; choose a file that can be written" in refused(database)
 
     @pytest.mark.parametrize("pages", range(1, 60, 10))
-    def test_a_database_that_may_not_grow(self, tmp_path: Path, pages: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_database_that_may_not_grow_a12(
+        self, tmp_path: Path, pages: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A full disk without a mount: SQLite itself reports it after a number of pages."""
         connect: Any = sqlite3.connect
 
@@ -218,7 +220,7 @@ class TestDisksWithoutRoom:
             assert pages > 30
 
 
-def test_every_fault_of_sqlite_is_a_sentence_with_the_file_and_what_to_do() -> None:
+def test_every_fault_of_sqlite_is_a_sentence_with_the_file_and_what_to_do_a12() -> None:
     for name in ("FULL", "IOERR", "READONLY", "CANTOPEN", "BUSY", "CORRUPT", "NOTADB", "ERROR"):
         error = sqlite3.OperationalError("as SQLite says")
         error.sqlite_errorcode = getattr(sqlite3, f"SQLITE_{name}") | (3 << 8)

@@ -94,7 +94,7 @@ async def test_a_client_of_the_user_answers_to_a_client_of_the_user_have_the_sam
 
 
 @pytest.mark.parametrize("library", ["pyreqwest", "httpx"])
-async def test_only_the_beginning_of_a_large_error_is_read(serve: Any, http_client: Any, library: str) -> None:
+async def test_only_the_beginning_of_a_large_error_is_read_a12(serve: Any, http_client: Any, library: str) -> None:
     """An error of 50 MB keeps its status and its first words; the next request gets its answer."""
     answers = {"/error": answer(503, b"overloaded" + bytes(50_000_000)), "/": answer(200, "ok")}
     server = await serve(lambda seen: answers[seen.target])

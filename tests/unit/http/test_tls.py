@@ -150,7 +150,7 @@ async def test_p33_a_dead_http2_connection_is_noticed_and_replaced(
     await server.stop()
 
 
-async def test_a_server_stops_after_its_tls_connections_have_ended(authority: Authority) -> None:
+async def test_a_server_stops_after_its_tls_connections_have_ended_c13(authority: Authority) -> None:
     """Python 3.11.2, which Debian 12 has, cannot abort a TLS transport that was closed twice."""
     server = RawServer(lambda seen: RESET, authority.server_context())
     await server.start()

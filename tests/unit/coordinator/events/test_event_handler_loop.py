@@ -211,7 +211,7 @@ class TestOnce:
         assert ticks >= 2
         assert [workflow["input"]["n"] for workflow in started(harness)] == list(range(50))
 
-    def test_the_actions_of_one_event_take_turns_with_other_callers(
+    def test_the_actions_of_one_event_take_turns_with_other_callers_a09(
         self, harness: Harness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The rest of them survives the process, and a handler that was changed meanwhile does not change it."""

@@ -313,18 +313,18 @@ async def compare_all(store: Store, seeds: range) -> None:
         await compare(core, pieces, [rng.choice([0, 1, 2, 4, 30]) for _ in pieces])
 
 
-async def test_random_streams_are_read_as_httptools_reads_them(store: Store) -> None:
+async def test_random_streams_are_read_as_httptools_reads_them_a01(store: Store) -> None:
     await compare_all(store, range(400))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-async def test_many_random_streams_are_read_as_httptools_reads_them(store: Store) -> None:
+async def test_many_random_streams_are_read_as_httptools_reads_them_a01(store: Store) -> None:
     await compare_all(store, range(1_000, 21_000))
 
 
 @pytest.mark.parametrize("turns", range(1, 9))
-async def test_a_repeated_request_is_not_confused_with_the_one_after_it(store: Store, turns: int) -> None:
+async def test_a_repeated_request_is_not_confused_with_the_one_after_it_a01(store: Store, turns: int) -> None:
     """The last request of `one` was answered as `two`, which had arrived while `one` was being answered."""
     one, two = (
         b"POST /echo/%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n[   ]" % name for name in (b"a", b"b")
@@ -333,6 +333,6 @@ async def test_a_repeated_request_is_not_confused_with_the_one_after_it(store: S
 
 
 @pytest.mark.parametrize("garbage", GARBAGE[1:], ids=repr)
-async def test_garbage_is_refused_after_the_requests_before_it(store: Store, garbage: bytes) -> None:
+async def test_garbage_is_refused_after_the_requests_before_it_a12(store: Store, garbage: bytes) -> None:
     ask = b"POST /echo/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n[   ]"
     await compare(Core(store, SYSTEM_CLOCK), [ask * 3 + garbage], [0])

@@ -135,20 +135,20 @@ any_fixture = settings(suppress_health_check=[HealthCheck.function_scoped_fixtur
 
 @settings(any_fixture, max_examples=400)
 @same_as_engine
-def test_a_condition_has_the_value_of_the_engine_or_needs_it(runner: ScriptRunner, text: str, data: Any) -> None:
+def test_a_condition_has_the_value_of_the_engine_or_needs_it_a08(runner: ScriptRunner, text: str, data: Any) -> None:
     check(runner, text, data)
 
 
 @pytest.mark.slow
 @settings(any_fixture, max_examples=4000)
 @same_as_engine
-def test_thousands_of_conditions_have_the_value_of_the_engine(runner: ScriptRunner, text: str, data: Any) -> None:
+def test_thousands_of_conditions_have_the_value_of_the_engine_a08(runner: ScriptRunner, text: str, data: Any) -> None:
     check(runner, text, data)
 
 
 @settings(any_fixture, max_examples=300)
 @given(scalars, scalars, st.sampled_from(comparisons_and_arithmetic))
-def test_operators_on_odd_values(runner: ScriptRunner, left: Any, right: Any, sign: str) -> None:
+def test_operators_on_odd_values_a08(runner: ScriptRunner, left: Any, right: Any, sign: str) -> None:
     check(runner, f"$.left {sign} $.right", {"left": left, "right": right})
 
 
@@ -173,7 +173,7 @@ def test_operators_on_odd_values(runner: ScriptRunner, left: Any, right: Any, si
         ("(function () { return\n true; })()", None),
     ],
 )
-def test_conditions_with_odd_values_have_the_value_of_javascript(
+def test_conditions_with_odd_values_have_the_value_of_javascript_a08(
     runner: ScriptRunner, text: str, expected: Any
 ) -> None:
     shared: dict[str, Any] = {}
@@ -203,12 +203,12 @@ def test_conditions_with_odd_values_have_the_value_of_javascript(
         "$.status + '_' + $.x",
     ],
 )
-def test_common_conditions_need_no_engine(runner: ScriptRunner, text: str) -> None:
+def test_common_conditions_need_no_engine_a08(runner: ScriptRunner, text: str) -> None:
     data = {"x": 5, "count": 7, "status": "OK", "done": False, "loop": {"iteration": 2}, "list": [{"id": 1}, {}]}
     assert check(runner, text, data)
 
 
-def test_the_inherited_names_are_those_of_the_engine(runner: ScriptRunner) -> None:
+def test_the_inherited_names_are_those_of_the_engine_a08(runner: ScriptRunner) -> None:
     script = """
         var names = []; /* size */
         for (var at = $; at; at = Object.getPrototypeOf(at)) names = names.concat(Object.getOwnPropertyNames(at)); names

@@ -97,7 +97,7 @@ def path_in(start: str, path: str) -> str:
         ("missing[0].x", None),
     ],
 )
-def test_a_path_gives_what_jayway_gives(path: str, expected: Any) -> None:
+def test_a_path_gives_what_jayway_gives_s07(path: str, expected: Any) -> None:
     found = value(path)
     assert found == (pytest.approx(expected) if isinstance(expected, float) else expected)
     task = {"name": "a", "taskReferenceName": "a", "inputParameters": {"x": f"${{{path_in('workflow.input', path)}}}"}}
@@ -122,7 +122,7 @@ def test_a_path_gives_what_jayway_gives(path: str, expected: Any) -> None:
         ("a...b", "supported: names"),
     ],
 )
-def test_an_unsupported_path_is_named(path: str, why: str) -> None:
+def test_an_unsupported_path_is_named_s07(path: str, why: str) -> None:
     with pytest.raises(ExpressionError) as found:
         parse_path(path)
     assert why in str(found.value)
@@ -216,7 +216,7 @@ documents = st.recursive(
 
 @settings(max_examples=300)
 @given(st.lists(parts, min_size=1, max_size=4), documents)
-def test_a_path_leads_where_the_model_leads(steps: list[Part], document: Any) -> None:
+def test_a_path_leads_where_the_model_leads_s07(steps: list[Part], document: Any) -> None:
     found = [document]
     for step in steps:
         found = [reached for one in found for reached in step.model(one)]
@@ -240,7 +240,7 @@ def test_a_path_leads_where_the_model_leads(steps: list[Part], document: Any) ->
         "map.keys()",
     ],
 )
-def test_the_work_of_a_path_is_bounded(path: str) -> None:
+def test_the_work_of_a_path_is_bounded_s07(path: str) -> None:
     tree: Any = [1]
     for _ in range(50):
         tree = [tree, tree]
@@ -250,7 +250,7 @@ def test_the_work_of_a_path_is_bounded(path: str) -> None:
         resolve(f"${{{path}}}", lookup_in(documents))
 
 
-def test_the_meter_counts_each_element_once_per_step() -> None:
+def test_the_meter_counts_each_element_once_per_step_s07() -> None:
     counted: list[int] = []
     rows = [{"a": {"b": number}, "tags": ["x"] * 10} for number in range(1000)]
     walk(rows, parse_path("x[?(@.a.b < 10 && @.tags contains 'y')].a.b")[1:], counted.append)

@@ -228,7 +228,7 @@ class TestABusyCoordinator:
         board.harness.clock.advance(seconds)
         board.turn_to(board.now_ms)
 
-    def test_a_busy_coordinator_makes_up_for_times_that_are_a_little_late(
+    def test_a_busy_coordinator_makes_up_for_times_that_are_a_little_late_a06(
         self, board: Board, caplog: pytest.LogCaptureFixture
     ) -> None:
         board.save(cron="* * * * * *")
@@ -236,7 +236,7 @@ class TestABusyCoordinator:
         assert board.moments() == [pytest.approx(n / 60) for n in range(1, 11)]
         assert (self.missed(board), caplog.messages) == (0, [])
 
-    def test_a_busy_coordinator_counts_and_logs_times_that_are_later(
+    def test_a_busy_coordinator_counts_and_logs_times_that_are_later_a06(
         self, board: Board, caplog: pytest.LogCaptureFixture
     ) -> None:
         board.save(cron="* * * * * *")
@@ -249,7 +249,7 @@ class TestABusyCoordinator:
             "Scheduled times missed: count=20 schedules=1 first='s'"
         ]
 
-    def test_scheduled_starts_take_turns_with_other_callers_and_none_is_missed(
+    def test_scheduled_starts_take_turns_with_other_callers_and_none_is_missed_a06(
         self, board: Board, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("conductor.coordinator.schedules.schedule_runner.TURN_S", -1)  # one start per transaction
@@ -259,19 +259,19 @@ class TestABusyCoordinator:
         assert [len(board.runs()) for _ in range(3) if board.tick()] == [1, 2, 3]
         assert self.missed(board) == 0
 
-    def test_logs_at_most_a_line_per_minute(self, board: Board, caplog: pytest.LogCaptureFixture) -> None:
+    def test_logs_at_most_a_line_per_minute_a06(self, board: Board, caplog: pytest.LogCaptureFixture) -> None:
         board.save(cron="* * * * * *")
         for _ in range(3):
             self.late(board, 31)
         assert len(caplog.messages) == 2
         assert "count=40" in caplog.messages[1]  # 20 each of the second and the third time
 
-    def test_a_busy_coordinator_counts_up_to_a_bound_after_a_long_time(self, board: Board) -> None:
+    def test_a_busy_coordinator_counts_up_to_a_bound_after_a_long_time_a06(self, board: Board) -> None:
         board.save(cron="* * * * * *")
         self.late(board, 365 * 86400)
         assert self.missed(board) == MAX_MISSED_COUNTED
 
-    def test_a_busy_coordinator_misses_nothing_with_catch_up_or_after_a_pause(self, board: Board) -> None:
+    def test_a_busy_coordinator_misses_nothing_with_catch_up_or_after_a_pause_a06(self, board: Board) -> None:
         board.save(cron="* * * * * *", runCatchupScheduleInstances=True)
         self.late(board, 31)
         assert len(board.runs()) == 31

@@ -33,7 +33,7 @@ def mask(value: str, output: Any, *, failed: bool = False) -> Any:
         ("Aladdin:open", "QWxhZGRpbjpvcGVu eHg6QWxhZGRpbjpvcGVu", f"{X} eHg6{X}"),
     ],
 )
-def test_a_value_is_masked_wherever_it_stands(value: str, output: Any, masked: Any) -> None:
+def test_a_value_is_masked_wherever_it_stands_a04(value: str, output: Any, masked: Any) -> None:
     assert mask(value, output) == masked
 
 
@@ -45,18 +45,18 @@ def test_a_value_is_masked_wherever_it_stands(value: str, output: Any, masked: A
         ("", ["", "text"], ["", "text"]),
     ],
 )
-def test_a_short_value_is_masked_only_where_it_stands_alone(value: str, output: Any, masked: Any) -> None:
+def test_a_short_value_is_masked_only_where_it_stands_alone_a04(value: str, output: Any, masked: Any) -> None:
     assert mask(value, output) == masked
 
 
-def test_a_value_that_contains_another_is_masked_whole() -> None:
+def test_a_value_that_contains_another_is_masked_whole_a04() -> None:
     found = SecretMask({"X": "token", "Y": "token-of-y"}).mask_failure("token-of-y, token")
     assert found == "${workflow.secrets.Y}, ${workflow.secrets.X}"
     found = SecretMask({"X": "abcdef", "Y": "efghij"}).mask_failure("abcdefghij, efghijk")
     assert found == "${workflow.secrets.X}, ${workflow.secrets.Y}k"
 
 
-def test_a_failure_loses_parts_of_values_too() -> None:
+def test_a_failure_loses_parts_of_values_too_a04() -> None:
     value = "correct-horse-battery"
     assert mask(value, 'string ("correct-hors...', failed=True) == 'string ("***...'
     assert mask(value, "'horse' is not defined; battery, corre", failed=True) == "'horse' is not defined; ***, corre"
@@ -64,7 +64,7 @@ def test_a_failure_loses_parts_of_values_too() -> None:
     assert mask(value, "battery") == "battery"  # a success is not searched for parts
 
 
-def test_an_output_may_be_nested_as_deeply_as_json_is_read() -> None:
+def test_an_output_may_be_nested_as_deeply_as_json_is_read_a04() -> None:
     depth = 900
     output = json.loads("[" * depth + '"token-1"' + "]" * depth)
     found = mask("token-1", output)
@@ -73,7 +73,7 @@ def test_an_output_may_be_nested_as_deeply_as_json_is_read() -> None:
     assert found == X
 
 
-def test_a_task_without_secrets_is_left_alone() -> None:
+def test_a_task_without_secrets_is_left_alone_a04() -> None:
     nothing = SecretMask({})
     assert not nothing
     assert nothing.mask_failure("text") == "text"

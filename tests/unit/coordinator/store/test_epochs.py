@@ -59,7 +59,7 @@ class Life:
 
 
 @given(before=_actions, tail=_actions, after=_actions)
-def test_a_restored_copy_repeats_no_id_and_mixes_up_no_result(
+def test_a_restored_copy_repeats_no_id_and_mixes_up_no_result_a13(
     tmp_path_factory: Any, before: list[str], tail: list[str], after: list[str]
 ) -> None:
     directory: Path = tmp_path_factory.mktemp("restored")
@@ -91,7 +91,7 @@ def test_a_restored_copy_repeats_no_id_and_mixes_up_no_result(
     second.harness.close()
 
 
-def test_leases_that_the_copy_knows_stay_valid(tmp_path: Path) -> None:
+def test_leases_that_the_copy_knows_stay_valid_a13(tmp_path: Path) -> None:
     with Harness(tmp_path / "a.db") as harness:
         workflow = harness.start_one()
         held = harness.poll_one()
@@ -102,7 +102,7 @@ def test_leases_that_the_copy_knows_stay_valid(tmp_path: Path) -> None:
         assert restored.workflow(workflow)["status"] == "COMPLETED"
 
 
-def test_a_report_without_a_lease_id_completes_no_other_workflow(tmp_path: Path) -> None:
+def test_a_report_without_a_lease_id_completes_no_other_workflow_a13(tmp_path: Path) -> None:
     with Harness(tmp_path / "a.db") as harness:
         harness.start_one()
         harness.poll_one()
@@ -116,7 +116,7 @@ def test_a_report_without_a_lease_id_completes_no_other_workflow(tmp_path: Path)
         assert restored.workflow(other)["status"] == "RUNNING"
 
 
-def test_two_restores_of_one_copy_give_out_different_ids(tmp_path: Path) -> None:
+def test_two_restores_of_one_copy_give_out_different_ids_a13(tmp_path: Path) -> None:
     with Harness(tmp_path / "a.db") as harness:
         harness.start_one()
     found = []

@@ -45,7 +45,7 @@ def check(allowed: list[str], host: str, address: str, port: int = 80) -> None:
         "::",
     ],
 )
-def test_link_local_metadata_and_multicast_addresses_are_refused_however_they_are_written(address: str) -> None:
+def test_link_local_metadata_and_multicast_addresses_are_refused_however_they_are_written_a12(address: str) -> None:
     with pytest.raises(AddressRejected, match="link-local, metadata and multicast"):
         check([], "metadata.example", address)
 

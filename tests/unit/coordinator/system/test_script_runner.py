@@ -91,11 +91,11 @@ ORDER = {"items": [{"id": 1}, {"id": 2}], "tags": ["a", "b"], "who": {"name": "A
         ("var all = []; $.who.forEach((key, value) => all.push(key, value)); all", ["name", "Ada", "age", 36]),
     ],
 )
-def test_data_has_the_methods_of_java(runner: ScriptRunner, script: str, expected: Any) -> None:
+def test_data_has_the_methods_of_java_s06(runner: ScriptRunner, script: str, expected: Any) -> None:
     assert value(runner, script, ORDER) == expected
 
 
-def test_methods_of_java_are_not_data(runner: ScriptRunner) -> None:
+def test_methods_of_java_are_not_data_s06(runner: ScriptRunner) -> None:
     script = """
         var seen = []; for (var key in $) seen.push(key); for (var index in $.list) seen.push(index);
         [seen, Object.keys($), JSON.stringify($), $.size, $.get, $.list.size(), 'put' in $.own, $]
@@ -119,13 +119,13 @@ def test_methods_of_java_are_not_data(runner: ScriptRunner) -> None:
         ("[$ instanceof Object, $.tags instanceof Array, $.constructor === Object, $.tags.size()]", [True] * 3 + [2]),
     ],
 )
-def test_javascript_keeps_its_meaning_beside_the_methods_of_java(
+def test_javascript_keeps_its_meaning_beside_the_methods_of_java_s06(
     runner: ScriptRunner, script: str, expected: Any
 ) -> None:
     assert value(runner, script, ORDER) == expected
 
 
-def test_an_index_out_of_bounds_is_an_error(runner: ScriptRunner) -> None:
+def test_an_index_out_of_bounds_is_an_error_s06(runner: ScriptRunner) -> None:
     with pytest.raises(ScriptError, match="RangeError: Index 2 out of bounds for length 2"):
         value(runner, "$.tags.get(2)", ORDER)
 
@@ -168,7 +168,7 @@ class TestLongTexts:
         assert len(runner.pids) == 1
 
 
-def test_a_value_above_the_limit_is_refused_by_its_size(runner: ScriptRunner) -> None:
+def test_a_value_above_the_limit_is_refused_by_its_size_s01(runner: ScriptRunner) -> None:
     with pytest.raises(ScriptError, match="^the value of the script has more than 10485760 bytes$") as found:
         value(runner, "new Array(20).fill('x'.repeat(1000000))")
     assert not found.value.overran
@@ -176,7 +176,7 @@ def test_a_value_above_the_limit_is_refused_by_its_size(runner: ScriptRunner) ->
     assert len(runner.pids) == 1
 
 
-def test_a_failure_of_the_script_process_is_reported_as_what_it_is(
+def test_a_failure_of_the_script_process_is_reported_as_what_it_is_s01(
     runner: ScriptRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found_files = {name: path for name, path in engine_files().items() if name == "jq"}
@@ -189,7 +189,7 @@ def test_a_failure_of_the_script_process_is_reported_as_what_it_is(
     assert len(runner.pids) == 1
 
 
-def test_a_script_that_takes_its_value_away_fails(runner: ScriptRunner) -> None:
+def test_a_script_that_takes_its_value_away_fails_s01(runner: ScriptRunner) -> None:
     script = "Object.defineProperty(Object.prototype, 'toJSON', {value() {}}); ({a: 1})"
     with pytest.raises(ScriptError, match="cannot be written as JSON"):
         value(runner, script)
@@ -308,7 +308,7 @@ def test_a_hostile_jq_query_ends_at_its_limit(runner: ScriptRunner, script: str)
 
 
 @pytest.mark.parametrize("script", ["while (true) {}", "new Array(1e9).join()"])
-def test_the_first_run_of_a_long_script_is_short(runner: ScriptRunner, script: str) -> None:
+def test_the_first_run_of_a_long_script_is_short_a12(runner: ScriptRunner, script: str) -> None:
     with pytest.raises(QuickRunTimeout):
         runner.run_quickly(ScriptRequest("javascript", script, b"{}"))
     assert runner.run_quickly(ScriptRequest("javascript", "1 + 1", b"{}")) == 2

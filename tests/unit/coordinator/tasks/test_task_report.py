@@ -133,7 +133,7 @@ def test_a_rejected_or_cancelled_report_brings_no_task(harness: Harness) -> None
     assert unknown.next_task is None
 
 
-def test_a_task_that_was_never_started_keeps_its_poll_count(harness: Harness) -> None:
+def test_a_task_that_was_never_started_keeps_its_poll_count_c05(harness: Harness) -> None:
     harness.start("one_work")
     held = harness.poll_one()
     harness.send(report_of(held, "IN_PROGRESS", neverStarted=True))

@@ -128,7 +128,7 @@ class TestTime:
         assert "was postponed by its worker until " in found.sentence
         assert "(in 30 s)" in found.sentence
 
-    def test_the_death_of_its_worker_process(self, harness: Harness) -> None:
+    def test_the_death_of_its_worker_process_a14(self, harness: Harness) -> None:
         """While the task waits to run again, and after it has ended, the sentence names the cause."""
         started = harness.start_one(task_def={"retryCount": 1, "retryDelaySeconds": 0})
         cause = "the worker process was killed by SIGKILL (out of memory?) while it executed this task"

@@ -77,7 +77,9 @@ class TestValuesOfExpressions:
         "expression",
         ["'' + $.a * $.a * $.a", "$.a - $.a", "9" * 5000 + " > 1 ? 'big' : 'small'", "'' + 9007199254740991 * 10"],
     )
-    def test_numbers_that_only_javascript_knows_wait_for_the_engine(self, harness: Harness, expression: str) -> None:
+    def test_numbers_that_only_javascript_knows_wait_for_the_engine_a08(
+        self, harness: Harness, expression: str
+    ) -> None:
         harness.workflow_def("p", script(expression))
         (task,) = harness.workflow(harness.start("p", input={"v": int("9" * 1500)}))["tasks"]
         assert (task["status"], task["outputData"]) == ("IN_PROGRESS", {})

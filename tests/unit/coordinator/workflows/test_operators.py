@@ -482,7 +482,7 @@ class TestLoops:
         assert harness.workflow(workflow)["status"] == "COMPLETED"
 
 
-def test_a_task_named_at_run_time_survives_the_end_of_the_process(tmp_path: Path) -> None:
+def test_a_task_named_at_run_time_survives_the_end_of_the_process_s05(tmp_path: Path) -> None:
     with Harness(tmp_path / "coordinator.db") as harness:
         given = {"kind": "${workflow.input.kind}", "duration": "10 seconds"}
         named = {"name": "d", "taskReferenceName": "d", "type": "DYNAMIC", "dynamicTaskNameParam": "kind"}
@@ -501,7 +501,7 @@ def rounds_of(harness: Harness, workflow: str, loop_ref: str = "l") -> set[str]:
 
 
 class TestKeepLastN:
-    def test_a_round_of_many_tasks_is_removed_in_steps_that_survive_a_kill(self, tmp_path: Path) -> None:
+    def test_a_round_of_many_tasks_is_removed_in_steps_that_survive_a_kill_s08(self, tmp_path: Path) -> None:
         width = 2 * TASKS_PER_DECISION + 50
         body = [alike(forkTaskName="NOOP", forkTaskInputs="${workflow.input.list}"), JOIN]
         with Harness(tmp_path / "coordinator.db") as harness:
@@ -520,7 +520,7 @@ class TestKeepLastN:
         assert max(len(decision.remove) for decision in run.decisions) == TASKS_PER_DECISION
 
     @pytest.mark.parametrize("width", [20, 60, 130, 199, 201])
-    def test_rounds_that_end_in_the_middle_of_a_decision_go_whole(self, harness: Harness, width: int) -> None:
+    def test_rounds_that_end_in_the_middle_of_a_decision_go_whole_s08(self, harness: Harness, width: int) -> None:
         body = [alike(forkTaskName="NOOP", forkTaskInputs="${workflow.input.list}"), JOIN]
         keeping = loop("l", "$.l.iteration < 12", *body, inputParameters={"keepLastN": 1})
         harness.workflow_def("flow", keeping)
@@ -530,7 +530,7 @@ class TestKeepLastN:
         assert rounds_of(harness, workflow) == {"12"}
         assert len(harness.workflow(workflow)["tasks"]) == 1 + (1 + width + 1)
 
-    def test_every_attempt_of_loops_in_loops_goes_with_its_round(self, harness: Harness) -> None:
+    def test_every_attempt_of_loops_in_loops_goes_with_its_round_s08(self, harness: Harness) -> None:
         harness.task_def("work", retryCount=1, retryDelaySeconds=0)
         inner = loop("in", "$.in.iteration < 2", simple("work"))
         chosen = task("d", "DYNAMIC", dynamicTaskNameParam="kind", inputParameters={"kind": "NOOP"})
@@ -553,7 +553,7 @@ class TestKeepLastN:
         assert refs == ["l", "in__3", "work__3__1", "work__3__1", "work__3__2", "work__3__2", "d__3"]
         assert harness.workflow(workflow)["status"] == "COMPLETED"
 
-    def test_rounds_that_need_no_worker_are_never_stored(self, harness: Harness) -> None:
+    def test_rounds_that_need_no_worker_are_never_stored_s08(self, harness: Harness) -> None:
         keeping = loop(
             "l", "$.l.iteration < 50", task("v", "SET_VARIABLE", inputParameters={"n": "${l.output.iteration}"})
         )
@@ -563,7 +563,7 @@ class TestKeepLastN:
         assert [one["referenceTaskName"] for one in found["tasks"]] == ["l", "v__49", "v__50"]
         assert (found["status"], found["variables"]) == ("COMPLETED", {"n": 50})
 
-    def test_a_loop_goes_on_after_a_retry(self, harness: Harness) -> None:
+    def test_a_loop_goes_on_after_a_retry_s08(self, harness: Harness) -> None:
         harness.task_def("work", retryCount=0)
         keeping = loop("l", "$.l.iteration < 4", simple("work"), inputParameters={"keepLastN": 1})
         harness.workflow_def("flow", keeping)

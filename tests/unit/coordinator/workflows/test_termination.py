@@ -53,7 +53,7 @@ def marks(harness: Harness) -> int:
     return int(harness.store.call(lambda tx: tx.select("SELECT count(*) FROM termination", ()))[0][0])
 
 
-def test_a_small_tree_ends_with_its_root(harness: Harness, root: str) -> None:
+def test_a_small_tree_ends_with_its_root_a09(harness: Harness, root: str) -> None:
     harness.act(root, workflow_actions.terminate, reason="enough")
     assert (by_status(harness), marks(harness)) == ({"TERMINATED": ALL}, 0)
     child = harness.workflow(root)["tasks"][1]["subWorkflowId"]
@@ -62,7 +62,7 @@ def test_a_small_tree_ends_with_its_root(harness: Harness, root: str) -> None:
 
 @pytest.mark.usefixtures("short_steps")
 class TestALargeTree:
-    def test_a_large_tree_ends_in_several_transactions_and_others_are_served_between(
+    def test_a_large_tree_ends_in_several_transactions_and_others_are_served_between_a09(
         self, harness: Harness, root: str
     ) -> None:
         harness.act(root, workflow_actions.terminate, reason="enough")
@@ -78,20 +78,20 @@ class TestALargeTree:
         assert marks(harness) == 0
         assert harness.poll(count=100) == []
 
-    def test_a_large_tree_goes_on_ending_after_a_restart(self, harness: Harness, root: str) -> None:
+    def test_a_large_tree_goes_on_ending_after_a_restart_a09(self, harness: Harness, root: str) -> None:
         harness.act(root, workflow_actions.terminate, reason="enough")
         assert by_status(harness)["RUNNING"] > 0
         harness.restart()
         harness.settle()
         assert (by_status(harness), marks(harness)) == ({"TERMINATED": ALL}, 0)
 
-    def test_a_large_tree_goes_on_ending_when_its_root_is_removed(self, harness: Harness, root: str) -> None:
+    def test_a_large_tree_goes_on_ending_when_its_root_is_removed_a09(self, harness: Harness, root: str) -> None:
         harness.act(root, workflow_actions.terminate, reason="enough")
         harness.store.call(lambda tx: harness.core.workflows.executions.remove(tx, find_workflow(tx, root)))
         harness.settle()
         assert by_status(harness) == {"TERMINATED": ALL - 1}
 
-    def test_a_large_tree_ends_like_this_for_whatever_reason(self, harness: Harness, root: str) -> None:
+    def test_a_large_tree_ends_like_this_for_whatever_reason_a09(self, harness: Harness, root: str) -> None:
         """A leaf fails for good: its parents fail, and the other branches are terminated."""
         harness.task_def("work", retryCount=0)
         harness.report(harness.poll_one(), "FAILED_WITH_TERMINAL_ERROR", reasonForIncompletion="no")
@@ -101,14 +101,16 @@ class TestALargeTree:
         # The leaf, its parent and the root; and the failure workflow that runs.
         assert by_status(harness) == {"FAILED": 3, "TERMINATED": ALL - 3, "RUNNING": 1}
 
-    def test_ending_a_root_that_runs_again_does_not_touch_new_sub_workflows(self, harness: Harness, root: str) -> None:
+    def test_ending_a_root_that_runs_again_does_not_touch_new_sub_workflows_a09(
+        self, harness: Harness, root: str
+    ) -> None:
         harness.act(root, workflow_actions.terminate, reason="enough")
         harness.act(root, workflow_actions.retry)
         harness.settle()
         assert harness.workflow(root)["status"] == "RUNNING"
         assert by_status(harness) == {"TERMINATED": ALL - 1, "RUNNING": ALL}
 
-    def test_a_large_tree_that_is_restarted_is_not_told_of_the_old_sub_workflows(
+    def test_a_large_tree_that_is_restarted_is_not_told_of_the_old_sub_workflows_a09(
         self, harness: Harness, root: str
     ) -> None:
         harness.act(root, workflow_actions.terminate, reason="enough")
@@ -118,7 +120,7 @@ class TestALargeTree:
         assert by_status(harness) == {"TERMINATED": ALL - 1, "RUNNING": ALL}
 
 
-def test_a_workflow_that_only_shares_an_idempotency_key_is_left_alone(harness: Harness) -> None:
+def test_a_workflow_that_only_shares_an_idempotency_key_is_left_alone_a09(harness: Harness) -> None:
     harness.workflow_def("leaf", simple("work"))
     params = {"name": "leaf", "idempotencyKey": "shared"}
     harness.workflow_def(
@@ -131,7 +133,7 @@ def test_a_workflow_that_only_shares_an_idempotency_key_is_left_alone(harness: H
     assert marks(harness) == 0
 
 
-def test_a_file_keeps_the_marks_of_a_process_that_was_killed(tmp_path: Path) -> None:
+def test_a_file_keeps_the_marks_of_a_process_that_was_killed_a09(tmp_path: Path) -> None:
     """See `tests/integration/test_coordinator_termination.py` for the process itself."""
     with Harness(tmp_path / "a.db") as harness:
         harness.workflow_def("leaf", simple("work"))
