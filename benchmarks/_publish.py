@@ -13,7 +13,10 @@ from typing import Any
 
 from benchmarks._figures import Figures, number
 from benchmarks._processes import PROGRAMS
-from benchmarks._rivals import CONDUCTOR_PYTHON, DRAMATIQ, HUEY, OURS_ASYNC, OURS_DEF
+from benchmarks._rivals import CONDUCTOR_PYTHON, DRAMATIQ, HUEY, OURS
+from benchmarks.starts import BULK
+from benchmarks.starts import PART as STARTS
+from benchmarks.starts import RATE as START_RATE
 from benchmarks.throughput import PART as THROUGHPUT
 from benchmarks.throughput import RATE, SERVER_CPU, WORKER_CPU
 from conductor.version import __version__
@@ -97,18 +100,27 @@ def _fill(page: Path, content: str) -> None:
 
 
 def _short(facts: dict[str, Any], figures: Figures) -> str:
-    """Return the small table of the README: throughput and CPU per task."""
+    """Return the small table of the README: throughput and CPU per task, and the rate of bulk starts."""
     columns = (
-        (RATE, "tasks per second"),
+        (RATE, "tasks per second (× dramatiq)"),
         (WORKER_CPU, "worker CPU per task, µs"),
         (SERVER_CPU, "server CPU per task, µs"),
     )
     rows = [f"| | {' | '.join(title for _, title in columns)} |", f"|---|{'--:|' * len(columns)}"]
-    for who in (OURS_ASYNC, OURS_DEF, DRAMATIQ, HUEY, CONDUCTOR_PYTHON):
-        values = [figures.median(THROUGHPUT, measure, who) for measure, _ in columns]
-        cells = ["–" if value is None else number(value) for value in values]
+    for who in (*OURS, DRAMATIQ, HUEY, CONDUCTOR_PYTHON):
+        rate, *costs = (figures.median(THROUGHPUT, measure, who) for measure, _ in columns)
+        cells = [_with_ratio(figures, THROUGHPUT, RATE, who) if rate is not None else "–"]
+        cells += ["–" if value is None else number(value) for value in costs]
         rows.append(f"| {who.replace('ours', 'conductor-worker')} | {' | '.join(cells)} |")
     where = f"{facts['date']}, {facts['machine']}, {facts['system']}"
     if facts["load before"] > BUSY:
         where += f", busy with other work (load {facts['load before']})"
-    return "\n".join([*rows, "", f"{where}; medians of {facts['rounds']} rounds of `{facts['command']}`."])
+    bulk = f"Bulk starts per second: {_with_ratio(figures, STARTS, START_RATE, BULK)}. "
+    return "\n".join([*rows, "", f"{bulk}{where}; medians of {facts['rounds']} rounds of `{facts['command']}`."])
+
+
+def _with_ratio(figures: Figures, part: str, measure: str, who: str) -> str:
+    value, ratio = figures.median(part, measure, who), figures.ratio(part, measure, who, DRAMATIQ)
+    if value is None:
+        return "–"
+    return number(value) + (f" ({ratio:.2f} ×)" if ratio is not None and who != DRAMATIQ else "")

@@ -106,7 +106,7 @@ def test_an_operator_at_night(operator: Operator, target: Target) -> None:
     assert status == 0
     assert "✓ how  SWITCH  → post  completed" in out
     assert "│  ✓ pack" in out
-    assert "waits for a worker: nobody has" in out
+    assert "waits for a worker: " in out
     assert ("A Conductor server does not report" in out) is target.is_conductor
 
     operator.work("FAILED")

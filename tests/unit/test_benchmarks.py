@@ -57,9 +57,9 @@ def test_the_front_page_shows_both_modes_and_bulk_starts_beside_the_others() -> 
         figures.add(starts.PART, starts.RATE, who, rate, "1/s", base=DRAMATIQ)
     facts = {"date": "d", "machine": "m", "system": "s", "rounds": 5, "command": "make bench", "load before": 0}
     short = _publish._short(facts, figures)
-    assert f"| {OURS[0]} | 10.0 (2.00 ×) |" in short
-    assert f"| {OURS[1]} | 20.0 (4.00 ×) |" in short
-    assert f"| {starts.BULK} | 12,000 (3.00 ×) |" in short
+    assert "| conductor-worker, async def ×50, prefetch=0 | 10.0 (2.00 ×) |" in short
+    assert "| conductor-worker, async def ×50, prefetch=100 | 20.0 (4.00 ×) |" in short
+    assert "Bulk starts per second: 12,000 (3.00 ×)." in short
 
 
 def test_no_call_is_lost_between_threads_and_processes(tmp_path: Path) -> None:
