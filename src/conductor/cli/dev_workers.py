@@ -99,7 +99,7 @@ async def _work(
         handler = TaskHandlerAsyncIO(workers, configuration, event_listeners=[first_polls])
         tell(LOADED, *(worker.get_task_definition_name() for worker in workers))
         if await reader.readline() != f"{GO}\n".encode():
-            return  # the parent has exited, or has newer code
+            return  # the parent has exited, or has dismissed this process because the code was saved again
         await _register(workflows, configuration)
         async with handler:
             listening = asyncio.create_task(_relieved(reader, tell, handler))

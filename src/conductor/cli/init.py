@@ -15,7 +15,7 @@ import typer
 from conductor.cli.console import print_line
 from conductor.cli.support import UserError
 
-#: Path in the project to the template.
+#: The files of a new project: path in the project → path of the template.
 FILES = {
     "pyproject.toml": "pyproject.toml.txt",
     "README.md": "README.md.txt",

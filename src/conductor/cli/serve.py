@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from conductor.coordinator import Coordinator
 
 SECONDS_A_DAY = 86_400.0
-#: Switch interval of Python's threads. With the default of 5 ms, the writer thread delays answers that are ready by up
-#: to a whole group of reports, while the polling workers are idle.
+#: Interval at which Python switches threads. With its default of 5 ms, the event loop cannot send finished answers
+#: before the writer thread has processed a whole group of reports, and the workers are idle until then.
 SWITCH_S = 0.000_3
 
 

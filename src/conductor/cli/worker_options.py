@@ -41,7 +41,7 @@ def _parameter(row: Option) -> inspect.Parameter:
         rich_help_panel=_PANEL,
         show_default=False,
     )
-    # Values stay text here, because the table itself parses and validates them.
+    # Typer passes values on as text: `OPTIONS` parses and validates them.
     kind = bool if row.kind is bool else str
     return inspect.Parameter(
         row.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info]

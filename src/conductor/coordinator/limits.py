@@ -46,7 +46,7 @@ MAX_BRANCHES = 10_000
 MAX_TASKS_WITHOUT_WAITING = 10_000
 #: In that count, a task counts once for each of these bytes of its input.
 BYTES_PER_COUNTED_TASK = 8 * 1024
-#: Workflows that one change may advance in one transaction, and for how many seconds of processor time. The next
+#: Workflows that one change may advance in one transaction, and the processor time that this may take. The next
 #: transaction advances the rest.
 STEPS_PER_TRANSACTION = 200
 STEPS_PER_TRANSACTION_S = 0.2
@@ -67,8 +67,9 @@ MAX_CHAINED_STARTS = 100_000
 
 # -- counters
 
-#: Queues whose last poll is known, and the length of their names; the oldest poll is dropped first.
+#: Queues whose last poll is kept in memory. The oldest poll is dropped first.
 MAX_POLLS_KEPT = 10_000
+#: A poll is not kept if its task type, domain and worker id are longer in total.
 MAX_POLL_NAME_CHARS = 1000
 #: Series of one metric; further series are added up under the label `other`.
 MAX_SERIES_PER_METRIC = 200
@@ -82,8 +83,8 @@ WAIT_FOR_SCRIPTS_S = 0.5
 #: Memory of a script process, and of one JavaScript script in it.
 SCRIPT_PROCESS_BYTES = 512 * 1024 * 1024
 SCRIPT_BYTES = 128 * 1024 * 1024
-#: Processor time and time of the first run of a script. A script that needs more runs a second time, with the full
-#: time, in a queue of such scripts. So an endless script does not delay short scripts.
+#: Processor time and elapsed time of the first run of a script. A script that needs more runs a second time, with the
+#: full time, in a queue of such scripts. So an endless script does not delay short scripts.
 QUICK_SCRIPT_CPU_S = 0.1
 QUICK_SCRIPT_S = 0.5
 #: Concurrent first runs, and concurrent second runs. Each uses a process, which is started on demand.

@@ -1,4 +1,4 @@
-"""The authority over tasks: poll, report and heartbeat. What is awaited returns after its effect is on disk.
+"""The authority over tasks: poll, report and heartbeat. Each coroutine returns after its changes are on disk.
 
 The rules are in `tasks/task_queue.py`; this module adds parked polls, deadlines and the decisions that follow from a
 report.
@@ -142,7 +142,7 @@ class TaskAuthority:
         return count
 
     def reset_callbacks(self, tx: Tx, workflow: int) -> None:
-        """Make the tasks of a workflow pollable that wait for their callback time."""
+        """Make tasks of a workflow that wait for their callback time pollable now."""
         self._queue.reset_callbacks(tx, workflow)
 
     def list_polls(self) -> PollRecords:
@@ -172,7 +172,7 @@ class TaskAuthority:
                 tx.notes.ready[task_type, domain] -= count - left
 
     def after_commit(self, notes: Notes) -> None:
-        """Hand out what was leased for parked polls, and wake polls for the remaining ready tasks."""
+        """Answer parked polls with the tasks that were leased for them, and wake polls for the other ready tasks."""
         for parked, granted in notes.grants:
             parked.finish_grant(granted)
         if notes.ready and self.parked:
@@ -185,8 +185,8 @@ class TaskAuthority:
     def judge(self, tx: Tx, reports: Sequence[Report], wanted: int = 0) -> list[Outcome]:
         """Judge reports and heartbeats that came together, and act on them.
 
-        Each one is judged by itself; each workflow is decided once. The authors of the first `wanted` reports are
-        granted one more task each, in the same transaction.
+        Each one is judged by itself; each workflow is decided once. The workers that sent the first `wanted`
+        reports are granted one more task each, in the same transaction.
 
         Returns:
             The verdicts, in the order of the reports.

@@ -1,4 +1,4 @@
-"""Answers one request as its behaviour says, correctly or with a fault."""
+"""Answers a request with the behaviour that the test chose: the correct answer, or a fault such as a reset."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from conductor.testing.router import Router, StubError, json_answer
 from conductor.testing.stub_tokens import StubTokens
 from conductor.testing.wait_until import Watch
 
-#: Status and message of a verdict that a script gives.
+#: The answers to reports for which a fault script sets a negative verdict.
 _SCRIPTED_REFUSALS = {
     Verdict.CANCELLED: StubError(409, "The lease has ended", verdict=Verdict.CANCELLED),
     Verdict.REJECTED: StubError(400, "The report is refused", verdict=Verdict.REJECTED),
@@ -33,7 +33,7 @@ _SCRIPTED_REFUSALS = {
 
 
 class FaultPlayer:
-    """Plays behaviours on a connection."""
+    """Carries out the behaviours of a fault script on connections."""
 
     def __init__(self, tokens: StubTokens, router: Router, watch: Watch, clock: Clock) -> None:
         self._tokens = tokens
@@ -42,7 +42,7 @@ class FaultPlayer:
         self._clock = clock
 
     async def play(self, behaviour: Behaviour, connection: StubConnection, request: Request, *, close: bool) -> None:
-        """Answer the request as the behaviour says. With `close`, it is the last request of its connection."""
+        """Answer the request with this behaviour. With `close`, close the connection after the answer."""
         match behaviour:
             case Pass():
                 connection.send(await self._answer(request), close=close)

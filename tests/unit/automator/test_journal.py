@@ -171,7 +171,7 @@ def test_a_directory_that_cannot_be_written_stops_no_work(tmp_path: Path, caplog
     assert not journal.add(entry(1))
     journal.remove(entry(1))
     journal.close()
-    assert "work goes on" in caplog.text
+    assert "workers continue" in caplog.text
 
 
 def _fill_the_disk(directory: Path, answers: object) -> None:
@@ -456,7 +456,7 @@ class TestForeignFiles:
         journal.add(entry(1))
         journal.add(entry(2))
         journal.close()
-        assert caplog.text.count("Others can write to the journal directory") == 1
+        assert caplog.text.count("Other users can write to the journal directory") == 1
 
     def test_without_a_home_a_directory_that_others_can_write_is_refused(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -220,4 +220,7 @@ async def test_a_handler_without_processes_says_that_it_cannot(
     worker = worker_of(portable_workers.about_process)
     async with TaskHandlerAsyncIO([worker], Configuration(conductor_stub.url), kill_stuck=True, max_memory_mb=100):
         pass
-    assert "max_memory_mb, kill_stuck: only the worker processes of TaskHandler" in caplog.text
+    assert (
+        "Options without effect: max_memory_mb, kill_stuck. They apply only to the worker processes of TaskHandler"
+        in caplog.text
+    )

@@ -116,7 +116,7 @@ def test_a_backup_that_cannot_be_read_or_written_is_one_line(cli: Any, place: Pa
         (("copy.db",), "there is no database"),
         (
             ("taken.db", "--database", "a.db"),
-            "taken.db is there already; choose another name, replace it with --force, or keep several with --keep",
+            "taken.db already exists; choose another name, replace it with --force, or keep several with --keep",
         ),
         (("a.db", "--database", "a.db", "--force"), "a.db is the database itself"),
         ((".", "--database", "a.db"), "is not a file"),

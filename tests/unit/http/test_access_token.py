@@ -106,7 +106,7 @@ async def test_a_server_that_wants_keys_is_named_once_with_the_variables_to_set(
         await client.call("GET", "/tasks/x")
     await client.close()
     (line,) = caplog.messages
-    assert line.startswith(f"{server.url}/api rejects calls without an access key: set CONDUCTOR_AUTH_KEY and")
+    assert line.startswith(f"Server {server.url}/api rejects calls without an access key: set CONDUCTOR_AUTH_KEY and")
 
 
 async def test_a_token_of_the_user_is_sent_without_keys(serve: Any) -> None:

@@ -135,7 +135,7 @@ async def _serve(
         next(actions, group.end_at_once)()
 
     def on_started() -> None:
-        # Orders are read from here on: before, there are no engines to obey them.
+        # Orders are read only after the start, because they are for engines that do not exist earlier.
         loop.add_reader(orders.fileno(), _obey, group, orders, loop)
         _send(orders, WORKING)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from conductor.client.http.api.async_task_resource_api import AsyncTaskResourceApi
     from conductor.common.clock import Clock
 
-#: The most requests with reports in flight. Reports that end meanwhile share the next request; one alone never waits.
+#: The most requests with reports in flight. Reports that become ready while all are in flight share the next request.
 MAX_IN_FLIGHT = 2
 #: The longest time that a report waits for the requests in flight.
 MAX_WAIT_S = 0.05
@@ -49,11 +49,11 @@ class ReportAnswer(NamedTuple):
     verdict: Verdict | None
     message: str
     retry_after_s: float | None = None
-    #: Whether the answer is not one of a Conductor server or a coordinator: an unknown verdict, a web page.
+    #: Whether the answer cannot come from a Conductor server or a coordinator: an unknown verdict, or a web page.
     is_malformed: bool = False
     #: The largest body that the server accepts, if it says so.
     max_body: int | None = None
-    #: The task that came with the answer, and when the request was sent: the lease counts from then.
+    #: The next task, if the answer contains one, and when the report was sent. The lease of the task begins then.
     next_task: Task | UnreadableTask | None = None
     sent_at: float = 0.0
 

@@ -89,7 +89,10 @@ class Heartbeat:
             return None, _encode(running)
 
     async def _read_back(self, running: RunningTask, timeout_s: float) -> str | None:
-        """Return why the task is lost. A Conductor server accepts heartbeats for ended tasks, so the task is read."""
+        """Read the task from the server. Return why it is lost, or None.
+
+        A Conductor server accepts heartbeats for ended tasks, so its answer to a heartbeat is not enough.
+        """
         try:
             task = await self._api.get_task(running.task.task_id, timeout_s=timeout_s)
         except NotFoundException:

@@ -253,7 +253,7 @@ def _find_payloads(data: bytes) -> Iterator[bytes]:
 
 
 class Journal:
-    """The journal of this process for one server. A failing disk costs the protection, never the work."""
+    """The journal of this process for one server. If the disk fails, workers continue without the protection."""
 
     def __init__(self, directory: Path, server_url: str, *, max_bytes: int) -> None:
         self.directory = directory
@@ -283,8 +283,8 @@ class Journal:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if is_writable_by_others(self.directory.stat()):
                 logger.warning(
-                    "Others can write to the journal directory %s, and remove results there. Make it yours alone "
-                    "(chmod 700), or name another with CONDUCTOR_WORKER_JOURNAL_DIR",
+                    "Other users can write to the journal directory %s and remove results. Restrict it (chmod 700), or "
+                    "set CONDUCTOR_WORKER_JOURNAL_DIR to another directory",
                     self.directory,
                 )
             self._file = _create(self.path)
@@ -295,7 +295,9 @@ class Journal:
         try:
             self.marks = ExecutionMarks(self.path.with_suffix(SUFFIX), SYSTEM_CLOCK)
         except OSError as error:
-            logger.warning("Executing tasks are not noted, so a task that kills its process is not found: %s", error)
+            logger.warning(
+                "Running tasks are not recorded, so a task that kills its process is not identified: %s", error
+            )
         return True
 
     def add_tasks(self, tasks: list[HeldTask]) -> None:
@@ -491,8 +493,8 @@ class Journal:
     def _on_write_error(self, error: OSError) -> None:
         if not self._is_broken:
             logger.critical(
-                "The result journal %s cannot be written (%s): work goes on, but new results are not safe on disk. "
-                "Free the disk, or name another directory with CONDUCTOR_WORKER_JOURNAL_DIR",
+                "The result journal %s cannot be written (%s): workers continue, but new results are not safe on disk. "
+                "Free disk space, or set CONDUCTOR_WORKER_JOURNAL_DIR to another directory",
                 self.path,
                 error,
             )

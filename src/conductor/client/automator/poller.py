@@ -57,7 +57,7 @@ class Parking:
 
     @contextmanager
     def place(self) -> Iterator[bool]:
-        """Take a place for the block. Yield False if there is none."""
+        """Count one parked poll during the block. Yield False if the limit is reached."""
         if self.unlimited:
             yield True
             return
@@ -157,7 +157,7 @@ class Poller:
             self._on_failed(MalformedAnswer(rejected), took)
             return []
         if rejected:
-            logger.warning("Poll for '%s' brought %s", self._task_type, rejected)
+            logger.warning("Poll for '%s' returned %s", self._task_type, rejected)
         self._on_answer(len(grants), took)
         return grants
 
@@ -223,7 +223,7 @@ class Poller:
             grants, rejected = read_grants(polled, self._task_type, len(group), sent_at)
             granted += grants
             if rejected:
-                logger.warning("Reports for '%s' brought %s", self._task_type, rejected)
+                logger.warning("Answers to reports for '%s' contained %s", self._task_type, rejected)
         return granted
 
 
@@ -245,7 +245,7 @@ class AbandonedPoll(asyncio.Task[None]):
         super().__init__(self._read(polling, on_grants, limit_s), loop=asyncio.get_running_loop())
 
     def cancel(self, msg: object = None) -> bool:  # noqa: ARG002
-        """Do nothing, and return False."""
+        """Ignore the request and return False, because the answer to the poll may contain a task."""
         return False
 
     @staticmethod

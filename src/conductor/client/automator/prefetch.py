@@ -105,7 +105,7 @@ class PrefetchQueue:
         self._session.leases.run_on_thread(self._requeue(self._take_due()))
 
     def journal_as_never_started(self) -> None:
-        """Leave the requeue to the process that adopts the journal: this one ends and could not do it."""
+        """Leave the requeue to the process that adopts the journal, because this process ends before it can requeue."""
         if self._session.journal is None:
             return
         with self._lock:
@@ -171,7 +171,10 @@ def _key(grant: Grant) -> tuple[str, str | None]:
 
 
 def _can_wait(grant: Grant) -> bool:
-    """Return whether a task may be held without a slot: it is executed, and its timeouts leave time to wait."""
+    """Return whether a task may wait for a slot.
+
+    Its timeouts must be at least `MIN_TIMEOUT_S`. A task that is only reported, not executed, does not wait.
+    """
     timeout_s = task_timeout_s(grant.task.task_definition)
     is_long_enough = timeout_s is None or timeout_s >= MIN_TIMEOUT_S
     return grant.make_outcome is None and is_long_enough and grant.response_timeout_s >= MIN_TIMEOUT_S

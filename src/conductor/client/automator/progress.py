@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: An update is sent this long after the task said something: soon enough to arrive within a second, and late enough
-#: that a short task says everything with its report.
+#: An update is sent this long after new progress. The update arrives within a second, and a short task sends all of
+#: its progress with its report.
 UPDATE_DELAY_S = 0.9
 #: The largest update in one heartbeat, in lines, and in bytes of lines or of output. Heartbeats must stay small.
 MAX_LINES = 1000
@@ -72,7 +72,9 @@ class ProgressTracker:
             self.end()
             return False
         self.send_at = math.inf
-        self._context.has_unsent_news = False  # cleared before the update is read: later words trigger another update
+        self._context.has_unsent_news = (
+            False  # cleared before the update is read, so that later progress triggers another update
+        )
         return True
 
     def end(self) -> None:
@@ -98,7 +100,9 @@ class ProgressTracker:
             lines.append(line)
         if bytes_left < 0 and not lines:
             self._sends_logs = False
-            self._warn(f"A log line is larger than {MAX_BYTES} bytes; this line and those after it are sent")
+            self._warn(
+                f"A log line is larger than {MAX_BYTES} bytes; this line and later lines are sent with the report"
+            )
         return lines
 
     def next_update(self) -> ProgressUpdate | None:
@@ -135,7 +139,7 @@ class ProgressTracker:
     def on_rejected(self, reason: str) -> None:
         """Send no more updates: the server, or the encoder, did not accept one."""
         self._sends_logs = self._sends_output = False
-        self._warn(f"The progress of a task cannot be sent while it runs ({reason}); it is sent")
+        self._warn(f"The progress of a task cannot be sent while it runs ({reason}); it is sent with the report")
 
     def _encode_output(self) -> bytes:
         """Encode the output so far, with the progress. Output that cannot be sent is left to the report."""
@@ -149,7 +153,7 @@ class ProgressTracker:
             except Exception as error:  # encoding reads the fields of users' objects: anything may be raised
                 problem = f"{type(error).__name__}: {error}"
             self._sends_output = False
-            self._warn(f"The output so far cannot be sent with a heartbeat ({problem}); it is sent")
+            self._warn(f"The output so far cannot be sent with a heartbeat ({problem}); it is sent with the report")
         try:
             encoded = encode_output(progress)
         except Exception:  # such as a total that is not a number
@@ -158,7 +162,7 @@ class ProgressTracker:
 
     def _warn(self, problem: str) -> None:
         task_type, task_id, _, workflow_id = self._about
-        logger.warning("%s with the report %s", problem, TaskLabel.of(task_type, task_id, workflow_id))
+        logger.warning("%s %s", problem, TaskLabel.of(task_type, task_id, workflow_id))
 
 
 def _count(line: TaskExecLog, lines: list[TaskExecLog]) -> int:

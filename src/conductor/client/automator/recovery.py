@@ -43,14 +43,14 @@ class ProcessEnd(NamedTuple):
     exit_status: int | None
     #: When the process started, in epoch milliseconds: process ids are reused.
     started_ms: int
-    #: Whether the program has killed the process: then no task is blamed.
+    #: Whether the program killed the process. If so, no task is blamed for the death of the process.
     was_ordered: bool = False
 
 
 class Recovery:
-    """Takes over the journals of dead processes, without waiting: the server may be away.
+    """Takes over the journals of dead processes, without waiting: the server may be unreachable.
 
-    Without a journal the tasks of a dead process are not known, and nothing happens here.
+    Without a journal the tasks of a dead process are unknown, and this class does nothing.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Recovery:
             pipe.write(spec)
 
     def _judge(self, end: ProcessEnd) -> bool:
-        """Find the tasks that killed the process: only here its exit status is known.
+        """Find the tasks that killed the process. Only this process, its parent, knows its exit status.
 
         Returns:
             Whether there are reports to send or tasks to requeue.

@@ -58,7 +58,7 @@ def find_modules() -> list[str]:
     return names
 
 
-#: Files that are imported without being named: not tests, and not `__main__.py`, which is a program.
+#: File names of modules that are imported by default. Tests and `__main__.py`, which is a program, do not match.
 _MODULE = re.compile(r"(?!test_|conftest\.py|__main__\.py)[^\W\d]\w*(?<!_test)\.py")
 _DECORATOR = re.compile(r"\bworker_task\b")
 

@@ -82,7 +82,8 @@ class RunningTask:
         self.trace: TaskTrace | None = None
         #: The asyncio task that runs `Engine.carry`.
         self.carrier: asyncio.Task[Any] | None = None
-        #: After a stop: the asyncio task that reports it, and an event for the return of the function.
+        #: Set by a stop during the execution: the asyncio task that reports the stop, and the event that is set when
+        #: the function returns.
         self.ending: asyncio.Task[None] | None = None
         self.returned: asyncio.Event | None = None
 
@@ -103,7 +104,7 @@ class RunningTask:
         self.deadline = (now if self.is_doubtful else grant.sent_at) + self.response_timeout_s
         #: When the next heartbeat is due; infinite while one is in flight.
         self.heartbeat_at = now if self.is_doubtful else grant.sent_at + self.next_heartbeat_s()
-        #: Heartbeats in a row without an answer.
+        #: Consecutive heartbeats without an answer.
         self.failed_heartbeats = 0
         self.timeout_at = None if self.timeout_s is None else now + self.timeout_s
         #: Whether `LeaseKeeper` has stopped keeping the lease, after a verdict or at the end of the process.
@@ -123,7 +124,7 @@ class RunningTask:
 
     @property
     def reported_as(self) -> str | None:
-        """The status in the report; None without a report. The server may then show our own report's status."""
+        """The status in the report; None without a report. The server may already show this status."""
         return None if self.report is None else self.report.status
 
     @property

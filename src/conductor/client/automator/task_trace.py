@@ -71,5 +71,5 @@ class TaskTrace:
         self._execution.end()
 
     def start_report(self) -> AbstractContextManager[Span]:
-        """Start the span of the report. It ends with the block, when the verdict is there."""
+        """Return a context manager for the span of the report. Leave the block when the verdict has arrived."""
         return self._tracer.start_current_span(f"report {self._about[0]}", self._parent, self._ids, kind="PRODUCER")

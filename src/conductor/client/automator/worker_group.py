@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 #: How long a shutdown waits for the answers to requeues.
 REQUEUE_S = 4.0
-#: How long a shutdown waits for them after `abandon`.
+#: How long a shutdown waits for the answers to requeues after `abandon`.
 ABANDONED_REQUEUE_S = 2.0
 #: How long a program's stop waits for the parked poll of an idle worker. Tasks that the poll brings later are requeued.
 PARKED_POLL_S = 0.5
@@ -75,7 +75,7 @@ class WorkerGroup:
         self._http_client = http_client
         self._clock = clock
         self._events = SyncEventDispatcher([*(telemetry.listeners if telemetry else ()), *listeners])
-        # Resolved before anything starts, so that an invalid value is an error of the start.
+        # Resolved before anything starts, so that an invalid value fails the start.
         self._configs = [resolve_config(worker, options or {}) for worker in self._workers]
         functions = [function for worker in self._workers if (function := get_function(worker)) is not None]
         self._resources = Resources(list_lifespans() if lifespans is None else lifespans, functions)
@@ -110,7 +110,7 @@ class WorkerGroup:
         given = [name for name in PROCESS_OPTIONS if any(config[name] for config in self._configs)]
         if given:
             logger.warning(
-                "%s: only the worker processes of TaskHandler can be replaced and limited; here it has no effect",
+                "Options without effect: %s. They apply only to the worker processes of TaskHandler",
                 ", ".join(given),
             )
 

@@ -1,4 +1,4 @@
-"""The base of listeners, under its path in conductor-python."""
+"""The base class of listeners, at the import path that it has in conductor-python."""
 
 from conductor.client.event.task_runner_events import TaskRunnerEventsListener
 

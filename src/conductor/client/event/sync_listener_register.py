@@ -1,4 +1,4 @@
-"""The registration of listeners, under its path in conductor-python."""
+"""The registration of listeners, at the import path that it has in conductor-python."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The errors of calls to a server, under their paths in conductor-python."""
+"""The errors of calls to a server, at the import paths that they have in conductor-python."""

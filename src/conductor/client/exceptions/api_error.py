@@ -1,4 +1,4 @@
-"""The error of a call to a server, under its name in conductor-python."""
+"""`APIError`: the name of `ApiException` in conductor-python."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from enum import StrEnum
 
 from conductor.client.http.errors import ApiException
 
-#: Another name of `ApiException`.
 APIError = ApiException
 
 

@@ -1,1 +1,1 @@
-"""Helpers under their paths in conductor-python."""
+"""Helpers, at the import paths that they have in conductor-python."""

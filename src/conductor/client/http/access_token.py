@@ -101,7 +101,10 @@ class TokenManager:
         return self.generation != generation
 
     def record_repeat(self, *, rejected: bool) -> None:
-        """Record the result of a repeated call. While new tokens do not help, they are not fetched for every call."""
+        """Record whether a call that was repeated with a new token was rejected again.
+
+        If so, rejected calls fetch no new token until a pause is over: another token would not help either.
+        """
         if rejected:
             self._rejection_pause.start()
         else:
@@ -113,7 +116,7 @@ class TokenManager:
         self._has_warned = True
         calls = "calls with the given access token" if configuration.AUTH_TOKEN else "calls without an access key"
         advice = "set CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET, or Configuration(authentication_settings=…)"
-        logger.warning("%s rejects %s: %s", configuration.shown_host, calls, advice)
+        logger.warning("Server %s rejects %s: %s", configuration.shown_host, calls, advice)
 
     def _is_due(self, configuration: Configuration, token: str) -> bool:
         if token != self._last_token:  # from a parent process or the user, so only the wall clock knows its age
@@ -163,7 +166,7 @@ class TokenManager:
         self._fetch_pause.end()
         if token is None:
             self._server_has_no_auth = True
-            logger.info("%s has no token endpoint: calls are made without authentication", host)
+            logger.info("Server %s has no token endpoint: calls are made without authentication", host)
             return
         configuration.update_token(token)
         self._set_renewal(token, age_s=0.0)

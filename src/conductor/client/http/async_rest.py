@@ -318,13 +318,13 @@ def _build_after_fork(builder: ClientBuilder, error: RuntimeError) -> Client:
         return builder.runtime_multithreaded(True).build()
     except RuntimeError:
         raise TransportError(
-            "no HTTP client can be created in a process that was forked twice after its ancestors used one: "
-            "start processes with the 'forkserver' or 'spawn' method"
+            "cannot create an HTTP client: this process is a fork of a forked process, and both ancestors used an HTTP "
+            "client; start processes with the 'forkserver' or 'spawn' method"
         ) from error
 
 
 def _describe_settings(configuration: Configuration, error: ValueError) -> str:
-    """Name the settings of which one is invalid; the library does not say which."""
+    """Describe the settings, one of which is invalid. The library does not say which one."""
     settings = {name: getattr(configuration, name) for name in ("ssl_ca_cert", "cert_file", "key_file", "proxy")}
     given = ", ".join(f"{name}={value!r}" for name, value in settings.items() if value)
     return f"the HTTP client cannot use one of {given}: {error}"

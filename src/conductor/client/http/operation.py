@@ -80,7 +80,7 @@ class SyncClient(Generic[A]):
         configuration: The server, or an `AsyncApiClient` whose connections are shared. The environment's by default.
     """
 
-    #: The class of `asynchronous`.
+    #: The async client class that `asynchronous` is an instance of. Each subclass sets it.
     async_class: ClassVar[type[AsyncClient]]
 
     def __init__(self, configuration: Configuration | AsyncApiClient | None = None) -> None:
@@ -170,7 +170,7 @@ def endpoint(
 
 
 def make_api_client(server: Configuration | AsyncApiClient | None, http_client: Any | None = None) -> AsyncApiClient:
-    """Return the client given, or a new one for that Configuration (without one, for the environment's)."""
+    """Return the given client, or a new client for the given Configuration. None means that of the environment."""
     if isinstance(server, AsyncApiClient):
         return server
     return AsyncApiClient(server or Configuration(), http_client=http_client)

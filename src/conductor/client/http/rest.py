@@ -1,4 +1,4 @@
-"""The errors of calls to a server, under their path in conductor-python."""
+"""The errors of calls to a server, at the import path that they have in conductor-python."""
 
 from conductor.client.http.errors import ApiException, AuthorizationException, ConductorError, TransportError
 

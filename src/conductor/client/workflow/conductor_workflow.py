@@ -123,17 +123,17 @@ class ConductorWorkflow:
         self._description = description
 
     def timeout_policy(self, timeout_policy: TimeoutPolicy) -> Self:
-        """Set the action at the timeout."""
+        """Set the action that the server takes at the timeout."""
         self._timeout_policy = check_type(TimeoutPolicy, timeout_policy, "timeout_policy")
         return self
 
     def timeout_seconds(self, timeout_seconds: int) -> Self:
-        """Set the timeout, which is 60 by default. The workflow ends there only with the policy TIME_OUT_WORKFLOW."""
+        """Set the timeout in seconds (default: 60). It ends the workflow only with the policy TIME_OUT_WORKFLOW."""
         self._timeout_seconds = check_type(int, timeout_seconds, "timeout_seconds")
         return self
 
     def owner_email(self, owner_email: str) -> Self:
-        """Set the owner."""
+        """Set the email address of the owner."""
         self._owner_email = check_type(str, owner_email, "owner_email")
         return self
 

@@ -15,7 +15,7 @@ from conductor.protocol.json_types import Json, JsonObject
 #: A schema that is nested deeper than this is rejected.
 MAX_SCHEMA_DEPTH = 200
 TOO_DEEP = f"it is nested more than {MAX_SCHEMA_DEPTH} levels deep"
-#: A pattern with look-ahead or look-behind needs an engine that backtracks. It sees only texts up to this length.
+#: A pattern with look-ahead or look-behind needs an engine that backtracks. It accepts only texts up to this length.
 MAX_BACKTRACKED_CHARS = 10_000
 #: Messages show this many characters of the beginning and of the end of a text from a schema.
 MAX_SHOWN_CHARS = 300
@@ -52,16 +52,17 @@ class PlainSchema:
     """
 
     def __init__(self, schema: JsonObject) -> None:
-        #: By the identity of the given schemas: their places, and their plain forms.
+        #: `id()` of a given schema → its place, and its plain form.
         self._places: dict[int, _SchemaPlace] = {}
         self._plain: dict[int, JsonObject] = {}
-        #: By URL, and by URL with fragment.
+        #: The given schemas with a URL of their own (`$id`), by URL, and those with an anchor, by URL with fragment.
         self._resources: dict[str, JsonObject] = {"": schema}
         self._anchors: dict[str, JsonObject] = {}
-        #: By the identity of a plain schema with a $ref: the identity of the given schema it refers to, or a bool.
+        #: The targets of references: `id()` of a plain schema with a $ref → `id()` of the given schema that it refers
+        #: to, or the bool if it refers to the schema true or false.
         self._targets: dict[int, int | bool] = {}
         self._constants: dict[bool, JsonObject] = {True: {}, False: {"not": {}}}
-        #: Identities of the plain schemas whose pattern backtracks.
+        #: `id()` of each plain schema whose pattern needs backtracking.
         self.backtracking: set[int] = set()
         self._find_places(schema)
         self.root: JsonObject = self._convert(schema, is_map=False)
@@ -85,7 +86,9 @@ class PlainSchema:
             names = node.get("patternProperties")
             for name in names if isinstance(names, dict) else ():
                 if not is_linear(name):  # a pattern at its backtracking limit would count as "does not match"
-                    raise SchemaRejected(f"'{cut(name)}' of patternProperties is not a pattern, or looks ahead or back")
+                    raise SchemaRejected(
+                        f"'{cut(name)}' of patternProperties is not a valid pattern, or has look-ahead or look-behind"
+                    )
             pattern = node.get("pattern")
             if isinstance(pattern, str) and isinstance(node.get("allOf", []), list) and not is_linear(pattern):
                 backtracking = {"pattern": node.pop("pattern")}

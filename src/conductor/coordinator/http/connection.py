@@ -98,7 +98,7 @@ class PhaseDeadline:
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, timeout_s: float) -> None:
-        """Let the phase end after `timeout_s`."""
+        """Set the deadline of the phase to `timeout_s` from now."""
         self._deadline = self._loop.time() + timeout_s
         if self._timer is not None and self._timer.when() > self._deadline:
             self._timer.cancel()
@@ -107,12 +107,12 @@ class PhaseDeadline:
             self._timer = self._loop.call_at(self._deadline, self._check)
 
     def shorten(self, timeout_s: float) -> None:
-        """Let the phase end after `timeout_s`, unless it ends sooner."""
+        """Set the deadline of the phase to `timeout_s` from now, unless the current deadline is earlier."""
         if self._deadline is None or self._deadline >= self._loop.time() + timeout_s:
             self.set(timeout_s)
 
     def clear(self) -> None:
-        """Let the phase last."""
+        """Let the phase last without a deadline."""
         self._deadline = None
 
     def cancel(self) -> None:
@@ -345,7 +345,11 @@ class Connection(asyncio.Protocol):
                     answer.reservation.end()
         # An internal error: the client must not wait for an answer that cannot be written.
         except Exception:
-            logger.exception("Answer failed: %s %s", request.head.method, request.head.path[:200])
+            logger.exception(
+                "Internal error while answering, connection closed: method=%s path=%s",
+                request.head.method,
+                request.head.path[:200],
+            )
             self._transport.abort()
 
     async def _send(self, request: IncomingRequest, answer: Answer) -> None:

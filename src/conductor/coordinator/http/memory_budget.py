@@ -1,7 +1,7 @@
 """Limits on the memory that request bodies and answers occupy, over all connections.
 
-The application has one budget for bodies and one for answers. Small ones are not counted: the buffers of their sockets
-hold as much.
+The application has one budget for bodies and one for answers. Small bodies and answers are not counted: socket
+buffers take as much memory.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections import deque
 
 from conductor.coordinator.request_errors import ApiError
 
-#: Bytes of request bodies in memory at once.
+#: Maximum bytes of request bodies in memory at the same time.
 BODY_BUDGET_BYTES = 64 * 1024 * 1024
-#: Bytes of answers that are waiting to be read by their clients.
+#: Maximum bytes of answers that clients have not read yet.
 ANSWER_BUDGET_BYTES = 64 * 1024 * 1024
 #: Bodies and answers up to this size are not counted.
 UNCOUNTED_BYTES = 64 * 1024
@@ -67,11 +67,11 @@ class MemoryBudget:
             raise
 
     def take_anyway(self, size: int) -> None:
-        """Take bytes even if they are not free; later reservations wait until they are given back."""
+        """Take bytes even if they are not free; later reservations wait until they are released."""
         self.free -= size
 
     def give(self, size: int) -> None:
-        """Give bytes back."""
+        """Release bytes."""
         self.free += size
         self._grant_waiting()
 
@@ -122,7 +122,7 @@ class Reservation:
         self.size += missing
 
     def end(self) -> None:
-        """Give everything back; a second call does nothing."""
+        """Release all bytes; a second call does nothing."""
         if self.size:
             self._budget.give(self.size)
             self.size = 0

@@ -23,7 +23,7 @@ from conductor.telemetry import tracing
 T = TypeVar("T")
 
 MAX_QUERY_PARAMETERS = 1000
-#: Bytes without a meaning for the number of values in a JSON text.
+#: Bytes that do not affect the number of values in a JSON text.
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b',[{"'))
 _JSON_STRING = re.compile(rb'"[^"]*"?')
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -69,7 +69,7 @@ class ApiRequest:
         #: The values of the names in the path of the route.
         self.params = params
         self.body = body
-        #: Prefer the faces below: they show what a handler can touch.
+        #: Prefer the properties below: they show which part of the coordinator a handler uses.
         self.core = core
         #: Registers a function that is called when the client disconnects.
         self.on_disconnect = on_disconnect
@@ -77,17 +77,17 @@ class ApiRequest:
 
     @property
     def reader(self) -> Reader:
-        """The face of the coordinator for reads."""
+        """The part of the coordinator that reads from the store."""
         return self.core.reader
 
     @property
     def tasks(self) -> TaskAuthority:
-        """The face of the coordinator for polls, reports and heartbeats."""
+        """The part of the coordinator for polls, reports and heartbeats."""
         return self.core.tasks
 
     @property
     def workflows(self) -> WorkflowService:
-        """The face of the coordinator for starts of workflows and actions on them."""
+        """The part of the coordinator that starts workflows and acts on them."""
         return self.core.workflows
 
     def write(self, change: Callable[[Tx], T], *, work: int = 1) -> Awaitable[T]:
@@ -200,5 +200,5 @@ def _check_value_count(body: bytes) -> None:
 
 
 def _count_values(body: bytes) -> int:
-    """Return about how many values a JSON text has: each but the first follows one of these characters."""
+    """Estimate how many values a JSON text has. Every value except the first follows a comma or an opening bracket."""
     return body.count(b",") + body.count(b"[") + body.count(b"{")

@@ -230,7 +230,7 @@ class _Parser:
             return run
         returned = self.in_function and self.accept("return") is not None
         if returned and _LINE_END.search(self.text, self.tokens[self.position - 1].at, self.token.at):
-            raise self.problem("a line ends after 'return'")  # JavaScript ends the statement there
+            raise self.problem("line break after 'return'")  # JavaScript ends the statement there
         value = self.parse_ternary()
         if self.token.text != "}" and self.token.kind != "end":
             self.expect(";")
@@ -287,7 +287,7 @@ class _Parser:
         while True:
             if self.accept("."):
                 if self.token.kind != "name":
-                    raise self.problem("a name expected")
+                    raise self.problem("name expected")
                 key: Evaluate = _constant(self.token.text)
                 self.position += 1
             elif self.accept("["):

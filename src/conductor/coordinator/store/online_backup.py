@@ -24,7 +24,7 @@ def back_up(database: Path, copy: Path, *, replace: bool = False, keep: int | No
     Args:
         database: The file to copy. A coordinator may be serving it.
         copy: The file to make.
-        replace: Replace a file that is there already.
+        replace: Replace an existing file.
         keep: Keep this many copies. Older copies are renamed to `<copy>.1`, `<copy>.2` and so on.
 
     Returns:
@@ -63,7 +63,7 @@ def _verify(database: Path, copy: Path) -> None:
 
 
 def _refusal(database: Path, copy: Path, error: sqlite3.Error) -> StoreRefused:
-    """Tell a fault of the database from a fault of the place for the copy."""
+    """Return an error that says whether the database or the target of the copy is at fault."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return refusal(str(database), error)
@@ -100,7 +100,7 @@ def _check_place(database: Path, copy: Path, *, replace: bool) -> None:
         raise StoreRefused(f"{copy} is the database itself; choose another name")
     if not replace:
         raise StoreRefused(
-            f"{copy} is there already; choose another name, replace it with --force, or keep several with --keep"
+            f"{copy} already exists; choose another name, replace it with --force, or keep several with --keep"
         )
     with copy.open("rb") as file:
         if not try_lock(file.fileno()):

@@ -90,7 +90,7 @@ class HttpCall:
         self._aborted = False
 
     def abort(self) -> None:
-        """End the call: whatever it waits for fails."""
+        """Shut down the socket of the call, so that a pending read or write fails. Any thread may call this."""
         self._aborted = True
         if self._socket is not None:
             with contextlib.suppress(OSError):

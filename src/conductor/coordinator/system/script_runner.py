@@ -34,7 +34,7 @@ from conductor.protocol.json_types import Json
 
 logger = logging.getLogger(__name__)
 
-#: A process ends a script at its limit. A process that does not is killed after this further time.
+#: A process stops a script at its time limit. If it has not done so after this additional time, it is killed.
 GRACE_S = 1.0
 #: A process that is not ready after this time is replaced.
 MAX_PROCESS_START_S = 10.0

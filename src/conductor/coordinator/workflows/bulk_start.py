@@ -1,8 +1,9 @@
-"""Start many workflows in as few transactions as bounded work allows.
+"""Starts many workflows in few transactions of bounded length.
 
-One call of `start_turn` is a part of one transaction and takes about `TURN_S`; the caller continues with the elements
-that are left in another transaction, so that other callers are served in between. Elements share one savepoint unless
-one of them fails halfway. Their rows are then written together, which makes a start in a bulk cheap.
+One call of `start_turn` is a part of one transaction and takes about `TURN_S`. The caller starts the remaining elements
+in further transactions, so that other requests are served in between. All elements of a turn share one savepoint, so
+their rows are written together, which makes bulk starts cheap. If an element is rejected after it has changed
+something, the turn is rolled back and repeated with one savepoint per element.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def start_turn(executions: Executions, starts: Sequence[Start | ApiError], tx: T
 
     Args:
         executions: Starts a single workflow.
-        starts: Start requests; an element that is an error already is passed on.
+        starts: Start requests. An element that is already an error is returned unchanged.
         tx: The transaction.
 
     Returns:

@@ -98,7 +98,7 @@ def find_needed_script(state: WorkflowState, task: TaskState, now_ms: int) -> tu
 
 
 def workflow_input(definition: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the input of a new workflow: the given input over the template of the definition."""
+    """Return the input of a new workflow: the `inputTemplate` of the definition, overridden by the given input."""
     return {**(definition.get("inputTemplate") or {}), **given}
 
 
@@ -429,7 +429,7 @@ class Decider:
         return bool(self.find_ended(sequence[-1]))
 
     def find_ended(self, node: TaskNode) -> list[TaskState]:
-        """Return a task that has ended; for a SWITCH also the last task of its case. Empty while one of them runs."""
+        """Return the task of a node, and for a SWITCH also the last task of its case; nothing if one has not ended."""
         task = self.draft.current_task(node)
         if task is None or not (task.executed and task.status in TERMINAL_TASK_STATUSES):
             return []
@@ -466,7 +466,7 @@ class Decider:
         return True
 
     def find_ended_runtime_task(self, ref: str) -> list[TaskState]:
-        """Return a task that was created at run time if it has ended; an empty list while it runs."""
+        """Return a task that was created at run time, in a list that is empty until the task has ended."""
         task = self.draft.latest(ref)
         return [task] if task is not None and task.terminal and task.executed else []
 
@@ -502,7 +502,7 @@ class Decider:
         return at is not None and any(at in branch and self.is_over(branch) for branch in fork.branches)
 
     def end_iteration(self, node: TaskNode, task: TaskState) -> bool:
-        """End an iteration of a loop that is over: begin the next one, or end the loop. Return whether it changed."""
+        """If the iteration of a loop is over, begin the next one or end the loop. Return whether the loop changed."""
         if any(self.is_inside(ref, node) for ref in self.draft.open_refs()):
             return False
         if not self.is_over(node.body):

@@ -438,8 +438,8 @@ class Executions:
         )
         if self._line_up_again(tx, live, snapshot, workflow_actions.retry, {}):
             raise workflow_actions.ActionRefused(
-                f"Workflow {state.workflow_id} would continue with it, and the limit of concurrent {live.row.name} "
-                "workflows is reached (rateLimitConfig); try again when one of them has ended"
+                f"The parent workflow {state.workflow_id} would continue too, but the limit of concurrent "
+                f"{live.row.name} workflows is reached (rateLimitConfig); try again when one of them has ended"
             )
         self._effects.reopen(tx, live, None)
         touched = self._effects.carry_out(tx, live, snapshot, state, decision)

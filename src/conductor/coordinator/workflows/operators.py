@@ -229,7 +229,7 @@ def sub_workflow(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
     definition = _inline_definition(draft, parameters.get("workflowDefinition"))
     name = resolved["name"] or (definition or {}).get("name")
     if not isinstance(name, str):
-        raise OperatorError(f"the name of a sub-workflow is '{shorten(name)}'; it is the name of a workflow")
+        raise OperatorError(f"the name of the sub-workflow is '{shorten(name)}'; it must be a text")
     given = {
         "subWorkflowName": name,
         "subWorkflowVersion": _whole_number("version", resolved["version"], MAX_COUNT) or None,
@@ -274,7 +274,7 @@ def _whole_number(name: str, value: Any, at_most: int) -> int | None:
         number = -1
     if not 0 <= number <= at_most:
         raise OperatorError(
-            f"the {name} of a sub-workflow is '{shorten(value)}'; it is a whole number from 0 to {at_most}"
+            f"the {name} of a sub-workflow is '{shorten(value)}'; it must be a whole number from 0 to {at_most}"
         )
     return number
 

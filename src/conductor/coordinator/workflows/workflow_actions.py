@@ -204,7 +204,7 @@ def skip_task(
     if node.loop is not None:
         raise ActionRefused(f"Task '{ref}' is inside a loop and runs in every iteration; it cannot be skipped")
     if state.tasks.latest(ref) is not None:
-        raise ActionRefused(f"Task '{ref}' has been scheduled already; it cannot be skipped")
+        raise ActionRefused(f"Task '{ref}' has already been scheduled; it cannot be skipped")
     draft = Draft(state, now_ms, new_id)
     skipped = TaskState(
         task_id=new_id(),
@@ -227,7 +227,7 @@ def skip_task(
 
 
 def _resume_waiting(state: WorkflowState) -> Decision:
-    """Let a paused workflow keep its place in the line again."""
+    """Let a paused workflow wait for its turn again, at the place in the line that it had."""
     _must_be_paused(state)
     return Decision(workflow_status=WorkflowStatus.RUNNING)
 
@@ -262,7 +262,7 @@ def _full_name(state: WorkflowState) -> str:
 
 def _all_tasks(state: WorkflowState) -> TaskList:
     if not isinstance(state.tasks, TaskList):
-        raise TypeError("an action needs all tasks, in a TaskList")
+        raise TypeError("state.tasks must be a TaskList with all tasks of the workflow")
     return state.tasks
 
 

@@ -163,7 +163,7 @@ class TestWhatCannotBeUsed:
             ({"allOf": [{"$ref": "#/properties/a"}]}, "refers to itself"),
             ({"pattern": "("}, 'pattern: "(" is not a "regex"'),
             ({"pattern": "((a{1000}){1000}){1000}"}, 'is not a "regex"'),
-            ({"patternProperties": {"^(?=a)(a+)+$": {}}}, "looks ahead or back"),
+            ({"patternProperties": {"^(?=a)(a+)+$": {}}}, "has look-ahead or look-behind"),
             ({"type": "strin"}, "is not a JSON schema: properties.a.type"),
             ({"properties": 5}, "is not a JSON schema"),
         ],

@@ -50,7 +50,7 @@ class TestValuesOfExpressions:
             (sub(name="victim", version=GIVEN), 1e300, "version of a sub-workflow is '1e+300'"),
             (sub(name="victim", priority=GIVEN), 1e300, "a whole number from 0 to 99"),
             (sub(name="victim", version=GIVEN), "9" * 5000, "99..."),
-            (sub(name=GIVEN), ["x" * 1000], "it is the name of a workflow"),
+            (sub(name=GIVEN), ["x" * 1000], "it must be a text"),
             (sub(name="i", workflowDefinition=GIVEN), INLINE, "taskDefinition"),
             (sub(name="i", workflowDefinition=GIVEN), {**INLINE, "version": 2**63}, "from 1 to 2147483647"),
         ],

@@ -303,7 +303,7 @@ def test_whole_operators_can_be_skipped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ref", "said"), [("a", "scheduled already"), ("gone", "no task 'gone'"), ("x", "inside a loop")]
+    ("ref", "said"), [("a", "already been scheduled"), ("gone", "no task 'gone'"), ("x", "inside a loop")]
 )
 def test_skipping_is_refused_with_a_reason(ref: str, said: str) -> None:
     run = Run(task("a"), loop("l", "false", task("x")))

@@ -45,7 +45,10 @@ async def list_pending_tasks(request: ApiRequest) -> Answer:
 
 
 async def decide_workflow(request: ApiRequest) -> Answer:
-    """POST /admin/sweep/requeue/{workflowId}: decide a workflow; the coordinator does so by itself."""
+    """POST /admin/sweep/requeue/{workflowId}: run the decider on a workflow.
+
+    The coordinator does so by itself after every change.
+    """
     workflow_id = request.params["workflowId"]
     executions = request.workflows.executions
     await request.write(lambda tx: executions.advance(tx, [find_workflow(tx, workflow_id).pk]))
@@ -53,7 +56,10 @@ async def decide_workflow(request: ApiRequest) -> Answer:
 
 
 async def verify_and_repair(request: ApiRequest) -> Answer:
-    """POST /admin/consistency/verifyAndRepair/{workflowId}: return false; nothing is stored twice."""
+    """POST /admin/consistency/verifyAndRepair/{workflowId}: return false.
+
+    A Conductor server compares its database with its queues here. The coordinator has no second store to repair.
+    """
     workflow_id = request.params["workflowId"]
     await request.reader.read(lambda tx: find_workflow(tx, workflow_id))
     return as_text("false")

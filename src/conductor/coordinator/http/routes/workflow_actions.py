@@ -227,7 +227,7 @@ def _reset_callbacks(request: ApiRequest) -> WorkflowChange:
 
 
 def _decide(request: ApiRequest) -> WorkflowChange:
-    """Decide a workflow; the coordinator does so by itself."""
+    """Run the decider on a workflow. The coordinator does so by itself after every change."""
     executions = request.workflows.executions
     return lambda tx, workflow_id: executions.advance(tx, [find_workflow(tx, workflow_id).pk])
 
