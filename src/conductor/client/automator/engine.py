@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from conductor.client.automator.executor import CLEAN_UP_S, Executor
 from conductor.client.automator.journal import HeldTask
-from conductor.client.automator.poller import Poller
+from conductor.client.automator.poller import Poller, PollTask
 from conductor.client.automator.prefetch import PrefetchQueue
 from conductor.client.automator.running_task import RunningTask, Stop
 from conductor.client.automator.task_trace import start_task_trace
@@ -63,7 +63,7 @@ class Engine:
         #: Set when a slot becomes free, and by pause, resume and stop.
         self._changed = asyncio.Event()
         session.isolation.on_open.append(self._changed.set)
-        self._polling: asyncio.Task[list[Grant]] | None = None
+        self._polling: PollTask | None = None
         self._running: set[RunningTask] = set()
         #: The number of running tasks whose function has returned.
         self._reporting = 0
@@ -128,7 +128,7 @@ class Engine:
             self._changed.clear()
             await self._changed.wait()
             return
-        self._polling = asyncio.ensure_future(self._poller.poll(free))
+        self._polling = PollTask(self._poller.poll(free))
         try:
             grants = await asyncio.shield(self._polling)
         finally:

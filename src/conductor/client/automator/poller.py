@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from conductor.client.automator.polled_tasks import Grant, read_grants
 from conductor.client.event.task_runner_events import PollCompleted, PollFailure, PollStarted
@@ -192,7 +192,7 @@ class Poller:
     def _has_failed(self) -> bool:
         return bool(self._failed.count or self._rejected.count)
 
-    async def recall(self, polling: asyncio.Task[list[Grant]]) -> None:
+    async def recall(self, polling: PollTask) -> None:
         """Ask a coordinator to answer the parked poll now. Repeat that, because the poll may reach the server later.
 
         The poll is not cancelled: the HTTP library would complete the request, and a task in the answer would be lost.
@@ -227,6 +227,18 @@ class Poller:
         return granted
 
 
+class PollTask(asyncio.Task[list[Grant]]):
+    """A poll in progress. The end of the event loop cancels it, unless the poll is abandoned."""
+
+    def __init__(self, poll: Coroutine[Any, Any, list[Grant]]) -> None:
+        super().__init__(poll, loop=asyncio.get_running_loop())
+        self.is_abandoned = False
+
+    def cancel(self, msg: object = None) -> bool:
+        """Cancel the poll; do nothing and return False if it is abandoned."""
+        return False if self.is_abandoned else super().cancel(msg)
+
+
 class AbandonedPoll(asyncio.Task[None]):
     """Waits for the answer to a poll that the engine no longer waits for. This task cannot be cancelled.
 
@@ -237,11 +249,11 @@ class AbandonedPoll(asyncio.Task[None]):
 
     def __init__(
         self,
-        polling: asyncio.Task[list[Grant]],
+        polling: PollTask,
         on_grants: Callable[[list[Grant]], Awaitable[None]],
         limit_s: float,
     ) -> None:
-        asyncio._unregister_task(polling)  # otherwise the end of the loop would cancel the poll
+        polling.is_abandoned = True
         super().__init__(self._read(polling, on_grants, limit_s), loop=asyncio.get_running_loop())
 
     def cancel(self, msg: object = None) -> bool:  # noqa: ARG002
@@ -249,11 +261,10 @@ class AbandonedPoll(asyncio.Task[None]):
         return False
 
     @staticmethod
-    async def _read(
-        polling: asyncio.Task[list[Grant]], on_grants: Callable[[list[Grant]], Awaitable[None]], limit_s: float
-    ) -> None:
+    async def _read(polling: PollTask, on_grants: Callable[[list[Grant]], Awaitable[None]], limit_s: float) -> None:
         await asyncio.wait({polling}, timeout=limit_s)
         if not polling.done():
+            polling.is_abandoned = False
             polling.cancel()
             await asyncio.wait({polling})
         failed = polling.cancelled() or polling.exception() is not None

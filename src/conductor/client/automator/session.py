@@ -13,7 +13,7 @@ from conductor.client.automator.heartbeat import Heartbeat
 from conductor.client.automator.isolation import Isolation
 from conductor.client.automator.journal import HeldTask, Journal
 from conductor.client.automator.lease import LeaseKeeper
-from conductor.client.automator.poller import AbandonedPoll, Parking
+from conductor.client.automator.poller import AbandonedPoll, Parking, PollTask
 from conductor.client.automator.redelivery import Redelivery
 from conductor.client.automator.reporter import Reporter
 from conductor.client.automator.running_task import Stop
@@ -131,7 +131,7 @@ class Session:
                 async with asyncio.timeout(limit_s):
                     await self._make_redelivery(self.journal).requeue_held_tasks(Stop.SHUTDOWN.value)
 
-    def abandon_poll(self, polling: asyncio.Task[list[Grant]], worker_id: str, limit_s: float) -> bool:
+    def abandon_poll(self, polling: PollTask, worker_id: str, limit_s: float) -> bool:
         """Stop waiting for a poll, and requeue the tasks in its answer. Return False if it must be waited for."""
         if not self._owns_client:
             return False  # the owner may close the client as soon as the workers have stopped

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
 import types
@@ -70,8 +71,10 @@ class _Scope(Mapping[str, Any]):
         if isinstance(self._owner, type):
             yield {self._owner.__name__: self._owner}
         if isinstance(self._owner, types.FunctionType):
-            cells = zip(self._owner.__code__.co_freevars, self._owner.__closure__ or (), strict=False)
-            yield {name: cell.cell_contents for name, cell in cells if _has_value(cell)}
+            # A variable without a value raises ValueError. It gets its value in a function that is still running, and
+            # the frame of that function has all of its names.
+            with contextlib.suppress(ValueError):
+                yield inspect.getclosurevars(self._owner).nonlocals
         enclosing, _, _ = getattr(self._owner, "__qualname__", "").rpartition(".<locals>.")
         frame = inspect.currentframe() if enclosing else None
         while frame is not None:
@@ -85,11 +88,3 @@ class _Scope(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-def _has_value(cell: types.CellType) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018  # raises if the variable has no value yet
-    except ValueError:
-        return False
-    return True
