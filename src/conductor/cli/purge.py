@@ -59,7 +59,7 @@ def purge(
 
 
 def _confirm(found: list[WorkflowEntry], url: str | None) -> bool:
-    """Ask on the standard error, because the standard output is for the result."""
+    """Ask on standard error, because standard output is reserved for the result."""
     host = make_configuration(url).shown_host
     typer.echo(f"{_describe(found)} on {host} will be removed permanently. Remove them? [y/N] ", err=True, nl=False)
     answer = sys.stdin.readline()

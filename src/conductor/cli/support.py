@@ -121,7 +121,7 @@ def call_server(url: str | None, call: Callable[[AsyncApiClient], Awaitable[T]])
             return asyncio.run(run())
     except AuthorizationException as error:
         raise UserError(
-            f"{configuration.shown_host} refuses: {error.reason or error}. "
+            f"{configuration.shown_host} rejected the request: {error.reason or error}. "
             "Set CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET, or use a key with this permission"
         ) from None
     except ApiException as error:

@@ -230,7 +230,7 @@ async def _follow(configuration: Configuration, name: str | None, as_json: bool,
         note = ""
         if follower.uses_search:
             note = " Its search may be late, and a postponed task is printed once."
-        # On the standard error, because the standard output has only events.
+        # On standard error, because standard output is reserved for events.
         typer.echo(escape(f"Following {what} on {configuration.shown_host}. Press Ctrl-C to stop.{note}"), err=True)
         while True:
             await asyncio.sleep(interval_s)

@@ -106,7 +106,7 @@ def list_(
 
 
 def read_statuses(values: Sequence[str], allowed: Collection[str] = STATUSES) -> tuple[str, ...]:
-    """Parse the statuses of an option, in any case and separated by commas."""
+    """Parse the statuses of an option: separated by commas, in upper or lower case."""
     names = tuple(name.strip().upper() for one in values for name in one.split(",") if name.strip())
     for name in names:
         if name not in allowed:
@@ -245,16 +245,16 @@ def start(
     """
     if input_file is not None:
         if input_text != "{}" or wait_ or timeout is not None:
-            raise UserError("--input-file goes without --input, --wait and --timeout")
+            raise UserError("--input-file cannot be combined with --input, --wait or --timeout")
         requests = read_requests(input_file, name, version, correlation_id, idempotency_field)
         return start_many(requests, url, as_json=as_json)
     if idempotency_field is not None:
-        raise UserError("--idempotency-field is for --input-file")
+        raise UserError("--idempotency-field needs --input-file")
     request = StartWorkflowRequest(
         name=name, version=version, correlation_id=correlation_id, input=parse_json_object(input_text, "--input")
     )
     if timeout is not None and not wait_:
-        raise UserError("--timeout is for --wait")
+        raise UserError("--timeout needs --wait")
     workflow_id = call_server(url, lambda api: AsyncWorkflowClient(api).start_workflow(request))
     if wait_:
         if not as_json:

@@ -70,7 +70,7 @@ async def read_view(api: AsyncApiClient, path: str, type_: type[Any], **query: A
         if error.status == 400:  # a coordinator that rejects the query
             raise
         return None
-    except MalformedAnswer:  # a web page of the server
+    except MalformedAnswer:  # not the JSON of a view, but for example a web page
         return None
 
 

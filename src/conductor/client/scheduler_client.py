@@ -97,17 +97,17 @@ class SchedulerOperations(Operations):
 
     @operation
     async def delete(self, wire_name: str) -> None:
-        """Delete a schedule, as `delete_schedule`."""
+        """Delete a schedule. Same as `delete_schedule`."""
         await self.delete_schedule(wire_name)
 
     @operation
     async def pause(self, wire_name: str, reason: str | None = None) -> None:
-        """Start no workflows of a schedule until `resume`, as `pause_schedule`."""
+        """Pause a schedule until `resume`. Same as `pause_schedule`."""
         await self.pause_schedule(wire_name, reason)
 
     @operation
     async def resume(self, wire_name: str) -> None:
-        """Continue a paused schedule, as `resume_schedule`."""
+        """Resume a paused schedule. Same as `resume_schedule`."""
         await self.resume_schedule(wire_name)
 
     @operation

@@ -113,11 +113,11 @@ STARTS_PER_TRANSACTION = 20
 
 #: Cron expressions of one schedule.
 MAX_CRON_SCHEDULES = 100
-#: Due times that are acted on in one transaction. The next transaction has the rest.
+#: Due times that are acted on in one transaction. The rest follow in the next transaction.
 RUNS_PER_STEP = 50
-#: A schedule without catch-up makes up for due times that are at most this late, such as after a busy moment.
+#: Without catch-up, a schedule still acts on due times that are at most this late. A busy coordinator can be late.
 MAKE_UP_MS = 10_000
-#: Missed due times of one schedule that are counted at a time. After a year there may be millions.
+#: Missed due times of one schedule that are counted at once. After a year of downtime there may be millions.
 MAX_MISSED_COUNTED = 100
 #: Recorded runs of one schedule; the oldest is dropped first.
 RUNS_KEPT_PER_SCHEDULE = 10_000
@@ -126,7 +126,7 @@ MAX_SECRETS = 1000
 MAX_SECRET_BYTES = 64 * 1024
 #: Actions of one event handler.
 MAX_HANDLER_ACTIONS = 100
-#: Published events that are handled in one transaction. The next transaction has the rest.
+#: Published events that are handled in one transaction. The rest follow in the next transaction.
 EVENTS_PER_STEP = 20
 
 # -- dry runs

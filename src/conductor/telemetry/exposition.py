@@ -42,9 +42,9 @@ class Kind(IntEnum):
     COUNTER = 1
     #: The sum over the running processes.
     GAUGE = 2
-    #: `name{…,quantile}`, `name_sum` and `name_count`.
+    #: Exposed as `name{…,quantile}`, `name_sum` and `name_count`.
     SUMMARY = 3
-    #: `name_bucket{…,le}`, `name_sum` and `name_count`, which can be summed over hosts.
+    #: Exposed as `name_bucket{…,le}`, `name_sum` and `name_count`, which can be summed over hosts.
     HISTOGRAM = 4
 
 

@@ -434,7 +434,7 @@ class TestForeignFiles:
         self._left(journal).chmod(mode)
         assert self._adopted(journal) == []
         assert self._adopted(journal) == []
-        assert caplog.text.count("is left alone") == 1
+        assert caplog.text.count("is not adopted") == 1
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
     def test_a_file_of_another_user_is_left_alone(self, journal: Journal) -> None:

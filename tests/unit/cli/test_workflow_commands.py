@@ -245,7 +245,7 @@ class TestStartAndWait:
             (["start", "short", "--input", "[1]"], "--input must be a JSON object, not [1]"),
             (["start", "short", "--input", "@no.json"], "--input @no.json: No such file"),
             (["start", "absent"], "absent"),
-            (["start", "short", "--timeout", "3"], "--timeout is for --wait"),
+            (["start", "short", "--timeout", "3"], "--timeout needs --wait"),
             (["wait", "nope"], "No such workflow found by id: nope"),
         ):
             ran = cli("workflow", *arguments, "--url", client.url)
@@ -307,15 +307,15 @@ class TestStartWithAFile:
         (place / "many.jsonl").write_text("\n")
         for arguments, said in (
             ([], "many.jsonl has no lines"),
-            (["--wait"], "--input-file goes without"),
-            (["--input", '{"a": 1}'], "--input-file goes without"),
+            (["--wait"], "--input-file cannot be combined with"),
+            (["--input", '{"a": 1}'], "--input-file cannot be combined with"),
             (["--input-file", "absent.jsonl"], "--input-file absent.jsonl: No such file"),
         ):
             ran = self.start(cli, client, *arguments)
             assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
             assert said in ran.err
         ran = cli("workflow", "start", "many", "--idempotency-field", "order", "--url", client.url)
-        assert (ran.status, "--idempotency-field is for --input-file" in ran.err) == (2, True)
+        assert (ran.status, "--idempotency-field needs --input-file" in ran.err) == (2, True)
 
 
 def _work_until_done(client: Client, **more: Any) -> None:

@@ -141,7 +141,7 @@ def _is_trusted(path: Path, found: os.stat_result) -> bool:
     if path not in _untrusted:
         _untrusted.add(path)
         logger.warning(
-            "The journal %s is left alone: it belongs to another user, or others can write it. If it is yours, "
+            "The journal %s is not adopted: it belongs to another user, or other users can write it. If it is yours, "
             "`chown` it to you and `chmod 600` it",
             path,
         )

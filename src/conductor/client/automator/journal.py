@@ -143,7 +143,7 @@ class HeldTask(msgspec.Struct, frozen=True):
 
 
 class TasksAdded(msgspec.Struct, frozen=True, tag="taken"):
-    """A poll brought tasks."""
+    """A poll returned tasks."""
 
     tasks: list[HeldTask]
 
@@ -262,16 +262,16 @@ class Journal:
         self.max_bytes = max_bytes
         self.path = self._new_path()
         self._file: int | None = None
-        #: Marks of the tasks that this process executes; None while the file is closed, or without room for marks.
+        #: Marks of the tasks that this process executes. None while the journal is closed, or if marks have no file.
         self.marks: ExecutionMarks | None = None
-        #: The contents of the file once the waiting removals are written.
+        #: The contents of the file after the pending removals are written.
         self._contents = JournalContents()
-        #: Reports that the next write adds, and removals that it contains.
+        #: Reports and removals that are not written yet.
         self._new_reports: list[PendingReport] = []
         self._removals: list[ReportRemoved] = []
         self._flush_is_scheduled = False
         self._size = 0
-        #: The file is not compacted below this size: the last attempt did not make it smaller.
+        #: Set by each compaction attempt: the next attempt waits until the file is larger than this.
         self._compact_after = 0
         self._is_broken = False
         #: Reports to send again in the background, each with the seconds to wait before the first attempt.
@@ -345,7 +345,10 @@ class Journal:
         self.flush()
 
     def remove_soon(self, report: PendingReport) -> None:
-        """As `remove`, at the end of this tick. If the process dies before, the server recognizes the report."""
+        """Do the same as `remove`, but at the end of this tick of the event loop.
+
+        If the process dies before that, the report is sent again, and the server recognizes it.
+        """
         if self._contents.reports.pop(report.report_id, None) is None:
             self.remove(report)
             return
@@ -355,7 +358,7 @@ class Journal:
             asyncio.get_running_loop().call_soon(self.flush)
 
     def flush(self) -> None:
-        """Write waiting reports and removals at once; if that fails, the reports one by one."""
+        """Write pending reports and removals in one call. If that fails, write the reports one by one."""
         self._flush_is_scheduled = False
         reports, self._new_reports = self._new_reports, []
         if reports and not self._write_reports(reports) and len(reports) > 1:
@@ -411,7 +414,7 @@ class Journal:
         return self.directory / f"{self.server}-{os.getpid()}-{os.urandom(4).hex()}.journal"
 
     def _write(self, *records: Record) -> bool:
-        """Write the waiting removals and these records at once. Return False if that fails, after logging it."""
+        """Write the pending removals and these records in one call. Return False if that fails, after logging it."""
         if self._file is None:
             return False
         data = encode_records((*self._removals, *records))

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: A failed heartbeat is repeated after a tenth of the rest of the lease, within these bounds.
+#: A failed heartbeat is repeated after a tenth of the remaining lease, within these bounds.
 MIN_REPEAT_S, MAX_REPEAT_S = 0.25, 1.0
-#: Log lines that a Conductor server did not accept are sent again after this long.
+#: Log lines that a Conductor server did not accept are sent again after this time.
 REPEAT_LOGS_S = 10.0
-#: The most log lines that are sent one after the other to a Conductor server.
+#: At most this many log lines of a task are sent to a Conductor server in one round, with one request each.
 MAX_LOG_REQUESTS = 100
 
 
@@ -124,7 +124,7 @@ class LeaseKeeper:
         try:
             await self._connect().requeue(reports)
         except (ConductorError, OSError) as error:
-            logger.log(level, "Requeue failed and is repeated: tasks=%d error=%r", len(reports), str(error))
+            logger.log(level, "Requeue failed and will be repeated: tasks=%d error=%r", len(reports), str(error))
             return False
         return True
 
@@ -195,7 +195,7 @@ class LeaseKeeper:
                 self._schedule(running)
 
     def _on_progress(self, running: RunningTask) -> None:
-        """Schedule an update: the task has said something. Called on the task's thread, once per update."""
+        """Schedule an update with the task's new output and log lines. Runs on the task's thread, once per update."""
         if running.context.closed:
             return
         if running.progress.send_at == math.inf:
@@ -278,7 +278,10 @@ class LeaseKeeper:
             self.call_on_workers_loop(lambda: self._events.publish(event))
 
     def _expire(self, running: RunningTask) -> None:
-        """Stop the work: the lease has ended by our clock. If there is a report by then, the server judges it."""
+        """Stop a task whose lease has ended by the worker's clock.
+
+        If the task already has a report, the report is still sent, and the server decides whether it counts.
+        """
         reason = f"not extended for {running.response_timeout_s:g} s, its response timeout"
         self.call_on_workers_loop(lambda: None if running.report is not None else self._on_loss(running, reason))
         running.context.cancel(reason)  # for the reason given in `_lose`
@@ -298,7 +301,7 @@ class LeaseKeeper:
         self._events.emit(TaskLeaseLost, *running.about, reason)
 
     async def _send_logs(self, running: RunningTask) -> None:
-        """Send the log lines so far to a Conductor server, one by one."""
+        """Send the unsent log lines to a Conductor server, one by one."""
         progress, again_s = running.progress, UPDATE_DELAY_S
         try:
             for line in progress.next_lines()[:MAX_LOG_REQUESTS]:

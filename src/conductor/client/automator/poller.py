@@ -202,7 +202,7 @@ class Poller:
             try:
                 await self._session.api.poll_for_worker(self._task_type, **about, count=0, timeout_ms=0)
             except (ConductorError, OSError) as error:
-                logger.debug("The parked poll for '%s' could not be recalled: %s", self._task_type, error)
+                logger.debug("Parked poll for '%s' could not be ended early: %s", self._task_type, error)
             await asyncio.wait({polling}, timeout=RECALL_AGAIN_S)
 
     @property

@@ -94,7 +94,7 @@ class ProgressTracker:
         lines: list[TaskExecLog] = []
         bytes_left = MAX_BYTES
         for line in self._context.list_unsent_logs()[:MAX_LINES] if self._sends_logs else ():
-            bytes_left -= len(line.log) * 4  # the most that UTF-8 needs
+            bytes_left -= len(line.log) * 4  # UTF-8 needs at most 4 bytes per character
             if bytes_left < 0:
                 break
             lines.append(line)

@@ -134,7 +134,7 @@ class Redelivery:
     def _discard(self, report: PendingReport) -> None:
         self._remove(report)
         if report.until_ms is not None:
-            logger.info("Task %s of a dead process need not be reported: its lease is over", report.task_id)
+            logger.info("Task %s of a dead process is not reported: its lease has expired", report.task_id)
             return
         logger.critical(
             "Result of task %s is older than %.0f s and is given up. Task result LOST for task_id=%s %s",

@@ -231,12 +231,12 @@ class Supervisor:
         except (OSError, EOFError, RuntimeError) as error:
             del self._successors[child]
             child.succeed_at = time.monotonic() + SUCCEED_AGAIN_S
-            logger.error("Worker process '%s' cannot be given a successor (%s)", child.name, error)
+            logger.error("Successor of worker process '%s' could not be started: %s", child.name, error)
 
     def _replace(self, child: WorkerProcess) -> None:
         """Let the successor take over. The old process takes no new tasks, and ends after its running tasks."""
         successor = self._successors[child]
-        for name in child.paused ^ successor.paused:  # changed while the successor was set up
+        for name in child.paused ^ successor.paused:  # paused or resumed while the successor started
             successor.pause(name, name in child.paused)
         if child.alive:
             self._retiring.append(child)

@@ -23,7 +23,7 @@ class ConfigurationError(ValueError):
 
 
 def parse_boolean(text: str) -> bool:
-    """Return the boolean of a text: true, 1, yes, on or false, 0, no, off, in any case."""
+    """Return the boolean of a text: true, 1, yes, on or false, 0, no, off, in upper or lower case."""
     lowered = text.strip().lower()
     if lowered in _TRUE:
         return True
@@ -188,7 +188,7 @@ class Option:
 
 
 def option(default: Any, help: str, **rest: Any) -> Any:  # noqa: A002
-    """Declare an option as an attribute of a class, which names it. `rest` are further fields of `Option`."""
+    """Declare an option as a class attribute with the name of the option. `rest` are further fields of `Option`."""
     return Option("", default, help, **rest)
 
 

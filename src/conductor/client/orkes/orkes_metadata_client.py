@@ -8,6 +8,7 @@ from conductor.client.metadata_client import MetadataClient
 class OrkesMetadataClient(MetadataClient):
     """Task definitions and workflow definitions on a server."""
 
-    def unregister_workflow_def(self, name: str, version: int) -> None:  # its parameter in conductor-python
+    # The parameter is called `name`, as in conductor-python; `MetadataClient` calls it `workflow_name`.
+    def unregister_workflow_def(self, name: str, version: int) -> None:
         """Delete one version of a workflow definition."""
         super().unregister_workflow_def(name, version)

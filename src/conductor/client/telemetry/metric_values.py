@@ -19,9 +19,9 @@ WINDOW_S = 60.0
 #: Longer texts are cut.
 TEXT_BYTES = 248
 
-#: Values up to this count as zero. One scale serves seconds and bytes, so this is a microsecond.
+#: Values up to this count as zero. Seconds and bytes share one scale; in seconds this is a microsecond.
 SMALLEST = 1e-6
-#: Larger values count as this: three centuries, or 10 GB.
+#: Larger values are counted as this value: three centuries, or 10 GB.
 LARGEST = 1e10
 _BUCKET_WIDTH = 1.04
 BUCKETS = math.ceil(math.log(LARGEST / SMALLEST) / math.log(_BUCKET_WIDTH)) + 2
@@ -124,7 +124,7 @@ class Sketch:
         """Count in the window of this minute from now on, in place of the oldest window."""
         self.minute = minute
         number, self.counts = self._minutes[minute % WINDOWS], self._windows[minute % WINDOWS]
-        if number[0] != minute:  # else another object has started the same minute of this sketch
+        if number[0] != minute:  # otherwise another `Sketch` of the same memory has already started this minute
             # The number is 0 while the window is cleared, so that a reader never takes old counts for new ones.
             number[0] = 0
             self.counts.cast("B")[:] = bytes(_BUCKET_BYTES)

@@ -78,12 +78,12 @@ class StepSignature:
         """Return the expression for the result of the function.
 
         Raises:
-            WorkflowError: The result has no annotation, so its place in the output is not known.
+            WorkflowError: The function has no return annotation, so the field of its result is unknown.
         """
         if self.wrapped is None:
             raise WorkflowError(
-                f"{owner} has no return annotation, so the place of its result in the output is not known: "
-                "name it, as in step.output('result')"
+                f"{owner} has no return annotation, so it is unknown whether its result is the whole output "
+                "or a field of it: name the field, as in step.output('result')"
             )
         return self.output_reference(ref, owner, "result" if self.wrapped else None)
 

@@ -24,7 +24,10 @@ INTERNAL = "conductor:"
 
 
 class HandlerAction(msgspec.Struct, kw_only=True):
-    """An action of a handler. `action` names the field with its arguments. The wire names are in snake_case."""
+    """An action of a handler. `action` names the field that holds the arguments.
+
+    The names on the wire are in snake_case, except `expandInlineJSON`.
+    """
 
     action: str | None = None
     start_workflow: JsonObject | None = None
@@ -84,10 +87,10 @@ class EventHandler(msgspec.Struct, rename="camel", kw_only=True):
         try:
             parse(self.condition or "true")
         except ConditionError as error:
-            raise bad_request(f"the condition of event handler {self.name}: {error}") from error
+            raise bad_request(f"the condition of event handler {self.name} cannot be parsed: {error}") from error
 
 
-#: Kind of action → required arguments; one name of each tuple must be there.
+#: Kind of action → required arguments; one name of each tuple must be present.
 _REQUIRED: dict[str, tuple[tuple[str, ...], ...]] = {
     "start_workflow": (("name",),),
     "complete_task": (("workflowId", "taskId"), ("taskRefName", "taskId")),

@@ -168,7 +168,7 @@ class PlainSchema:
             target = self._anchors.get(f"{url}#{fragment}")
         if isinstance(target, bool) or (isinstance(target, dict) and id(target) in self._places):
             return target
-        raise SchemaRejected(f"it refers to '{cut(ref)}', which is not part of it; nothing is fetched for a schema")
+        raise SchemaRejected(f"it refers to '{cut(ref)}', which is not in the schema; other schemas are not fetched")
 
 
 def _join_url(base: str, url: str, keyword: str) -> tuple[str, str]:

@@ -166,14 +166,16 @@ class _Analysis:
     def _count_steps(self, steps: int = 1) -> None:
         self._steps += steps
         if self._steps > MAX_STEPS:
-            raise SchemaRejected(f"the work it causes is not known after {MAX_STEPS} steps; simplify it")
+            raise SchemaRejected(f"its cost cannot be computed in {MAX_STEPS} steps; simplify the schema")
 
     def _expand(self, key: int, depth: int) -> tuple[_Counts, int]:
         """Return all schemas that apply to a value if this schema does, and the length of the chain to them."""
         if known := self._together.get(key):
             return known
         if depth > MAX_CHAIN:
-            raise SchemaRejected(f"it refers to itself, or from one schema to the next more than {MAX_CHAIN} times")
+            raise SchemaRejected(
+                f"it refers to itself, or applies a chain of more than {MAX_CHAIN} schemas to one value"
+            )
         counts, longest = Counter({key: 1}), 0
         for child in self._same_value_schemas(self._nodes[key]):
             child_counts, length = self._expand(self._key(child), depth + 1)
@@ -183,7 +185,7 @@ class _Analysis:
                 counts[inner] += times
         _check_count(counts)
         if longest >= MAX_CHAIN:
-            raise SchemaRejected(f"it leads from one schema to the next more than {MAX_CHAIN} times")
+            raise SchemaRejected(f"it applies a chain of more than {MAX_CHAIN} schemas to one value")
         self._longest_chain = max(self._longest_chain, longest + 1)
         self._together[key] = counts, longest + 1
         return self._together[key]

@@ -116,7 +116,7 @@ def with_defaults(raw: JsonObject) -> JsonObject:
 
 def _task_with_defaults(raw: Json) -> Json:
     if not isinstance(raw, dict):
-        return raw  # the validation reports it
+        return raw  # not a task: the validation of the definition reports it
     return {
         "inputParameters": {},
         "type": "SIMPLE",

@@ -245,7 +245,7 @@ def _day_part(text: str) -> _Days:
     if match := re.fullmatch(r"L(?:-([0-9]{1,2}))?", upper):
         back = int(match[1] or 0)
         if match[1] is not None and not 1 <= back <= 30:
-            raise CronError(f"{text!r} (day of month) must go back 1 to 30 days")
+            raise CronError(f"{text!r} (day of month) must be from L-1 to L-30")
         return lambda year, month: [_length(year, month) - back] if _length(year, month) > back else []
     if upper.endswith("W"):
         near = _parse_in_range(upper[:-1], _DAY)

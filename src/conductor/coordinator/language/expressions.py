@@ -201,10 +201,10 @@ class _Resolver:
         return walk(self.lookup(str(steps[0]), rest[0] if rest else None), rest, self.count_elements)
 
     def join(self, parts: Sequence[_Part]) -> str:
-        """Return the text of the parts, with the values of the expressions.
+        """Return the joined parts, with each expression replaced by its value.
 
-        A text with the placeholder of a secret is resolved a second time when a worker gets the task. Every other `${`
-        in it is escaped, so that the second time inserts only the secret.
+        A text with the placeholder of a secret is resolved again when a worker gets the task. Every other `${` in the
+        text is escaped, so that the second resolution inserts only the secret.
         """
         has_secret = self.keeps_secrets and any(isinstance(part, _Expression) and part.names_secret for part in parts)
         texts = []

@@ -383,7 +383,7 @@ def _normalize_number(value: float) -> int | float:
     except OverflowError:
         value = math.inf
     if not math.isfinite(value):
-        raise EngineNeeded("a number of the condition is not finite")
+        raise EngineNeeded("a number in the condition is not finite")
     return int(value) if value.is_integer() and abs(value) < MAX_SAFE else value
 
 
@@ -439,7 +439,7 @@ def _arithmetic(compute: Operation) -> Operation:
         try:
             return _normalize_number(compute(to_number(left), to_number(right)))
         except (ArithmeticError, ValueError):  # a division by zero, or an overflow
-            raise EngineNeeded("a number of the condition is not finite") from None
+            raise EngineNeeded("a number in the condition is not finite") from None
 
     return apply
 

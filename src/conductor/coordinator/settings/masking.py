@@ -59,7 +59,8 @@ class SecretMask:
     def mask_output(self, output: JsonObject, *, failed: bool) -> JsonObject:
         """Mask an output in place and return it. `failed`: mask fragments of values too."""
         encoded = _encode(output).lower()
-        # JSON escapes each character separately: a text contains a form exactly if its JSON contains the form's JSON.
+        # Search the whole output at once: JSON escapes each character separately, so a form occurs in a text of the
+        # output only if the encoded form occurs in the encoded output.
         found = [form for form in self._forms if _encode(form)[1:-1].lower() in encoded]
         if not found and not failed:
             return output

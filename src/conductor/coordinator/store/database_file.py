@@ -57,7 +57,7 @@ class DatabaseFile:
 
     def __init__(self, database: str) -> None:
         if not database:
-            raise StoreRefused("the database has no name; give a file, or ':memory:' to keep nothing")
+            raise StoreRefused("the database has no name; name a file, or use ':memory:' to store nothing on disk")
         self.database = database
         #: The eight bytes of `crash_marks.CrashMarks`.
         self.step: MutableSequence[int] | mmap.mmap = bytearray(8)

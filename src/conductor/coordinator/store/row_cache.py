@@ -262,7 +262,7 @@ class CachedWorkflow(_CachedRow[WorkflowRow, WorkflowData]):
         self._sort(task)
 
     def _sort(self, task: CachedTask) -> None:
-        """Put a task where the decider looks for it. In `ready`, the task that changed last comes last."""
+        """Move a task to `queued`, to the end of `ready`, or, if the decider has processed it, out of both."""
         pk = task.row.pk
         if not task.row.executed and task.waits_for_others:
             self.ready.pop(pk, None)

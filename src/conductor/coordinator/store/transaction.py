@@ -39,18 +39,18 @@ class PolledQueue(NamedTuple):
 
 
 class Notes:
-    """Information about a transaction for others, passed on after the commit."""
+    """Effects of a transaction that other parts of the coordinator must learn of after the commit."""
 
     def __init__(self) -> None:
         #: (task type, domain) to the number of tasks that became pollable.
         self.ready: dict[tuple[str, str], int] = {}
-        #: The nearest new deadline.
+        #: The earliest new deadline.
         self.wake_at_ms: int | None = None
-        #: Workflows that changed. Callers that wait for one of them look again.
+        #: Workflows that changed. Callers that wait for one of them check it again.
         self.changed_workflows: set[int] = set()
         #: Sub-workflows that were marked for termination. This transaction terminates them if there is time.
         self.terminations: list[int] = []
-        #: Whether a workflow has ended, so that retention looks again.
+        #: Whether a workflow has ended, so that retention checks for workflows to remove.
         self.has_ended = False
         self.ended: list[EndedWorkflow] = []
         #: Parked polls, and the tasks that were leased for each.

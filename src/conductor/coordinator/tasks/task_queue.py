@@ -662,7 +662,7 @@ def _add_former_worker(row: TaskRow, successor: str | None) -> str | None:
 
 
 def _reports_of(data: TaskData) -> dict[str, tuple[str, str]]:
-    """Return lease number to (report id, verdict)."""
+    """Return the reports of a task, as a map from lease number to (report id, verdict)."""
     return _decode_reports(data.reports) if data.reports else {}
 
 

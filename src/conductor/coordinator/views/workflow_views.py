@@ -59,7 +59,7 @@ def _read_started_versions(tasks: list[JsonObject]) -> dict[str, int]:
             version = read_started_version(task["inputData"])
             if version:
                 versions[ref] = version
-            else:  # a later attempt may have started a workflow without a version
+            else:  # a later attempt without a version: forget the version of an earlier attempt
                 versions.pop(ref, None)
     return versions
 

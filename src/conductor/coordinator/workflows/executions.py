@@ -96,9 +96,9 @@ class Executions:
     # -- advancing ------------------------------------------------------------------------------------------------
 
     def advance(self, tx: Tx, workflows: Iterable[int], seconds: float = STEPS_PER_TRANSACTION_S) -> None:
-        """Take the next step of these workflows, and of those that must be decided because of it.
+        """Take the next step of these workflows, and of every workflow that these steps affect.
 
-        Sub-workflows that are marked for termination on the way are terminated. Work beyond `seconds` of CPU time or
+        Sub-workflows that the steps mark for termination are terminated, too. Work beyond `seconds` of CPU time or
         `STEPS_PER_TRANSACTION` steps is postponed to the next transactions.
         """
         work = deque(dict.fromkeys(workflows))

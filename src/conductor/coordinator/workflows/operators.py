@@ -71,7 +71,10 @@ def simple(_draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
 
 
 def http(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
-    """Queue the task for the coordinator's HTTP worker, which reads from the input whether a signal completes it."""
+    """Queue the task for the coordinator's HTTP worker.
+
+    The input `asyncComplete` tells the worker whether the task stays open until a signal completes it.
+    """
     given = {**task.input, "asyncComplete": bool(node.task.get("asyncComplete"))}
     return simple(draft, node, replace(task, input=given))
 
@@ -146,7 +149,7 @@ def join(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
 
 
 def exclusive_join(_draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
-    """Wait for the first of several tasks that is started."""
+    """Wait for the first listed task that was started: of `joinOn`, or else of `defaultExclusiveJoinTask`."""
     lists = {name: list(node.task.get(name) or ()) for name in ("joinOn", "defaultExclusiveJoinTask")}
     return replace(task, status=TaskStatus.IN_PROGRESS, input={**task.input, **lists})
 
@@ -182,7 +185,7 @@ def iteration_values(number: int, items: list[Any] | None) -> dict[str, Any]:
 
 def dynamic(_draft: Draft, _node: TaskNode, _task: TaskState) -> TaskState:
     """Never called: a DYNAMIC task is replaced before it starts."""
-    raise OperatorError("a DYNAMIC task without a name")
+    raise OperatorError("a DYNAMIC task does not name the task to run")
 
 
 def set_variable(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
@@ -286,7 +289,7 @@ def _domains(given: Any) -> dict[str, str] | None:
     for name, domain in given.items():
         if not isinstance(domain, str | None):
             raise OperatorError(
-                f"taskToDomain of a sub-workflow gives '{name}' the domain '{shorten(domain)}'; a domain is a string"
+                f"taskToDomain of a sub-workflow gives '{name}' the domain '{shorten(domain)}'; it must be a string"
             )
     return {name: domain for name, domain in given.items() if domain is not None}
 

@@ -357,7 +357,7 @@ class _Rewind:
                 self._remove(inner)
 
     def _remove_following(self, node: TaskNode) -> None:
-        """Mark the tasks that follow a task as removed: in its own sequence, and after that sequence."""
+        """Mark the tasks after `node` as removed: in its own sequence, and in the sequences of its parents."""
         following = node.next
         is_kept = node.ref not in self._gone or self._is_branch(self._target)
         if node.type in FORKS and following is not None and is_kept:

@@ -154,7 +154,10 @@ class TestWhatCannotBeUsed:
     @pytest.mark.parametrize(
         ("schema", "said"),
         [
-            ({"$ref": "http://127.0.0.1:9/s.json"}, "refers to 'http://127.0.0.1:9/s.json', which is not part of it"),
+            (
+                {"$ref": "http://127.0.0.1:9/s.json"},
+                "refers to 'http://127.0.0.1:9/s.json', which is not in the schema",
+            ),
             ({"$ref": "file:///etc/passwd"}, "refers to 'file:///etc/passwd'"),
             ({"$ref": "#/definitions/none"}, "refers to '#/definitions/none'"),
             ({"$ref": "http://[/"}, "refers to 'http://[/'"),
@@ -210,12 +213,12 @@ class TestEndlessWork:
     def test_a_long_way_from_schema_to_schema(self) -> None:
         definitions: dict[str, Any] = {f"d{n}": {"$ref": f"#/definitions/d{n + 1}"} for n in range(5000)}
         data = {"$ref": "#/definitions/d0", "definitions": {**definitions, "d5000": {}}}
-        assert "more than 100 times" in str(refused(data))
+        assert "more than 100 schemas" in str(refused(data))
 
     def test_a_schema_without_a_bound_on_its_work_is_refused(self) -> None:
         names: Any = {f"p{n}": {} for n in range(1000)}
         patterns: Any = {f"^{n}": {} for n in range(200)}
-        assert "simplify it" in str(refused({"properties": names, "patternProperties": patterns}))
+        assert "simplify the schema" in str(refused({"properties": names, "patternProperties": patterns}))
         assert refused({"properties": {f"p{n}": {"type": "string"} for n in range(5000)}}) is None
         assert "larger than" in str(refused({"enum": ["x" * 1000] * 300}))
 

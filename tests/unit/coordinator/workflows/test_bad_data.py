@@ -44,7 +44,7 @@ class TestValuesOfExpressions:
     @pytest.mark.parametrize(
         ("task", "value", "said"),
         [
-            (sub(name="victim", taskToDomain={"*": GIVEN}), 1, "gives '*' the domain '1'; a domain is a string"),
+            (sub(name="victim", taskToDomain={"*": GIVEN}), 1, "gives '*' the domain '1'; it must be a string"),
             (sub(name="victim", version=GIVEN), 10**24, "version of a sub-workflow is '1000000000000000000000000'"),
             (sub(name="victim", version=GIVEN), -1, "from 0 to 2147483647"),
             (sub(name="victim", version=GIVEN), 1e300, "version of a sub-workflow is '1e+300'"),

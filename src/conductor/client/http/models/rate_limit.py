@@ -2,7 +2,10 @@ from conductor.client.http.models.model import Model
 
 
 class RateLimit(Model, kw_only=True):
-    """A limit of concurrent workflows with the same key. The first two fields are older names of the others."""
+    """The limit on concurrent workflows with the same key.
+
+    `tag` and `concurrent_execution_limit` are the older names of `rate_limit_key` and `concurrent_exec_limit`.
+    """
 
     tag: str | None = None
     concurrent_execution_limit: int | None = None

@@ -55,7 +55,7 @@ def is_named_tuple(cls: type) -> bool:
 
 
 def _constructor_fields(cls: type, read: _ReadAnnotation) -> Iterator[ObjectField]:
-    """Yield the arguments of the constructor with the annotations of the fields: dataclass, attrs, named tuple."""
+    """Yield the constructor parameters of a dataclass, attrs class or named tuple, with the fields' annotations."""
     hints = resolve_hints(cls)
     private = {a.alias: a.name for a in getattr(cls, "__attrs_attrs__", ())}
     metadata = {f.name: f.metadata for f in getattr(cls, "__dataclass_fields__", {}).values()}
