@@ -14,8 +14,8 @@ from typing import Annotated, Any
 import typer
 
 from conductor.cli.console import print_json, print_line
-from conductor.cli.support import AsJson, Url, UserError, examples, make_configuration
-from conductor.client.http.errors import ApiException, ConductorError, NotFoundException
+from conductor.cli.support import AsJson, Url, UserError, examples, make_configuration, unreachable_error
+from conductor.client.http.errors import ApiException, ConductorError, NotFoundException, TransportError
 from conductor.client.http.models.workflow_def import WorkflowDef
 from conductor.client.metadata_client import MetadataClient
 
@@ -60,12 +60,15 @@ def register(
 ) -> None:
     """Register workflow definitions on a server."""
     definitions = find_definitions(modules)
-    with MetadataClient(make_configuration(url)) as metadata:
+    configuration = make_configuration(url)
+    with MetadataClient(configuration) as metadata:
         for definition in definitions:
             try:
                 metadata.update_workflow_def(definition, overwrite)
             except ApiException as error:
                 raise UserError(f"{_title(definition)}: {error.reason or error}") from None
+            except TransportError as error:
+                raise unreachable_error(configuration, error) from None
             except ConductorError as error:
                 raise UserError(error) from None
             if not as_json:

@@ -103,9 +103,10 @@ def _run_coordinator(coordinator: Coordinator) -> Iterator[Coordinator]:
 
     try:
         coordinator.start()
-    except (OSError, StoreRefused) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise UserError(f"{reason} (--port 0 chooses a free port, --database another file)") from None
+    except OSError as error:
+        raise UserError(f"{error.strerror or error} (--port 0 chooses a free port)") from None
+    except StoreRefused as error:
+        raise UserError(f"{error} (--database names the file)") from None
     try:
         yield coordinator
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -134,8 +135,11 @@ def _serve(coordinator: Coordinator, authentication: str) -> None:
     sys.setswitchinterval(SWITCH_S)
     try:
         coordinator.serve(ready)
-    except (OSError, StoreRefused) as error:
-        raise UserError(error.strerror if isinstance(error, OSError) and error.strerror else error) from None
+    except OSError as error:
+        hint = " (--port chooses another port)" if error.errno == errno.EADDRINUSE else ""
+        raise UserError(f"{error.strerror or error}{hint}") from None
+    except StoreRefused as error:
+        raise UserError(error) from None
 
 
 def _split_variable(variable: str) -> list[str]:

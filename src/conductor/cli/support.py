@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from conductor.client.configuration.configuration import Configuration
     from conductor.client.configuration.settings.metrics_settings import MetricsSettings
     from conductor.client.http.async_api_client import AsyncApiClient
+    from conductor.client.http.errors import TransportError
     from conductor.coordinator import Coordinator
 
 T = TypeVar("T")
@@ -130,12 +131,19 @@ def call_server(url: str | None, call: Callable[[AsyncApiClient], Awaitable[T]])
         )
         raise UserError(error.reason or strange) from None
     except TransportError as error:
-        raise UserError(
-            f"{configuration.shown_host} cannot be reached: {describe_error(error)}. "
-            "Start a server with `conductor-worker serve`, or name one with CONDUCTOR_SERVER_URL or --url"
-        ) from None
+        raise unreachable_error(configuration, error) from None
     except ConductorError as error:
         raise UserError(error) from None
+
+
+def unreachable_error(configuration: Configuration, error: TransportError) -> UserError:
+    """Return the error for a server that did not answer, with the remedy."""
+    from conductor.cli.server_kind import describe_error
+
+    return UserError(
+        f"{configuration.shown_host} cannot be reached: {describe_error(error)}. "
+        "Start a server with `conductor-worker serve`, or name one with CONDUCTOR_SERVER_URL or --url"
+    )
 
 
 def make_configuration(url: str | None, **more: Any) -> Configuration:

@@ -222,7 +222,8 @@ def start(
         str | None,
         typer.Option(
             metavar="FIELD",
-            help="With --input-file, the field of the input that is the idempotency key. You can then be repeated.",
+            help="With --input-file, the field of the input that is the idempotency key. The command "
+            "can then be repeated.",
             show_default=False,
         ),
     ] = None,

@@ -66,6 +66,13 @@ def test_the_command_says_what_is_new_registers_it_and_says_that_nothing_changes
     assert capsys.readouterr().out == f"{name} version 2: unchanged\n"
 
 
+def test_register_without_a_server_prints_the_remedy(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["workflow", "register", module.stem, "--url", "http://127.0.0.1:1/api"]) == 2
+    refusal = capsys.readouterr().err
+    assert "http://127.0.0.1:1/api cannot be reached: no connection" in refusal
+    assert "Start a server with `conductor-worker serve`" in refusal
+
+
 def test_the_command_says_what_would_change(module: Path, server: str, capsys: pytest.CaptureFixture[str]) -> None:
     run_command(["workflow", "register", module.stem, "--url", server])
     with MetadataClient(Configuration(server)) as metadata:

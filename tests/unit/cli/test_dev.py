@@ -199,6 +199,7 @@ def test_a_taken_port_is_one_line(place: Path, cli: Any, conductor_stub: Any) ->
     assert ran.status == 2
     assert "cannot listen on" in ran.err
     assert "--port 0" in ran.err
+    assert "--database" not in ran.err
 
 
 @pytest.mark.slow

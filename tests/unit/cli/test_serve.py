@@ -101,7 +101,8 @@ def test_a_port_that_is_taken_is_refused(place: Any) -> None:
         port = url_in(first.line_with(READY)).split(":")[2].removesuffix("/api")
         with Program([*CLI, "serve", "--port", port, "--database", "other.db"], place) as second:
             assert second.wait() == 2
-            assert second.output == f"conductor-worker: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+            refusal = f"cannot listen on 127.0.0.1:{port}: Address already in use (--port chooses another port)"
+            assert second.output == f"conductor-worker: {refusal}\n"
 
 
 #: A user id without a name on this machine, as in a container that is told to run as a number.
