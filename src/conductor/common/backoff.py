@@ -35,5 +35,5 @@ class Backoff:
         return count
 
     def _delay(self) -> float:
-        # The exponent is bounded: 2 ** 64 ms exceeds every cap, and larger powers overflow a float.
+        # The exponent is at most 64, because 2 ** 64 ms exceeds every cap and much larger powers overflow a float.
         return float(min(self._first_s * 2 ** min(self.count - 1, 64), self._cap_s))

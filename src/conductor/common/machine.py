@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-#: How long tasks that are cancelled at the end of a program may clean up.
+#: Coroutines that are cancelled at the end of a program have this long to clean up.
 CLEAN_UP_S = 2.0
 #: The garbage collector runs after this many new objects. Python's default is 700 or 2,000.
 YOUNG_OBJECTS = 5_000
@@ -90,7 +90,7 @@ def state_directory() -> Path:
     """
     try:
         base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    except RuntimeError:  # a container that runs as a user id without an account
+    except RuntimeError:  # the user id has no account, as in some containers
         base = Path(tempfile.gettempdir()) / f"state-{os.getuid()}"
         base.mkdir(mode=0o700, exist_ok=True)
         found = base.lstat()
@@ -132,5 +132,5 @@ def try_lock(file: int) -> bool:
 
 
 def unlock(file: int) -> None:
-    """Release the lock. Needed where copies of the descriptor stay open: they hold the lock as well."""
+    """Release the lock. Closing the file is not enough while copies of its descriptor are open."""
     fcntl.flock(file, fcntl.LOCK_UN)

@@ -13,7 +13,7 @@ from types import FrameType
 STOPPING_MESSAGE = "Stop requested: running tasks have up to %.0f s to finish; a second signal ends the program at once"
 #: The log line for SIGUSR1.
 DRAINING_MESSAGE = "SIGUSR1 received: polling stops, running tasks finish"
-#: Signals within this time count as one: timeout(1) and others signal a program and then its whole process group.
+#: Signals within this time count as one, because timeout(1) signals a program and then its whole process group.
 SAME_SIGNAL_S = 0.01
 
 
@@ -61,7 +61,7 @@ def handle_stop_signals(
 def record_signal(number: int) -> Iterator[list[int]]:
     """Append a signal to the yielded list whenever it arrives inside the block, then call the previous handler.
 
-    Outside the main thread, or without a handler in Python, the list stays empty.
+    The list stays empty outside the main thread, and if the previous handler is not a Python function.
     """
     received: list[int] = []
     before = signal.getsignal(number)
@@ -77,7 +77,7 @@ def record_signal(number: int) -> Iterator[list[int]]:
     try:
         yield received
     finally:
-        # Code inside the block may have set another handler; that one stays.
+        # Keep a handler that code inside the block has set.
         if signal.getsignal(number) is handle:
             signal.signal(number, before)
 
@@ -115,7 +115,7 @@ def defer_signal(number: int) -> Iterator[None]:
 
 
 def _restore(number: int, handler: Callable[[int, FrameType | None], object] | int | None) -> None:
-    # A handler that was not set from Python is None and cannot be restored. The default is the nearest substitute.
+    # None means a handler that was not set from Python. It cannot be restored, so the default handler is set.
     signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 

@@ -17,7 +17,7 @@ from conductor.demo.shop import Order, is_cancelled, make_request, orders
 
 #: Number of concurrent orders.
 CONCURRENT_ORDERS = 40
-#: All orders must end within this time.
+#: All orders must end within this time, in seconds.
 TIMEOUT_S = 300.0
 
 

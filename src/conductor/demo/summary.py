@@ -65,7 +65,7 @@ def _row(name: str, tasks: Sequence[Task], counted: Counted) -> list[str]:
 def _summary(day: Day, tasks: Sequence[Task], counted: Counted) -> Iterator[str]:
     ended = Counter(outcome.workflow.status for outcome in day.outcomes)
     ends = ", ".join(f"{number} {status}" for status, number in ended.most_common())
-    # The long deliveries show heartbeats; they say nothing about speed.
+    # Leave out the long deliveries, which exist to show heartbeats and would distort the times.
     quick = [outcome.workflow for outcome in day.outcomes if outcome.order.trip_s < 1]
     took = _p50_p95([workflow.end_time - workflow.start_time for workflow in quick])
     yield f"{len(day.outcomes)} orders: {ends}; each took {took} ms (p50/p95)"

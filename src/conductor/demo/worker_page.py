@@ -10,7 +10,7 @@ from urllib.request import urlopen
 
 from conductor.telemetry.exposition import Metric
 
-#: Five processes start in a second or two; a busy machine needs more time.
+#: The workers must be ready within this time. Five processes usually start in 1 to 2 s; a busy machine needs longer.
 READY_WITHIN_S = 60.0
 
 
@@ -46,7 +46,7 @@ class WorkerPage:
             time.sleep(0.05)
 
     def read_metrics(self) -> Counted:
-        """Read the metrics; return none if they are not served."""
+        """Return the metrics; the result is empty if the port does not answer."""
         from prometheus_client.parser import text_string_to_metric_families
 
         samples = {}
@@ -60,7 +60,7 @@ class WorkerPage:
         try:
             with urlopen(self.url + path, timeout=10) as answer:  # noqa: S310 (our own workers)
                 return str(answer.read().decode())
-        except (URLError, TimeoutError):  # not listening yet, or 503
+        except (URLError, TimeoutError):  # the workers are not listening yet, or answer 503
             return None
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow
     from conductor.client.workflow_client import AsyncWorkflowClient
 
-#: Interval between two checks whether a workflow has ended.
+#: Interval between two checks of whether a workflow has ended.
 _CHECK_INTERVAL_S = 0.01
 
 #: A workflow definition as JSON.
@@ -71,7 +71,7 @@ def run_here(
         input=to_json_value(workflow_input) if workflow_input is not None else {},
         workflow_def=definition,
     )
-    # On a background thread, because in a notebook the caller's thread already runs an event loop.
+    # Run on a background thread, because in a notebook the caller's thread already runs an event loop.
     execution = BackgroundEventLoop().run_coroutine(_run(request, selected, timeout_s))
     if not execution.is_successful():
         raise WorkflowFailed(execution)
@@ -157,7 +157,7 @@ async def register_and_start(
     from conductor.client.metadata_client import AsyncMetadataClient
     from conductor.client.workflow_client import AsyncWorkflowClient
 
-    # A poll without a timeout is answered immediately, also when the coordinator's clock stands still.
+    # With `poll_timeout=0`, polls are answered immediately, even if the coordinator uses a clock that stands still.
     handler = TaskHandlerAsyncIO(
         workers, configuration, scan_for_annotated_workers=False, journal_enabled=False, poll_timeout=0
     )

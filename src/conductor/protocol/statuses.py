@@ -1,4 +1,4 @@
-"""The statuses of tasks and workflows, as they travel and as they are stored."""
+"""The statuses of tasks and workflows, as they appear in JSON and in the database."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class WorkflowStatus(StrEnum):
     TERMINATED = "TERMINATED"
 
 
-#: An attempt in one of these never changes again.
+#: An attempt with one of these statuses never changes again.
 TERMINAL_TASK_STATUSES = frozenset(
     {
         TaskStatus.COMPLETED,
@@ -44,7 +44,7 @@ TERMINAL_TASK_STATUSES = frozenset(
         TaskStatus.SKIPPED,
     }
 )
-#: A workflow in one of these has ended. It runs again only if an operator retries, reruns or restarts it.
+#: A workflow with one of these statuses has ended. It runs again only if an operator retries, reruns or restarts it.
 TERMINAL_WORKFLOW_STATUSES = frozenset(
     {WorkflowStatus.COMPLETED, WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT, WorkflowStatus.TERMINATED}
 )

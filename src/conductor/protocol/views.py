@@ -129,7 +129,7 @@ class QueueLoad(Struct, rename="camel", kw_only=True, omit_defaults=True):
     ready: int
     #: Tasks that can be polled later.
     delayed: int
-    #: Since when the oldest ready task can be polled.
+    #: When the oldest ready task became pollable.
     oldest_ms: int | None = None
     #: Tasks that workers hold.
     in_hand: int
@@ -176,7 +176,7 @@ class OpenLease(Struct, rename="camel", kw_only=True, omit_defaults=True):
 
 
 class OpenLeases(Struct, rename="camel", kw_only=True):
-    """`GET /view/leases`: open leases, those that expire first in front."""
+    """`GET /view/leases`: open leases, in the order in which they expire."""
 
     now_ms: int
     leases: list[OpenLease]
@@ -191,7 +191,7 @@ class Overview(Struct, rename="camel", kw_only=True):
     running: int
     #: Workflows that failed or timed out in the last hour, among the newest 10,000 that ended.
     failed_lately: int
-    #: Tasks that can be polled now, and since when the oldest can.
+    #: Number of tasks that can be polled now, and when the oldest of them became pollable.
     waiting: int
     oldest_ms: int | None
     #: Tasks that workers hold.
@@ -219,6 +219,6 @@ class ServerState(Struct, rename="camel", kw_only=True):
     commits: int
     committed_callers: int
     parked_polls: int
-    #: How long and how many finished workflows are kept.
+    #: How long finished workflows are kept, and how many of them; None is no limit.
     keep_finished_s: float | None
     keep_finished_count: int | None

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES, TaskStatus, WorkflowStatus
 from conductor.protocol.wire import PROCESS_DEATH
 
-#: A queue without a poll for this long has no workers. (A parked poll lasts five seconds.)
+#: A queue without a poll for this long has no workers, because a long poll lasts at most five seconds.
 UNPOLLED_MS = 10_000
 #: A longer reason is cut in the sentence.
 MAX_REASON_CHARS = 160
@@ -27,25 +27,25 @@ MAX_NAMES = 3
 Kind = Literal[
     "unpolled",  # no worker polls this queue
     "domain",  # workers poll, but in another domain
-    "crashed",  # its worker process died, and the task will run again
-    "failed",  # ended without success, and will not be retried
+    "crashed",  # the task's worker process died, and the task will run again
+    "failed",  # the task or workflow ended without success, and is not retried
     "concurrency",  # the task definition's limit of concurrent tasks is reached
     "rate",  # the task definition's rate limit is reached
     "paused",  # the workflow is paused
     "turn",  # the limit of concurrent workflows is reached
     "retry",  # the next attempt is due later
-    "callback",  # its worker postponed it
-    "delay",  # its start delay is not over
-    "signal",  # waits for a signal or a person
-    "until",  # waits until a time
-    "leased",  # a worker runs it
-    "busy",  # all its workers are busy
-    "queued",  # in the queue, and workers poll
-    "sub_workflow",  # waits for another workflow
-    "join",  # waits for other tasks
-    "loop",  # the loop is in an iteration
-    "running",  # the server is about to process it
-    "done",  # ended successfully
+    "callback",  # the task's worker postponed it
+    "delay",  # the task's start delay is not over
+    "signal",  # the task waits for a signal or a person
+    "until",  # the task waits until a set time
+    "leased",  # a worker runs the task
+    "busy",  # all workers of the queue are busy
+    "queued",  # the task is in the queue, and workers poll it
+    "sub_workflow",  # the task waits for its sub-workflow
+    "join",  # a JOIN waits for other tasks
+    "loop",  # a loop waits for the tasks of its current iteration
+    "running",  # the server is about to process the task
+    "done",  # the task or workflow ended successfully
 ]
 
 #: Priority of the kinds: the first one among the open tasks explains the workflow. Kinds that need a person come first.
@@ -97,14 +97,14 @@ class QueueFacts(Struct, kw_only=True, frozen=True):
     last_worker: str | None = None
     #: Polls before this time are unknown; None if all polls are known.
     polls_known_since_ms: int | None = None
-    #: Other domains of the same task type that workers poll now; "" is no domain.
+    #: Other domains of the same task type that workers poll now; "" stands for no domain.
     polled_domains: Sequence[str] = ()
     concurrent_limit: int = 0
     #: Tasks of this type that workers hold, in all domains.
     in_progress: int = 0
     rate_limit: int = 0
     rate_window_ms: int = 0
-    #: When the rate limit allows the next task; None is now.
+    #: When the rate limit allows the next task; None if it allows one now.
     rate_opens_ms: int | None = None
 
 
@@ -126,10 +126,10 @@ class TaskFacts(Struct, kw_only=True, frozen=True):
     lease_until_ms: int | None = None
     #: The worker's last poll or heartbeat.
     heard_ms: int | None = None
-    #: When the task can be polled, or a WAIT is over.
+    #: When the task can be polled; for a WAIT, when it ends.
     due_at_ms: int | None = None
     ready_since_ms: int | None = None
-    #: Whether its worker postponed it.
+    #: Whether the task's worker postponed it.
     postponed: bool = False
     #: For a JOIN, the tasks that have not ended. For a DO_WHILE, the open tasks of its iteration.
     waits_for: Sequence[str] = ()
@@ -147,7 +147,7 @@ class TurnFacts(Struct, kw_only=True, frozen=True):
     key: str
     limit: int
     running: int
-    #: Number of workflows that are ahead of it.
+    #: Number of workflows that start before this one.
     before: int
 
 
@@ -156,13 +156,13 @@ class Waiting(Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=T
 
     kind: Kind
     sentence: str
-    #: The action for a person; None if nothing needs to be done.
+    #: The action that a person should take; None if nothing needs to be done.
     remedy: str | None = None
-    #: Whether it cannot continue without a person.
+    #: Whether the task or workflow cannot continue until a person acts.
     urgent: bool = False
     task_id: str | None = None
     ref: str | None = None
-    #: When it continues without a person, if that time is known.
+    #: When the task or workflow continues by itself, if that time is known.
     until_ms: int | None = None
 
 

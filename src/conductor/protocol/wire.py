@@ -1,6 +1,6 @@
 """The headers, fields and limits of the protocol between a worker and a server.
 
-A Conductor server sends none of these headers; a worker recognizes it by their absence.
+A Conductor server sends none of these headers, so a worker recognizes it by their absence.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ class Verdict(StrEnum):
     REJECTED = "REJECTED"
 
 
-#: Prefix of a reason that reports the death of a worker process.
+#: Prefix of a failure reason that reports the death of a worker process.
 PROCESS_DEATH = "the worker process "
 
-#: Header of every answer to a report, and of a heartbeat that was not accepted.
+#: Header with the verdict, in every answer to a report and in the answer to a rejected heartbeat.
 VERDICT_HEADER = "Conductor-Verdict"
-#: Header of an accepted heartbeat: the lease's new end, epoch milliseconds.
+#: Header in the answer to an accepted heartbeat: the new end of the lease, in epoch milliseconds.
 LEASE_EXPIRES_HEADER = "Conductor-Lease-Expires-At"
-#: Header of every poll answer of a coordinator: a comma-separated list of the features below.
+#: Header in every answer of a coordinator to a poll: a comma-separated list of the features below.
 FEATURES_HEADER = "Conductor-Features"
 FEATURE_LEASES = "leases"
 FEATURE_BATCH_REPORTS = "batch-reports"
-#: A request with reports may ask for the next tasks: `?next=N`, and `nextTask` in the answer to each report.
+#: A request with reports may ask for N new tasks with `?next=N`. The answer to a report contains one as `nextTask`.
 FEATURE_REPORT_AND_POLL = "report-and-poll"
 NEXT_QUERY = "next"
 NEXT_TASK = "nextTask"
-#: Header of a coordinator's poll answers, and of a 413: the largest body that it accepts, in bytes.
+#: Header in a coordinator's answer to a poll, and in a 413: the largest body that it accepts, in bytes.
 MAX_BODY_HEADER = "Conductor-Max-Body"
 FEATURE_BULK_STARTS = "bulk-starts"
 #: Features that a coordinator announces with every poll answer.
 FEATURES = f"{FEATURE_LEASES}, {FEATURE_BATCH_REPORTS}, {FEATURE_REPORT_AND_POLL}"
 #: Features that a coordinator announces with `GET /version`, for clients that do not poll.
 SERVER_FEATURES = f"{FEATURES}, {FEATURE_BULK_STARTS}"
-#: Header of the answer to a registration, once for each setting that has no effect or will fail when it is used.
+#: Header in the answer to a registration, repeated for each setting that has no effect or will fail when used.
 WARNING_HEADER = "Conductor-Warning"
 
 #: Fields that a coordinator adds to a polled task.
@@ -56,17 +56,17 @@ VERDICT_FIELD = "verdict"
 #: Header that carries the access token, as Conductor's clients send it.
 AUTH_HEADER = "X-Authorization"
 
-#: The server rejects a longer long poll.
+#: The longest timeout of a long poll that the server accepts.
 MAX_POLL_TIMEOUT_MS = 5000
-#: A worker never polls for more tasks at once.
+#: The largest number of tasks that a worker requests with one poll.
 MAX_POLL_COUNT = 100
-#: A coordinator rejects a bulk start with more requests.
+#: The largest number of workflows that a coordinator starts for one bulk request.
 MAX_BULK_STARTS = 1000
-#: The server cuts a longer failure reason.
+#: The server cuts failure reasons to this length.
 MAX_REASON_CHARS = 500
-#: A Conductor server stores this many log lines per report.
+#: A Conductor server stores at most this many log lines per report.
 MAX_LOGS_PER_REPORT = 10
-#: The response timeout of a task whose definition sets none.
+#: The response timeout of a task whose definition does not set one.
 DEFAULT_RESPONSE_TIMEOUT_S = 3600
 #: The longest time that a worker can postpone a task; the server stores the seconds in 32 bits.
 MAX_CALLBACK_S = 2**31 - 1

@@ -38,9 +38,9 @@ def require_prometheus() -> None:
 class Kind(IntEnum):
     """The kind of a metric, which decides how the values of several processes are combined."""
 
-    #: The sum over all processes, running and ended.
+    #: Values are added up over all processes, running and ended.
     COUNTER = 1
-    #: The sum over the running processes.
+    #: Values are added up over the running processes.
     GAUGE = 2
     #: Exposed as `name{…,quantile}`, `name_sum` and `name_count`.
     SUMMARY = 3
@@ -57,7 +57,7 @@ class Metric:
     labels: tuple[str, ...]
     #: The help text.
     text: str
-    #: Labels that only the `_sum` and `_count` of a summary carry, after the others.
+    #: Additional labels that only the `_sum` and `_count` series of a summary have.
     tally_labels: tuple[str, ...] = ()
 
 
@@ -89,13 +89,13 @@ class Sample(NamedTuple):
 
 
 class Histogram:
-    """Counts values by bucket, and their sum."""
+    """Counts values by bucket and adds them up."""
 
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = bounds
-        #: The values of each bucket, not cumulated. The last bucket is for values above all bounds.
+        #: The number of values in each bucket, not cumulative. The last bucket is for values above all bounds.
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
 
@@ -114,7 +114,7 @@ def make_histogram_samples(
         name: The name of the metric.
         labels: The labels of the series.
         bounds: The upper bounds of the buckets.
-        counts: The values of each bucket, not cumulated, with one more for values above all bounds.
+        counts: The number of values in each bucket, not cumulative. The last bucket is for values above all bounds.
         total: The sum of the values.
     """
     for bound, count in zip((*bounds, float("inf")), accumulate(counts), strict=True):

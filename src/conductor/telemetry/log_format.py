@@ -23,7 +23,7 @@ _STANDARD_ATTRIBUTES = {*vars(logging.makeLogRecord({})), "message", "asctime", 
 
 
 class TaskLabel(str):
-    """The ids of a task as text for the end of a log line. `fields` has them for JSON."""
+    """The ids of a task as text for the end of a log line. `fields` contains them for JSON."""
 
     __slots__ = ("fields",)
     fields: dict[str, str]
@@ -52,7 +52,7 @@ def collect_fields(record: logging.LogRecord) -> dict[str, Any]:
 
 def current_trace_ids() -> dict[str, str]:
     """Return the ids of the current span; an empty dict without one."""
-    # Looked up, not imported: a program with a span has imported OpenTelemetry, and other programs do not load it.
+    # Not imported, so that programs without OpenTelemetry do not load it. A program with a span has imported it.
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None:
         return {}

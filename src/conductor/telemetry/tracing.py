@@ -3,9 +3,9 @@
 A trace goes from the program that starts a workflow through the workflow and its tasks into the spans of the user's own
 functions. W3C's `traceparent` carries it: as a header of the start request and as a field of the polled task.
 
-Spans are started and ended with OpenTelemetry's public API. Sampler, span processors and exporters are those of the
-provider that is set up in the process. `tracer` is None, and tracing costs one comparison per task and request, until
-`set_up` or `use_program_provider` finds a provider. `client/automator/task_trace.py` has the spans of a task.
+Spans are started and ended with OpenTelemetry's public API. The provider of the process determines the sampler, the
+span processors and the exporters. `tracer` is None, and tracing costs one comparison per task and request, until
+`set_up` or `use_program_provider` finds a provider. `client/automator/task_trace.py` starts the spans of a task.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ AUTO = "auto"
 OFF = "off"
 #: The name of the HTTP header and of the field of a polled task.
 TRACEPARENT = "traceparent"
-#: The input key that carries the traceparent on Conductor servers. Functions do not see it.
+#: The input key that carries the traceparent on Conductor servers. It is removed before a worker function runs.
 INPUT_KEY = "_traceparent"
 #: The instrumentation scope of the spans.
 INSTRUMENTATION_NAME = "conductor-worker"
-#: How long the end of a process waits for its last spans to be sent.
+#: A process that ends waits this long for its last spans to be sent.
 FLUSH_TIMEOUT_MS = 5000
 
 _TRACEPARENT_PATTERN = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
@@ -70,7 +70,7 @@ def is_traceparent(text: object) -> bool:
 
 def current_traceparent() -> str | None:
     """Return the traceparent of the current span; None without one."""
-    # Looked up, not imported: a program with a span has imported OpenTelemetry, and other programs do not load it.
+    # Not imported, so that programs without OpenTelemetry do not load it. A program with a span has imported it.
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None:
         return None
@@ -164,7 +164,7 @@ tracer: Tracer | None = None
 
 
 def use_program_provider() -> None:
-    """Trace if the program has set up an OpenTelemetry provider. Does not change the provider."""
+    """Turn tracing on if the program has set up an OpenTelemetry provider. Does not change the provider."""
     global tracer
     trace = sys.modules.get("opentelemetry.trace")
     if tracer is None and trace is not None and not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):

@@ -10,11 +10,11 @@ In reading order:
 - `stub`: `ConductorStub`, the public face of the server.
 - `request`: one request as the stub received it, and the name of its route.
 - `fault_script`: the behaviours that a test can script, their order, and gates that hold requests back.
-- `fault_player`: answers one request as its behaviour says.
+- `fault_player`: answers one request with its scripted behaviour.
 - `router`: maps a request to its handler; answers and errors in Conductor's format.
 - `task_routes`, `metadata_routes`, `workflow_routes`, `stub_tokens`: the handlers.
 - `stub_queue`: the tasks in memory, and their leases.
-- `report_rules`: decides about a report: Conductor's rules, and the coordinator's verdicts.
+- `report_rules`: accepts or rejects reports, by Conductor's rules or with the coordinator's verdicts.
 - `listener`, `http11`, `ports`: the socket and its thread, HTTP/1.1, and a port that stays free.
 - `wait_until`: waiting for a condition without sleeping.
 - `fake_clock`: `FakeClock`, a clock that stands still until a test advances it.
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from conductor.testing.request import Request as Request
     from conductor.testing.stub import ConductorStub as ConductorStub
 
-#: Public name to the module that defines it.
+#: The module that defines each public name.
 _HOMES = {
     "Behaviour": "fault_script",
     "CloseAfter": "fault_script",

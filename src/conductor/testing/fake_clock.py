@@ -120,7 +120,7 @@ class _Sleeper:
 
 
 class _Time:
-    """The time that twins share, and the sleepers that wait for it."""
+    """The time and the sleepers that a clock shares with its twins."""
 
     def __init__(self) -> None:
         self.now_s = START_MONOTONIC_S

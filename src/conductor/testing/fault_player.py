@@ -65,7 +65,7 @@ class FaultPlayer:
                 connection.reset()
             case HalfOpen(applied):
                 await self._apply_unanswered(request, applied)
-                await asyncio.get_running_loop().create_future()  # until the client disconnects
+                await asyncio.get_running_loop().create_future()  # waits until the client disconnects
 
     async def _apply_unanswered(self, request: Request, applied: bool) -> None:
         if applied:

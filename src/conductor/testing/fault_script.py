@@ -73,7 +73,7 @@ class CloseAfter:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Answer a report or heartbeat with this verdict, as the coordinator would. Only COMMITTED has an effect."""
+    """Answer a report or heartbeat with this verdict, as the coordinator would. Only COMMITTED processes it."""
 
     verdict: Verdict
 
@@ -121,13 +121,13 @@ def matches(route: RequestChoice, request: Request) -> bool:
 
 
 def check_route(route: RequestChoice) -> None:
-    """Reject a name that no request can have."""
+    """Raise ValueError for an unknown route name."""
     if isinstance(route, str) and route not in ROUTE_NAMES:
         raise ValueError(f"no route is named {route!r}; use one of {', '.join(sorted(ROUTE_NAMES))}, or a function")
 
 
 class Gates:
-    """Closed gates by route. A request waits at each closed gate of its route, before it has any effect."""
+    """Closed gates by route. A request waits at each closed gate of its route before it is processed."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch

@@ -16,14 +16,14 @@ from conductor.testing.ports import free_port
 
 #: A start or stop that takes longer than this fails, in real seconds.
 _START_STOP_TIMEOUT_S = 10.0
-#: Iterations of the event loop that asyncio needs from an accepted socket to its protocol object, with a margin.
+#: asyncio creates the protocol object of an accepted socket within this many iterations of the event loop.
 _LOOP_ITERATIONS_TO_ACCEPT = 5
 
 _listeners: WeakSet[Listener] = WeakSet()
 
 
 def _close_inherited_sockets() -> None:
-    """Close the sockets in a forked child: a copy would keep the port in use after the stub has stopped."""
+    """Close a forked child's copies of the sockets, which would keep the port in use after the stub has stopped."""
     for listener in _listeners:
         listener.close_inherited_socket()
 
@@ -107,12 +107,12 @@ class Listener:
         await server.wait_closed()
 
     async def _reset_connections(self, server: asyncio.Server) -> None:
-        """Reset every connection, including those that are being accepted: closing the server would leak them."""
+        """Reset every connection. Include those that are being accepted, which closing the server would leak."""
         assert self._loop is not None  # noqa: S101
         for listening in server.sockets:
             self._loop.remove_reader(listening.fileno())
         for _ in range(_LOOP_ITERATIONS_TO_ACCEPT):
-            while self._connections:  # the set changes while this waits
+            while self._connections:  # connections leave the set during the wait below
                 connection = next(iter(self._connections))
                 connection.reset()
                 await connection.lost.wait()

@@ -1,4 +1,4 @@
-"""A port that stays free while its server is down."""
+"""Finds a port that stays free while its server is stopped."""
 
 from __future__ import annotations
 

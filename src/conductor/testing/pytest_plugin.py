@@ -1,6 +1,6 @@
 """Fixtures for tests of workers and workflows; pytest finds them once the package is installed.
 
-Each fixture imports its part of the package on first use, so that other test suites pay nothing.
+Each fixture imports its part of the package on first use, so that test suites without these fixtures load nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def fake_clock() -> FakeClock:
 
 @pytest.fixture
 def coordinator(fake_clock: FakeClock) -> Iterator[Coordinator]:
-    """Provide a coordinator in memory, on a free port and on the time of `fake_clock`. Needs the `server` extra."""
+    """Provide a coordinator in memory that listens on a free port and uses `fake_clock`. Needs the `server` extra."""
     from conductor.coordinator import Coordinator
 
     with Coordinator(clock=fake_clock) as running:

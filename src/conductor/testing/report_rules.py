@@ -1,4 +1,4 @@
-"""Decides about reports: Conductor's rules, and the coordinator's verdicts for reports with a lease."""
+"""Accepts or rejects reports: by Conductor's rules or, for reports with a lease, with the coordinator's verdicts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ReportRules:
     def _extend(self, result: TaskResult, lease: StubLease) -> StubAnswer:
         task = self._queue.tasks[lease.task_id]
         if lease.verdict is Verdict.COMMITTED and task.lease_id == lease.id:
-            # The lease was not lost: its own report ended it while this heartbeat was in flight.
+            # The worker did not lose the lease: its own report ended the lease while this heartbeat was in flight.
             return text_answer(result.task_id, _COMMITTED_HEADER)
         if not self._queue.is_valid(lease):
             raise _lease_ended(lease)

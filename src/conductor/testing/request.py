@@ -16,7 +16,7 @@ from conductor.testing.http11 import RawRequest
 
 JsonObject: TypeAlias = dict[str, Any]
 
-#: Route name, methods and path. The first row that matches names the request.
+#: Route name, methods and path. The first matching row gives a request its route name; without one it is "other".
 _ROUTES = [
     ("poll", "GET POST", r"/tasks/poll/.+"),
     ("reports", "POST", r"/tasks/reports"),
@@ -28,7 +28,7 @@ _ROUTES = [
     ("schema", "GET POST DELETE", r"/schema(/.*)?"),
     ("workflow", "GET POST PUT DELETE", r"/workflow(/.*)?"),
 ]
-#: Every route name that a script or gate accepts. "heartbeat" is an update that extends a lease; "other" is the rest.
+#: Every route name that a script or gate accepts. "heartbeat" is an update that extends a lease.
 ROUTE_NAMES = frozenset({"heartbeat", "other"} | {name for name, _, _ in _ROUTES})
 
 

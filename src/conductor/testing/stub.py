@@ -199,7 +199,7 @@ class ConductorStub:
             self._script.clear(route)
 
     def hold(self, route: RequestChoice) -> None:
-        """Hold the requests of a route back, before they have any effect, until `release`."""
+        """Hold the requests of a route back until `release`. Held requests are not processed."""
         self._gates.close(route)
 
     def release(self, route: RequestChoice | None = None) -> None:

@@ -48,7 +48,7 @@ class StubQueue:
         self.leases: dict[str, StubLease] = {}
         self.logs: defaultdict[str, list[TaskExecLog]] = defaultdict(list)
         self._ready: defaultdict[QueueKey, OrderedDict[str, Task]] = defaultdict(OrderedDict)
-        #: Task id to the time at which a postponed task becomes ready.
+        #: When each postponed task becomes ready, in seconds of the monotonic clock, by task id.
         self._postponed: defaultdict[QueueKey, dict[str, float]] = defaultdict(dict)
         self._parked: defaultdict[QueueKey, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = defaultdict(list)
 
@@ -66,7 +66,7 @@ class StubQueue:
         self.wake_polls(key)
 
     def wake_polls(self, key: QueueKey) -> None:
-        """Let every parked poll of the queue check again."""
+        """Wake every parked poll of the queue, so that it checks for tasks again."""
         for loop, event in self._parked[key]:
             call_on(loop, event.set)
 
@@ -114,7 +114,7 @@ class StubQueue:
             task.lease_expires_at = task.update_time + lease_s * 1000
 
     def store_progress(self, task: Task, result: TaskResult) -> None:
-        """Store the log lines and the output that a heartbeat brings."""
+        """Store the log lines and the output that a heartbeat contains."""
         self.logs[task.task_id] += result.logs
         if result.output_data:
             task.output_data = result.output_data
@@ -126,7 +126,7 @@ class StubQueue:
         return in_time and task.lease_id == lease.id and task.status == TaskStatus.IN_PROGRESS
 
     def has_lost(self, task: Task, worker_id: str | None) -> bool:
-        """Return whether a worker that sends no lease id has held this open task and no longer does."""
+        """Return whether a worker that sends no lease id once held this open task and has lost it."""
         leases = [lease for lease in self.leases.values() if lease.task_id == task.task_id]
         if worker_id is None or not leases:
             return False

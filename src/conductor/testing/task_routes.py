@@ -15,9 +15,9 @@ from conductor.testing.router import StubError, StubRoute, body_object, json_ans
 from conductor.testing.stub_queue import QueueKey, StubQueue
 from conductor.testing.wait_until import Watch
 
-#: Timeout of a poll that names none.
+#: Timeout of a poll request that does not contain a timeout.
 _DEFAULT_POLL_MS = 100
-#: A remainder of the timeout below this is a rounding error, not time to wait.
+#: A poll with less than this left of its timeout is answered: so small a remainder is a rounding error.
 _MIN_WAIT_S = 1e-6
 
 
@@ -41,7 +41,7 @@ class TaskRoutes:
         self._leases = leases
         self._hold_partial_batches = hold_partial_batches
         self._features = {FEATURES_HEADER: f"{FEATURE_LEASES}, {FEATURE_BATCH_REPORTS}"} if leases else {}
-        #: How often each worker has recalled its parked polls of a queue.
+        #: How often each worker has recalled its parked polls of a queue by polling for 0 tasks.
         self._recalls: Counter[tuple[QueueKey, str | None]] = Counter()
         #: The last poll of each queue, in the format of `/tasks/queue/polldata`.
         self._last_polls: dict[QueueKey, JsonObject] = {}
@@ -76,7 +76,7 @@ class TaskRoutes:
         return StubAnswer(body=b"[" + b",".join(tasks) + b"]", headers=self._features)
 
     async def _poll(self, request: Request, task_type: str, count: int, timeout_ms: int) -> list[bytes]:
-        """Return the polled tasks, encoded under the lock so that no later change shows in the answer."""
+        """Return the polled tasks. They are encoded under the lock, so that the answer shows no later change."""
         key = QueueKey(task_type, request.query.get("domain"))
         worker_id = request.query.get("workerid")
         self._last_polls[key] = {

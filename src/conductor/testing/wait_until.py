@@ -44,7 +44,7 @@ class Watch:
         return found or self._fail(timeout_s)
 
     async def until(self, predicate: Callable[[], T], timeout_s: float | None = DEFAULT_TIMEOUT_S) -> T:
-        """Wait on an event loop until the predicate returns a true value, and return it. None waits without limit."""
+        """Wait on an event loop until the predicate returns a true value, and return it. None waits forever."""
         try:
             async with asyncio.timeout(timeout_s):
                 while True:

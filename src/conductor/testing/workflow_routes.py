@@ -1,4 +1,4 @@
-"""The stub's `/workflow`: as much as a client needs that starts and watches workflows."""
+"""The stub's `/workflow`: the endpoints that a client needs to start and watch workflows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workflows under test: workers of the test's process or mocks do the tasks, and the test advances the time."""
+"""Workflows under test: workers of the test's process or mocks execute the tasks, and the test advances the time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 #: The workflow under test must end or wait within this many real seconds.
 SETTLE_TIMEOUT_S = 20.0
 _CHECK_INTERVAL_S = 0.005
-#: Task types that end by a signal or when their time has come.
+#: Task types that end when a signal arrives or a set time is reached.
 _WAITING_TYPES = ("WAIT", "HUMAN", "WAIT_FOR_WEBHOOK")
 _UNUSED_TASK_TYPE = "no worker serves this task type"
 _LOOP_SUFFIX = re.compile(r"__\d+$")
@@ -45,7 +45,7 @@ Mock: TypeAlias = Any
 
 
 class WorkflowRun:
-    """A workflow under test. Every method returns after the workflow has ended or waits.
+    """A workflow under test. Every method returns when the workflow has ended or waits for a signal or the clock.
 
     Attributes:
         workflow_id: The id of the workflow on the coordinator.
@@ -81,7 +81,7 @@ class WorkflowRun:
 
     @property
     def waiting(self) -> list[str]:
-        """The reference names of the tasks that the workflow waits in, including those of sub-workflows."""
+        """The reference names of the tasks that the workflow waits for, including those of sub-workflows."""
         return [task.reference_task_name or "" for _, task in self._open_tasks() if self._is_waiting(task)]
 
     def task(self, reference_name: str) -> Task:
@@ -97,23 +97,23 @@ class WorkflowRun:
         return found
 
     def until_waiting(self, reference_name: str) -> WorkflowRun:
-        """Return this run; raise AssertionError unless the workflow waits in that task."""
+        """Return this run; raise AssertionError unless the workflow waits for that task."""
         if reference_name not in self.waiting:
             raise self._not_waiting(reference_name)
         return self
 
     def complete(self, reference_name: str, output: Mapping[str, Any] | None = None) -> WorkflowRun:
-        """Complete the task that the workflow waits in, and let the workflow continue."""
+        """Complete a task that the workflow waits for, and let the workflow continue."""
         return self._end(reference_name, TaskStatus.COMPLETED, output)
 
     def fail(self, reference_name: str, output: Mapping[str, Any] | None = None) -> WorkflowRun:
-        """Fail the task that the workflow waits in, and let the workflow continue."""
+        """Fail a task that the workflow waits for, and let the workflow continue."""
         return self._end(reference_name, TaskStatus.FAILED, output)
 
     def skip(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0) -> WorkflowRun:
         """Advance the clock, without real waiting, and let the workflow continue."""
         self._clock.advance(seconds + 60 * minutes + 3600 * hours + 86400 * days)
-        # The coordinator processes everything that is due before it answers a poll.
+        # A poll makes the coordinator process everything that is due before it answers.
         self._task_client().batch_poll_tasks(_UNUSED_TASK_TYPE, count=1, timeout_in_millisecond=0)
         self._wait_until_settled()
         return self
@@ -150,9 +150,9 @@ class WorkflowRun:
         raise AssertionError(f"the workflow neither ended nor waited after {SETTLE_TIMEOUT_S:g} s: {outcome}")
 
     def _is_waiting(self, task: Task) -> bool:
-        """Return whether only a signal or the clock can move the task. A retry waits for its delay, for example.
+        """Return whether only a signal or the clock can move the task, such as a retry that waits for its delay.
 
-        A task that is due does not wait: it is about to move, even if a busy machine is slow to do so.
+        A task that is due is not waiting, even if a busy machine has not processed it yet.
         """
         if task.status != TaskStatus.SCHEDULED and task.task_type not in _WAITING_TYPES:
             return False
@@ -162,7 +162,7 @@ class WorkflowRun:
         return since_ms + task.callback_after_seconds * 1000 > self._clock.wall_ms()
 
     def _open_tasks(self) -> list[tuple[str, Task]]:
-        """Return the open tasks with their workflow ids; a sub-workflow's tasks take the place of its parent task."""
+        """Return the open tasks with their workflow ids. The tasks of a sub-workflow replace its parent task."""
         found: list[tuple[str, Task]] = []
         pending = [self.workflow_id]
         while pending:
@@ -243,7 +243,7 @@ def _select_workers_and_mocks(
 
 
 def _task_types_by_reference(definition: object) -> dict[str, str]:
-    """Return reference name to task type of all tasks that workers do."""
+    """Return the task types of all worker tasks, by reference name."""
     found: dict[str, str] = {}
     if isinstance(definition, dict):
         if definition.get("type") == "SIMPLE" and "taskReferenceName" in definition:
