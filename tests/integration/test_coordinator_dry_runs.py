@@ -125,7 +125,7 @@ class TestADryRun:
             asked = {"name": "inline", "workflowDef": {"name": "inline", "tasks": [loop]}}  # type: ignore[dict-item]
         answer = api.post("/workflow/test", json=asked)
         assert answer.status_code == 400
-        assert "the test makes more than 1000 tasks" in answer.json()["message"]
+        assert "the test creates more than 1000 tasks" in answer.json()["message"]
 
     def test_a_dry_run_takes_the_time_that_its_mocks_say(self, api: httpx.Client) -> None:
         mock = {"output": {}, "queueWaitTime": 2000, "executionTime": 3000}
@@ -135,7 +135,7 @@ class TestADryRun:
     @pytest.mark.parametrize(
         ("asked", "why"),
         [
-            ({"name": ""}, "needs its name"),
+            ({"name": ""}, "must name the workflow"),
             ({"taskRefToMockOutput": {"t": [{"status": "DANCING"}]}}, "DANCING"),
             ({"taskRefToMockOutput": {"t": [{}] * 10_001}}, "at most 10000 mocks"),
             ({"workflowDef": {"tasks": []}}, ""),

@@ -37,7 +37,7 @@ from conductor.protocol.statuses import WorkflowStatus
 
 logger = logging.getLogger(__name__)
 
-#: After a failed step the timer tries again this much later.
+#: If the timer cannot apply the due deadlines, it tries again after this time.
 RETRY_STEP_MS = 1000
 
 
@@ -49,10 +49,10 @@ class Core:
         self.clock = clock
         self.keep = keep
         self.started_ms = clock.wall_ms()
-        #: Run a change in a transaction. Returns after its commit.
+        #: Runs a function in a transaction, and returns after the commit.
         self.write = store.write
         self.probe = WriteProbe(store)
-        #: For the metrics: events that are counted without a commit. Committed ones are in `store.counts`.
+        #: Metric counters of events that need no commit. `store.counts` has the counters of committed transactions.
         self.counts = Tally()
         self.request_times = RequestTimes()
         self.secrets = Secrets(store.salt)
@@ -73,7 +73,7 @@ class Core:
         self.on_system_task: Callable[[str, str], None] = lambda _task_type, _domain: None
 
     async def start(self) -> None:
-        """Start the timer. Deadlines that passed before the start are applied at once, beside the first requests."""
+        """Start the timer. Deadlines that passed before the start are applied during the first requests."""
         self.store.before_commit = self.tasks.grant_to_parked
         self.store.on_commit, self.store.notify_loop = self._after_commit, asyncio.get_running_loop()
         self._timer.add(self.clock.wall_ms())
@@ -87,7 +87,7 @@ class Core:
         self.workflows.close()
 
     async def stop(self) -> None:
-        """Drain, and end the timer and the retention."""
+        """Drain, and end the tasks of the timer and the retention."""
         self.drain()
         for task in self._background:
             task.cancel()
@@ -123,7 +123,7 @@ class Core:
             return await self.write(self.tick)
         except StoreError as error:
             logger.error("Deadlines could not be applied: error=%r retry_in=%dms", str(error), RETRY_STEP_MS)
-        # No error may end the timer, because all other workflows depend on it.
+        # The timer must survive every error, because all workflows depend on it.
         except Exception:
             logger.exception("Deadlines could not be applied: retry_in=%dms", RETRY_STEP_MS)
         return self.clock.wall_ms() + RETRY_STEP_MS

@@ -34,12 +34,12 @@ from conductor.coordinator.views.workflow_views import read_whole_workflow
 from conductor.coordinator.workflows.effects import Start, check_start
 from conductor.protocol.json_types import JsonObject
 
-_LIMIT = f"{MAX_DRY_RUN_TASKS} and {MAX_DRY_RUN_TASKS_PER_MOCK} for each mock; does a loop never wait?"
+_LIMIT = f"{MAX_DRY_RUN_TASKS} plus {MAX_DRY_RUN_TASKS_PER_MOCK} for each mock; check for a loop that never waits"
 _Milliseconds = Annotated[int, Meta(ge=0, lt=2**40)]
 
 
 class MockedAttempt(msgspec.Struct, rename="camel"):
-    """The result of one attempt at a task, and its simulated times in the queue and of execution."""
+    """The result of one attempt at a task, and its simulated queue and execution times."""
 
     status: ReportedStatus = "COMPLETED"
     output: JsonObject | None = None
@@ -48,7 +48,7 @@ class MockedAttempt(msgspec.Struct, rename="camel"):
 
 
 class DryRunRequest(Start, rename="camel", kw_only=True):
-    """A start request with the mocks of the attempts at each task, by reference name."""
+    """A start request, with a list of mocked attempts for each task, by reference name."""
 
     task_ref_to_mock_output: dict[str, list[MockedAttempt]] = field(default_factory=dict)
     sub_workflow_test_request: dict[str, DryRunRequest] = field(default_factory=dict)
@@ -61,9 +61,9 @@ class DryRunRequest(Start, rename="camel", kw_only=True):
     def check(self) -> None:
         """Reject a request that cannot run."""
         if not (self.name or "").strip():
-            raise bad_request("a test of a workflow needs its name")
+            raise bad_request("a workflow test must name the workflow")
         if self.count() > MAX_DRY_RUN_MOCKS:
-            raise bad_request(f"a test of a workflow has at most {MAX_DRY_RUN_MOCKS} mocks, not {self.count()}")
+            raise bad_request(f"a workflow test can have at most {MAX_DRY_RUN_MOCKS} mocks, not {self.count()}")
         check_start(self)
 
 
@@ -91,7 +91,7 @@ def run(request: DryRunRequest, registered: Definitions, now_ms: int) -> bytes:
         workflow = store.call(lambda tx: core.workflows.executions.start(tx, request))
         for _ in range(MAX_DRY_RUN_STEPS):
             if store.call(lambda tx: tx.first(COUNT_TASKS) or 0) > max_tasks:
-                raise bad_request(f"the test makes more than {max_tasks} tasks, {_LIMIT}")
+                raise bad_request(f"the test creates more than {max_tasks} tasks, {_LIMIT}")
             found = store.call(lambda tx: _find_mocked_task(tx, core, workflow, request))
             if found is not None:
                 row, mocks = found
@@ -110,7 +110,7 @@ def run(request: DryRunRequest, registered: Definitions, now_ms: int) -> bytes:
 
 
 class _SimulatedClock(Clock):
-    """A clock that advances only by the times of mocks."""
+    """A clock that only the simulated times of mocks advance."""
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
@@ -131,7 +131,7 @@ def _register(tx: Tx, registered: Definitions) -> None:
 def _find_mocked_task(
     tx: Tx, core: Core, workflow: int, request: DryRunRequest
 ) -> tuple[TaskRow, list[MockedAttempt]] | None:
-    """Act on what is due now, and return the first open task that has mocks left."""
+    """Apply the passed deadlines, and return the first open task that has unused mocks."""
     core.tasks.apply_deadlines(tx)
     return next(_find_mocked_tasks(tx, workflow, request), None)
 

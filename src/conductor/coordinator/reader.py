@@ -1,4 +1,4 @@
-"""Reading the state of the last commit, beside the writer."""
+"""Reads the state of the last commit, in parallel with the writer."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ class Reader:
     """Runs queries that change nothing."""
 
     def __init__(self, store: Store, snapshots: Snapshots) -> None:
-        #: Run one query.
+        #: Runs one query.
         self.read = store.read
-        #: Run a query that may take long, such as a search.
+        #: Runs a query that may take long, such as a search.
         self.read_long = store.read_long
         #: The definitions that workflows were started with.
         self.snapshots = snapshots

@@ -31,9 +31,9 @@ class ApiError(Exception):
         self.verdict = verdict
         self.problems = problems or []
         self.retryable = retryable
-        #: A code for programs; clients renew their token on EXPIRED_TOKEN.
+        #: A machine-readable code. For example, clients renew their token on EXPIRED_TOKEN.
         self.code = code
-        #: Whether the connection ends with the answer, because the rest of the request is not read.
+        #: Whether the server closes the connection after the answer, because it does not read the rest of the request.
         self.closes = closes
 
     def in_one_line(self) -> str:
@@ -56,7 +56,7 @@ class ApiError(Exception):
 
 @functools.cache
 def _instance() -> str:
-    """Return the name of the server in Conductor's errors."""
+    """Return the host name, which Conductor's errors contain as `instance`."""
     return socket.gethostname()
 
 

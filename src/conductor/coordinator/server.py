@@ -32,11 +32,11 @@ from conductor.telemetry import tracing
 
 logger = logging.getLogger(__name__)
 
-#: Length of the listen queue.
+#: The maximum number of connections that wait to be accepted.
 BACKLOG = 2048
 #: Connections that are still open this long after the drain began are aborted.
 DRAIN_TIMEOUT_S = 10
-#: How long `start` waits for the thread.
+#: How long `start` waits until the new thread answers requests.
 START_TIMEOUT_S = 30.0
 
 
@@ -107,9 +107,9 @@ class Coordinator:
         self._started = threading.Event()
         self._on_ready: Callable[[], None] | None = None
         self._failure: BaseException | None = None
-        #: The coordinator without HTTP, while serving.
+        #: The coordinator without HTTP. None before it serves.
         self.core: Core | None = None
-        #: The workers of HTTP tasks, scripts and other system tasks, while serving.
+        #: The workers of HTTP tasks, scripts and other system tasks. None before the coordinator serves.
         self.workers: SystemWorkers | None = None
 
     @property
@@ -119,7 +119,7 @@ class Coordinator:
         return f"http://{host}:{self.port}/api"
 
     def start(self) -> Self:
-        """Serve in a new thread. Return when requests are answered.
+        """Serve in a new thread. Return as soon as requests are answered.
 
         Raises:
             OSError: The port is taken.
@@ -154,7 +154,7 @@ class Coordinator:
         self.stop()
 
     def serve(self, ready: Callable[[], None] | None = None) -> None:
-        """Serve until SIGTERM or SIGINT, then drain and return. Call `ready` when requests are answered."""
+        """Serve until SIGTERM or SIGINT, then drain and return. Call `ready` as soon as requests are answered."""
         self._on_ready = ready
         bound = self._bind()
         logger.info("Coordinator started: url=%s database=%s", self.url, self.database)
@@ -163,7 +163,7 @@ class Coordinator:
             raise self._failure
 
     def _bind(self) -> socket.socket:
-        """Bind the port in the caller's thread, so that the caller gets the error, and `port` is set if it was 0."""
+        """Bind the port in the caller's thread, so that errors reach the caller. Replace port 0 by the chosen port."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         # asyncio sets TCP_NODELAY only on sockets with this protocol number.
         bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -180,14 +180,14 @@ class Coordinator:
     def _run(self, bound: socket.socket) -> None:
         try:
             run_event_loop(self._serve(bound))
-        except (Exception, SystemExit) as error:  # raised by `start` or `serve`
+        except (Exception, SystemExit) as error:  # `start` or `serve` raises it to the caller
             self._failure = error
         finally:
             self._started.set()
             bound.close()
 
     async def _start_core(self, store: Store) -> Core:
-        """Start everything that runs besides requests. Raise an error for a database that cannot be read or written."""
+        """Start the timer, the retention and the system workers. Raise an error if the database is unusable."""
         try:
             self.core = core = Core(store, self._clock, self._keep)
             await core.start()
@@ -211,7 +211,7 @@ class Coordinator:
                 await self.workers.stop()
             if self.core is not None:
                 await self.core.stop()
-            # Closing waits for the writer thread, whose results go through this loop, so it must not block the loop.
+            # `close` waits for the writer thread, which hands its results to this loop, so it must not block the loop.
             await asyncio.to_thread(store.close)
 
     def _report_ready(self) -> None:
@@ -247,7 +247,7 @@ class _HttpServer:
             await self._connections.drain(self._stop_now, DRAIN_TIMEOUT_S)
 
     def _handle_signal(self) -> None:
-        # The first signal starts the drain, the second ends it.
+        # The first signal starts the drain, the second signal aborts it.
         (self._stop_now if self._stop.is_set() else self._stop).set()
 
     def stop(self) -> None:

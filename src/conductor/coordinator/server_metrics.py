@@ -96,7 +96,7 @@ Key = tuple[str, ...]
 
 
 class Tally:
-    """Counters by name and label values. One thread counts; other threads may call `copy`.
+    """Counters by name and label values. Only one thread may count; other threads may call `copy`.
 
     Label values come from clients, so each metric has at most `MAX_SERIES_PER_METRIC` series. Further series are
     counted with `other` as their first label.
@@ -106,7 +106,7 @@ class Tally:
 
     def __init__(self) -> None:
         self._counts: dict[Key, int] = {}
-        #: Name of a metric → its number of series.
+        #: The number of series of each metric, by name.
         self._series: dict[str, int] = {}
 
     def add(self, key: Key, count: int = 1) -> None:
@@ -134,7 +134,7 @@ class Tally:
 
 
 def merge_queues_of_reports(counts: dict[Key, int]) -> dict[Key, int]:
-    """Return the counts with the reports of all queues added up, as the metric has no label for the queue."""
+    """Return the counts with the reports of all queues added up, because the metric has no queue label."""
     merged: dict[Key, int] = {}
     for key, count in counts.items():
         if key[0] == REPORTS_TOTAL.name:
@@ -144,7 +144,7 @@ def merge_queues_of_reports(counts: dict[Key, int]) -> dict[Key, int]:
 
 
 def count_reports_by_queue(counts: dict[Key, int]) -> dict[int, dict[str, int]]:
-    """Return key of a queue → verdict → number of reports."""
+    """Return the number of reports by the key of the queue, then by verdict."""
     found: dict[int, dict[str, int]] = {}
     for key, count in counts.items():
         if key[0] == REPORTS_TOTAL.name and key[1] not in (NO_QUEUE, OTHER):

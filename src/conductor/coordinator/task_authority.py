@@ -38,7 +38,7 @@ from conductor.protocol.wire import MAX_POLL_TIMEOUT_MS
 
 LONG_POLL_REJECTED = "Long Poll Timeout value cannot be more than 5 seconds"
 
-#: Takes a function, and calls it when the client has disconnected.
+#: Registers a function that is called when the client has disconnected.
 OnDisconnect = Callable[[Callable[[], None]], None]
 
 
@@ -106,7 +106,7 @@ class TaskAuthority:
             on_disconnect(parked.cancel)
         tasks = await self.parked.park(key, poll.timeout_ms / 1000, parked, poll_once)
         if parked.is_cancelled and tasks:
-            # The client disconnected while the tasks were leased: no worker has them.
+            # The client disconnected while the tasks were leased, so no worker received them.
             await self.undo_grants([task["taskId"] for task in tasks])
             return []
         return tasks
@@ -123,7 +123,7 @@ class TaskAuthority:
         return self._queue.poll(tx, task_type, domain, worker_id, count)
 
     def apply_deadlines(self, tx: Tx) -> None:
-        """Apply the deadlines that have passed, so that tasks are ready or ended on time."""
+        """Apply the deadlines that have passed: delayed tasks become ready, and overdue tasks end."""
         self._deadlines.apply(tx, EXPIRED_PER_STEP)
 
     async def undo_grants(self, task_ids: list[str]) -> None:
@@ -142,11 +142,11 @@ class TaskAuthority:
         return count
 
     def reset_callbacks(self, tx: Tx, workflow: int) -> None:
-        """Make tasks of a workflow that wait for their callback time pollable now."""
+        """Make those tasks of a workflow pollable now that wait for their callback time."""
         self._queue.reset_callbacks(tx, workflow)
 
     def list_polls(self) -> PollRecords:
-        """Return the last poll of each queue, and how many polls are parked there."""
+        """Return, for each queue, its last poll and the number of its parked polls."""
         parked = self.parked.count_by_queue()
         known = {key: PollRecord(last.worker_id, last.at_ms, parked.get(key, 0)) for key, last in self.poll_data}
         return PollRecords(known, self._started_ms)
@@ -164,11 +164,11 @@ class TaskAuthority:
         for (task_type, domain), count in list(tx.notes.ready.items()):
             left = count
             while left > 0 and (parked := self.parked.claim((task_type, domain))) is not None:
-                tx.notes.grants.append((parked, []))  # the claim ends even if the poll fails
+                tx.notes.grants.append((parked, []))  # ends the claim even if `poll_now` fails
                 granted = self.poll_now(tx, Poll(task_type, domain, parked.worker_id, parked.count, 0))
                 tx.notes.grants[-1] = parked, granted
                 left -= len(granted) or left
-            if left < count:  # further tasks may have become ready meanwhile
+            if left < count:  # subtract, because `poll_now` may have made further tasks ready
                 tx.notes.ready[task_type, domain] -= count - left
 
     def after_commit(self, notes: Notes) -> None:
@@ -185,8 +185,8 @@ class TaskAuthority:
     def judge(self, tx: Tx, reports: Sequence[Report], wanted: int = 0) -> list[Outcome]:
         """Judge reports and heartbeats that came together, and act on them.
 
-        Each one is judged by itself; each workflow is decided once. The workers that sent the first `wanted`
-        reports are granted one more task each, in the same transaction.
+        Each report is judged on its own, but each workflow is decided only once. The workers that sent the first
+        `wanted` reports are granted one more task each, in the same transaction.
 
         Returns:
             The verdicts, in the order of the reports.
@@ -209,7 +209,7 @@ class TaskAuthority:
     def _judge_one(self, tx: Tx, report: Report) -> Outcome:
         try:
             if not report.extend_lease:
-                return self._queue.report(tx, report)  # counts the verdict, by queue
+                return self._queue.report(tx, report)  # also counts the verdict for the metrics
             found = self._queue.judge_heartbeat(tx, report)
         except ApiError as error:  # raised before anything was changed
             found = Outcome(report.task_id or "", error.verdict, error.status, error.message, error=error)
@@ -225,7 +225,7 @@ class TaskAuthority:
         return self._queue.poll(tx, task_type, domain, worker_id, len(reported), reported)
 
     def judge_and_poll(self, tx: Tx, report: Report) -> tuple[Outcome, JsonObject | None]:
-        """Judge a report, and lease the next task of the queue that its task came from."""
+        """Judge a report, and lease the next task from the queue of the reported task."""
         (outcome,) = self.judge(tx, [report])
         if outcome.status >= 400 or outcome.ended_queue is None or report.extend_lease:
             return outcome, None

@@ -1,6 +1,6 @@
-"""Starting workflows, acting on them, and waiting for them. What is awaited returns after its effect is on disk.
+"""The workflow operations that routes and system tasks use: start workflows, act on them, and wait for them.
 
-The rules are in `workflows/executions.py`, which `executions` gives access to inside a transaction.
+The rules are in `workflows/executions.py`. Callers use `executions` inside a transaction.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from conductor.coordinator.workflows.executions import Executions
 
 
 class WorkflowService:
-    """Workflows, for routes and system tasks."""
+    """Gives access to `executions`, and lets callers wait for changes of workflows."""
 
     def __init__(self, store: Store, clock: Clock, executions: Executions) -> None:
         self._store = store
@@ -24,7 +24,7 @@ class WorkflowService:
         self.executions = executions
         #: Limits how many dry runs run at the same time.
         self.dry_run_slots = asyncio.Semaphore(MAX_DRY_RUNS)
-        #: Bulk starts run one after the other, so that a poll waits for one transaction of one of them at most.
+        #: Bulk starts run one after the other, so that a poll waits for at most one of their transactions.
         self.bulk_start_slot = asyncio.Semaphore(1)
         self._watchers: dict[int, set[asyncio.Event]] = {}
         self._is_closed = False
@@ -36,7 +36,7 @@ class WorkflowService:
                 event.set()
 
     def close(self) -> None:
-        """Answer all callers that wait."""
+        """Wake all waiting callers, so that they return at once."""
         self._is_closed = True
         self.after_commit(list(self._watchers))
 
@@ -44,12 +44,12 @@ class WorkflowService:
         """Wait until `look` returns no workflow to wait for.
 
         Args:
-            workflow: The workflow whose changes matter first.
+            workflow: The first workflow to watch for changes.
             look: Returns the workflows to wait for. Called again after each commit that changes one of them.
             timeout_s: How long to wait.
 
         Returns:
-            False if the time was over first.
+            False if `timeout_s` passed first.
         """
         changed, watched = asyncio.Event(), {workflow}
         self._watchers.setdefault(workflow, set()).add(changed)
@@ -60,7 +60,7 @@ class WorkflowService:
                     watched |= new
                     for one in new:
                         self._watchers.setdefault(one, set()).add(changed)
-                    continue  # it may have changed before it was watched
+                    continue  # a workflow may have changed before it was watched, so look again
                 left_s = ends - self._clock.monotonic()
                 if left_s <= 0 or self._is_closed or not await self._clock.wait(changed, left_s):
                     return False
@@ -73,9 +73,9 @@ class WorkflowService:
         return True
 
     async def wait_for_scripts(self, workflow: int) -> bool:
-        """Wait until no script of a workflow is queued or running. Return False if `WAIT_FOR_SCRIPTS_S` is over first.
+        """Wait until no script of a workflow is queued or running. Return False after `WAIT_FOR_SCRIPTS_S`.
 
-        Conductor evaluates scripts before it answers. Here a script runs in a process of its own, after the commit.
+        Conductor evaluates scripts before it answers. The coordinator runs them in other processes, after the commit.
         """
 
         def look(tx: Tx) -> set[int]:

@@ -1,4 +1,4 @@
-"""The authority over tasks: which worker holds a task, until when, and whether a report counts. In reading order:
+"""Decides which worker holds a task, until when, and whether a report counts. In reading order:
 
 - `task_queue`: the rules. A poll grants a lease, a heartbeat extends it, a report consumes it, time ends it.
 - `task_report`: reports of workers, and their outcomes.

@@ -1,4 +1,4 @@
-"""A timer on the nearest deadline. Nothing wakes up while nothing is due."""
+"""A timer that sleeps until the nearest deadline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from conductor.common.clock import Clock
 
 
 class DeadlineTimer:
-    """Calls `tick` at the nearest known deadline. `tick` returns the next one."""
+    """Calls `tick` at the nearest known deadline. `tick` returns the next deadline."""
 
     def __init__(self, clock: Clock, tick: Callable[[], Awaitable[int | None]]) -> None:
         self._clock = clock
@@ -35,6 +35,6 @@ class DeadlineTimer:
             left_s = None if self._nearest_ms is None else max(0, self._nearest_ms - self._clock.wall_ms()) / 1000
             if await self._clock.wait(self._changed, left_s):
                 continue
-            # Cleared before the tick, so that deadlines that are added meanwhile count.
+            # Clear the deadline before the tick, so that deadlines that are added during the tick are kept.
             self._nearest_ms = None
             self.add(await self._tick())

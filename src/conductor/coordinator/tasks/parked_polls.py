@@ -1,7 +1,7 @@
 """Parked long polls, first come first served.
 
-A transaction that makes tasks ready leases them to parked polls before it is committed, so one commit is enough. For
-ready tasks that it could not lease, the polls are woken, and poll by themselves.
+A transaction that makes tasks ready leases them to parked polls before it is committed, so one commit is enough. If
+it could not lease all ready tasks, it wakes further parked polls, which then poll in a transaction of their own.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ QueueKey = tuple[str, str]
 class ParkedPoll:
     """A parked poll.
 
-    The writer thread leases tasks for it between `ParkedPolls.claim` and `finish_grant`. It may claim a poll only while
-    the poll rests: not woken, not polling by itself, not cancelled, and without tasks that were not taken yet.
+    The writer thread claims a poll with `ParkedPolls.claim`, leases tasks for it, and the claim ends with
+    `finish_grant`. A poll can be claimed only while it is idle: it is not claimed, woken, polling or cancelled, and has
+    no leased tasks.
     """
 
     def __init__(self, worker_id: str | None = None, count: int = 1) -> None:
         self.worker_id = worker_id
-        #: How many tasks the poll takes.
+        #: The maximum number of tasks that the poll takes.
         self.count = count
         self.woken = asyncio.Event()
         #: Whether the client has disconnected or withdrawn the poll.
@@ -37,30 +38,30 @@ class ParkedPoll:
         self.is_polling = False
         #: Whether a transaction is leasing tasks for the poll.
         self.is_claimed = False
-        #: Whether the poll was to be woken while it was claimed. The next one in line is woken in its place.
+        #: Whether a wake-up reached the poll while it was claimed or had tasks. The next poll in line is woken instead.
         self.has_missed_wake = False
-        #: Tasks that were leased for the poll and not taken yet.
+        #: Leased tasks that `take_granted` has not returned yet.
         self._granted: list[Any] = []
 
     @property
     def can_be_claimed(self) -> bool:
-        """Whether the poll rests."""
+        """Whether the poll is idle, so that the writer thread may claim it."""
         is_busy = self.is_claimed or self._granted or self.is_polling or self.is_cancelled
         return not is_busy and not self.woken.is_set()
 
     @property
     def has_grant(self) -> bool:
-        """Whether tasks are being leased for the poll, or were leased and not taken yet."""
+        """Whether tasks are being leased for the poll, or leased tasks wait in it."""
         return self.is_claimed or bool(self._granted)
 
     def finish_grant(self, granted: list[Any]) -> None:
-        """End a claim with the tasks that the transaction has leased. The list is empty if it failed."""
+        """End a claim, and store the leased tasks. The list is empty if the transaction failed."""
         self.is_claimed = False
         self._granted = granted
         self.woken.set()
 
     def take_granted(self) -> list[Any]:
-        """Return the leased tasks that were not taken yet."""
+        """Return the leased tasks, and remove them from the poll."""
         granted, self._granted = self._granted, []
         return granted
 
@@ -71,7 +72,10 @@ class ParkedPoll:
 
 
 class ParkedPolls:
-    """A line of polls per queue. Used on the server's event loop; only `claim` is called by the writer thread."""
+    """One line of parked polls per queue.
+
+    All methods run on the server's event loop, except `claim`, which the writer thread calls.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -92,13 +96,13 @@ class ParkedPolls:
     async def park(
         self, key: QueueKey, timeout_s: float, parked: ParkedPoll, poll: Callable[[], Awaitable[list[T]]]
     ) -> list[T]:
-        """Park a poll until it gets tasks or its time is over.
+        """Park a poll until it gets tasks or its timeout has passed.
 
         Args:
             key: The queue.
             timeout_s: How long the poll may wait.
             parked: The poll.
-            poll: Polls the queue once. Called at once if no other poll waits, and after each wake-up.
+            poll: Polls the queue once. Called at once if no other poll is parked there, and after each wake-up.
 
         Returns:
             The tasks.
@@ -116,7 +120,7 @@ class ParkedPolls:
                 found = await self._take_or_poll(parked, poll)
             with self._lock:
                 parked.is_polling = True
-            while parked.is_claimed:  # the time was over while a transaction was leasing tasks
+            while parked.is_claimed:  # the poll timed out while a transaction was leasing tasks for it
                 parked.woken.clear()
                 await parked.woken.wait()
             found = found or parked.take_granted()
@@ -135,7 +139,7 @@ class ParkedPolls:
         return True
 
     async def _take_or_poll(self, parked: ParkedPoll, poll: Callable[[], Awaitable[list[T]]]) -> list[T]:
-        """Return the tasks that were leased; if there are none, poll once, unless a grant is in progress."""
+        """Return the leased tasks. Without any, poll once, unless a transaction is leasing tasks right now."""
         with self._lock:
             found = parked.take_granted()
             parked.is_polling = not parked.is_claimed
@@ -147,7 +151,7 @@ class ParkedPolls:
         return found
 
     def _remove(self, key: QueueKey, line: deque[ParkedPoll], parked: ParkedPoll, *, wakes_next: bool) -> None:
-        """Remove a poll from its line. A wake-up that it did not use, or further work, goes to the next one."""
+        """Remove a poll from its line. Wake the next poll if `wakes_next`, or if this one did not use its wake-up."""
         with self._lock:
             line.remove(parked)
             if not line:
@@ -157,7 +161,7 @@ class ParkedPolls:
             self._wake_line(line, 1)
 
     def claim(self, key: QueueKey) -> ParkedPoll | None:
-        """Return the first poll that can be claimed, and claim it. The caller leases tasks and ends the claim."""
+        """Claim the first idle poll and return it, or None. The caller leases tasks and ends the claim."""
         if key not in self._lines:
             return None
         with self._lock:
@@ -191,7 +195,7 @@ class ParkedPolls:
                 count -= 1
 
     def close(self) -> None:
-        """Answer all parked polls at once. Later polls do not wait."""
+        """End all parked polls now. Later polls return without waiting."""
         self.is_closed = True
         for line in self._lines.values():
             for parked in line:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from conductor.coordinator.limits import MAX_POLL_NAME_CHARS, MAX_POLLS_KEPT
 from conductor.protocol.json_types import JsonObject
 
-#: A queue that was polled within this time has workers.
+#: A queue is assumed to have workers if it was polled within this time.
 ACTIVE_MS = 10_000
 
 
@@ -29,11 +29,11 @@ class PollData:
         return iter(self._last.items())
 
     def note(self, task_type: str, domain: str, worker_id: str | None, now_ms: int) -> None:
-        """Note a poll. Polls with very long names are not kept."""
+        """Record a poll, unless its names are longer than `MAX_POLL_NAME_CHARS`."""
         key = (task_type, domain)
         if len(task_type) + len(domain) + len(worker_id or "") > MAX_POLL_NAME_CHARS:
             return
-        self._last.pop(key, None)  # the oldest poll stays first
+        self._last.pop(key, None)  # re-inserted at the end, so that the oldest poll is first
         self._last[key] = LastPoll(worker_id, now_ms)
         if len(self._last) > MAX_POLLS_KEPT:
             del self._last[next(iter(self._last))]
@@ -44,7 +44,7 @@ class PollData:
         return last is not None and now_ms - last.at_ms <= ACTIVE_MS
 
     def list_wire(self, task_type: str | None = None) -> list[JsonObject]:
-        """Return the last polls as Conductor lists them, of one task type or of all."""
+        """Return the last polls of one task type, or of all types, in Conductor's format."""
         return [
             _wire(name, domain, last)
             for (name, domain), last in sorted(self._last.items())

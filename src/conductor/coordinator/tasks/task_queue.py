@@ -1,7 +1,7 @@
-"""The rules of authority: which worker holds a task, until when, and whether a report counts.
+"""The rules of leases: which worker holds a task, until when, and whether a report counts.
 
-A poll grants a lease, a heartbeat extends it, a report consumes it, time ends it. An ended lease never comes back.
-Everything here runs inside a transaction and knows nothing of HTTP. A report is judged before anything is changed.
+A poll grants a lease, a heartbeat extends it, a report consumes it, time ends it. An ended lease is never
+reopened. This module runs inside transactions and does not know HTTP. A report is judged before anything is changed.
 """
 
 from __future__ import annotations
@@ -56,12 +56,13 @@ logger = logging.getLogger(__name__)
 LEASE_OVER = "the lease of this task has ended"
 LEASE_ENDED = f"{LEASE_OVER}; its result was discarded"
 OTHER_REPORT = "this lease was already reported with another report"
-#: The last workers that held a task are stored with it, at most this many.
+#: A task stores at most this many of the workers that held it before.
 MAX_FORMER_WORKERS = 10
-#: More than any number of tasks: no limit applies.
+#: A number of tasks that stands for "no limit".
 NO_LIMIT = 2**31
 
-#: Names and values of the secrets in a task for the coordinator's own workers, which mask them in results.
+#: The field of a task with the secrets in its input, by name. Only the coordinator's own workers get it, and mask these
+#: secrets in results.
 RECEIVED_SECRETS = "receivedSecrets"
 #: Task types that publish their input, so that secrets are not inserted.
 _WITHOUT_SECRETS = ("EVENT", "START_WORKFLOW")
@@ -71,7 +72,8 @@ _decode_reports = msgspec.json.Decoder(dict[str, tuple[str, str]]).decode
 _decode_workers = msgspec.json.Decoder(list[str]).decode
 
 
-#: Leases ready tasks: (transaction, task type, domain, worker id, the tasks whose reports ask for one each).
+#: Leases ready tasks to a worker that has sent reports. Takes the transaction, the task type, the domain, the worker id
+#: and the reported tasks. At most one task is leased for each of them.
 PollForReports = Callable[[Tx, str, str, str | None, list[int]], list[dict[str, Any]]]
 
 
@@ -111,10 +113,10 @@ class TaskQueue:
             domain: The domain of the queue.
             worker_id: The worker that gets the leases.
             count: The number of tasks.
-            granted_for: The tasks whose reports ask for the leases, one for each.
+            granted_for: The reported tasks, if reports asked for the leases. At most one task is leased for each.
 
         Returns:
-            The tasks as their worker gets them.
+            The tasks in the form in which a worker receives them.
         """
         known = tx.cached_first(TASK_TYPE, task_type)
         queue = tx.cached_first(QUEUE, known.pk, domain) if known is not None else None
@@ -141,7 +143,7 @@ class TaskQueue:
             tx.run(FORGET_RATE_STARTS, known.pk, tx.now_ms - known.rate_window_ms)
             free_starts = known.rate_limit - (tx.first(RATE_STARTS, known.pk) or 0)
             if free_starts <= 0:
-                # The window opens when the oldest start that still counts leaves it.
+                # Wake the timer when enough old starts have left the window that another task may start.
                 oldest = tx.first(RATE_START_AT, known.pk, -free_starts)
                 tx.notes.add_wake((oldest or tx.now_ms) + known.rate_window_ms)
             free = min(free, free_starts)
@@ -172,7 +174,7 @@ class TaskQueue:
         return self._deliver(tx, workflow, task, domain)
 
     def _deliver(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask, domain: str) -> dict[str, Any]:
-        """Return a leased task as its worker gets it."""
+        """Return a leased task in the form in which its worker receives it."""
         row, data, of = task.row, task.data, workflow.row
         snapshot = self._snapshots.get(tx, of.snapshot)
         answer = make_task_json(tx.ids, row, data, TaskOwner(of.name, snapshot, of.correlation_id, of.priority), domain)
@@ -185,7 +187,7 @@ class TaskQueue:
         return answer
 
     def _add_secrets(self, task: dict[str, Any], data: TaskData, defined: SnapshotTask, domain: str) -> None:
-        """Insert the secrets that the definition names. Their values are in this answer and are not stored."""
+        """Insert the secrets that the definition names into the answer. Their values are not stored."""
         if defined.secret_places is not None:
             received: dict[str, str] = {}
 
@@ -206,7 +208,7 @@ class TaskQueue:
     # -- heartbeat ------------------------------------------------------------------------------------------------
 
     def judge_heartbeat(self, tx: Tx, report: Report) -> Outcome:
-        """Judge a heartbeat. It extends an open lease and never reopens an ended one."""
+        """Judge a heartbeat, which extends an open lease but never reopens an ended one."""
         workflow, task = _find(tx, report)
         row, task_id = task.row, report.task_id or ""
         if report.lease_id is None:
@@ -220,7 +222,7 @@ class TaskQueue:
         if lease_no is None or lease_no > row.lease_no:
             return _reject_unknown_lease(task_id, report.lease_id)
         if not _is_open(tx, row, lease_no):
-            # A lease that its own report ended was not lost: the answer to that report was.
+            # If a committed report ended the lease, the worker has only missed the answer to that report.
             own_report = _reports_of(task.data).get(str(lease_no)) if lease_no == row.lease_no else None
             if own_report is not None and own_report[1] == Verdict.COMMITTED:
                 return Outcome(task_id, Verdict.COMMITTED)
@@ -244,12 +246,12 @@ class TaskQueue:
         return found
 
     def _report_without_lease(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask, report: Report) -> Outcome:
-        """Judge a report by task id and worker id, for clients that know no leases."""
+        """Judge a report by task id and worker id, for clients that do not send lease ids."""
         row, task_id = task.row, report.task_id or ""
         if report.status is None:
             return Outcome(task_id, None, 400, "a task update needs a status")
         if row.terminal and row.worker_id == report.worker_id and row.status == report.status:
-            return Outcome(task_id, None, ended_queue=row.queue)  # repeated, because the first answer was lost
+            return Outcome(task_id, None, ended_queue=row.queue)  # the client repeats an update whose answer was lost
         if row.terminal or _has_lost(tx, row, report.worker_id):
             message = f"task {task_id} is {row.status}" if row.terminal else LEASE_ENDED
             return Outcome(task_id, Verdict.CANCELLED, 409, message)
@@ -257,7 +259,7 @@ class TaskQueue:
 
     def _report_of_lease(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask, report: Report) -> Outcome:
         task_id, lease_id, row = report.task_id or "", report.lease_id or "", task.row
-        # The id of the last lease is cached; any other id is verified.
+        # The id of the last lease is cached. Any other id is checked against its digest.
         lease_no = row.lease_no if lease_id == task.lease_id else tx.ids.lease_no(row.pk, lease_id)
         if lease_no is None or lease_no > row.lease_no:
             return _reject_unknown_lease(task_id, lease_id)
@@ -309,7 +311,7 @@ class TaskQueue:
         return Outcome(task_id, verdict, workflow=row.workflow, ended_queue=row.queue, expired=expired)
 
     def _find_timeout(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask, report: Report) -> ExpiredTask | None:
-        """Return the timeout that a worker has noticed before the coordinator did. The task's policy applies."""
+        """Return the timeout that the worker has reported; None if the timeout policy does not apply."""
         row = task.row
         if not row.timeout_ms or report.status != TaskStatus.FAILED:
             return None
@@ -331,7 +333,7 @@ class TaskQueue:
     def _put_in_queue(
         self, tx: Tx, workflow: CachedWorkflow, task: CachedTask, worker_id: str | None, delay_s: int = 0
     ) -> None:
-        """Put a task into its queue under the same id. An open lease ends."""
+        """Put a task into its queue under the same id, and end its open lease."""
         update_task_and_wake(
             tx,
             workflow,
@@ -348,10 +350,10 @@ class TaskQueue:
             self.announce_ready(tx, task.row.queue)
 
     def remove_from_queue(self, tx: Tx, report: Report) -> bool:
-        """Remove an unfinished task from its queue: its workflow continues it, or a signal completes it.
+        """Remove an unfinished task from its queue, because the decider or a signal is going to end it.
 
         Returns:
-            False if the worker had lost the lease. Nothing is changed then.
+            False if the worker had lost the lease, in which case nothing is changed.
         """
         workflow, task = _find(tx, report)
         row = task.row
@@ -373,13 +375,13 @@ class TaskQueue:
         self._put_in_queue(tx, workflow, task, task.row.worker_id)
 
     def run_again(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> None:
-        """Put an ended task into its queue once more, under the same id. All of its earlier leases have ended."""
+        """Put an ended task, which has no open lease, into its queue again, under the same id."""
         former_workers = _add_former_worker(task.row, None)
         workflow.update_task(tx, task, former_workers=former_workers, poll_count=0, alerted=0)
         self._put_in_queue(tx, workflow, task, None)
 
     def undo_grants(self, tx: Tx, task_ids: list[str]) -> None:
-        """Requeue tasks whose leases never reached their worker. The delivery does not count."""
+        """Requeue tasks whose leases never reached their worker, and do not count the delivery."""
         for task_id in task_ids:
             row = tx.first(TASK, tx.ids.task_pk(task_id) or 0)
             if row is not None and row.lease_until_ms is not None:
@@ -395,8 +397,8 @@ class TaskQueue:
     ) -> list[Outcome]:
         """Grant the authors of the first `wanted` reports one task each, of the queue that their task came from.
 
-        A repeated report gets the same task again while its lease is open, because the first answer was lost. If it
-        does not want a task any more, that task is requeued.
+        A worker repeats a report if it did not get the answer. It then gets the same task again, if the lease of that
+        task is still open. If the worker no longer wants a task, that task is requeued.
         """
         authors: dict[tuple[int, str | None], list[int]] = {}
         granted: dict[int, dict[str, Any] | None] = {}
@@ -417,7 +419,7 @@ class TaskQueue:
         ]
 
     def _redeliver_or_requeue(self, tx: Tx, report: Report, *, wanted: bool) -> dict[str, Any] | None:
-        """Return the task that was granted with the lost answer to a report, or requeue it."""
+        """Return the task that was granted with the first answer to a repeated report, or requeue it."""
         _, reported = _find(tx, report)
         found = tx.first(GRANTED_FOR_REPORT, reported.row.type, reported.row.pk)
         if found is None or not _is_open(tx, found, found.lease_no):
@@ -426,7 +428,7 @@ class TaskQueue:
             self.undo_grants(tx, [tx.ids.task(found.pk)])
             return None
         workflow, task = tx.cache.get_task(tx, found.workflow, found.pk)
-        if found.poll_count == 1:  # the function was never called, so the task's time begins now
+        if found.poll_count == 1:  # the worker never received the task, so its timeout starts now
             workflow.update_task(tx, task, started_ms=tx.now_ms)
         self._extend(tx, workflow, task)
         queue = tx.cached_first(QUEUE_OF, task.row.queue)
@@ -441,7 +443,7 @@ class TaskQueue:
             after: The last key of the previous batch.
 
         Returns:
-            The keys of the tasks. An empty list means that all are done.
+            The keys of the requeued tasks; an empty list if no task is left.
         """
         known = tx.cached_first(TASK_TYPE, task_type)
         found = tx.rows(OPEN_TASKS_OF_TYPE, known.pk, after, REQUEUED_PER_TRANSACTION) if known else []
@@ -451,7 +453,7 @@ class TaskQueue:
         return [row.pk for row in found]
 
     def reset_callbacks(self, tx: Tx, workflow: int) -> None:
-        """Make the tasks of a workflow pollable that wait for their callback time."""
+        """Make those tasks of a workflow pollable that wait for their callback time."""
         for row in tx.rows(OPEN_TASKS_OF_WORKFLOW, workflow):
             if row.queue is not None and row.due_at_ms is not None:
                 self.requeue(tx, row)
@@ -475,7 +477,7 @@ class TaskQueue:
             tx.notes.add_ready(found.task_type, found.domain)
 
     def _wake_limited_polls(self, tx: Tx, row: TaskRow) -> None:
-        """Wake parked polls of a type with a concurrency limit: a lease of the type ends."""
+        """If the task type has a concurrency limit, wake its parked polls, because a lease has ended."""
         task_type = tx.cached_first(LIMITED_TYPE, row.type)
         if task_type is not None:
             for queue in tx.rows(QUEUES_OF_TYPE, row.type):
@@ -484,7 +486,7 @@ class TaskQueue:
     # -- time -----------------------------------------------------------------------------------------------------
 
     def apply_deadlines(self, tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> ExpiredTask | None:
-        """Apply the deadlines of a task that have passed. Return the timeout if one ended the task."""
+        """Apply the passed deadlines of a task. Return the timeout that ended the task, or None."""
         row = task.row
         task_def = self._task_def(tx, workflow, task)
         passed = _find_passed_deadline(row, task_def, tx)
@@ -512,7 +514,7 @@ class TaskQueue:
         self.announce_ready(tx, row.queue)
 
     def release_rate_limited(self, tx: Tx) -> None:
-        """Announce as many ready tasks as the rate limits of their types allow now."""
+        """Wake parked polls for as many ready tasks as the rate limits of their types allow now."""
         for queue in tx.rows(RATE_LIMITED_QUEUES):
             if tx.first(IS_READY, queue.pk) is None:
                 continue
@@ -526,14 +528,14 @@ class TaskQueue:
 
 
 def update_task_and_wake(tx: Tx, workflow: CachedWorkflow, task: CachedTask, **columns: Any) -> None:
-    """Set columns of the table `task`, and the time at which the timer must look at the task next."""
+    """Set columns of a task, and compute the time of its next deadline for the timer."""
     wake_at_ms = _next_wake(msgspec.structs.replace(task.row, **columns))
     tx.notes.add_wake(wake_at_ms)
     workflow.update_task(tx, task, **columns, wake_at_ms=wake_at_ms)
 
 
 def _undo_delivery(tx: Tx, workflow: CachedWorkflow, task: CachedTask) -> None:
-    """Undo the count of the last delivery: no function was called for it."""
+    """Undo the count of the last delivery, because the worker did not call its function."""
     poll_count = max(0, task.row.poll_count - 1)
     started_ms = task.row.started_ms if poll_count else 0
     workflow.update_task(tx, task, poll_count=poll_count, started_ms=started_ms)
@@ -549,7 +551,7 @@ def _end_columns(tx: Tx, row: TaskRow, status: TaskStatus) -> dict[str, Any]:
         "due_at_ms": None,
         "wake_at_ms": None,
     }
-    # A SWITCH or DO_WHILE that waited for a script does not wait for one when it runs once more.
+    # Without a queue, a SWITCH or DO_WHILE that runs again is not taken for one that waits for a script.
     return columns | {"queue": None} if row.operator in OPERATORS_WITH_SCRIPTS else columns
 
 
@@ -567,7 +569,7 @@ def _store_logs(tx: Tx, report: Report) -> None:
 
 class _PassedDeadline(NamedTuple):
     reason: str
-    #: Whether the timeout policy does not apply: the task is retried as after a failure.
+    #: Whether the task is retried as after a failure, whatever its timeout policy is.
     always_retried: bool = False
 
 
@@ -578,7 +580,7 @@ def _next_wake(row: TaskRow) -> int | None:
 
 
 def _timeouts(row: TaskRow) -> tuple[int | None, int | None, int | None]:
-    """Return when the total, task and poll timeouts end. A task whose alert was logged has none."""
+    """Return the times of the total, task and poll timeouts. After a logged alert, all are None."""
     if row.alerted or row.queue is None:
         return None, None, None
     return (
@@ -644,7 +646,7 @@ def _is_open(tx: Tx, row: TaskRow, lease_no: int) -> bool:
 
 
 def _has_lost(tx: Tx, row: TaskRow, worker_id: str | None) -> bool:
-    """Return whether a worker without a lease id held this open task once and does not hold it now."""
+    """Return whether a worker that sends no lease ids once held this open task, but has lost it."""
     if worker_id is None:
         return False
     if row.worker_id == worker_id and row.lease_until_ms is not None:
@@ -671,7 +673,7 @@ def _reject_unknown_lease(task_id: str, lease_id: str) -> Outcome:
 
 
 def _repeat_verdict(task_id: str, report: Report, earlier: tuple[str, str]) -> Outcome:
-    """Return the verdict of a lease that was already reported."""
+    """Return the verdict on a further report of a lease that was already reported."""
     report_id, verdict = earlier
     if report_id != report.key():
         return Outcome(task_id, Verdict.REJECTED, 409, OTHER_REPORT)

@@ -18,7 +18,7 @@ ReportedStatus = Literal["IN_PROGRESS", "FAILED", "FAILED_WITH_TERMINAL_ERROR", 
 
 
 class LogLine(msgspec.Struct, rename="camel"):
-    """A log entry of a report; some clients call the text `message`."""
+    """A log line in a report. Some clients send the text as `message` instead of `log`."""
 
     log: str | None = None
     message: str | None = None
@@ -26,7 +26,7 @@ class LogLine(msgspec.Struct, rename="camel"):
 
 
 class Report(msgspec.Struct, rename="camel", kw_only=True, gc=False):
-    """Conductor's TaskResult plus the lease and report ids of our own workers."""
+    """Conductor's TaskResult, with the lease and report ids that this package's workers add."""
 
     task_id: str | None = None
     workflow_instance_id: str | None = None
@@ -40,9 +40,9 @@ class Report(msgspec.Struct, rename="camel", kw_only=True, gc=False):
     sub_workflow_id: str | None = None
     lease_id: str | None = None
     report_id: str | None = None
-    #: Whether the worker stopped the task because of its timeout. The timeout policy applies then.
+    #: Whether the worker stopped the task because of its timeout, so that the timeout policy applies.
     timed_out: bool | None = None
-    #: Whether the task is returned without a call of its function. The delivery does not count then.
+    #: Whether the worker returns the task without having called its function, so that the delivery does not count.
     never_started: bool | None = None
 
     def check(self) -> None:
@@ -58,7 +58,7 @@ class Report(msgspec.Struct, rename="camel", kw_only=True, gc=False):
             raise error
 
     def key(self) -> str:
-        """Return the identity of the report: its id, or a digest of its content."""
+        """Return the id of the report, or a digest of its content if it has none."""
         if self.report_id:
             return self.report_id
         content = (self.status, self.output_data, self.reason_for_incompletion, self.callback_after_seconds)
@@ -66,7 +66,7 @@ class Report(msgspec.Struct, rename="camel", kw_only=True, gc=False):
 
     @property
     def reason(self) -> str | None:
-        """The failure reason, truncated as Conductor does it."""
+        """The failure reason, truncated to `MAX_REASON_CHARS` as on Conductor."""
         text = self.reason_for_incompletion
         return None if text is None else text[:MAX_REASON_CHARS]
 
@@ -74,7 +74,7 @@ class Report(msgspec.Struct, rename="camel", kw_only=True, gc=False):
 def report_on(
     tx: Tx, row: TaskRow, status: ReportedStatus, output: dict[str, Any], worker_id: str | None = None
 ) -> Report:
-    """Return a report by a client that is not the worker of the task. Its output is added to the stored one."""
+    """Return a report from a client that is not the task's worker. `output` is merged into the stored output."""
     stored = tx.first(TASK_DATA, row.pk)
     return Report(
         task_id=tx.ids.task(row.pk),
@@ -96,9 +96,9 @@ class Outcome(msgspec.Struct, frozen=True):
     lease_expires_ms: int | None = None
     #: The workflow that must be decided.
     workflow: int | None = None
-    #: The queue of the task if it has ended. The next task for the worker comes from it.
+    #: The queue of the task, if the report ended the task. The worker's next task comes from this queue.
     ended_queue: int | None = None
-    #: A timeout that the worker has noticed (`task_queue.ExpiredTask`).
+    #: The timeout that the worker has reported, as a `task_queue.ExpiredTask`.
     expired: Any = None
     #: The error of an invalid report.
     error: ApiError | None = None
@@ -119,10 +119,10 @@ class Outcome(msgspec.Struct, frozen=True):
         return answer
 
     def as_answer_to(self, report: Report) -> Outcome:
-        """Return the outcome that the author of `report` is told.
+        """Return the outcome to send to the author of `report`.
 
-        Conductor answers a late update with 200 and no effect, and other SDKs repeat an update that is refused for up
-        to a minute. So a cancelled update without a lease id gets 200; its verdict says that it had no effect.
+        Conductor answers a late update with 200 and ignores it. Other SDKs repeat a rejected update for up to a minute.
+        So a cancelled update without a lease id gets 200, and its verdict says that it had no effect.
         """
         is_late_update = report.lease_id is None and self.verdict is Verdict.CANCELLED
         return msgspec.structs.replace(self, status=200) if is_late_update else self
