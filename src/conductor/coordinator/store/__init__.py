@@ -1,17 +1,17 @@
-"""SQLite, the one truth. In reading order:
+"""The SQLite file, which holds the whole state of the coordinator. In reading order:
 
 - `database_file`: opens the file: lock, check, schema, epochs.
 - `rows`: the rows of tasks and workflows as structs.
 - `sql`: the texts of the named statements, the schema and its migrations.
 - `statements`: every named statement as a typed constant.
 - `writer`: the thread that writes, and group commit.
-- `commit_pacer`: which callers share a commit.
-- `transaction`: what one caller reads and changes.
+- `commit_pacer`: decides which callers share a commit.
+- `transaction`: the statements of one caller in a transaction, and its notes for other parts.
 - `row_cache`: rows of running workflows in memory, and the way to change their columns.
-- `crash_marks`: which workflow was being decided when the process died.
+- `crash_marks`: records which workflow was being decided when the process died.
 - `lookup`: finds rows by id or key, and removes them.
 - `ids`: public ids, derived from keys.
 - `retention`: removes finished workflows.
 - `online_backup`: copies the file while it is in use.
-- `write_probe`: whether the writer can write.
+- `write_probe`: finds out whether the writer can write.
 """

@@ -1,9 +1,9 @@
-"""Marks that outlive the process: which workflow was being decided when the process died.
+"""Records which workflow was being decided when the process died.
 
-The step of a workflow that kills the process would kill the next one too, because recovery takes the step again. Before
-each step its key is written to eight bytes of a mapped file (`database_file.py`), which the kernel keeps when the
-process dies. The next process counts the death. After `MAX_CRASHES_PER_WORKFLOW` deaths in a row `executions.py` ends
-the workflow without another step.
+A workflow step that kills the process would also kill the next process, because that one takes the step again. So the
+key of the workflow is written to a memory-mapped file of eight bytes (`database_file.py`) before each step. The kernel
+keeps the file when the process dies, and the next process counts the death. After `MAX_CRASHES_PER_WORKFLOW` deaths in
+a row, `executions.py` ends the workflow without another step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class CrashMarks:
 
     def __init__(self, mark: MutableSequence[int] | mmap | None = None) -> None:
         self._mark: MutableSequence[int] | mmap = bytearray(8) if mark is None else mark
-        #: Workflow to how many processes in a row have died in its steps.
+        #: The number of processes in a row that died in steps of a workflow, by workflow.
         self.suspects: dict[int, int] = {}
 
     def begin_step(self, workflow: int) -> None:
@@ -29,15 +29,15 @@ class CrashMarks:
         self._mark[:8] = workflow.to_bytes(8, "little")
 
     def end_step(self) -> None:
-        """Remove the mark: the step has ended, well or with an error."""
+        """Remove the mark, because the step has ended, with or without an error."""
         self._mark[:8] = _NO_WORKFLOW
 
     def take_interrupted(self) -> int | None:
-        """Return the workflow whose step was interrupted by the death of the last process, and remove the mark."""
+        """Return the workflow in whose step the last process died, or None, and remove the mark."""
         workflow = int.from_bytes(bytes(self._mark[:8]), "little")
         self.end_step()
         return workflow or None
 
     def is_deadly(self, workflow: int) -> bool:
-        """Return whether no further step of this workflow may be taken."""
+        """Return whether this workflow has crashed so many processes that it must take no further step."""
         return self.suspects.get(workflow, 0) >= MAX_CRASHES_PER_WORKFLOW

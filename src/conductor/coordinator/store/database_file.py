@@ -1,4 +1,4 @@
-"""Opens the database file: locks it for this process, checks it before a byte changes, and migrates its schema.
+"""Opens the database file: locks it for this process, checks it before changing it, and migrates its schema.
 
 A file of eight bytes beside the database, `<database>-step`, holds the mark of `crash_marks.py`. It is not part of the
 stored state.
@@ -34,7 +34,7 @@ from conductor.coordinator.store.statements import (
 
 logger = logging.getLogger(__name__)
 
-#: "cndw". SQLite and `file` recognise our databases by it.
+#: The ASCII codes of "cndw". SQLite stores this number in the file, and `file` shows it.
 APPLICATION_ID = 0x636E6477
 #: A larger file is not checked completely at start. SQLite still reports damage in the pages that it reads.
 CHECKED_AT_START_BYTES = 64 * 1024 * 1024
@@ -45,7 +45,7 @@ _NO_STEP = bytes(8)
 
 
 class StoreError(Exception):
-    """The database could not do what a caller asked for."""
+    """The database cannot be used, or a read or write failed."""
 
 
 class StoreRefused(StoreError):
@@ -64,7 +64,7 @@ class DatabaseFile:
         self._lock: int | None = None
         try:
             if database != MEMORY:
-                # Closing any handle of the file ends SQLite's own locks, so this handle stays open.
+                # This handle stays open, because closing any handle of the file would release SQLite's own locks.
                 self._lock = _create_and_lock(database)
                 self.step = _step_file(database)
             has_log = Path(f"{database}-wal").exists()
@@ -82,14 +82,14 @@ class DatabaseFile:
             raise
 
     def reader(self) -> sqlite3.Connection:
-        """Return a further connection, which cannot write."""
+        """Return a new read-only connection."""
         db = sqlite3.connect(self.database, isolation_level=None, check_same_thread=False)
         db.execute("PRAGMA query_only = 1")
         return db
 
     def close(self) -> None:
         """Close the file and release its lock."""
-        with contextlib.suppress(sqlite3.Error):  # a full disk, for instance
+        with contextlib.suppress(sqlite3.Error):  # for example, if the disk is full
             self.db.execute(END_USE.sql)
         self.db.close()
         self._release()
@@ -104,7 +104,7 @@ class DatabaseFile:
 
 
 def _create_and_lock(database: str) -> int:
-    """Create the file if it is missing, readable by our user only, and lock it for this process."""
+    """Create the file if it is missing, readable only by its owner, and lock it for this process."""
     refuse_emptied(database)
     try:
         file = os.open(database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -114,36 +114,36 @@ def _create_and_lock(database: str) -> int:
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise StoreRefused(f"{database} is not a file; choose another name")
-    # The lock is on the file itself, so another name (a hard or symbolic link) does not get around it.
+    # The lock is on the file itself, so it also holds if the file is opened through a hard or symbolic link.
     if not try_lock(file):
         os.close(file)
         raise StoreRefused(f"{database} is in use by another coordinator; stop that one first or choose another file")
     if os.fstat(file).st_mode & 0o077:
         logger.warning(
-            "Database is readable by other users, with its inputs, outputs and secrets; run chmod 600: %s", database
+            "Database, with its inputs, outputs and secrets, is readable by other users; run chmod 600: %s", database
         )
     return file
 
 
 def refuse_emptied(database: str) -> None:
-    """Refuse an empty or missing database beside a log. Opening it would make SQLite delete the log.
+    """Reject an empty or missing database with a -wal file, which SQLite would delete on opening.
 
     Raises:
-        StoreRefused: The log holds commits, and the database that they belong to is gone.
+        StoreRefused: The -wal file holds commits, but the database that they belong to is gone.
     """
     log = Path(f"{database}-wal")
-    with contextlib.suppress(OSError):  # no log
+    with contextlib.suppress(OSError):  # there is no -wal file
         size = log.stat().st_size
         if size and (not Path(database).exists() or Path(database).stat().st_size == 0):
             raise StoreRefused(
                 f"{database} is empty or missing, but {log} holds {size} bytes of commits: "
-                "restore the database from a copy, or move the -wal file away to start with an empty one"
+                "restore the database from a copy, or move the -wal file away to start with an empty database"
             )
 
 
 def refusal(database: str, error: sqlite3.Error) -> StoreRefused:
     """Return the error for a file that SQLite cannot open, read or write, with a remedy."""
-    # The low byte is the primary code; an error of Python's sqlite3 module itself has none.
+    # The low byte is SQLite's primary error code. Errors of Python's sqlite3 module itself have no code.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if code == sqlite3.SQLITE_FULL:
         return StoreRefused(f"{database} cannot be written ({error}); make room on its disk")
@@ -159,7 +159,7 @@ def refusal(database: str, error: sqlite3.Error) -> StoreRefused:
 
 
 def _begin_use(db: sqlite3.Connection, database: str, *, has_log: bool) -> None:
-    """Note in the file that it is in use. A plain copy has the note too, and lacks what is in the -wal file."""
+    """Note in the file that it is in use. If the note is already there without a -wal file, warn of a bad copy."""
     if db.execute(IN_USE.sql).fetchone() is not None and not has_log:
         logger.warning(
             "Database was copied while it was in use, without its -wal file, so the last changes are missing; "
@@ -204,16 +204,16 @@ def _open(database: str) -> sqlite3.Connection:
 
 
 def check(db: sqlite3.Connection, database: str, *, completely: bool = False) -> None:
-    """Refuse a file that a coordinator cannot serve, before a byte of it changes.
+    """Reject a file that a coordinator cannot serve, without changing it.
 
     Args:
         db: A connection to the file.
-        database: The name of the file in messages.
+        database: The name of the file, for messages.
         completely: Read the whole file, and compare its indexes with its tables. Otherwise a file larger than
             `CHECKED_AT_START_BYTES` is not read.
 
     Raises:
-        StoreRefused: The file is of another program or of a newer release, or it is damaged.
+        StoreRefused: Another program or a newer release wrote the file, or it is damaged.
     """
     application = db.execute("PRAGMA application_id").fetchone()[0]
     version = db.execute("PRAGMA user_version").fetchone()[0]
@@ -222,7 +222,7 @@ def check(db: sqlite3.Connection, database: str, *, completely: bool = False) ->
         raise StoreRefused(f"{database} is a database of another program; choose another file")
     if version > SCHEMA_VERSION:
         raise StoreRefused(
-            f"{database} was written by a newer release (schema {version}, this one knows {SCHEMA_VERSION}); upgrade"
+            f"{database} was written by a newer release (schema {version}, this one supports {SCHEMA_VERSION}); upgrade"
         )
     found = "ok"
     if completely:
@@ -252,7 +252,7 @@ def _prepare(db: sqlite3.Connection) -> None:
     script = SCHEMA if version == 0 else "".join(MIGRATIONS[n] for n in range(version, SCHEMA_VERSION))
     if not script:
         return
-    # A single transaction, so that a crash leaves the old version and not half of the new one.
+    # A single transaction, so that a crash leaves the old schema and never a half-migrated one.
     db.executescript(
         f"BEGIN IMMEDIATE; {script} PRAGMA application_id = {APPLICATION_ID}; "
         f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT"
@@ -260,13 +260,13 @@ def _prepare(db: sqlite3.Connection) -> None:
 
 
 def _secret(db: sqlite3.Connection) -> bytes:
-    """Return the secret that seals the ids of this file. It is created with the file."""
+    """Return the secret from which the ids of this file are derived. A new file gets a random one."""
     db.execute(KEEP_SECRET.sql, (secrets.token_bytes(16),))
     return bytes(db.execute(SECRET.sql).fetchone()[0])
 
 
 def _begin_epoch(db: sqlite3.Connection) -> list[Epoch]:
-    """Record this start, before any id is given out, and return every epoch of the file."""
+    """Record this start as a new epoch, before any id is created, and return all epochs of the file."""
     last_keys = dict(db.execute(LAST_KEYS.sql).fetchall())
     first_keys = [last_keys.get(table, 0) + 1 for table in ("workflow", "task", "schedule_run")]
     db.execute(ADD_EPOCH.sql, (*first_keys, secrets.token_bytes(16)))

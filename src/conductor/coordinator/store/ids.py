@@ -1,11 +1,11 @@
-"""Public ids. An id is derived from an integer key and secrets of the file, so that no index of ids is kept.
+"""Public ids. An id is derived from an integer key and secrets of the file, so that no index of ids is needed.
 
-An id reads as a UUID (version 8, "custom"): 48 bits of key, 72 bits of a keyed digest. An id that this file did not
-make does not verify and is unknown.
+An id reads as a UUID (version 8, "custom"): 48 bits of key, 72 bits of a keyed digest. The digest of an id that another
+file created does not match, so the id is unknown.
 
-Every start of a coordinator begins an epoch with a nonce of its own, which seals the keys of that epoch. A file that
-was restored from an older copy therefore never repeats an id: the keys after the copy belong to a new epoch, and the
-ids that were given out after the copy was made do not verify any more.
+Every start of a coordinator begins an epoch with a random nonce, which is part of the digests of that epoch. So a file
+that was restored from an older copy never repeats an id: it gives new rows the same keys again, but in a new epoch. The
+ids that were created after the copy was made are then unknown.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from hashlib import blake2b
 
 from conductor.coordinator.store.statements import Epoch
 
-#: Ids of each kind that are cached with their keys.
+#: The maximum number of cached ids of each kind.
 MAX_CACHED = 16_384
-#: A lease number is the number of its epoch, followed by this many bits that count the deliveries of the task.
+#: The low bits of a lease number count the deliveries of the task; the higher bits are the number of the epoch.
 LEASE_BITS = 32
 
 _UUID = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-8([0-9a-f]{3})-8([0-9a-f]{3})-([0-9a-f]{12})")
 
 
-#: Ids from before epochs were recorded are sealed with the secret of the file alone.
+#: The epoch of ids that were created before epochs were recorded. Their digests use only the secret of the file.
 UNRECORDED = Epoch(0, 0, 0, 0, b"")
 
 
@@ -38,9 +38,9 @@ class Ids:
         workflows = _Kind(b"workflow", [epoch.first_workflow for epoch in epochs], secrets)
         tasks = _Kind(b"task", [epoch.first_task for epoch in epochs], secrets)
         runs = _Kind(b"run", [epoch.first_run for epoch in epochs], secrets)
-        #: The id of a workflow, of a task, of one run of a schedule.
+        #: Return the id of a workflow, a task, or a run of a schedule, from its key.
         self.workflow, self.task, self.run = workflows.id, tasks.id, runs.id
-        #: The key behind each of them, or None if this file never gave that id out.
+        #: Return the key from an id, or None if this file did not create that id.
         self.workflow_pk, self.task_pk, self.run_pk = workflows.key, tasks.key, runs.key
         self._lease_seals = {
             epoch.number: _begin_seal(secret, b"lease") for epoch, secret in zip(epochs, secrets, strict=True)
@@ -48,7 +48,7 @@ class Ids:
         self._lease_base = epochs[-1].number << LEASE_BITS
 
     def next_lease_no(self, last: int) -> int:
-        """Return the number of a task's next lease. Numbers grow, and no epoch uses those of another."""
+        """Return the number of a task's next lease. Numbers increase, and each epoch has a range of its own."""
         return max(last, self._lease_base) + 1
 
     def lease(self, task_pk: int, lease_no: int) -> str:
@@ -58,10 +58,10 @@ class Ids:
         return f"{lease_no:x}-{seal.hexdigest()}"
 
     def lease_no(self, task_pk: int, lease_id: str) -> int | None:
-        """Return which lease of this task the id names, or None if it is not one of its leases."""
+        """Return the lease number from a lease id, or None if this task never had that lease."""
         number, _, _ = lease_id.partition("-")
         try:
-            lease_no = int(number[:16], 16)  # a longer number is not ours, and could have millions of digits
+            lease_no = int(number[:16], 16)  # cut, because an invalid id could have millions of digits
         except ValueError:
             return None
         known = lease_no > 0 and lease_no >> LEASE_BITS in self._lease_seals
@@ -82,7 +82,7 @@ class _Kind:
         return self._ids.get(pk) or self._make(pk)
 
     def key(self, public: str | None) -> int | None:
-        """Return the key behind an id, or None if this file never gave it out."""
+        """Return the key of an id, or None if this file did not create it."""
         return self._keys.get(public) or self._find(public)
 
     def _make(self, pk: int) -> str:
@@ -105,5 +105,5 @@ class _Kind:
 
 
 def _begin_seal(secret: bytes, kind: bytes) -> blake2b:
-    """Begin a seal. Each seal continues a copy, which takes half as long as a digest from the beginning."""
+    """Return a keyed digest to copy for each id. Copying takes half as long as a new keyed digest."""
     return blake2b(kind, digest_size=9, key=secret)

@@ -22,7 +22,7 @@ from conductor.coordinator.store.transaction import Tx
 
 
 def find_workflow(tx: Tx, workflow_id: str) -> WorkflowRow:
-    """Return the row of a workflow, or raise a 404."""
+    """Return the row of a workflow, or raise an ApiError with status 404."""
     found = tx.first(WORKFLOW, tx.ids.workflow_pk(workflow_id) or 0)
     if found is None:
         raise not_found(f"No such workflow found by id: {workflow_id}")

@@ -1,4 +1,4 @@
-"""Copy a database while a coordinator writes to it, verify the copy, and keep older ones."""
+"""Copies a database while a coordinator writes to it, verifies the copy, and keeps older copies."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from conductor.common.machine import try_lock
 from conductor.coordinator.store.database_file import APPLICATION_ID, StoreRefused, check, refusal, refuse_emptied
 from conductor.coordinator.store.statements import END_USE
 
-#: Files that SQLite and the coordinator keep beside a database.
+#: The suffixes of the files that SQLite and the coordinator create next to a database.
 BESIDE = ("-wal", "-shm", "-journal", "-step")
 
 
 def back_up(database: Path, copy: Path, *, replace: bool = False, keep: int | None = None) -> int:
-    """Copy everything that is committed to a new file that only our own user can read.
+    """Copy all committed data to a new file that only the current user can read.
 
-    The copy is verified before it replaces anything: SQLite's integrity check passes, and a coordinator of this
-    release can serve the file. A database that fails leaves all older copies as they are.
+    The copy is verified before it replaces anything: it must pass SQLite's integrity check, and a coordinator of this
+    release must be able to serve it. If the check fails, all older copies stay as they are.
 
     Args:
         database: The file to copy. A coordinator may be serving it.
-        copy: The file to make.
+        copy: The file to create.
         replace: Replace an existing file.
         keep: Keep this many copies. Older copies are renamed to `<copy>.1`, `<copy>.2` and so on.
 
@@ -75,7 +75,7 @@ def _numbered(copy: Path, number: int) -> Path:
 
 
 def _make_way(copy: Path, keep: int) -> None:
-    """Rename the copies to the next higher number. No copy is removed before the new one is in place."""
+    """Rename each older copy to the next number. Copies are removed only after the new one is in place."""
     if copy.exists():
         for number in range(keep - 1, 0, -1):
             if _numbered(copy, number).exists():
@@ -112,10 +112,10 @@ def _copy(database: Path, copy: Path) -> None:
     with contextlib.closing(_source(database)) as source, contextlib.closing(sqlite3.connect(copy)) as target:
         if source.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise StoreRefused(f"{database} is not the database of a coordinator; name one with --database")
-        # All pages in one read, which does not block the writer. A copy in several reads starts again after each
-        # commit, and would never end under load.
+        # Copy all pages in one read, which does not block the writer. SQLite restarts a copy in several reads after
+        # each commit, so under load it would never end.
         source.backup(target)
-        target.execute("PRAGMA journal_mode = DELETE").fetchall()  # one file, with nothing beside it
+        target.execute("PRAGMA journal_mode = DELETE").fetchall()  # so that the copy needs no -wal file
         target.execute(END_USE.sql)
         target.commit()
     with copy.open("rb") as file:
@@ -123,7 +123,7 @@ def _copy(database: Path, copy: Path) -> None:
 
 
 def _source(database: Path) -> sqlite3.Connection:
-    """Open the database for reading. A -wal file beside it is kept: the next start of a killed coordinator needs it."""
+    """Open the database for reading. Keep its -wal file, which the next start after a crash needs."""
     has_log = Path(f"{database}-wal").exists()
     mode = "ro" if has_log else "rw"  # without a -wal file SQLite creates one, which needs write access
     db = sqlite3.connect(f"{database.absolute().as_uri()}?mode={mode}", uri=True, timeout=60)

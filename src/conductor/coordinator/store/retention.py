@@ -14,15 +14,15 @@ from conductor.coordinator.store.writer import Store, StoreError
 
 logger = logging.getLogger(__name__)
 
-#: Workflows that are removed in one transaction.
+#: The maximum number of workflows that one transaction removes.
 STEP = 50
-#: How long the retention waits after the end of a workflow, so that it removes several at once.
+#: The retention waits this long after a workflow has ended, so that it removes several workflows at once.
 SETTLE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long and how many finished workflows are kept. None means no limit."""
+    """How long finished workflows are kept, and how many. None means no limit."""
 
     age_s: float | None = None
     count: int | None = None
@@ -48,7 +48,7 @@ class Retention:
         self._ended.set()
 
     async def run(self) -> None:
-        """Run until cancelled. Without new ends, sleep until the oldest finished workflow is too old."""
+        """Run until cancelled. Sleep until a workflow ends or the oldest finished workflow is too old."""
         while True:
             next_s = await self.sweep()
             await self._clock.wait(self._ended, next_s)
@@ -56,7 +56,7 @@ class Retention:
             await self._clock.sleep(SETTLE_S)
 
     async def sweep(self) -> float | None:
-        """Remove all workflows that exceed the limits. Return the seconds until the next one does, or None."""
+        """Remove all workflows that exceed the limits. Return the seconds until the next one is too old, or None."""
         try:
             while await self._store.write(self.step) == STEP:
                 pass

@@ -1,7 +1,7 @@
-"""Rows of running workflows in memory, so that the writer does not read back what it has just written.
+"""Caches the rows of running workflows, so that the writer does not read rows back that it has just written.
 
-SQLite is the one truth. Every entry can be dropped at any moment and is read again from its rows; a part of a
-transaction that fails drops all entries that it touched. Only the writer's thread uses the cache.
+The rows in SQLite are authoritative. Every entry can be dropped at any moment, and is then read again from its rows. A
+savepoint or transaction that fails drops all entries that it touched. Only the writer thread uses the cache.
 
 There is one way to change a row: `CachedWorkflow.update` and `CachedWorkflow.update_task` replace columns in memory and
 record those whose value is new. `RowCache.write` turns the recorded columns into statements. It runs before each
@@ -43,22 +43,23 @@ R = TypeVar("R", bound=Struct)
 D = TypeVar("D", bound=Struct)
 T = TypeVar("T")
 
-#: Workflows that are cached at most, and the bytes of their payloads. Beyond that the least recently used are dropped.
+#: The maximum number of cached workflows, and of bytes in their payloads. Beyond that, the least recently used
+#: workflows are dropped.
 MAX_WORKFLOWS = 5_000
 MAX_BYTES = 24 * 1024 * 1024
-#: Finished tasks that are cached per workflow. Those of a longer workflow are read again when they are needed.
+#: The maximum number of finished tasks that are cached per workflow. Others are read again when they are needed.
 MAX_FINISHED_TASKS = 1_000
-#: Cached lookups in definitions and queues, and the bytes of their payloads.
+#: The maximum number of cached lookups in definitions and queues, and of bytes in their results.
 MAX_LOOKUPS = 10_000
 MAX_LOOKUP_BYTES = 24 * 1024 * 1024
-#: Workflows that one statement reads. SQLite limits the number of parameters.
+#: One statement reads at most this many workflows, because SQLite limits the number of parameters.
 WORKFLOWS_PER_STATEMENT = 500
 #: Estimated bytes of an entry without its payload.
 ENTRY_BYTES = 400
 
-#: Columns of a workflow's payload that `CachedWorkflow.decoded` has.
+#: The columns of a workflow's payload that `CachedWorkflow.decoded` contains.
 _DECODED_COLUMNS = {"input", "variables", "task_to_domain"}
-#: Statements, and the parameters that each is executed with.
+#: Maps each statement to the rows of parameters that it is executed with.
 _Statements: TypeAlias = dict[str, list[tuple[Any, ...]]]
 
 
@@ -93,7 +94,7 @@ class _CachedRow(Generic[R, D]):
         return set(data_changes)
 
     def add_statements(self, statements: _Statements, pk: int) -> None:
-        """Add the statements that write what is not written yet."""
+        """Add the statements that write the recorded changes."""
         row_table, data_table = self._tables
         if not self._is_stored:
             statements.setdefault(row_table.insert, []).append(astuple(self.row))
@@ -110,12 +111,12 @@ class _CachedRow(Generic[R, D]):
 
 @cache
 def _update_statement(table: str, columns: tuple[str, ...]) -> str:
-    # An UPDATE that names only changed columns leaves the indexes of the other columns alone.
+    # Name only the changed columns, so that SQLite does not update the indexes of the other columns.
     return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in columns)} WHERE pk = ?"  # noqa: S608 - our own names
 
 
 class CachedTask(_CachedRow[TaskRow, TaskData]):
-    """An attempt at a task."""
+    """A cached attempt at a task."""
 
     def __init__(self, row: TaskRow, data: TaskData, name: str, *, is_stored: bool = True) -> None:
         super().__init__(row, data, (TASK, TASK_DATA), is_stored=is_stored)
@@ -136,7 +137,7 @@ class CachedTask(_CachedRow[TaskRow, TaskData]):
 
 
 class CachedWorkflow(_CachedRow[WorkflowRow, WorkflowData]):
-    """A workflow: its open tasks, and those finished tasks that were needed."""
+    """A cached workflow with its open tasks, and with the finished tasks that were read so far."""
 
     def __init__(self, row: WorkflowRow, data: WorkflowData, *, is_stored: bool = True) -> None:
         super().__init__(row, data, (WORKFLOW, WORKFLOW_DATA), is_stored=is_stored)
@@ -150,7 +151,7 @@ class CachedWorkflow(_CachedRow[WorkflowRow, WorkflowData]):
         self._is_complete = not is_stored
         self._tasks: dict[int, CachedTask] = {}
         self._latest: dict[str, CachedTask] = {}
-        #: Reference names that no task has.
+        #: Reference names for which the database has no task.
         self._missing_refs: set[str] = set()
         self._changed: dict[int, CachedTask] = {}
 
@@ -197,7 +198,7 @@ class CachedWorkflow(_CachedRow[WorkflowRow, WorkflowData]):
         return task
 
     def check_complete(self) -> None:
-        """Note whether the open tasks, which are cached, are all tasks. Tasks are numbered from 1."""
+        """Note whether the cached tasks are all tasks, by comparing their number with the `seq` of the last task."""
         last = self._tasks.get(self.row.last_task or 0)
         self._is_complete = self.row.last_task is None or (last is not None and len(self._tasks) == last.row.seq)
 
@@ -262,7 +263,7 @@ class CachedWorkflow(_CachedRow[WorkflowRow, WorkflowData]):
         self._sort(task)
 
     def _sort(self, task: CachedTask) -> None:
-        """Move a task to `queued`, to the end of `ready`, or, if the decider has processed it, out of both."""
+        """Move a task to `queued` or to the end of `ready`, or remove it if the decider has processed it."""
         pk = task.row.pk
         if not task.row.executed and task.waits_for_others:
             self.ready.pop(pk, None)
@@ -285,7 +286,7 @@ class LookupCache:
         self._bytes = 0
 
     def get(self, key: Hashable, read: Callable[[], T]) -> T:
-        """Return the cached result of `read`; call it if there is none."""
+        """Return the cached result for `key`. If there is none, call `read` and cache its result."""
         if key in self._results:
             return self._results[key]  # type: ignore[no-any-return]
         found = read()
@@ -305,18 +306,18 @@ class LookupCache:
             self.clear()
 
     def clear(self) -> None:
-        """Drop every result: a definition or a queue has changed."""
+        """Drop every result, for example because a definition or a queue has changed."""
         self._results.clear()
         self._bytes = 0
 
 
 class RowCache:
-    """The running workflows that the writer has in memory, and the keys of new rows."""
+    """The workflows that the writer has in memory, and the keys for new rows."""
 
     def __init__(self) -> None:
         self._max_workflows = MAX_WORKFLOWS
         self._workflows: OrderedDict[int, CachedWorkflow] = OrderedDict()
-        #: Whether the present caller has changed anything.
+        #: Whether the caller that is being served has changed anything.
         self.has_changes = False
         #: Workflows with changes that are not written.
         self._dirty: dict[int, CachedWorkflow] = {}
@@ -325,11 +326,11 @@ class RowCache:
         self._added_bytes = 0
         self._last_task = 0
         self._last_workflow = 0
-        #: The keys of task ids that were given out in this transaction.
+        #: The task ids that were created in this transaction, with their keys.
         self.new_tasks: dict[str, int] = {}
-        #: (workflow name, idempotency key) that no workflow has. Valid in this transaction.
+        #: Pairs of workflow name and idempotency key that no workflow has. Valid only in this transaction.
         self.unused_keys: set[tuple[str | None, str | None]] = set()
-        #: Nothing is due before this time. 0 if that is not known.
+        #: No deadline is earlier than this time. 0 if the nearest deadline is not known.
         self.nothing_due_before_ms = 0
 
     # -- workflows
@@ -352,7 +353,7 @@ class RowCache:
         return found, found_task
 
     def load(self, tx: Tx, pks: Iterable[int]) -> None:
-        """Read workflows that are not cached, with two statements for many."""
+        """Read those of the workflows that are not cached, with two statements per batch."""
         missing = [pk for pk in dict.fromkeys(pks) if pk not in self._workflows]
         for start in range(0, len(missing), WORKFLOWS_PER_STATEMENT):
             some = missing[start : start + WORKFLOWS_PER_STATEMENT]
@@ -380,23 +381,23 @@ class RowCache:
         self._touched.add(pk)
 
     def drop(self, pk: int) -> None:
-        """Drop a workflow whose rows are changed by statements."""
+        """Drop a workflow from the cache, because statements change its rows directly."""
         self._workflows.pop(pk, None)
 
     def new_task_id(self, tx: Tx) -> str:
-        """Return the id of a task that is going to be added. `new_tasks` has its key."""
+        """Return the id for a new task, and store its key in `new_tasks`."""
         self._last_task = (self._last_task or (tx.first(LAST_KEY, "task") or 0)) + 1
         task_id = tx.ids.task(self._last_task)
         self.new_tasks[task_id] = self._last_task
         return task_id
 
     def new_workflow_pk(self, tx: Tx) -> int:
-        """Return the key of a workflow that is going to be added."""
+        """Return the key for a new workflow."""
         self._last_workflow = (self._last_workflow or (tx.first(LAST_KEY, "workflow") or 0)) + 1
         return self._last_workflow
 
     def note_wake(self, wake_at_ms: int | None) -> None:
-        """Note that something is due at this time."""
+        """Note a new deadline."""
         if wake_at_ms is not None and wake_at_ms < self.nothing_due_before_ms:
             self.nothing_due_before_ms = wake_at_ms
 
@@ -408,7 +409,7 @@ class RowCache:
         return bool(self._dirty)
 
     def write(self, db: sqlite3.Connection) -> None:
-        """Write all changes: each row once, and rows that need the same statement together."""
+        """Write all changes. Each row is written once, and rows with the same statement are written together."""
         dirty, self._dirty = self._dirty, {}
         # A task refers to its workflow, so workflows are written first.
         workflows: _Statements = {}
@@ -422,7 +423,7 @@ class RowCache:
                 db.executemany(statement, rows)
 
     def discard(self) -> None:
-        """Drop everything that was touched: the changes have failed."""
+        """Drop all workflows that were changed, because the changes are rolled back."""
         for pk in self._touched:
             self.drop(pk)
         self._touched.clear()
@@ -430,10 +431,10 @@ class RowCache:
         self.new_tasks.clear()
         self.unused_keys.clear()
         self.nothing_due_before_ms = 0
-        self._last_task = self._last_workflow = 0  # the keys that were given out meanwhile are unused
+        self._last_task = self._last_workflow = 0  # the keys of the dropped rows can be used again
 
     def end_transaction(self) -> None:
-        """Drop workflows that have ended, and what is valid for one transaction only. All changes are written."""
+        """Drop ended workflows and the data of this transaction. Called after all changes are written."""
         for pk in self._touched:
             workflow = self._workflows.get(pk)
             if workflow is None:
@@ -451,7 +452,7 @@ class RowCache:
         """Drop the least recently used workflows until the cache is within its bounds."""
         while len(self._workflows) > self._max_workflows:
             self._workflows.popitem(last=False)
-        if self._added_bytes <= MAX_BYTES // 8:  # adding up all sizes takes time
+        if self._added_bytes <= MAX_BYTES // 8:  # checked rarely, because adding up all sizes is slow
             return
         self._added_bytes = 0
         size = sum(workflow.size for workflow in self._workflows.values())
@@ -459,7 +460,7 @@ class RowCache:
             size -= self._workflows.popitem(last=False)[1].size
 
     def clear(self) -> None:
-        """Drop everything: the transaction has failed."""
+        """Drop the whole cache, because the transaction has failed."""
         self._workflows.clear()
         self.discard()
 

@@ -1,4 +1,4 @@
-"""The rows of tasks and workflows, as the schema has them.
+"""The rows of tasks and workflows as structs, with the columns of `sql/schema.sql`.
 
 The structs hold no lists or dicts, so they cannot form reference cycles and the garbage collector skips them
 (`gc=False`).
@@ -53,16 +53,16 @@ class TaskRow(Struct, frozen=True, gc=False):
     sub_workflow: int | None
     #: JSON list of the last workers that held the task before its present holder.
     former_workers: str | None = None
-    #: The task whose report asked for this delivery; None if a poll did.
+    #: The task whose report asked for this delivery; None if a poll asked for it.
     granted_for: int | None = None
 
     @property
     def terminal(self) -> bool:
-        """Whether the attempt never changes again."""
+        """Whether the attempt has ended."""
         return self.status in TERMINAL_TASK_STATUSES
 
 
-#: The template of new tasks.
+#: A row with default values, which is copied for each new task.
 NEW_TASK = TaskRow(
     pk=0,
     workflow=0,
@@ -132,7 +132,7 @@ class WorkflowRow(Struct, frozen=True, gc=False):
     wake_at_ms: int | None = None
     last_task: int | None = None
     restless: int = 0
-    #: The trace of the client that started the workflow.
+    #: The W3C trace context of the client that started the workflow.
     traceparent: str | None = None
 
     @property
@@ -166,11 +166,11 @@ class Table:
 
     def __init__(self, name: str, row: type[Struct], *, own_key: bool) -> None:
         self.name = name
-        #: The columns that the struct has, in its order.
+        #: The columns of the table, in the order of the struct's fields.
         self.columns = row.__struct_fields__
         self.names = frozenset(self.columns)
         names = self.columns if own_key else ("pk", *self.columns)
-        #: The statement that adds a row: the key, then all other columns.
+        #: The INSERT statement. Its parameters are the key, then all other columns.
         self.insert = f"INSERT INTO {name} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - our own names
 
 
@@ -179,7 +179,7 @@ WORKFLOW_DATA = Table("workflow_data", WorkflowData, own_key=False)
 TASK = Table("task", TaskRow, own_key=True)
 TASK_DATA = Table("task_data", TaskData, own_key=False)
 
-# Without an adapter, SQLite searches for one each time it binds a status.
+# Register adapters, because otherwise sqlite3 searches for one each time it binds a status.
 for _status in (TaskStatus, WorkflowStatus):
     sqlite3.register_adapter(_status, str.__str__)
 

@@ -1,4 +1,4 @@
-"""Every SQL statement as a typed constant. The texts are in `sql/`, where each has a line that describes it.
+"""Every SQL statement as a typed constant. The SQL is in `sql/`, where a comment describes each statement.
 
 A `Query` knows the type of its rows: a struct or named tuple, or the value itself for statements with one column.
 `transaction.Tx` runs queries and commands.
@@ -25,7 +25,7 @@ Row = TypeVar("Row")
 
 
 class Query(Generic[Row]):
-    """A SELECT statement, and how one of its rows is read."""
+    """A SELECT statement, and the function that converts one of its rows."""
 
     def __init__(self, name: str, read: Callable[..., Row]) -> None:
         self.name = name
@@ -95,31 +95,31 @@ class QueueWithLimits(NamedTuple):
 
 
 class Suspect(NamedTuple):
-    """A workflow in whose steps the process has died, and how often in a row."""
+    """A workflow in whose steps the process has died, and the number of such deaths in a row."""
 
     workflow: int
     deaths: int
 
 
 class RateLimitTurn(NamedTuple):
-    """The place of a workflow under a rate limit. It runs if `place` is None."""
+    """The place of a workflow in the line of its rate limit. `place` is None while the workflow runs."""
 
     name: str
     key: str
     place: int | None
-    #: JSON of the action that waits for the turn; None for the first step.
+    #: JSON of the action to run when the workflow's turn comes; None to take its first step.
     action: bytes | None
 
 
 class RateLimitLine(NamedTuple):
-    """How many workflows run under a rate limit, and how many wait before a place."""
+    """How many workflows run under a rate limit, and how many wait ahead of a given place."""
 
     running: int
     before: int | None
 
 
 class LastKey(NamedTuple):
-    """The last key that a table has given out."""
+    """The highest key that a table has used so far."""
 
     table: str
     key: int
@@ -129,7 +129,7 @@ class Epoch(NamedTuple):
     """A start of a coordinator on the file; see `ids.py`."""
 
     number: int
-    #: The first keys that this start could give out.
+    #: The lowest keys that new rows could get after this start.
     first_workflow: int
     first_task: int
     first_run: int
@@ -148,7 +148,7 @@ class TaskType(NamedTuple):
 
 
 class QueuePlace(NamedTuple):
-    """The names of a queue."""
+    """The task type and the domain of a queue."""
 
     task_type: str
     domain: str
@@ -162,7 +162,7 @@ class QueueOfType(NamedTuple):
 
 
 class StoredSchedule(NamedTuple):
-    """A schedule as JSON, with its times."""
+    """A schedule as JSON, with the times of its creation and last update."""
 
     body: bytes
     created_ms: int
@@ -205,7 +205,7 @@ class PublishedEvent(NamedTuple):
     pk: int
     event: str
     payload: bytes
-    #: JSON of the actions that are left; None before the first.
+    #: JSON of the actions that are left to run; None before the first action has run.
     actions: bytes | None
 
 
@@ -248,7 +248,7 @@ class LeasedInQueue(NamedTuple):
 
 
 class OpenLease(NamedTuple):
-    """A lease, with what it is for."""
+    """An open lease, with its task, workflow and worker."""
 
     task: int
     task_type: str
@@ -264,7 +264,7 @@ class OpenLease(NamedTuple):
 
 
 class QueuedTaskTimes(NamedTuple):
-    """When a queued task could be polled, was started and has ended."""
+    """When a queued task became pollable, started and ended."""
 
     queue: int
     status: str

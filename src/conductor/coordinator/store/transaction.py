@@ -1,4 +1,4 @@
-"""The part of a transaction that belongs to one caller: its statements, and its notes for others.
+"""The statements of one caller in a transaction, and its notes for other parts of the coordinator.
 
 Changed rows of tasks and workflows are written together, at the end of the transaction or before the next statement
 that could read them; see `row_cache.py`.
@@ -31,7 +31,7 @@ class EndedWorkflow(NamedTuple):
 
 
 class PolledQueue(NamedTuple):
-    """A queue that was polled, and the worker that did."""
+    """A queue that was polled, and the worker that polled it."""
 
     task_type: str
     domain: str
@@ -42,22 +42,22 @@ class Notes:
     """Effects of a transaction that other parts of the coordinator must learn of after the commit."""
 
     def __init__(self) -> None:
-        #: (task type, domain) to the number of tasks that became pollable.
+        #: The number of tasks that became pollable, by (task type, domain).
         self.ready: dict[tuple[str, str], int] = {}
         #: The earliest new deadline.
         self.wake_at_ms: int | None = None
         #: Workflows that changed. Callers that wait for one of them check it again.
         self.changed_workflows: set[int] = set()
-        #: Sub-workflows that were marked for termination. This transaction terminates them if there is time.
+        #: Sub-workflows that were marked for termination. This transaction terminates as many as its budget allows.
         self.terminations: list[int] = []
         #: Whether a workflow has ended, so that retention checks for workflows to remove.
         self.has_ended = False
         self.ended: list[EndedWorkflow] = []
         #: Parked polls, and the tasks that were leased for each.
         self.grants: list[tuple[Any, list[dict[str, Any]]]] = []
-        #: Queues that were polled with a report.
+        #: Queues that were polled by a request that also carried reports.
         self.polled: list[PolledQueue] = []
-        #: Metrics: (name, label values...) to how often it happened.
+        #: Increments of metric counters, by (name, label values...).
         self.counts: dict[tuple[str, ...], int] = {}
 
     def __bool__(self) -> bool:
@@ -69,16 +69,16 @@ class Notes:
         self.ready[task_type, domain] = self.ready.get((task_type, domain), 0) + count
 
     def add_wake(self, at_ms: int | None) -> None:
-        """Note that something is due at this time."""
+        """Note a new deadline."""
         if at_ms is not None and (self.wake_at_ms is None or at_ms < self.wake_at_ms):
             self.wake_at_ms = at_ms
 
     def count(self, key: tuple[str, ...], times: int = 1) -> None:
-        """Count something for the metrics, if the transaction is committed."""
+        """Increment a metric counter, which takes effect if the transaction is committed."""
         self.counts[key] = self.counts.get(key, 0) + times
 
     def merge(self, other: Notes) -> None:
-        """Add the notes of a part of this transaction."""
+        """Add the notes of a savepoint or of another caller in the same transaction."""
         for (task_type, domain), count in other.ready.items():
             self.add_ready(task_type, domain, count)
         for key, times in other.counts.items():
@@ -92,7 +92,7 @@ class Notes:
         self.polled += other.polled
 
     def without_effects(self) -> Notes:
-        """Return what remains after a failed transaction: parked polls get an answer, without tasks."""
+        """Return the notes to pass on after a failed transaction: claimed parked polls get no tasks."""
         failed = Notes()
         failed.grants = [(poll, []) for poll, _ in self.grants]
         return failed
@@ -121,7 +121,7 @@ class Tx:
         self.lookups = lookups
         self.crash_marks = crash_marks
         self.notes = Notes()
-        #: Whether each step of a workflow has a savepoint of its own, so that its failure ends that workflow alone.
+        #: Whether each workflow step has its own savepoint, so that a failed step ends only its own workflow.
         self.is_careful = is_careful
 
     # -- reading
@@ -140,7 +140,7 @@ class Tx:
         return self.lookups.get((query.name, args), lambda: self.first(query, *args))
 
     def select(self, statement: str, args: Sequence[Any]) -> list[Any]:
-        """Return the rows of a statement that was composed at run time. Values are always bound."""
+        """Return the rows of a SELECT that was composed at run time. Pass values as parameters, never in the text."""
         return self._execute(statement, args).fetchall()
 
     # -- writing
@@ -172,7 +172,7 @@ class Tx:
 
     @contextlib.contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Make the block happen as a whole or not at all. Savepoints can be nested."""
+        """Undo all changes of the block if it raises an error. Savepoints can be nested."""
         self.flush()
         outer, self.notes = self.notes, Notes()
         self._db.execute("SAVEPOINT part")
@@ -184,7 +184,7 @@ class Tx:
         except BaseException as error:
             self.cache.discard()
             self.lookups.clear()
-            # A full disk ends the whole transaction, so there may be no savepoint. Its error must not be hidden.
+            # If the disk is full, SQLite ends the whole transaction, with the savepoint. Raise the first error then.
             with contextlib.suppress(sqlite3.Error) if isinstance(error, sqlite3.Error) else contextlib.nullcontext():
                 self._db.execute("ROLLBACK TO part")
                 self._db.execute("RELEASE part")

@@ -11,12 +11,12 @@ from conductor.coordinator.store.transaction import Tx
 if TYPE_CHECKING:
     from conductor.coordinator.store.writer import Store
 
-#: A writer that does not answer for this long hangs.
+#: The writer is reported as hanging if it does not answer within this time.
 ANSWER_TIMEOUT_S = 2.0
 
 
 class WriteProbe:
-    """Submits a job to the writer. All callers share one job at a time."""
+    """Submits a test job to the writer. Concurrent callers share one job."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -39,12 +39,12 @@ class WriteProbe:
         return self._store.failure
 
     def _touch(self, tx: Tx) -> None:
-        # Nothing is written while commits work. After a failure only a write shows that it is over.
+        # Write only after a failed commit, because only a write shows whether the database is writable again.
         if self._store.failure is not None:
             tx.run(TOUCH)
 
 
 def _retrieve_error(job: asyncio.Task[None]) -> None:
-    """Mark the error as retrieved: it may come when no caller waits any more."""
+    """Retrieve the error, so that asyncio does not log it if all callers have given up waiting."""
     if not job.cancelled():
         job.exception()

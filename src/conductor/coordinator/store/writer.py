@@ -3,11 +3,11 @@
 Callers submit a function `fn(tx) -> value`. The writer runs all queued functions one after the other in one
 transaction, commits once, and then answers all callers (group commit). There are two ways to run a transaction:
 
-- *Together*, without savepoints. This is the usual way and the cheap one.
+- *Together*, without savepoints. This is the usual and cheap way.
 - *Carefully*, if a function failed after it had changed something. The transaction is rolled back, and each function
-  runs again with a savepoint of its own, and with one per step of a workflow. A failure undoes only its own savepoint.
+  runs again in a savepoint, and each workflow step in a nested one. A failure undoes only its own savepoint.
 
-    StoreError ─┬─ StoreRefused   the file is not ours, newer than us, damaged, or in use (database_file.py)
+    StoreError ─┬─ StoreRefused   the file is of another program or newer release, damaged, or in use
                 └─ StoreClosed    called after close()
 """
 
@@ -41,9 +41,9 @@ from conductor.telemetry.exposition import Histogram
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-#: Reads that run at the same time, beside the writer.
+#: The maximum number of concurrent reads. They run in parallel with the writer.
 READERS = 4
-#: Long reads that run at the same time. One reader is always left for short ones.
+#: The maximum number of concurrent long reads. One reader always stays free for short reads.
 LONG_READS = READERS - 1
 
 
@@ -52,7 +52,7 @@ class StoreClosed(StoreError):
 
 
 def is_fault_of_file(error: Exception) -> bool:
-    """Return whether SQLite could not use the file, as opposed to a statement that it rejected."""
+    """Return whether SQLite could not use the file. False if it only rejected a statement."""
     rejected = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
     return isinstance(error, sqlite3.Error) and not isinstance(error, rejected)
 
@@ -65,11 +65,11 @@ class Store:
         self._memory = self.database == MEMORY
         self._clock = clock
         self._pacer = CommitPacer()
-        #: Jobs of each event loop's current iteration. They are queued together.
+        #: The jobs that were submitted in the current iteration of each event loop. They are queued together.
         self._submitted: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
         self._gate = threading.Lock()
         self._closed = False
-        #: Called on the writer thread before a commit that makes tasks ready: parked polls get them with this commit.
+        #: Called on the writer thread before a commit that makes tasks ready, to lease these tasks to parked polls.
         self.before_commit: Callable[[Tx], None] | None = None
         #: Called with the notes of each commit before its callers are answered: on the event loop `notify_loop`, or on
         #: the writer thread if that is None.
@@ -77,7 +77,7 @@ class Store:
         self.notify_loop: asyncio.AbstractEventLoop | None = None
         self._file = DatabaseFile(self.database)
         self._db = self._file.db
-        #: Random bytes that were created with the file.
+        #: Random bytes that were generated when the file was created.
         self.salt = self._file.secret
         self.ids = Ids(self.salt, self._file.epochs)
         self._cache = RowCache()
@@ -90,9 +90,9 @@ class Store:
             raise refusal(self.database, error) from error
         self._thread = threading.Thread(target=self._write_forever, name="coordinator-writer", daemon=True)
         self._thread.start()
-        #: Why the last commit failed; None after a commit that worked.
+        #: Why the last commit failed; None after a successful write.
         self.failure: str | None = None
-        #: Commits since the start, and the callers that shared them.
+        #: The number of commits since the start, and of the callers that shared them.
         self.commits = 0
         self.committed_callers = 0
         self.failed_commits = 0
@@ -103,11 +103,11 @@ class Store:
         self._readers: concurrent.futures.ThreadPoolExecutor | None = None
         self._reader_dbs: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
         self._long_reads: asyncio.Semaphore | None = None
-        #: Held by a read until the event loop has taken its result.
+        #: Limits reads. A read holds it until the event loop has taken its result.
         self._reads: asyncio.Semaphore | None = None
 
     def _count_crash(self) -> None:
-        """Count the death of the last process, if it died in a step of a workflow."""
+        """If the last process died in a step of a workflow, count this death for the workflow."""
         workflow = self._crash_marks.take_interrupted()
         if workflow is not None:
             logger.warning("The last process died in a step of a workflow: workflow_id=%s", self.ids.workflow(workflow))
@@ -121,9 +121,9 @@ class Store:
         """Run `fn` in the next transaction. Return its value after the commit.
 
         Args:
-            fn: Reads and changes rows. It may run twice, and must have no other effects.
+            fn: Reads and changes rows. The writer may run it twice, so it must have no other effects.
             work: Estimated cost in workflow steps. 0 marks a latency-sensitive job such as a poll, which is committed
-                before a costly group instead of with it.
+                before costly jobs instead of together with them.
         """
         loop = asyncio.get_running_loop()
         job = Job(fn, loop, work)
@@ -131,7 +131,7 @@ class Store:
             self._check_open()
             submitted = self._submitted.setdefault(loop, [])
             submitted.append(job)
-        if len(submitted) == 1:  # other jobs of this iteration of the loop share the commit
+        if len(submitted) == 1:  # queue it after this iteration of the loop, with the jobs that are added until then
             loop.call_soon(self._queue_submitted, loop)
         if tracing.tracer is None or not tracing.tracer.is_recording():
             return await job.future  # type: ignore[no-any-return]
@@ -147,11 +147,11 @@ class Store:
         return job.future.result()  # type: ignore[no-any-return]
 
     async def read(self, fn: Callable[[Tx], T]) -> T:
-        """Run `fn` on the state of the last commit, beside the writer."""
+        """Run `fn` on the state of the last commit, in parallel with the writer."""
         self._check_open()
         if self._reads is None:
             self._reads = asyncio.Semaphore(READERS)
-        # A result may be large: a further read starts only after the event loop has taken this result.
+        # A result may be large, so the read counts as running until the event loop has taken its result.
         async with self._reads:
             if self._memory:
                 return await self.write(fn)
@@ -167,7 +167,7 @@ class Store:
             return await self.read(fn)
 
     def close(self) -> None:
-        """Finish the queued jobs, then close the file. Can be called twice."""
+        """Finish the queued jobs, then close the file. A second call does nothing."""
         with self._gate:
             if self._closed:
                 return
@@ -221,9 +221,9 @@ class Store:
                 self.failure = None
                 logger.warning("Database is writable again: %s", self.database)
         except sqlite3.Error as error:
-            if self.failure is None:  # log once, until a commit works again
+            if self.failure is None:  # log only the first of several failures in a row
                 logger.critical(
-                    "Database could not be written, no caller of this commit had an effect: %s: %s",
+                    "Database could not be written, so no change of this commit took effect: %s: %s",
                     self.database,
                     error,
                 )
@@ -243,10 +243,10 @@ class Store:
     def _run_together(self, group: list[Job[Any]], notes: Notes, now_ms: int) -> bool:
         """Run all jobs without savepoints.
 
-        A job that is rejected before it has changed anything gets its error, and the others go on.
+        If a job raises an `ApiError` before it has changed anything, only this job fails.
 
         Returns:
-            False if a job failed after it had changed something. The transaction is then as new.
+            False after any other error. The transaction has then been rolled back and begun again.
         """
         tx = self._new_tx(now_ms)
         tx.notes = notes
@@ -266,7 +266,7 @@ class Store:
         except Exception as error:
             if is_fault_of_file(error):
                 raise
-            logger.debug("A transaction is run again, with savepoints", exc_info=error)
+            logger.debug("Transaction failed and runs again with savepoints", exc_info=error)
             self._cache.discard()
             self._lookups.clear()
             self._db.execute("ROLLBACK")
@@ -286,7 +286,7 @@ class Store:
         self._cache.note_wake(tx.notes.wake_at_ms)
 
     def _run_carefully(self, job: Job[Any], notes: Notes, now_ms: int) -> None:
-        """Run one job with a savepoint of its own. Parked polls are woken after the commit and poll by themselves."""
+        """Run one job with its own savepoint. Lease nothing to parked polls; they are woken after the commit."""
         tx = self._new_tx(now_ms, is_careful=True)
         try:
             with tx.savepoint():
@@ -296,7 +296,7 @@ class Store:
                 raise
             job.error = error
             if isinstance(error, sqlite3.Error):
-                logger.error("A statement was rejected", exc_info=error)
+                logger.error("SQLite rejected a statement", exc_info=error)
                 job.error = StoreError(f"the database rejected a statement: {error}")
         else:
             notes.merge(tx.notes)
@@ -306,7 +306,7 @@ class Store:
         return Tx(self._db, self.ids, now_ms, self._cache, self._lookups, self._crash_marks, is_careful=is_careful)
 
     def _answer(self, notes: Notes, group: list[Job[Any]]) -> None:
-        """Pass on the notes and answer the callers, with one wake-up per event loop."""
+        """Pass the notes to `on_commit` and answer the callers, with one wake-up per event loop."""
         by_loop: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
         if notes and self.notify_loop is not None:
             by_loop[self.notify_loop] = []
@@ -319,7 +319,7 @@ class Store:
                 by_loop.setdefault(job.loop, []).append(job)
         for loop, jobs in by_loop.items():
             news = notes if notes and loop is self.notify_loop else None
-            with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller waits there
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so none of its callers is waiting
                 loop.call_soon_threadsafe(self._answer_on_loop, news, jobs)
 
     def _answer_on_loop(self, notes: Notes | None, jobs: list[Job[Any]]) -> None:

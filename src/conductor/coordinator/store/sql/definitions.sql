@@ -3,7 +3,7 @@
 INSERT OR IGNORE INTO meta (key, value) VALUES ('secret', ?)
 
 -- name: in use
--- Whether the file was in use when it was copied or its process died.
+-- Whether the file is marked as in use. The mark remains if the process dies, and in a copy of a file in use.
 SELECT 1 FROM meta WHERE key = 'in use'
 
 -- name: begin use
@@ -15,7 +15,7 @@ INSERT OR REPLACE INTO meta (key, value) VALUES ('in use', x'01')
 DELETE FROM meta WHERE key = 'in use'
 
 -- name: touch
--- A write without a change, to find out whether the file is writable.
+-- Write a row without changing it, to find out whether the file is writable.
 UPDATE meta SET value = value WHERE key = 'secret'
 
 -- name: secret
@@ -23,7 +23,7 @@ UPDATE meta SET value = value WHERE key = 'secret'
 SELECT value FROM meta WHERE key = 'secret'
 
 -- name: last keys
--- The last key that each table has given out.
+-- The highest key that each table has used so far.
 SELECT name, seq FROM sqlite_sequence
 
 -- name: add epoch
@@ -70,7 +70,7 @@ SELECT pk FROM queue WHERE type = ? AND domain = ?
 INSERT INTO queue (type, domain) VALUES (?, ?)
 
 -- name: queue of
--- The names of a queue.
+-- The task type and the domain of a queue.
 SELECT task_type.name, queue.domain FROM queue JOIN task_type ON task_type.pk = queue.type WHERE queue.pk = ?
 
 -- name: queues of type

@@ -28,7 +28,7 @@ INSERT INTO event (event, payload, published_ms) VALUES (?, ?, ?)
 SELECT pk, event, payload, actions FROM event ORDER BY pk LIMIT ?
 
 -- name: keep actions of event
--- Store the actions that are left of an event.
+-- Store the actions of an event that are left to run.
 UPDATE event SET actions = ? WHERE pk = ?
 
 -- name: remove event

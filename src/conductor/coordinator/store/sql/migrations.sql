@@ -1,4 +1,4 @@
--- What takes a file from one version of the schema to the next. Released steps are never edited.
+-- The scripts that migrate a file from one schema version to the next. A released script is never edited.
 
 -- from: 1
 ALTER TABLE task RENAME COLUMN kind TO operator;

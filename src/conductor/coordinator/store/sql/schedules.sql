@@ -58,7 +58,7 @@ INSERT INTO schedule_run (pk, schedule, due_ms, ran_ms, workflow_name, workflow,
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: forget schedule runs
--- Remove a few of the oldest runs beyond the newest n.
+-- Keep the newest n runs of a schedule. Removes at most 10 older runs.
 DELETE FROM schedule_run WHERE pk IN (SELECT pk FROM schedule_run WHERE schedule = ? ORDER BY pk DESC LIMIT 10 OFFSET ?)
 
 -- name: schedule run

@@ -1,6 +1,6 @@
--- The whole schema, version 6. Integer keys everywhere; public ids are derived from them (ids.py).
--- Hot rows (task, workflow) stay small: JSON lives in *_data. The partial indexes hold only what is
--- unfinished, so that the cost of a task does not grow with what is done.
+-- The whole schema, version 6. All keys are integers; public ids are derived from them (ids.py).
+-- The rows that change often (task, workflow) are small, because their JSON is stored in *_data. Most indexes contain
+-- only unfinished tasks and workflows, so that the cost of a task does not grow with the number of finished ones.
 
 CREATE TABLE meta (
   key TEXT PRIMARY KEY,
@@ -10,7 +10,7 @@ CREATE TABLE meta (
 -- One row per start of a coordinator on this file; see ids.py.
 CREATE TABLE epoch (
   number INTEGER PRIMARY KEY,
-  first_workflow INTEGER NOT NULL, -- the first keys that this start could give out
+  first_workflow INTEGER NOT NULL, -- the lowest keys that new rows could get after this start
   first_task INTEGER NOT NULL,
   first_run INTEGER NOT NULL,
   nonce BLOB NOT NULL
@@ -19,7 +19,7 @@ CREATE TABLE epoch (
 CREATE TABLE task_type (
   pk INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
-  definition BLOB,                 -- JSON; NULL while nobody registered the type
+  definition BLOB,                 -- JSON; NULL while no definition is registered
   concurrent_limit INTEGER NOT NULL DEFAULT 0,
   rate_limit INTEGER NOT NULL DEFAULT 0,
   rate_window_ms INTEGER NOT NULL DEFAULT 1000
@@ -32,7 +32,7 @@ CREATE TABLE queue (
   UNIQUE (type, domain)
 );
 
--- When a rate-limited type was started; rows older than its window are deleted by the next poll.
+-- The start times of rate-limited tasks. The next poll deletes rows that are older than the rate window of the type.
 CREATE TABLE rate_start (
   type INTEGER NOT NULL,
   at_ms INTEGER NOT NULL
@@ -55,8 +55,8 @@ CREATE TABLE json_schema (
   PRIMARY KEY (name, version)
 ) WITHOUT ROWID;
 
--- A workflow definition together with the task definitions it was started with; shared by all starts.
--- Its key is a digest of its body: the same content has the same key, whatever was rolled back in between.
+-- A workflow definition together with its task definitions, as they were when a workflow was started. Workflows with
+-- the same definitions share a row. The key is a digest of the body, so the same content always gets the same key.
 CREATE TABLE snapshot (
   pk INTEGER PRIMARY KEY,
   body BLOB NOT NULL
@@ -76,10 +76,10 @@ CREATE TABLE workflow (
   updated_ms INTEGER NOT NULL,
   ended_ms INTEGER,
   retried_ms INTEGER NOT NULL DEFAULT 0,
-  wake_at_ms INTEGER,              -- when its own timeout, or a wait inside it, is due
+  wake_at_ms INTEGER,              -- when its timeout or the wait of one of its tasks is due
   last_task INTEGER,               -- the task that was scheduled last
-  restless INTEGER NOT NULL DEFAULT 0,     -- tasks made since it last waited for anything
-  traceparent TEXT                 -- the trace that it belongs to
+  restless INTEGER NOT NULL DEFAULT 0,     -- number of tasks created since it last waited
+  traceparent TEXT                 -- W3C trace context of the start request
 );
 CREATE INDEX workflow_open ON workflow (name, pk) WHERE ended_ms IS NULL;
 CREATE INDEX workflow_wake ON workflow (wake_at_ms) WHERE wake_at_ms IS NOT NULL;
@@ -89,13 +89,13 @@ CREATE INDEX workflow_idempotent ON workflow (name, idempotency_key) WHERE idemp
 CREATE INDEX workflow_snapshot ON workflow (snapshot);
 CREATE INDEX workflow_parent ON workflow (parent_task) WHERE parent_task IS NOT NULL;
 
--- Workflows under a limit by key (rateLimitConfig) that have not ended.
+-- Workflows with a rate limit (rateLimitConfig) that have not ended.
 CREATE TABLE turn (
   workflow INTEGER PRIMARY KEY,
   name TEXT NOT NULL,
   key TEXT NOT NULL,
-  place INTEGER,                   -- its place among those that wait; NULL: it runs
-  asked BLOB                       -- JSON: what to do when its turn comes; NULL: its first step
+  place INTEGER,                   -- its place in the line of waiting workflows; NULL: it runs
+  asked BLOB                       -- JSON: the action to run when its turn comes; NULL: take the first step
 );
 CREATE INDEX turn_line ON turn (name, key, place);
 
@@ -108,7 +108,7 @@ CREATE TABLE termination (
 CREATE TABLE workflow_data (
   pk INTEGER PRIMARY KEY,
   input BLOB NOT NULL,
-  output BLOB,                     -- NULL of a COMPLETED one: that of its last task
+  output BLOB,                     -- NULL if COMPLETED: its output is the output of its last task
   variables BLOB,
   task_to_domain BLOB,
   reason TEXT,
@@ -119,7 +119,7 @@ CREATE TABLE workflow_data (
 CREATE TABLE task (
   pk INTEGER PRIMARY KEY AUTOINCREMENT,
   workflow INTEGER NOT NULL REFERENCES workflow,
-  queue INTEGER REFERENCES queue,  -- NULL: a system task, nobody polls it
+  queue INTEGER REFERENCES queue,  -- NULL: workers do not poll this task
   type INTEGER NOT NULL REFERENCES task_type,
   operator TEXT NOT NULL,
   ref TEXT NOT NULL,
@@ -144,19 +144,19 @@ CREATE TABLE task (
   lease_until_ms INTEGER,                -- end of the open lease; NULL: no open lease
   response_timeout_ms INTEGER NOT NULL,
   timeout_ms INTEGER NOT NULL DEFAULT 0,
-  poll_timeout_ms INTEGER NOT NULL DEFAULT 0,      -- poll timeout
-  total_timeout_ms INTEGER NOT NULL DEFAULT 0,     -- total timeout, over all attempts
-  alerted INTEGER NOT NULL DEFAULT 0,      -- an ALERT_ONLY timeout was logged: once is enough
-  ready_since_ms INTEGER,                -- pollable since; NULL: not in the queue
-  due_at_ms INTEGER,                  -- becomes pollable (or, for a WAIT, complete) at
-  wake_at_ms INTEGER,                 -- the nearest moment at which a rule must look at this task
+  poll_timeout_ms INTEGER NOT NULL DEFAULT 0,      -- maximum time in the queue
+  total_timeout_ms INTEGER NOT NULL DEFAULT 0,     -- maximum time over all attempts
+  alerted INTEGER NOT NULL DEFAULT 0,      -- 1: an ALERT_ONLY timeout was logged, and is not logged again
+  ready_since_ms INTEGER,                -- pollable since this time; NULL: not pollable
+  due_at_ms INTEGER,                  -- when it becomes pollable, or when a WAIT completes
+  wake_at_ms INTEGER,                 -- the nearest deadline of this task
   sub_workflow INTEGER,
-  former_workers TEXT,             -- JSON: the last few workers that held it before
-  granted_for INTEGER              -- the task whose report asked for this delivery; NULL: a poll did
+  former_workers TEXT,             -- JSON: list of the last workers that held the task before
+  granted_for INTEGER              -- the task whose report asked for this delivery; NULL: a poll asked for it
 );
 CREATE INDEX task_ready ON task (queue, priority DESC, ready_since_ms, pk) WHERE ready_since_ms IS NOT NULL;
 CREATE INDEX task_wake ON task (wake_at_ms) WHERE wake_at_ms IS NOT NULL;
-CREATE INDEX task_leased ON task (type) WHERE lease_until_ms IS NOT NULL;   -- counts for concurrency limits
+CREATE INDEX task_leased ON task (type) WHERE lease_until_ms IS NOT NULL;   -- counts tasks for concurrency limits
 CREATE INDEX task_delayed ON task (queue) WHERE due_at_ms IS NOT NULL;
 CREATE INDEX task_pending ON task (workflow, pk) WHERE executed = 0;
 CREATE INDEX task_ref ON task (workflow, ref, pk);
@@ -167,59 +167,59 @@ CREATE TABLE task_data (
   input BLOB NOT NULL,
   output BLOB,
   reason TEXT,
-  definition BLOB,                 -- JSON: the task as a definition would have it, if it was made at run time
-  reports BLOB                     -- JSON: lease number -> [report id, verdict]; the same report again is told the same
+  definition BLOB,                 -- JSON: the definition of a task that was created at run time
+  reports BLOB                     -- JSON: lease number -> [report id, verdict], to answer a repeated report alike
 );
 
 CREATE TABLE task_log (
   pk INTEGER PRIMARY KEY,
-  task_id TEXT NOT NULL,           -- text: Conductor keeps lines for ids it does not know
+  task_id TEXT NOT NULL,           -- TEXT, because clients may log for unknown task ids, as on Conductor
   at_ms INTEGER NOT NULL,
   line TEXT NOT NULL
 );
 CREATE INDEX task_log_task ON task_log (task_id);
 
--- Workflows that were being decided on when the process died, and how often in a row.
+-- Workflows that were being decided when the process died, and the number of such deaths in a row.
 CREATE TABLE suspect (
   workflow INTEGER PRIMARY KEY,
   times INTEGER NOT NULL
 );
 
--- What is started by the clock.
+-- Schedules, which start workflows at the times of their cron expressions.
 CREATE TABLE schedule (
   name TEXT PRIMARY KEY,
   workflow_name TEXT NOT NULL,
   paused INTEGER NOT NULL,
-  body BLOB NOT NULL,              -- JSON: all of it
+  body BLOB NOT NULL,              -- JSON: the whole schedule
   created_ms INTEGER NOT NULL,
   updated_ms INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- When each cron expression of a schedule is due next. None for one that is paused or has come to its end.
+-- The next due time of each cron expression. A paused schedule, or one that has reached its end time, has no rows.
 CREATE TABLE schedule_due (
   schedule TEXT NOT NULL REFERENCES schedule,
-  position INTEGER NOT NULL,       -- which of its expressions
+  position INTEGER NOT NULL,       -- index of the cron expression in the schedule
   at_ms INTEGER NOT NULL,
   PRIMARY KEY (schedule, position)
 ) WITHOUT ROWID;
 CREATE INDEX schedule_due_at ON schedule_due (at_ms);
 
--- What schedules have started, or could not start.
+-- The runs of schedules, including workflows that could not be started.
 CREATE TABLE schedule_run (
   pk INTEGER PRIMARY KEY AUTOINCREMENT,
   schedule TEXT NOT NULL,
   due_ms INTEGER NOT NULL,
   ran_ms INTEGER NOT NULL,
   workflow_name TEXT NOT NULL,
-  workflow INTEGER,                -- NULL: it could not be started
+  workflow INTEGER,                -- NULL: the workflow could not be started
   state TEXT NOT NULL,
   reason TEXT,
   zone TEXT NOT NULL,
-  request BLOB NOT NULL            -- JSON: the request to start, as the schedule had it then
+  request BLOB NOT NULL            -- JSON: the start request of the schedule at that time
 );
 CREATE INDEX schedule_run_of ON schedule_run (schedule, pk);
 
--- Secrets of the API, encrypted.
+-- Secrets that were set through the API. The values are encrypted.
 CREATE TABLE secret (
   name TEXT PRIMARY KEY,
   value BLOB NOT NULL
@@ -233,11 +233,11 @@ CREATE TABLE event_handler (
 ) WITHOUT ROWID;
 CREATE INDEX event_handler_of ON event_handler (event);
 
--- Events that were published and not acted on yet.
+-- Published events whose handlers have not finished.
 CREATE TABLE event (
   pk INTEGER PRIMARY KEY AUTOINCREMENT,
   event TEXT NOT NULL,
   payload BLOB NOT NULL,
   published_ms INTEGER NOT NULL,
-  actions BLOB                     -- JSON: the actions that are left; NULL: none was carried out yet
+  actions BLOB                     -- JSON: the actions that are left to run; NULL: none has run yet
 );

@@ -1,5 +1,5 @@
 -- name: last key
--- The last key that a table has given out.
+-- The highest key that a table has used so far.
 SELECT seq FROM sqlite_sequence WHERE name = ?
 
 -- name: task
@@ -39,7 +39,7 @@ WHERE workflow = :workflow AND ref > :ref || '__' AND ref < :ref || '__:'
   AND replace(substr(ref, length(:ref) + 3), '__', '') NOT GLOB '*[^0-9]*'
 
 -- name: tasks of name
--- All attempts under a reference name, and those in iterations of a loop.
+-- All attempts under a reference name, in any iteration of a loop.
 SELECT pk, ref FROM task
 WHERE workflow = :workflow AND (ref = :ref OR (ref > :ref || '__' AND ref < :ref || '__:'))
 
@@ -59,7 +59,7 @@ SELECT 1 FROM task WHERE queue = ? AND ready_since_ms IS NOT NULL LIMIT 1
 SELECT * FROM task WHERE wake_at_ms <= ? ORDER BY wake_at_ms LIMIT ?
 
 -- name: nearest wake
--- The nearest time at which the timer must act. 0 while a termination is pending.
+-- The nearest time at which the timer must act. 0 (at once) while a sub-workflow is marked for termination.
 SELECT min(at) FROM (
   SELECT min(wake_at_ms) AS at FROM task WHERE wake_at_ms IS NOT NULL
   UNION ALL
@@ -77,7 +77,7 @@ SELECT min(at) FROM (
 SELECT count(*) FROM task WHERE type = ? AND lease_until_ms IS NOT NULL
 
 -- name: granted for report
--- The leased task that was granted together with the verdict on another task.
+-- The leased task that was granted with the answer to a report about another task.
 SELECT * FROM task WHERE type = ? AND lease_until_ms IS NOT NULL AND granted_for = ?
 
 -- name: forget rate starts
@@ -119,7 +119,7 @@ SELECT t.* FROM task t WHERE t.type = ? AND t.pk > ? AND t.queue IS NOT NULL
 SELECT * FROM task WHERE queue = ? AND lease_until_ms IS NOT NULL
 
 -- name: end task unread
--- Cancel a task without reading its payload.
+-- Cancel a task of a workflow whose data cannot be read.
 UPDATE task SET status = 'CANCELED', executed = 1, ended_ms = ?, lease_until_ms = NULL, ready_since_ms = NULL,
   due_at_ms = NULL, wake_at_ms = NULL
 WHERE pk = ?
@@ -159,7 +159,7 @@ SELECT count(*) FROM task WHERE queue = ? AND ready_since_ms IS NOT NULL
 SELECT count(*) FROM task WHERE queue = ? AND due_at_ms IS NOT NULL
 
 -- name: all queues
--- Every queue with its names.
+-- Every queue with its task type and domain.
 SELECT task_type.name, queue.domain, queue.pk, queue.type FROM queue JOIN task_type ON task_type.pk = queue.type
 ORDER BY task_type.name, queue.domain
 

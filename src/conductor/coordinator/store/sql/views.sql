@@ -1,4 +1,4 @@
--- Statements of views. Their cost must not grow with the number of finished workflows.
+-- Statements for the views of clients. Their cost must not grow with the number of finished workflows.
 
 -- name: open workflows
 -- The number of running workflows.
@@ -15,7 +15,7 @@ SELECT status, count(*) FROM (
 ) GROUP BY status
 
 -- name: ready by queue
--- How many tasks each queue can hand out, and since when.
+-- How many tasks of each queue can be polled, and since when the oldest.
 SELECT queue, count(*), min(ready_since_ms) FROM task WHERE ready_since_ms IS NOT NULL GROUP BY queue
 
 -- name: delayed by queue
@@ -28,7 +28,7 @@ SELECT queue, worker_id, count(*), min(started_ms) FROM task
 WHERE lease_until_ms IS NOT NULL AND queue IS NOT NULL GROUP BY queue, worker_id
 
 -- name: open leases
--- The open leases, those that end soonest first.
+-- The open leases. Those that expire soonest come first.
 SELECT t.pk, y.name, q.domain, t.ref, t.workflow, w.name, t.worker_id, t.retry_count, t.started_ms, t.updated_ms,
   t.lease_until_ms
 FROM (
@@ -54,7 +54,7 @@ SELECT queue.pk, task_type.name, queue.domain, task_type.pk, task_type.concurren
 FROM queue JOIN task_type ON task_type.pk = queue.type WHERE queue.pk = ?
 
 -- name: newest queued tasks
--- The times of the newest queued tasks.
+-- When the newest queued tasks became pollable, started and ended.
 SELECT queue, status, scheduled_ms + 1000 * start_delay_s, started_ms, ended_ms FROM (
   SELECT * FROM task ORDER BY pk DESC LIMIT ?
 ) WHERE queue IS NOT NULL
@@ -80,5 +80,5 @@ ORDER BY t.operator IN ('JOIN', 'EXCLUSIVE_JOIN'), t.ended_ms DESC, t.pk LIMIT 1
 SELECT ref FROM task WHERE workflow = ? AND ended_ms > 0 AND retried = 0
 
 -- name: line of turn
--- How many workflows run under a rate limit, and how many wait before a place.
+-- How many workflows run under a rate limit, and how many wait ahead of a given place.
 SELECT count(*) - count(place), sum(place < ?) FROM turn WHERE name = ? AND key = ?

@@ -3,7 +3,7 @@
 SELECT * FROM workflow WHERE pk = ?
 
 -- name: workflow data
--- The payload of a workflow. The output of a COMPLETED workflow may be stored with its last task only.
+-- The payload of a workflow. The output of a COMPLETED workflow may be stored only with its last task.
 SELECT d.input, coalesce(d.output, CASE w.status WHEN 'COMPLETED' THEN
     (SELECT t.output FROM task_data t WHERE t.pk = w.last_task) END),
   d.variables, d.task_to_domain, d.reason, d.created_by, d.failed_task
@@ -14,7 +14,7 @@ FROM workflow_data d JOIN workflow w ON w.pk = d.pk WHERE d.pk = ?
 SELECT snapshot FROM workflow WHERE pk = ?
 
 -- name: used idempotency keys
--- Those of the given idempotency keys that a workflow has.
+-- Those of the given idempotency keys that workflows already use.
 SELECT DISTINCT idempotency_key FROM workflow
 WHERE name = ? AND idempotency_key IN (SELECT value FROM json_each(?))
 
@@ -54,7 +54,7 @@ SELECT pk FROM workflow WHERE ended_ms IS NULL AND name = :name AND (:version IS
 SELECT * FROM workflow WHERE correlation_id = ? AND name = ? AND (? OR ended_ms IS NULL) ORDER BY pk
 
 -- name: end workflow unread
--- Fail a workflow without reading its payload.
+-- Fail a workflow whose data cannot be read.
 UPDATE workflow SET status = 'FAILED', updated_ms = ?, ended_ms = ?, wake_at_ms = NULL WHERE pk = ?
 
 -- name: set workflow result
@@ -74,7 +74,7 @@ DELETE FROM workflow_data WHERE pk = ?
 SELECT pk FROM workflow WHERE ended_ms < ? ORDER BY ended_ms LIMIT ?
 
 -- name: ended beyond
--- The ended workflows after the newest n.
+-- The ended workflows, without the newest n.
 SELECT pk FROM workflow WHERE ended_ms IS NOT NULL ORDER BY ended_ms DESC LIMIT ? OFFSET ?
 
 -- name: oldest ended
@@ -94,24 +94,24 @@ SELECT workflow, times FROM suspect
 INSERT INTO suspect (workflow, times) VALUES (?, 1) ON CONFLICT (workflow) DO UPDATE SET times = times + 1
 
 -- name: clear suspect
--- Forget the deaths in steps of a workflow.
+-- Remove the count of deaths in steps of a workflow.
 DELETE FROM suspect WHERE workflow = ?
 
 -- name: turn
--- The place of a workflow under its rate limit.
+-- The place of a workflow in the line of its rate limit.
 SELECT name, key, place, asked FROM turn WHERE workflow = ?
 
 -- name: line up
--- Give a workflow the last place under its rate limit.
+-- Give a workflow the last place in the line of its rate limit.
 INSERT INTO turn (workflow, name, key, asked, place) VALUES (:workflow, :name, :key, :asked,
   (SELECT coalesce(max(place), 0) + 1 FROM turn WHERE name = :name AND key = :key))
 
 -- name: running in line
--- The number of workflows that run under a rate limit, up to a limit.
+-- The number of workflows that run under a rate limit. Counts no further than the given maximum.
 SELECT count(*) FROM (SELECT 1 FROM turn WHERE name = ? AND key = ? AND place IS NULL LIMIT ?)
 
 -- name: before in line
--- The number of workflows that run or wait before a place, up to a limit.
+-- The number of workflows that run, or wait ahead of a place. Counts no further than the given maximum.
 SELECT count(*) FROM (
   SELECT 1 FROM turn t JOIN workflow w ON w.pk = t.workflow
   WHERE t.name = ? AND t.key = ? AND (t.place IS NULL OR (t.place < ? AND w.status = 'RUNNING')) LIMIT ?)
@@ -126,5 +126,5 @@ SELECT t.workflow FROM turn t JOIN workflow w ON w.pk = t.workflow
 UPDATE turn SET place = NULL, asked = NULL WHERE workflow = ?
 
 -- name: leave line
--- Remove a workflow from its rate limit.
+-- Remove a workflow from the line of its rate limit.
 DELETE FROM turn WHERE workflow = ?
