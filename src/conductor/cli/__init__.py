@@ -34,7 +34,7 @@ BAD_INPUT = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status. A mistake of the user never raises."""
+    """Run one command and return its exit status. A user's mistake is printed, not raised."""
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401
@@ -44,10 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from conductor.cli.main import run_command
     except ImportError as error:
-        if error.name == "fcntl":  # on Windows; the error explains it
+        if error.name == "fcntl":  # Windows has no fcntl; the message of the error says so
             sys.stderr.write(f"{error}\n")
             return BAD_INPUT
-        # Another package has overwritten or removed files of this one.
+        # A file of this package is missing, probably because another package has overwritten or removed it.
         from conductor.cli.support import find_conflict
 
         what = find_conflict() or "some of its files are missing: pip install --force-reinstall conductor-worker"

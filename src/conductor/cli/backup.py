@@ -17,7 +17,7 @@ from conductor.cli.support import UserError, examples, import_coordinator
     "backup /var/backups/conductor/coordinator.db --database /var/lib/conductor/coordinator.db --keep 7",
 )
 def backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File of the copy.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write the copy to.", show_default=False)],
     database: Annotated[
         Path | None,
         typer.Option(
@@ -35,9 +35,9 @@ def backup(
         ),
     ] = None,
 ) -> None:
-    """Copy the coordinator's database, while it is running or stopped.
+    """Copy the database of a running or stopped coordinator.
 
-    The copy is verified before it replaces an older one. The status is 2 if the database is damaged.
+    The copy is verified before it replaces an older one. The exit status is 2 if the database is damaged.
     """
     import_coordinator()  # raises UserError if an extra is missing
     from conductor.coordinator.store.database_file import StoreRefused

@@ -26,7 +26,7 @@ class _Debugger(pdb.Pdb):
 def serialize_breakpoints(lock: str) -> None:
     """Let `breakpoint()` wait until no other task is being debugged, unless PYTHONBREAKPOINT is set.
 
-    The holder of the file lock uses the terminal; every process on the terminal opens the same file.
+    The debugger that holds the file lock may use the terminal. All processes on the terminal lock the same file.
     """
     if os.environ.get("PYTHONBREAKPOINT"):
         return

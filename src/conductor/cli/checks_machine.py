@@ -24,11 +24,11 @@ from conductor.common.machine import state_directory
 from conductor.protocol.why_waiting import format_duration
 from conductor.version import __version__
 
-#: A package of each extra.
+#: An extra counts as installed if this package is installed.
 EXTRAS = {"metrics": "prometheus_client", "server": "httptools", "cli": "typer", "watch": "watchfiles"}
 #: Less free space than this on a disk is a fault.
 MIN_FREE_BYTES = 200 << 20
-#: At most this many tasks that killed their process are listed.
+#: `doctor` lists at most this many tasks that killed their worker process.
 MAX_LISTED_DEATHS = 10
 #: A journal with this share of its maximum size is nearly full.
 FULL_SHARE = 0.9
@@ -52,7 +52,7 @@ def installation() -> Iterator[Finding]:
 
 
 def other_package() -> Iterator[Finding]:
-    """Check that conductor-python is not installed, too: both write into one directory."""
+    """Check that conductor-python is not installed as well, because both packages write into one directory."""
     if problem := find_conflict():
         what, _, remedy = problem.partition(": ")
         yield warning("other-package", what, remedy)
@@ -61,8 +61,8 @@ def other_package() -> Iterator[Finding]:
 def variables() -> Iterator[Finding]:
     """Check for misspelt environment variables."""
     for line in find_unknown_variables(os.environ, []):
-        # Without the workers' modules, a variable of a single worker cannot be told from a mistake.
-        may_be_right = " (right if it is a worker's own: `conductor-worker workers MODULE` knows)"
+        # The workers' modules are not loaded, so a variable of a single worker looks like a misspelt one.
+        may_be_right = " (correct if it is for a single worker: check with `conductor-worker workers MODULE`)"
         yield warning(
             "variable-sets-nothing",
             line + may_be_right * bool(_ONE_WORKERS_OWN.match(line)),
@@ -83,7 +83,7 @@ def home(options: ResolvedConfig) -> Iterator[Finding]:
 
 
 def journal(options: ResolvedConfig) -> Iterator[Finding]:
-    """Check the result journal: whether it is on, writable, and has results of dead processes."""
+    """Check that the result journal is on and writable, and contains no results of dead processes."""
     if not options.journal_enabled:
         yield warning(
             "journal-off",
@@ -138,10 +138,10 @@ def results_waiting(directory: Path, max_bytes: int) -> Iterator[Finding]:
         )
     for path in sorted(directory.glob("*.journal")):
         if path.stat().st_size > MAX_FILE_SHARE * max_bytes:
-            continue  # the next worker sets it aside
+            continue  # too large: the next worker renames the file and does not read it
         found = AdoptedJournal.lock(path, MAX_FILE_SHARE * max_bytes)
         if found is None:
-            continue  # a running worker uses it
+            continue  # a running worker holds the lock of the file
         results, tasks = len(found.reports), len(found.tasks)
         found.close_file()
         if results or tasks:
@@ -153,7 +153,7 @@ def results_waiting(directory: Path, max_bytes: int) -> Iterator[Finding]:
 
 
 def deadly_tasks(directory: Path) -> Iterator[Finding]:
-    """Check for tasks whose worker process died while they ran."""
+    """Check for tasks that were running when their worker process died."""
     now_ms = SYSTEM_CLOCK.wall_ms()
     found = sorted(read_records(directory), key=lambda record: -record.at_ms)
     culprits = [record for record in found if record.deaths]
@@ -213,7 +213,7 @@ def _left_metrics() -> int:
 
 
 def _try_out(directory: Path) -> None:
-    """Write, read and remove a file: permission bits say nothing about root or a full disk.
+    """Write, read and remove a file. Permission bits alone do not show a full disk, and do not apply to root.
 
     New directories are removed again, because the worker may run as another user.
     """

@@ -24,11 +24,11 @@ from conductor.version import __version__
 
 #: At most this many faults of one kind are listed; the rest is counted.
 MAX_LISTED = 10
-#: A larger difference of the clocks makes times in logs and in the web UI misleading.
+#: If the clocks differ by more than this, times in logs and in the web UI are misleading.
 MAX_SKEW_MS = 5000
 #: Failed workflows of this period are listed.
 FAILED_WITHIN_MS = 3_600_000
-#: Older Conductor servers have different routes for workers.
+#: The oldest supported Conductor version; older servers have different routes for workers.
 OLDEST_CONDUCTOR = (3, 0)
 _TLS = re.compile(r"certificate|tls|ssl|UnknownIssuer|InvalidContentType", re.IGNORECASE)
 
@@ -48,7 +48,7 @@ async def check_server(configuration: Configuration) -> list[Finding]:
 
 
 async def _check_unhealthy(configuration: Configuration) -> list[Finding]:
-    """Return the faults of a coordinator that cannot write: it fails every poll but still reports its health."""
+    """Return the faults of a coordinator that cannot write. Its polls fail, but it still reports its health."""
     try:
         async with open_client(configuration) as api:
             overview = await api.call_for(dict[str, Any], "GET", "/view/overview")
@@ -93,7 +93,7 @@ async def _check_reports(
         yield finding
     try:
         overview: dict[str, Any] | None = await api.call_for(dict[str, Any], "GET", "/view/overview")
-    except ConductorError:  # a Conductor server, or an older coordinator
+    except ConductorError:  # a Conductor server or an older coordinator does not have this route
         overview = None
     for finding in clock_skew(await _server_time_ms(api, overview)):
         yield finding

@@ -21,7 +21,7 @@ from conductor.client.worker import registry
 from conductor.client.worker.worker import Worker, get_code_options
 from conductor.client.worker.worker_config import ResolvedConfig, resolve_worker_config
 
-#: With a shorter timeout, a worker loses its task in a short pause.
+#: With a shorter response timeout, a short pause of the worker loses the task.
 MIN_RESPONSE_TIMEOUT_S = 10
 
 
@@ -105,15 +105,15 @@ def short_response_timeout(name: str, definition: TaskDef) -> Iterator[Finding]:
     if seconds and seconds < MIN_RESPONSE_TIMEOUT_S:
         yield warning(
             "response-timeout-short",
-            f"responseTimeoutSeconds of task {name} is {seconds}: a worker that is held up that long loses the task",
-            f"Make it {MIN_RESPONSE_TIMEOUT_S} or more; heartbeats renew it.",
+            f"responseTimeoutSeconds of task {name} is {seconds}: a worker that pauses that long loses the task",
+            f"Make it {MIN_RESPONSE_TIMEOUT_S} or more; heartbeats extend it.",
         )
 
 
 async def other_schema(
     worker: Worker, config: ResolvedConfig, definition: TaskDef, api: AsyncApiClient
 ) -> list[Finding]:
-    """Compare the input schema on the server with the one of the worker."""
+    """Compare the input schema on the server with the worker's own schema."""
     link, function = definition.input_schema, worker.execute_function
     if link is None or not link.name or function is None:
         return []

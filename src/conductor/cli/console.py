@@ -16,7 +16,7 @@ from rich.text import Text
 
 from conductor.common.text import escape
 
-#: Width of lines that do not go to a terminal.
+#: Width of the output, in columns, if it does not go to a terminal.
 PLAIN_WIDTH = 160
 
 
@@ -38,13 +38,13 @@ def print_json(value: Any) -> None:
 
 
 def to_sentence(text: str) -> str:
-    """Return the text on one line with a full stop, and with control characters escaped."""
+    """Return the text on one line that ends with a full stop, with control characters escaped."""
     line = escape(" ".join(text.split()))
     return line + ("" if line.endswith((".", "!", "?", "…")) else ".")
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table without borders, folded to the width of a terminal; elsewhere each row is one line.
+    """Print a table without borders. On a terminal, long cells are wrapped; elsewhere each row is one line.
 
     Cells are plain text: markup is not interpreted, and control characters are escaped.
     """

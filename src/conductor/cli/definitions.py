@@ -25,10 +25,10 @@ Modules = Annotated[
         metavar="FILE_OR_MODULE", help="Python files or modules with module-level workflows.", show_default=False
     ),
 ]
-#: Fields that a server adds, and its defaults. `diff` ignores both.
+#: Fields that a server adds to a definition, and defaults that it fills in. `diff` ignores both.
 _SERVERS_OWN = ("createTime", "updateTime", "createdBy", "updatedBy", "ownerApp")
 _ASSUMED = {"version": 1, "schemaVersion": 2, "restartable": True, "timeoutPolicy": "ALERT_ONLY", "type": "SIMPLE"}
-#: Fields with names of the user, which have no defaults.
+#: Fields whose keys the user chooses. A key inside them is never a default of the server.
 _USERS_OWN = ("inputParameters", "outputParameters", "inputTemplate", "variables")
 
 
@@ -99,7 +99,7 @@ def diff(modules: Modules, url: Url = None, as_json: AsJson = False) -> int:
 
 def find_definitions(modules: list[str]) -> list[WorkflowDef]:
     """Return the definitions of all module-level workflows, each once."""
-    # A large import that no other command needs.
+    # Imported here, because it is large and no other command needs it.
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow
 
     found: dict[tuple[str, int], WorkflowDef] = {}

@@ -26,8 +26,8 @@ def demo(
 ) -> int:
     """Run a small shop that shows workflows, retries and heartbeats.
 
-    Without CONDUCTOR_SERVER_URL it starts a coordinator of its own, on a free port and a temporary database.
-    Status 1 if an order does not end as it must.
+    Without CONDUCTOR_SERVER_URL it starts its own coordinator, on a free port and with a temporary database.
+    The exit status is 1 if an order does not end as expected.
     """
     with _server(url or os.environ.get("CONDUCTOR_SERVER_URL")) as where:
         went_well = _run(make_configuration(where, log_level=_log_level(verbose)), workflows, keep)

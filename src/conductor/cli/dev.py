@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 #: After a second Ctrl-C, the workers have this long to requeue their tasks.
 REQUEUE_TIMEOUT_S = 5.0
-#: Saves within this time count as one: editors write a file in several steps.
+#: Saves within this time count as one, because editors write a file in several steps.
 DEBOUNCE_MS = 50
-#: An import that is still running this long after the next save is cancelled.
+#: If a file is saved during an import, the import is cancelled after this time.
 LONG_IMPORT_S = 2.0
 
 
@@ -81,7 +81,7 @@ def dev(
             import_coordinator()(database or Path(directory) / "dev.db", port=port, auth_key=key, auth_secret=secret)
         ) as coordinator,
     ):
-        if database is None:  # results for a temporary coordinator are useless later
+        if database is None:  # the journal is temporary too, because its results cannot be delivered later
             os.environ.setdefault("CONDUCTOR_WORKER_JOURNAL_DIR", str(Path(directory) / "journal"))
         where = "a temporary database" if database is None else f"database {database}"
         print_line(f"Coordinator at {coordinator.url}, {where}. Web UI: {coordinator.url.removesuffix('api')}")
@@ -115,7 +115,7 @@ def _run_coordinator(coordinator: Coordinator) -> Iterator[Coordinator]:
 
 @contextmanager
 def _restore_terminal() -> Iterator[None]:
-    """Restore the terminal after the block, also after a killed debugger."""
+    """Restore the terminal after the block, even if a debugger was killed."""
     if not sys.stdin.isatty():
         yield
         return
@@ -163,7 +163,7 @@ async def _run_until_signal(reloader: Reloader, watched: list[Path], server: Con
 async def _reload_on_save(reloader: Reloader, watched: list[Path]) -> None:
     import watchfiles
 
-    # Watching begins before the import, so that no save is missed.
+    # Start watching before the import, so that no save is missed.
     changes = watchfiles.awatch(*watched, watch_filter=watchfiles.PythonFilter(), step=DEBOUNCE_MS)
     try:
         why = None
@@ -171,7 +171,8 @@ async def _reload_on_save(reloader: Reloader, watched: list[Path]) -> None:
             next_save = asyncio.ensure_future(anext(changes))
             loading = asyncio.ensure_future(reloader.load(why))
             await asyncio.wait({loading, next_save}, return_when=asyncio.FIRST_COMPLETED)
-            # Newer code has been saved, or the import has ended. A long import of older code is cancelled.
+            # Either the import has ended, or a file was saved during it. The import then loads old code, so it is
+            # cancelled if it takes long.
             if not (await asyncio.wait({loading}, timeout=LONG_IMPORT_S))[0]:
                 reloader.cancel_import()
             await loading

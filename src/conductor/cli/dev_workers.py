@@ -37,25 +37,25 @@ from conductor.common.text import escape
 
 #: The messages between `reloading` and this process.
 LOAD, LOADED, GO, READY, RELIEVED, QUIET = "load", "loaded", "go", "ready", "relieved", "quiet"
-#: Interval between two checks whether a task is still running.
+#: Interval between two checks of whether a task is still running.
 CHECK_INTERVAL_S = 0.05
 
 
 def main(arguments: Sequence[str]) -> int:
     """`python -m conductor.cli.dev_workers CHANNEL LOCK URL TRACEBACK MODULE...`, as `reloading` starts it."""
     channel, lock, url, show_traceback, *modules = arguments
-    # The parent handles Ctrl-C and sends orders. It blocked the signal until here.
+    # Ignore Ctrl-C: the parent handles it and sends orders. The parent started this process with the signal blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     with socket.socket(fileno=int(channel)) as channel_socket, defer_signal(signal.SIGTERM):
         try:
             load_library()
             if not _wait_for_load(channel_socket):
-                return 0  # the parent has exited before a save
+                return 0  # the parent exited before a file was saved
             configuration = Configuration(url)
             configuration.apply_logging_config()
             serialize_breakpoints(lock)
-            # Bytecode files identify their source by size and second, so two saves within a second would look the same.
+            # A bytecode file would be reused for a second save within the same second: it records size and second only.
             sys.dont_write_bytecode = True
             threading.Thread(target=_end_with_parent, args=(channel_socket.dup(),), daemon=True).start()
             workers = find_workers(modules, show_traceback=show_traceback == "1")
@@ -73,7 +73,7 @@ def _wait_for_load(channel_socket: socket.socket) -> bool:
 
 
 def _end_with_parent(channel_socket: socket.socket) -> None:
-    """Exit if the parent dies before it sends GO: an import may never return."""
+    """Exit if the parent dies before it sends GO, even during an import that never returns."""
     watch = select.poll()
     watch.register(channel_socket, select.POLLIN)
     watch.poll()

@@ -54,7 +54,7 @@ def find_workers(modules: Sequence[str], *, show_traceback: bool = False) -> lis
 
 
 def add_import_path(directory: Path) -> None:
-    """Put a directory first in `sys.path`: `python -m` has the current one there, a console script does not."""
+    """Put a directory first in `sys.path`, as `python -m` does with the current one. A console script does not."""
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
 
@@ -70,7 +70,7 @@ def resolve_module(argument: str) -> str:
 
 
 def _module_of(file: Path) -> str:
-    """Return the module name of a file: its path below the current directory, or its stem if it is elsewhere."""
+    """Return the module name of a file: its path below the current directory or, if it is elsewhere, its file name."""
     inside = file.is_relative_to(Path.cwd())
     home = Path.cwd() if inside else file.parent
     add_import_path(home)
@@ -99,9 +99,9 @@ def _describe(failure: ImportFailure) -> str:
 
 
 def _describe_location(cause: BaseException) -> str:
-    """Return the innermost line of the user's own code: not of this package, of Python or of an installed package."""
+    """Return the innermost line of the traceback that is in the user's own code and not in an installed package."""
     if isinstance(cause, SyntaxError):
-        return ""  # a SyntaxError names its line
+        return ""  # the message of a SyntaxError already contains the line
     frames = [frame for frame in traceback.extract_tb(cause.__traceback__) if not _is_ours(frame.filename)]
     own = [frame for frame in frames if not _is_installed(frame.filename)] or frames
     return f" ({own[-1].filename}, line {own[-1].lineno}; --traceback shows all of it)" if own else ""

@@ -30,7 +30,7 @@ from conductor.common.machine import run_event_loop
 from conductor.common.text import escape
 from conductor.protocol.statuses import TaskStatus
 
-#: Statuses that are not failures.
+#: Task statuses with which the command exits with status 0.
 SUCCESSFUL = (TaskStatus.COMPLETED, TaskStatus.IN_PROGRESS)
 
 

@@ -24,10 +24,10 @@ def ok(line: str) -> Finding:
 
 
 def warning(fault: str, line: str, remedy: str) -> Finding:
-    """Return a fault with which workers can run, although perhaps not as intended."""
+    """Return a fault that does not stop workers from running, although perhaps not as intended."""
     return Finding("warning", escape(line), fault, escape(remedy))
 
 
 def broken(fault: str, line: str, remedy: str) -> Finding:
-    """Return a fault with which workers cannot run."""
+    """Return a fault that stops workers from running."""
     return Finding("BROKEN", escape(line), fault, escape(remedy))

@@ -20,16 +20,16 @@ from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TaskStatus
 from conductor.protocol.views import TaskAttempt, WorkflowDetails
 from conductor.protocol.why_waiting import format_duration
 
-#: More branches than this are folded, the interesting ones first.
+#: A fork with more branches is folded: it shows only the branches with the lowest rank.
 SHOWN_BRANCHES = 6
 #: Deeper nesting is cut off, because a terminal has no room for it.
 MAX_DEPTH = 30
-#: A shorter duration is not shown; it is typical for tasks of the server itself.
+#: Shorter durations are not shown. Most tasks that the server itself processes are shorter.
 NOTABLE_MS = 50
 #: The narrowest column that text is wrapped into.
 MIN_WIDTH = 20
 
-#: Status → sign and style: never colour alone.
+#: Status → sign and style. The sign distinguishes the statuses without colour.
 SIGNS = {
     "RUNNING": ("◐", "cyan"),
     "IN_PROGRESS": ("◐", "cyan"),
@@ -44,7 +44,7 @@ SIGNS = {
     "TERMINATED": ("■", "dim"),
     "CANCELED": ("■", "dim"),
 }
-#: Priority of the states: the lowest rank stands for a branch, and its branch is shown first.
+#: Rank of the states. The lowest rank in a branch is the branch's state, and branches with a low rank are shown first.
 _RANK = {
     "FAILED_WITH_TERMINAL_ERROR": 0,
     "FAILED": 0,
@@ -89,7 +89,7 @@ def print_lines(console: Console, block: Block) -> None:
 
 
 def sign(status: str | None) -> tuple[str, str]:
-    """Return the sign of a status and its style. None is the status of a task that was not reached."""
+    """Return the sign of a status and its style. A status of None means that the task was not reached."""
     return _NOT_REACHED if status is None else SIGNS.get(status, ("?", ""))
 
 
@@ -180,7 +180,7 @@ class _Drawing:
         return [self._node(task, suffix, f"{len(branches)} branches"), *_draw_branches(drawn, states)]
 
     def _state(self, branch: list[Definition], suffix: str | None) -> str | None:
-        """Return the state of a branch: the one of its tasks with the lowest rank."""
+        """Return the state of a branch, which is the state of its task with the lowest rank."""
         newest = [found[-1].status for task in _walk(branch) if (found := self._attempts(_ref(task), suffix))]
         return min(newest, key=lambda status: _RANK.get(status, 9), default=None)
 
@@ -191,7 +191,7 @@ class _Drawing:
         return [self._node(task, suffix, f"{len(forked):,} forked" if forked else ""), *_draw_branches(drawn, states)]
 
     def _find_forked(self, task: Definition, suffix: str | None) -> list[list[TaskAttempt]]:
-        """Return the tasks of a dynamic fork: not in the definition, scheduled after it and before the next task."""
+        """Return the tasks of a dynamic fork: not in the definition, and scheduled before the next dynamic fork."""
         mine = self._attempts(_ref(task), suffix)
         if not mine:
             return []
@@ -285,7 +285,7 @@ def _about(step: TaskAttempt) -> str:
 
 
 def _choose_branches(states: list[str | None]) -> list[int]:
-    """Return the indexes of the shown branches: all of a narrow fork, else those with the lowest rank."""
+    """Return the indexes of the branches to show: all up to `SHOWN_BRANCHES`, or else those with the lowest rank."""
     if len(states) <= SHOWN_BRANCHES:
         return list(range(len(states)))
     ranked = sorted(range(len(states)), key=lambda at: _RANK.get(states[at] or "", 9))
@@ -293,7 +293,7 @@ def _choose_branches(states: list[str | None]) -> list[int]:
 
 
 def _draw_branches(drawn: list[Block], states: list[str | None]) -> Block:
-    """Draw the branches of a fork, and the count of the hidden ones."""
+    """Draw the shown branches of a fork, and a line that counts the hidden ones."""
     left = len(states) - len(drawn)
     if left:
         folded = Text(f"… {left:,} more branches; all {len(states):,}: {tally(states)}", style="dim")

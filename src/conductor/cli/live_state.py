@@ -65,7 +65,7 @@ async def read_frame(api: AsyncApiClient, configuration: Configuration) -> Frame
     queues = [queue for queue in seen["queues"] if not queue.get("ofServer")]
     try:
         held = await api.call_for(dict[str, Any], "GET", f"/view/leases?size={MAX_LEASES}")
-    except NotFoundException:  # a coordinator of an older version
+    except NotFoundException:  # an older coordinator does not have this route
         return Frame(overview["nowMs"], overview, queues, None, "an older coordinator: it does not report leases")
     return Frame(overview["nowMs"], overview, queues, held["leases"])
 

@@ -33,7 +33,7 @@ from conductor.version import __version__
 
 PROGRAM = "conductor-worker"
 
-#: click's UsageError; its module depends on the release of typer.
+#: click's UsageError. It is not imported by name, because its module depends on the release of typer.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 

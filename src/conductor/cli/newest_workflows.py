@@ -15,9 +15,9 @@ from conductor.client.http.models.workflow_summary import WorkflowSummary
 from conductor.client.workflow_client import AsyncWorkflowClient
 from conductor.protocol.views import WorkflowEntry, WorkflowPage
 
-#: Size of one page; a coordinator returns no more at once.
+#: Number of workflows on one page; a coordinator returns no more at once.
 PAGE_SIZE = 200
-#: Larger than any search result.
+#: A number of results that no search reaches.
 NO_LIMIT = 10**9
 LIMITATION = (
     "A Conductor server lists the workflows in its index, which may lag; `workflow show ID` says why a workflow waits"
@@ -67,7 +67,7 @@ async def _page_of_coordinator(api: AsyncApiClient, wanted: WorkflowFilter, befo
         "name": wanted.name,
         "text": wanted.correlation_id or wanted.text,
         "before": before,
-        # Ask for an extra entry, to know whether there are more.
+        # Request one entry more than needed, to find out whether there are more.
         "size": min(PAGE_SIZE, wanted.size + 1),
     }
     page: WorkflowPage | None = await read_view(api, "/view/workflows", WorkflowPage, **query)
@@ -75,7 +75,7 @@ async def _page_of_coordinator(api: AsyncApiClient, wanted: WorkflowFilter, befo
 
 
 def _matches(entry: WorkflowEntry, wanted: WorkflowFilter) -> bool:
-    """Apply the filters that the coordinator does not, or ignores when the text is a workflow id."""
+    """Apply the filters that the coordinator does not have, or ignores if the text is a workflow id."""
     if wanted.since_ms is not None and entry.start_time < wanted.since_ms:
         return False
     if wanted.correlation_id is not None and entry.correlation_id != wanted.correlation_id:
@@ -141,7 +141,7 @@ async def search_all(
 
 
 def _check_value(text: str) -> str:
-    """Return a value for a search query; reject characters that the query language cannot express."""
+    """Return the text for use in a search query. Raise UserError if the query language cannot express it."""
     if any(char in text for char in "'\"(),\n"):
         raise UserError(f"this server cannot be searched for {text!r}: no quotes, commas, parentheses or line ends")
     return text

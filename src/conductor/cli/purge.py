@@ -26,17 +26,18 @@ from conductor.protocol.views import WorkflowEntry
 )
 def purge(
     older_than: Annotated[
-        str, typer.Option(metavar="TIME", help=f"Those that ended before: {TIME_FORMATS}.", show_default=False)
+        str, typer.Option(metavar="TIME", help=f"Workflows that ended before: {TIME_FORMATS}.", show_default=False)
     ],
     status: Annotated[
         list[str] | None,
         typer.Option(
             metavar="STATUS",
-            help=f"Only those: {', '.join(sorted(TERMINAL_WORKFLOW_STATUSES))}; several with commas.",
+            help=f"Only workflows with this status: {', '.join(sorted(TERMINAL_WORKFLOW_STATUSES))}; separate several "
+            "with commas.",
             show_default=False,
         ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Only of this workflow.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Option(help="Only workflows of this name.", show_default=False)] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the workflows that would be removed.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     url: Url = None,
@@ -44,7 +45,7 @@ def purge(
 ) -> int:
     """Remove finished workflows permanently from a server.
 
-    The command asks for confirmation. The exit status is 1 if a workflow stays.
+    The command asks for confirmation. The exit status is 1 if a workflow cannot be removed.
     """
     before_ms = parse_time(older_than, "--older-than")
     statuses = read_statuses(status or sorted(TERMINAL_WORKFLOW_STATUSES), TERMINAL_WORKFLOW_STATUSES)
@@ -78,7 +79,7 @@ def _describe(found: list[WorkflowEntry]) -> str:
 
 
 def _remove(found: list[WorkflowEntry], url: str | None) -> tuple[list[str], dict[str, str]]:
-    """Return the removed workflows, and the others with the reason."""
+    """Remove the workflows. Return the ids of the removed ones, and the reason for each one that was kept."""
     removed: list[str] = []
     kept: dict[str, str] = {}
 

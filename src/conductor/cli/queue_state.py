@@ -16,7 +16,7 @@ from conductor.protocol.why_waiting import format_duration
 
 #: A worker with a free slot polls every few seconds, so a queue without a poll for this long has no workers.
 UNATTENDED_AFTER_S = 60.0
-#: Task types that the server processes itself; their queues show no polls.
+#: Task types that the server itself processes. No worker polls their queues.
 OWN_QUEUES = {
     "DO_WHILE",
     "DYNAMIC",
@@ -67,7 +67,7 @@ class QueueState(NamedTuple):
 
     @property
     def problem(self) -> str:
-        """Describe an unattended queue, and the remedy after a colon."""
+        """Describe an unattended queue; the remedy follows after a colon."""
         polled = "no worker polls it"
         if self.polled_s is not None:
             polled = f"the last poll was {format_duration(self.polled_s * 1000)} ago"

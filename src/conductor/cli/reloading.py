@@ -1,7 +1,7 @@
 """Reloads the workers after a file is saved; the previous workers finish their running tasks.
 
 New code is imported first, in a separate process. Only if that succeeds are the old workers retired: they take
-no more tasks, finish the running ones, and exit. So a mistake in the code stops nothing. A spare process
+no more tasks, finish the running ones, and exit. If the import fails, the old workers keep running. A spare process
 that has loaded everything except the user's code waits for the next save, so that a reload is fast.
 """
 
@@ -47,7 +47,7 @@ class DevProcess:
         """Start the process on this terminal and in this process group, so that a debugger can read the keyboard."""
         ours, theirs = socket.socketpair()
         words = [str(theirs.fileno()), str(terminal), url, str(int(show_traceback)), *modules]
-        # Ctrl-C goes to the whole process group. It stays blocked until the new process ignores it.
+        # Ctrl-C goes to the whole process group. SIGINT stays blocked in the new process until that process ignores it.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process = subprocess.Popen(  # noqa: ASYNC220 - returns immediately
@@ -72,7 +72,7 @@ class DevProcess:
         return await loaded
 
     async def ready(self) -> bool:
-        """Wait until every worker has polled; return False if the process exits before."""
+        """Wait until every worker has polled; return False if the process exits first."""
         return await self._message(READY) is not None
 
     def dismiss(self) -> None:
@@ -85,18 +85,18 @@ class DevProcess:
         self._tell(GO)
 
     async def relieve(self) -> None:
-        """Stop polling, finish the running tasks, and exit. Return after the last poll."""
+        """Tell the process to stop polling, finish its running tasks and exit. Return when it has stopped polling."""
         self._tell(RELIEVED)
-        # A coroutine in a debugger blocks its whole process, so the wait has a limit.
+        # The wait has a limit, because a coroutine in a debugger blocks its whole process.
         await asyncio.wait({self._message(QUIET)}, timeout=QUIET_S)
 
     def stop(self) -> None:
-        """Finish the running tasks within the grace period. A second call requeues them immediately."""
+        """Tell the process to finish its tasks within the grace period. A second call requeues them immediately."""
         if not self.ended.done():
             self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill the process: one in a debugger does not react to other signals."""
+        """Kill the process, because a process in a debugger does not react to other signals."""
         if not self.ended.done():
             self._process.kill()
 
@@ -109,7 +109,7 @@ class DevProcess:
         self._writer.write(f"{order}\n".encode())
 
     def _message(self, word: str) -> asyncio.Future[list[str] | None]:
-        """Return a future of the message with this first word; its result is None if the process exits without it."""
+        """Return a future for the message with this first word. It results in None if the process exits first."""
         message = self._messages.setdefault(word, asyncio.get_running_loop().create_future())
         if self._reading.done() and not message.done():
             message.set_result(None)

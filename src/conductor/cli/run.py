@@ -35,7 +35,7 @@ from conductor.common.machine import run_event_loop
 from conductor.common.signals import defer_signal, handle_stop_signals
 from conductor.telemetry import tracing
 
-#: The first line is printed after this time even if the server has not answered; the workers keep trying.
+#: The command waits this long for the server before it prints its first line. The workers keep trying afterwards.
 SERVER_WITHIN_S = 5.0
 
 
@@ -67,7 +67,7 @@ def run(
 ) -> int:
     """Run the decorated workers of modules or packages.
 
-    SIGTERM or Ctrl-C finishes the running tasks; a second one stops immediately.
+    After SIGTERM or Ctrl-C, the command finishes the running tasks. A second signal stops it immediately.
     """
     set_worker_variables(options)
     configuration = make_configuration(url, log_level=log_level, log_format=log_format)
@@ -97,7 +97,7 @@ def run(
 
 
 def _server(url: str | None) -> str:
-    """Describe the server. Uses its own Configuration, because the workers' one belongs to another event loop."""
+    """Describe the server. Uses its own Configuration, because that of the workers belongs to another event loop."""
 
     async def ask() -> str:
         async with aio.timeout(SERVER_WITHIN_S):
@@ -147,5 +147,5 @@ def _run_together(workers: list[Worker], configuration: Configuration, metrics: 
             async with TaskHandlerAsyncIO(workers, configuration, metrics, event_listeners=[listener]) as handler:
                 await handler.wait()
 
-    with TaskLogs():  # log lines of this process name their task
+    with TaskLogs():  # adds the ids of the current task to log lines
         run_event_loop(work())

@@ -26,7 +26,7 @@ schedule = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the schedule.", show_default=False)]
-#: Past runs that `show` tells.
+#: Number of past runs that `show` prints.
 RUNS_SHOWN = 5
 
 
@@ -38,7 +38,7 @@ def list_(
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the schedules with their workflows and next times."""
+    """List the schedules with their workflows and the times of their next runs."""
     with _scheduler(url) as scheduler:
         found = scheduler.get_all_schedules(workflow)
     if as_json:
@@ -86,7 +86,7 @@ def add(
     input_text: Annotated[
         str, typer.Option("--input", help="Input of the workflow: a JSON object, @file, or @- for the standard input.")
     ] = "{}",
-    catch_up: Annotated[bool, typer.Option("--catch-up", help="Start missed runs later.")] = False,
+    catch_up: Annotated[bool, typer.Option("--catch-up", help="Start every run that the server has missed.")] = False,
     paused: Annotated[bool, typer.Option("--paused", help="Create the schedule paused.")] = False,
     url: Url = None,
     as_json: AsJson = False,
@@ -144,7 +144,7 @@ def remove(name: Name, url: Url = None, as_json: AsJson = False) -> None:
 
 @contextmanager
 def _scheduler(url: str | None) -> Iterator[SchedulerClient]:
-    """Call the schedules of a server; raise UserError if it rejects the call."""
+    """Provide a client for the schedules of a server. Raise UserError if the server rejects a call."""
     try:
         with SchedulerClient(make_configuration(url)) as scheduler:
             yield scheduler

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from conductor.coordinator import Coordinator
 
 SECONDS_A_DAY = 86_400.0
-#: Interval at which Python switches threads. With its default of 5 ms, the event loop cannot send finished answers
-#: before the writer thread has processed a whole group of reports, and the workers are idle until then.
+#: Interval at which Python switches threads. With Python's default of 5 ms, the event loop cannot send finished answers
+#: before the writer thread has processed a whole group of reports. The workers would be idle until then.
 SWITCH_S = 0.000_3
 
 
@@ -72,7 +72,7 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="ORIGIN",
-            help="Origin of web pages, for example https://shop.example, that may send changes. "
+            help="Origin, for example https://shop.example, whose web pages may send requests that change something. "
             "Can be given several times.",
             show_default=False,
         ),

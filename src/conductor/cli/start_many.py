@@ -33,7 +33,7 @@ def read_requests(
         name: The workflow to start.
         version: The version of the workflow; None is the latest.
         correlation_id: The correlation id of all of them.
-        key_field: The field of each input whose value is the idempotency key; None: there are no keys.
+        key_field: The field of each input whose value is the idempotency key; None for no keys.
 
     Raises:
         UserError: The file cannot be read, or some lines are wrong; it names them, and nothing is started.
@@ -94,7 +94,7 @@ def start_many(requests: dict[int, StartWorkflowRequest], url: str | None, *, as
     for one in failed[:MAX_LINES_NAMED]:
         typer.echo(f"line {one['line']}: not started: {one['error']}", err=True)
     if len(failed) > MAX_LINES_NAMED:
-        typer.echo(f"{len(failed) - MAX_LINES_NAMED:,} more lines were not started; --json names all", err=True)
+        typer.echo(f"{len(failed) - MAX_LINES_NAMED:,} more lines were not started; --json lists all of them", err=True)
     return 1 if failed else 0
 
 

@@ -1,4 +1,4 @@
-"""Shared by commands: the error for users, the server option, and extras that may be missing.
+"""Code that commands share: the error for users, the server option, and extras that may be missing.
 
 Imports of this package are inside functions, because `find_conflict` must work when some of its files are missing.
 """
@@ -147,7 +147,7 @@ def unreachable_error(configuration: Configuration, error: TransportError) -> Us
 
 
 def make_configuration(url: str | None, **more: Any) -> Configuration:
-    """Return the configuration for a URL, or for the environment's. Raise UserError if a value is not allowed."""
+    """Return the configuration for a URL, by default that of the environment. Raise UserError for an invalid value."""
     from conductor.client.configuration.configuration import Configuration
 
     try:

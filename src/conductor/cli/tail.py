@@ -1,4 +1,4 @@
-"""`conductor-worker tail`: what happens, as it happens."""
+"""`conductor-worker tail`: print events of workflows and tasks as they happen."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from conductor.common.text import escape
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TERMINAL_WORKFLOW_STATUSES, WorkflowStatus
 from conductor.protocol.views import WorkflowEntry
 
-#: Each round reads the list of this many newest workflows.
+#: Each round lists this many of the newest workflows.
 MAX_LISTED = 100
 #: At most this many open workflows are followed.
 MAX_FOLLOWED = 1000
 #: Each round reads at most this many of the open workflows.
 MAX_READ = 100
-#: The ids of this many workflows are remembered, so that each is printed once.
+#: Number of workflow ids that are remembered, so that the start of each workflow is printed once.
 MAX_KNOWN = 10 * MAX_FOLLOWED
 OPEN = (WorkflowStatus.RUNNING, WorkflowStatus.PAUSED)
 
@@ -111,7 +111,7 @@ class WorkflowFollower:
             self._since_ms = min((entry.start_time for entry in found.entries), default=0)
             return [*found.entries, *opened.entries]
         if found.more and not any(entry.workflow_id in self._known for entry in found.entries):
-            found = await self._find_newest(MAX_FOLLOWED)  # more than MAX_LISTED have started
+            found = await self._find_newest(MAX_FOLLOWED)  # more than MAX_LISTED workflows have started
             if found.more and not any(entry.workflow_id in self._known for entry in found.entries):
                 self.warnings["started"] = (
                     f"more than {MAX_FOLLOWED:,} workflows have started since the last round: the others are left out"
@@ -206,7 +206,7 @@ def tail(
     ] = None,
     url: Url = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
-    interval: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds between two rounds.")] = 1.0,
+    interval: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds between two reads of the server.")] = 1.0,
 ) -> None:
     """Print events of workflows and tasks as they happen.
 
@@ -218,7 +218,7 @@ def tail(
         try:
             asyncio.run(_follow(configuration, name, as_json, interval))
         except ConductorError as error:
-            raise UserError(f"{configuration.shown_host} cannot be asked: {describe_error(error)}") from None
+            raise UserError(f"cannot read from {configuration.shown_host}: {describe_error(error)}") from None
 
 
 async def _follow(configuration: Configuration, name: str | None, as_json: bool, interval_s: float) -> None:
@@ -230,14 +230,14 @@ async def _follow(configuration: Configuration, name: str | None, as_json: bool,
         note = ""
         if follower.uses_search:
             note = " Its search may be late, and a postponed task is printed once."
-        # On standard error, because standard output is reserved for events.
+        # Print on standard error, because standard output is reserved for events.
         typer.echo(escape(f"Following {what} on {configuration.shown_host}. Press Ctrl-C to stop.{note}"), err=True)
         while True:
             await asyncio.sleep(interval_s)
             try:
                 events = await follower.read_events()
             except ConductorError as error:
-                what = f"{configuration.shown_host} cannot be asked: {describe_error(error)}"
+                what = f"cannot read from {configuration.shown_host}: {describe_error(error)}"
                 typer.echo(escape(f"{what}; trying again"), err=True)
                 continue
             for event in events:
@@ -246,7 +246,7 @@ async def _follow(configuration: Configuration, name: str | None, as_json: bool,
 
 
 def _print_warnings(warnings: dict[str, str], printed: set[str]) -> set[str]:
-    """Print the warnings that the last round did not have, and return the topics of all warnings."""
+    """Print the warnings that were not printed after the last round, and return the topics of all warnings."""
     for topic, sentence in warnings.items():
         if topic not in printed:
             typer.echo(f"{sentence}.", err=True)

@@ -144,7 +144,7 @@ def logs(
         tasks = AsyncTaskResourceApi(api)
         printed = 0
         while True:
-            # Read the status before the lines, so that no line is missed after the end.
+            # Read the status before the lines, so that the last read includes all lines of an ended task.
             is_over = not follow or (await tasks.get_task(found.task_id)).status in TERMINAL_TASK_STATUSES
             lines = await _lines(tasks, found.task_id)
             if as_json and not follow:
@@ -226,7 +226,7 @@ def _end(
 ) -> int:
     async def report(api: AsyncApiClient) -> tuple[Task, str | None]:
         found = await _find(api, name)
-        if found.status in TERMINAL_TASK_STATUSES:  # a Conductor server would answer 200
+        if found.status in TERMINAL_TASK_STATUSES:  # a Conductor server would answer 200 and ignore the report
             return found, f"has already ended: {found.status}"
         result = found.to_task_result(status)
         result.output_data, result.reason_for_incompletion = output, reason

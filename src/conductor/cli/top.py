@@ -29,7 +29,7 @@ from conductor.client.http.async_rest import ConductorError
 from conductor.common.text import escape
 from conductor.protocol.why_waiting import format_duration
 
-#: Sort orders in the order of the key `s`. Queues with a problem always come first.
+#: Sort orders of the queues; the key `s` selects the next one. Queues with a problem always come first.
 SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "waiting": lambda queue: -queue["ready"],
     "in hand": lambda queue: -queue.get("inHand", 0),
@@ -56,7 +56,7 @@ class Screen:
         self.error: str | None = None
 
     def press(self, key: str) -> bool:
-        """Process a key and return False if it quits."""
+        """Process a key. Return False if the key quits the command."""
         match _ARROWS.get(key, key):
             case "q":
                 return False
@@ -79,7 +79,7 @@ class Screen:
 
     def _show(self, view: str) -> None:
         if (view == "leases") is not (self._view in ("leases", "lease")):
-            self._chosen = 0  # the index belongs to another table
+            self._chosen = 0  # the old index belongs to another table
         self._view = view
 
     def _open_selected(self) -> None:
@@ -93,7 +93,7 @@ class Screen:
     def draw(self, *, height: int | None = None) -> RenderableType:
         """Render the current view, with at most as many rows as fit into `height`."""
         if self.frame is None:
-            return Text(self.error or f"asking {self._host} …")
+            return Text(self.error or f"reading from {self._host} …")
         parts: list[RenderableType] = [self._header(self.frame), Text("")]
         room = None if height is None else max(1, height - 8)
         queues = sorted(self.frame.queues, key=lambda queue: (not queue.get("problem"), SORTS[self._sort](queue)))
@@ -111,7 +111,7 @@ class Screen:
             parts.append(_queue_details(self.frame, queues[self._chosen], room))
         else:
             parts.append(_queues(self.frame, queues[first:][:room], chosen))
-        if height is None and self.frame.leases:  # a single frame without keys shows everything
+        if height is None and self.frame.leases:  # a frame that is printed once shows the leases as well
             parts += [Text(""), _leases(self.frame, self.frame.leases, None)]
         if height is not None:
             parts.append(Text(f"\n{KEYS}", style="dim", no_wrap=True, overflow="ellipsis"))
@@ -266,7 +266,7 @@ def top(
         try:
             asyncio.run(_watch(configuration, interval) if live else _one_frame(configuration, as_json))
         except ConductorError as error:
-            raise UserError(f"{configuration.shown_host} cannot be asked: {describe_error(error)}") from None
+            raise UserError(f"cannot read from {configuration.shown_host}: {describe_error(error)}") from None
 
 
 async def _one_frame(configuration: Configuration, as_json: bool) -> None:
@@ -311,13 +311,13 @@ def _read_keys(keyboard: int, keys: asyncio.Queue[str]) -> None:
 async def _keep_looking(
     screen: Screen, api: Any, configuration: Configuration, interval_s: float, keys: asyncio.Queue[str]
 ) -> None:
-    """Read the server again and again. After an error, show it and keep trying."""
+    """Read the server at each interval. After an error, show the error and keep trying."""
     while True:
         try:
             screen.frame, screen.error = await read_frame(api, configuration), None
         except ConductorError as error:
-            screen.error = escape(f"{configuration.shown_host} cannot be asked: {describe_error(error)}")
-        keys.put_nowait("")  # not a key press: redraws the screen
+            screen.error = escape(f"cannot read from {configuration.shown_host}: {describe_error(error)}")
+        keys.put_nowait("")  # an empty key redraws the screen
         await asyncio.sleep(interval_s)
 
 

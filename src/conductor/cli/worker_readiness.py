@@ -38,14 +38,14 @@ def announce_when_ready(task_types: set[str], announce: Callable[[], None]) -> I
     with tempfile.TemporaryDirectory(prefix="conductor-run-") as directory:
         path = Path(directory) / "first-polls"
         os.mkfifo(path, 0o600)
-        # Also open for writing, because a pipe without writers is at its end.
+        # Open the pipe for writing as well: a reader of a pipe without writers would reach its end.
         pipe = os.open(path, os.O_RDWR)
         waiting = threading.Thread(target=_wait, args=(pipe, set(task_types), announce), daemon=True)
         waiting.start()
         try:
             yield FirstPollListener(str(path))
         finally:
-            os.write(pipe, b"\n")  # an empty line ends the wait
+            os.write(pipe, b"\n")  # an empty line ends the thread
             waiting.join()
             os.close(pipe)
 

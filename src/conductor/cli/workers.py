@@ -64,7 +64,7 @@ def _wire(worker: Worker, config: ResolvedConfig) -> dict[str, Any]:
 
 
 def _rows(worker: Worker, config: ResolvedConfig) -> Iterator[list[str]]:
-    """Return a row for each option that is set, or one row for a worker without."""
+    """Yield a row for each option that is set, or a single row if the worker has only defaults."""
     first = [worker.get_task_definition_name(), f"{_kind(worker)} {_function_name(worker)}"]
     for name, value in config.items():
         if config.source(name) != "default":

@@ -36,15 +36,15 @@ from conductor.protocol.views import WorkflowEntry
 from conductor.protocol.why_waiting import format_duration
 
 STATUSES = (WorkflowStatus.RUNNING, WorkflowStatus.PAUSED, *sorted(TERMINAL_WORKFLOW_STATUSES))
-#: Interval between two reads of a workflow in `wait`: short at first, because most workflows end soon.
+#: Shortest and longest interval between two reads of a workflow in `wait`. Most workflows end soon.
 FIRST_LOOK_S = 0.1
 LONGEST_LOOK_S = 2.0
 
-#: A terminal with this width shows correlation ids.
+#: A terminal with at least this many columns shows correlation ids.
 WIDE = 110
 HEADS = ["status", "workflow", "id", "started", "took", "correlation id", "why"]
 NAME, CORRELATION_ID, WHY = 1, 5, 6
-#: A name or correlation id is never cut to fewer columns.
+#: Names and correlation ids are never cut to fewer columns than this.
 MIN_COLUMN = 8
 
 WorkflowId = Annotated[str, typer.Argument(metavar="ID", help="Id of the workflow.", show_default=False)]
@@ -169,7 +169,7 @@ def show(workflow_id: WorkflowId, url: Url = None, as_json: AsJson = False) -> N
     print_line("")
     print_lines(console, draw(found))
     if found.more_tasks:
-        print_line(f"There are more tasks than these {len(found.tasks):,}: the counts are of those.")
+        print_line(f"The workflow has more tasks; only {len(found.tasks):,} of them are drawn and counted.")
     for line in found.cannot_tell:
         print_lines(console, [Line("", "", Text(to_sentence(line), style="dim"))])
 
@@ -213,8 +213,8 @@ def start(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Start one workflow per line of this file. Each line is an input, a JSON object. - is the standard "
-            "input.",
+            help="Start one workflow per line of this file. Each line is the input, a JSON object. - is the "
+            "standard input.",
             show_default=False,
         ),
     ] = None,

@@ -16,7 +16,7 @@ from conductor.client.http.errors import ApiException, AuthorizationException, N
 from conductor.client.http.models.rerun_workflow_request import RerunWorkflowRequest
 from conductor.client.workflow_client import AsyncWorkflowClient
 
-#: Calls the server for one workflow id.
+#: A function that calls the server for one workflow id.
 Action = Callable[[AsyncWorkflowClient, str], Awaitable[object]]
 
 

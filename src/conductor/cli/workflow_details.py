@@ -67,10 +67,10 @@ async def read_view(api: AsyncApiClient, path: str, type_: type[Any], **query: A
     except AuthorizationException:
         raise
     except ApiException as error:
-        if error.status == 400:  # a coordinator that rejects the query
+        if error.status == 400:  # the coordinator has the view but rejects the query
             raise
         return None
-    except MalformedAnswer:  # not the JSON of a view, but for example a web page
+    except MalformedAnswer:  # the answer is not a view but, for example, a web page
         return None
 
 
@@ -97,7 +97,7 @@ async def _read_from_conductor_server(api: AsyncApiClient, workflow_id: str) -> 
 
 
 def _find_cause(tasks: list[Task]) -> Task | None:
-    """Return the last failed task. A failed join only repeats the reason of a joined task, so it is the last choice.
+    """Return the last failed task. A failed join only repeats the reason of a joined task, so other tasks come first.
 
     A Conductor server either fails or cancels the join, depending on which of its threads is first.
     """
@@ -132,7 +132,7 @@ def _to_attempt(task: Task, waiting: Waiting | None) -> TaskAttempt:
 
 
 def operator_of(task: Task) -> str:
-    """Return SIMPLE, WAIT, JOIN, …. A Conductor server's `taskType` of a worker task is the task's name."""
+    """Return SIMPLE, WAIT, JOIN, …. For a worker task, a Conductor server's `taskType` is the task's name instead."""
     if task.task_type in OWN_QUEUES or task.workflow_task is None:
         return task.task_type
     return task.workflow_task.type
@@ -227,7 +227,7 @@ def _retry_limit(task: Task) -> int:
 
 
 def _due_ms(task: Task) -> int | None:
-    """Return when the task can be polled, or a WAIT is over. The server's seconds count from its last change."""
+    """Return when the task can be polled or, for a WAIT, ends. The delay counts from the last change of the task."""
     wait_s = task.callback_after_seconds
     if not wait_s or wait_s >= 10**9:
         return None

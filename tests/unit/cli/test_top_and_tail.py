@@ -116,7 +116,7 @@ def test_top_on_a_conductor_server_says_what_it_cannot_tell(cli: Any, conductor_
 def test_top_of_a_server_that_is_not_there_is_one_line(cli: Any) -> None:
     ran = cli("top", "--url", "http://127.0.0.1:1/api", "--once")
     assert ran.status == 2
-    assert "cannot be asked" in ran.err
+    assert "cannot read from" in ran.err
 
 
 @pytest.mark.parametrize(("columns", "no_color"), [(80, "1"), (120, None)])
