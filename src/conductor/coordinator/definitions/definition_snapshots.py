@@ -22,7 +22,7 @@ MAX_CACHED_SNAPSHOT_BYTES = 8 * 1024 * 1024
 
 
 class SnapshotTask:
-    """A task of a snapshot, and the facts about it that never change."""
+    """A task of a snapshot, and the values that are computed from its definition once."""
 
     def __init__(self, ref: str, task: JsonObject | None) -> None:
         self.task = task or {}
@@ -40,7 +40,7 @@ class SnapshotTask:
         self.secret_places = find_secret_places(
             {**self.task_def.input_template, **(self.task.get("inputParameters") or {})}
         )
-        #: Fields that are equal in every delivery; a cache for `views/task_views.py`.
+        #: The fields that are the same in every delivery, cached by `views/task_views.py`.
         self.delivery_fields: JsonObject | None = None
 
 
@@ -49,7 +49,7 @@ class Snapshot:
 
     def __init__(self, pk: int, body: bytes) -> None:
         self.pk = pk
-        #: The weight in the cache.
+        #: Size in bytes, which counts towards `MAX_CACHED_SNAPSHOT_BYTES`.
         self.size = len(body)
         self.definition: JsonObject = msgspec.json.decode(body)
         self.plan = WorkflowPlan(self.definition)
@@ -62,7 +62,7 @@ class Snapshot:
 
         Args:
             ref: The reference name.
-            definition: The definition that a task made at run time carries.
+            definition: The stored definition of a task that was made at run time.
         """
         if definition is not None:
             return SnapshotTask(ref, msgspec.json.decode(definition)[0])

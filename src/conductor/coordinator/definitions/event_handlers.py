@@ -1,4 +1,4 @@
-"""Event handlers: their fields, their place in the store, and the published events."""
+"""Event handlers and published events: their fields, their validation and their storage."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def add_handler(tx: Tx, handler: EventHandler) -> None:
 
 
 def update_handler(tx: Tx, handler: EventHandler) -> None:
-    """Replace a handler; 404 if it is not there."""
+    """Replace a handler; 404 if the name is unknown."""
     handler.check("updateEventHandler")
     if tx.first(EVENT_HANDLER, handler.name) is None:
         raise _unknown(handler.name)
@@ -131,7 +131,7 @@ def update_handler(tx: Tx, handler: EventHandler) -> None:
 
 
 def remove_handler(tx: Tx, name: str) -> None:
-    """Remove a handler; 404 if it is not there."""
+    """Remove a handler; 404 if the name is unknown."""
     if not tx.define(DROP_EVENT_HANDLER, name):
         raise _unknown(name)
 

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 #: The types of schemas in Conductor. The coordinator enforces only JSON schemas.
 SCHEMA_TYPES = ("JSON", "AVRO", "PROTOBUF")
-#: A schema with more bytes as JSON cannot be used.
+#: A schema with more bytes of JSON is rejected.
 MAX_SCHEMA_BYTES = 256 * 1024
-#: Above this work, a message does not name the wrong value if every alternative of the schema must be tried.
+#: If a validation takes more work and the schema has alternatives, the error does not name the wrong value, because the
+#: validator would have to try every alternative to find it.
 MAX_EXPLAINED_WORK = 100_000
 #: A backtracking pattern gives up after this many attempts.
 MAX_BACKTRACKS = 1000

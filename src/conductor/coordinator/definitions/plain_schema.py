@@ -15,7 +15,8 @@ from conductor.protocol.json_types import Json, JsonObject
 #: A schema that is nested deeper than this is rejected.
 MAX_SCHEMA_DEPTH = 200
 TOO_DEEP = f"it is nested more than {MAX_SCHEMA_DEPTH} levels deep"
-#: A pattern with look-ahead or look-behind needs an engine that backtracks. It accepts only texts up to this length.
+#: A pattern with look-ahead or look-behind needs a regex engine that backtracks. Such a pattern rejects longer
+#: texts.
 MAX_BACKTRACKED_CHARS = 10_000
 #: Messages show this many characters of the beginning and of the end of a text from a schema.
 MAX_SHOWN_CHARS = 300
@@ -25,7 +26,8 @@ _SCHEMA_MAPS = ("properties", "patternProperties", "definitions", "$defs", "depe
 _DATA = ("enum", "const", "required", "default", "examples")
 #: Keywords that the plain form leaves out: they validate nothing, or the plain form replaces them.
 _OMITTED = ("$id", "$schema", "$comment", "nullable", "default", "examples", "contentEncoding", "contentMediaType")
-#: Ends of a pattern that mean `$` in JSON schema. Python needs the longer forms.
+#: Pattern ends that mean the same as `$` in JSON schema. Patterns written for Python use them, because there `$` also
+#: matches before a final line break.
 _PATTERN_ENDS = (r"$(?!\n)", r"(?!\n)$")
 #: The name in the root under which references find the schemas true and false.
 _CONSTANTS = "true and false"
@@ -85,7 +87,7 @@ class PlainSchema:
         for node in list(self._plain.values()):
             names = node.get("patternProperties")
             for name in names if isinstance(names, dict) else ():
-                if not is_linear(name):  # a pattern at its backtracking limit would count as "does not match"
+                if not is_linear(name):  # at its backtracking limit it would count as "does not match"
                     raise SchemaRejected(
                         f"'{cut(name)}' of patternProperties is not a valid pattern, or has look-ahead or look-behind"
                     )

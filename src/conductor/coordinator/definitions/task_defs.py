@@ -177,7 +177,8 @@ def get_queue_keys(tx: Tx, name: str, domain: str, embedded: TaskDef) -> tuple[i
     """Return the keys of a task type and of its queue for a domain; add them to the store on first use."""
     key = "queue keys", name, domain
     known: tuple[int, int, TaskDef] | None = tx.lookups.peek(key)
-    # Comparing two definitions takes longer than everything else here, and they are nearly always the same object.
+    # The identity is tested first, because the definitions are nearly always the same object and comparing them is
+    # slow.
     if known is None or (known[2] is not embedded and known[2] != embedded):
         task_type = get_task_type_pk(tx, name, embedded)
         known = task_type, _get_queue_pk(tx, task_type, domain), embedded

@@ -187,7 +187,7 @@ class _Checker:
                 self.problem(path, f"{error}; all of JavaScript {missing or 'must be written as a text'}")
 
     def require(self, task: _Task, name: str) -> bool:
-        """Report a missing field of a task. Return whether the field is there."""
+        """Report a missing field of a task. Return whether the field is present."""
         if task.get(name) not in (None, "", [], {}):
             return True
         message = f"{name} field is required for taskType: {task_type(task.fields)} taskName: {task.get('name')}"

@@ -48,8 +48,8 @@ OPERATORS_WITH_SCRIPTS = ("SWITCH", "DECISION", "DO_WHILE")
 SCRIPT_OPERATORS = frozenset(
     {*OPERATORS_WITH_SCRIPTS, *(kind for kind, queue in SYSTEM_TASKS.items() if queue == "script")}
 )
-#: The domain of a system queue is this prefix and its name. No client can name it, because the names of domains are
-#: stripped of blanks.
+#: The domain of a system queue is this prefix and its name. The prefix begins with a blank, which is stripped from the
+#: domains that clients send. So no client can poll a system queue.
 SYSTEM_DOMAIN = " system/"
 #: Evaluators of a SWITCH whose expression is JavaScript.
 SCRIPT_EVALUATORS = ("javascript", "graaljs")
@@ -161,7 +161,7 @@ class WorkflowPlan:
         return TaskNode(ref, kind, name, task, parent=place.parent, loop=place.loop, next=place.next)
 
     def base_name(self, ref: str) -> str | None:
-        """Return the name in the definition of a task that may be in an iteration of a loop, or None."""
+        """Return the reference name without the iterations of loops at its end, or None for an unknown task."""
         while ref not in self.nodes:
             ref, found, number = ref.rpartition("__")
             if not found or not number.isdecimal():
@@ -171,7 +171,8 @@ class WorkflowPlan:
     def next_after(self, node: TaskNode) -> TaskNode | None:
         """Return the task that runs after this task, or None at the end of a branch, a loop body or the workflow."""
         while node.next is None:
-            # The last task of a case continues after its SWITCH. A JOIN or the loop itself waits for the others.
+            # After the last task of a case, the flow continues after the SWITCH. A branch or a loop body ends here,
+            # because its JOIN or its loop decides what runs next.
             if node.parent is None or node.parent.type not in ("SWITCH", "DECISION"):
                 return None
             node = node.parent

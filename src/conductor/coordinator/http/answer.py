@@ -27,13 +27,13 @@ class Answer(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
     #: True if the connection must be closed after this answer.
     closes: bool = False
-    #: Undoes the request and returns a small answer (or raises). Called if there is no memory for this answer.
+    #: Called if the answer budget is exhausted. Undoes the request, and returns a small answer or raises.
     fallback: Callable[[], Awaitable[Answer]] | None = None
     #: The bytes of the answer budget that a large body holds until it is sent.
     reservation: Reservation | None = None
 
 
-#: 200 without a body: Conductor's answer of a method without a result.
+#: Status 200 without a body, which Conductor sends for operations that return nothing.
 DONE = Answer()
 NO_CONTENT = Answer(204)
 
@@ -49,7 +49,7 @@ def as_text(value: str, *headers: tuple[str, str]) -> Answer:
 
 
 def error_answer(error: ApiError) -> Answer:
-    """Return Conductor's error body with the headers that belong to it."""
+    """Return the answer for an error: Conductor's error body, and the headers for its verdict and for a retry."""
     headers = ((VERDICT_HEADER, str(error.verdict)),) if error.verdict is not None else ()
     if error.status == 503 and error.retryable:
         headers = (*headers, ("Retry-After", str(RETRY_AFTER_S)))

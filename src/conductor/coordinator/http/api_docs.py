@@ -62,7 +62,7 @@ def make_api_docs(routes: Iterable[Route]) -> JsonObject:
             "schemas": {"ErrorResponse": _ERROR_SCHEMA, **answer_components, **body_components},
             "securitySchemes": {"token": _TOKEN},
         },
-        # A token is needed only if the coordinator has a key and a secret.
+        # Requests need a token only if the coordinator was started with a key and a secret.
         "security": [{}, {"token": []}],
     }
 
@@ -72,7 +72,7 @@ def _key(route: Route) -> str:
 
 
 def _make_schemas(types: dict[str, Any]) -> tuple[JsonObject, JsonObject]:
-    """Return the schema of each type, and the components that they refer to."""
+    """Return the schema of each type, and the components that these schemas refer to."""
     wanted = {key: type_ for key, type_ in types.items() if type_ not in (None, PlainText, NoBody)}
     found, components = msgspec.json.schema_components(list(wanted.values()), ref_template=f"{_REF}{{name}}")
     return dict(zip(wanted, found, strict=True)), components
@@ -81,7 +81,7 @@ def _make_schemas(types: dict[str, Any]) -> tuple[JsonObject, JsonObject]:
 def _rename_collisions(
     bodies: JsonObject, body_components: JsonObject, answer_components: JsonObject
 ) -> tuple[JsonObject, JsonObject]:
-    """Append `Request` to the names of body components that are the names of different answer components."""
+    """Append `Request` to the name of each body component that shares its name with a different answer component."""
     collisions = {
         name
         for name, schema in body_components.items()

@@ -26,7 +26,7 @@ from conductor.telemetry import tracing
 
 logger = logging.getLogger(__name__)
 
-#: Request line and headers together.
+#: Largest total size of the request line and the headers.
 MAX_HEADER_BYTES = 64 * 1024
 #: Largest body on routes without a token.
 MAX_PUBLIC_BODY_BYTES = 64 * 1024
@@ -74,7 +74,7 @@ class App:
         finally:
             reservation.end()
         took_s = time.perf_counter() - began
-        # Requests without a route are counted together: their methods and paths are unbounded.
+        # Requests without a route share one metric series, because clients can send any number of different paths.
         method, path = (head.method, route.path) if route is not None else ("", "")
         self._core.request_times.observe(method, path, answer.status, took_s)
         if logger.isEnabledFor(logging.DEBUG):
@@ -101,8 +101,9 @@ class App:
     async def _handle(self, route: Route, request: ApiRequest) -> Answer:
         """Call the route's handler. Reserve memory for a large answer; the connection frees it when it is sent.
 
-        Without free memory a read is discarded, and repeated as soon as its size is reserved. A request with a
-        `fallback` is undone. Every other request has had its effect, so its answer exceeds the budget.
+        If the memory is not free, there are three cases. A request that only reads drops its answer, waits for the
+        memory, and calls the handler again. A request whose answer has a `fallback` is undone. Every other request has
+        already had its effect, so its answer is sent although it exceeds the budget.
         """
         answer = await _call_handler(route, request)
         size = len(answer.body)
@@ -116,7 +117,7 @@ class App:
                 if route.changes_something(request.head.method):
                     reservation.grow_anyway(size)
                     break
-                answer = DONE  # the body must not stay in memory during the wait
+                answer = DONE  # frees the body during the wait
                 await reservation.grow(size)
                 answer = await _call_handler(route, request)
                 size = len(answer.body)
@@ -140,7 +141,8 @@ async def _call_handler(route: Route, request: ApiRequest) -> Answer:
 
 def _answer_error(incoming: IncomingRequest, error: Exception) -> Answer:
     if isinstance(error, ApiError):
-        # A client that awaits `100 Continue` does not send the body now: the next bytes would be read as the body.
+        # A client that awaits `100 Continue` does not send its body after an error. Its next request would be parsed as
+        # the missing body, so the connection is closed.
         error.closes = error.closes or (incoming.body.awaits_continue and not incoming.body.is_complete)
         return error_answer(error)
     if isinstance(error, StoreClosed):

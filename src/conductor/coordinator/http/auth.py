@@ -41,7 +41,7 @@ class Credentials(msgspec.Struct, rename="camel"):
 
 
 class Auth:
-    """Tokens for one key and secret. They are signed with a key of this process, so a restart invalidates them."""
+    """Tokens for one key and secret. Each process signs them with its own random key, so a restart invalidates them."""
 
     def __init__(self, key: str, secret: str, clock: Clock) -> None:
         self._key = key.encode()
@@ -60,7 +60,7 @@ class Auth:
         credentials = request.json(Credentials)
         await self._failures.delay_request()
         is_known_key = hmac.compare_digest(credentials.key_id.encode(), self._key)
-        # Both are always compared, so that the duration does not reveal which one was wrong.
+        # Key and secret are always both compared, so that the duration does not reveal which one was wrong.
         if not hmac.compare_digest(credentials.key_secret.encode(), self._secret) or not is_known_key:
             self._failures.add()
             raise ApiError(401, "unknown key or wrong secret", code="INVALID_CREDENTIALS")
@@ -73,7 +73,7 @@ class Auth:
         expires, _, signature = token.partition(".")
         is_time = len(expires) <= 12 and expires.isdecimal()
         if not is_time or not hmac.compare_digest(signature.encode(), self._sign(int(expires)).encode()):
-            raise ApiError(401, f"this server asks for a token in header {AUTH_HEADER}", code="INVALID_TOKEN")
+            raise ApiError(401, f"this coordinator requires a token in header {AUTH_HEADER}", code="INVALID_TOKEN")
         if int(expires) * 1000 <= self._clock.wall_ms():
             raise ApiError(401, "the token has expired", code="EXPIRED_TOKEN")
 
@@ -82,7 +82,7 @@ class Auth:
 
 
 class _Failures:
-    """Recent wrong secrets. They delay later requests, and are logged once per `FAILURES_WITHIN_S`."""
+    """Counts wrong secrets, to delay later token requests and to log at most once per `FAILURES_WITHIN_S`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -92,7 +92,7 @@ class _Failures:
         self._logged_at: float | None = None
 
     async def delay_request(self) -> None:
-        """Sleep for `DELAY_S` if there were too many wrong secrets."""
+        """Sleep for `DELAY_S` if the last `FREE_FAILURES` wrong secrets are younger than `FAILURES_WITHIN_S`."""
         if len(self._times) < FREE_FAILURES or self._delayed >= MAX_DELAYED:
             return
         if self._clock.monotonic() - self._times[0] > FAILURES_WITHIN_S:
@@ -109,5 +109,5 @@ class _Failures:
         self._times.append(now)
         self._unlogged += 1
         if self._logged_at is None or now - self._logged_at >= FAILURES_WITHIN_S:
-            logger.warning("Token refused: unknown key or wrong secret, refusals=%d since the last log", self._unlogged)
+            logger.warning("Token request rejected, unknown key or wrong secret: since_last_log=%d", self._unlogged)
             self._unlogged, self._logged_at = 0, now

@@ -50,7 +50,7 @@ class IncomingBody:
         #: True if the client disconnected: the rest never arrives.
         self.is_cut_off = False
         expect = head.headers.get(b"expect")
-        #: True if the client may hold the body back until it is asked for it, and has not been asked yet.
+        #: True if the client may be waiting for `100 Continue`, and the application has not requested the body yet.
         self.awaits_continue = expect is not None
         self._sends_continue = expect is not None and expect.lower() == b"100-continue" and head.http_version != "1.0"
 
@@ -69,12 +69,12 @@ class IncomingBody:
         self._wake()
 
     def cut_off(self) -> None:
-        """Mark the client as gone; a reader gets a `ConnectionResetError`."""
+        """Record that the client has disconnected; reading the body then raises `ConnectionResetError`."""
         self.is_cut_off = True
         self._wake()
 
     async def wait_for_more(self) -> None:
-        """Wait until more has arrived; ask a client that awaits `100 Continue` for the body first.
+        """Wait until more bytes have arrived. Send `100 Continue` first if the client waits for it.
 
         Raises:
             ConnectionResetError: The client has disconnected.
@@ -111,19 +111,19 @@ class IncomingRequest:
         self._callback: Callable[[], None] | None = None
 
     def on_disconnect(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when the client disconnects or sends no more, even if that has happened already."""
+        """Call `callback` when the client disconnects or sends no more; at once if that has happened already."""
         self._callback = callback
         if self._client_is_silent:
             callback()
 
     def client_fell_silent(self) -> None:
-        """Note that the client sends no more: it may have disconnected."""
+        """Record that nothing more is read from the client, so that a disconnect would go unnoticed."""
         self._client_is_silent = True
         if self._callback is not None:
             self._callback()
 
     def client_disconnected(self) -> None:
-        """Note that the client is gone: neither the rest of its body nor its answer can be transferred."""
+        """Record that the client has disconnected: neither its body nor its answer can be transferred."""
         self.body.cut_off()
         self.client_fell_silent()
 
@@ -162,5 +162,5 @@ async def read_body(request: IncomingRequest, limit: int, reservation: Reservati
 
 
 def _too_large(limit: int) -> ApiError:
-    """Return the 413. The connection stays open and discards the rest: most clients send all before they read."""
+    """Return the 413. The connection discards the rest of the body, because most clients read only after sending it."""
     return ApiError(413, f"the request body is larger than {limit} bytes")

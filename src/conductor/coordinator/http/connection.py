@@ -1,7 +1,7 @@
-"""HTTP/1.1 connections: parse bytes into requests, write answers, and limit what a client can use of both.
+"""HTTP/1.1 connections: parse bytes into requests, write answers, and limit the time and memory that a client takes.
 
-The requests of a connection are answered one at a time, in their order. A request that arrives during an answer waits,
-and nothing is read after it until its turn comes.
+The requests of a connection are answered one at a time, in their order. A request that arrives while another one is
+being answered waits, and the connection reads nothing more until its turn comes.
 
 Phases and their deadlines:
 
@@ -9,7 +9,8 @@ Phases and their deadlines:
 - head, from its first byte: `HEAD_TIMEOUT_S`;
 - body, while the application reads it: `body.BODY_TIMEOUT_S`;
 - answer, while the client reads it: `ANSWER_TIMEOUT_S` and `MIN_ANSWER_BYTES_PER_S`;
-- rest of a rejected body, which is read and discarded so that the client gets to its answer: `REST_TIMEOUT_S`.
+- rest of a rejected body, which is read and discarded so that the client finishes sending and reads its answer:
+  `REST_TIMEOUT_S`.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from conductor.coordinator.request_errors import ApiError, bad_request
 
 logger = logging.getLogger(__name__)
 
-#: Requests on further connections are answered with 503.
+#: While more connections than this are open, requests are answered with 503.
 MAX_CONNECTIONS = 4096
 KEEP_ALIVE_S = 75.0
 HEAD_TIMEOUT_S = 15.0
 REST_TIMEOUT_S = 30.0
-#: Bytes of a rejected body that are discarded before the connection is closed.
+#: The connection is closed after this many bytes of a rejected body have been discarded.
 MAX_REST_BYTES = 100 * 1024 * 1024
 #: A client that reads nothing of its answer for this long is disconnected.
 ANSWER_TIMEOUT_S = 30.0
@@ -88,7 +89,8 @@ class Connections:
 class PhaseDeadline:
     """The deadline of a connection's current phase.
 
-    Most deadlines are moved before they pass, so the event loop's timer is kept and checks the deadline when it fires.
+    Most deadlines move before they pass. Moving a deadline to a later time therefore keeps the event loop's timer,
+    which checks the current deadline when it fires.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_expiry: Callable[[], None]) -> None:
@@ -145,23 +147,23 @@ class Connection(asyncio.Protocol):
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
         self._host_count = 0
-        #: Bytes received since the last part of a body: a head, possibly incomplete.
+        #: Bytes of an incomplete head that have arrived so far. Reset by the end of a head and by each part of a body.
         self._head_bytes = 0
         #: The request whose body is arriving.
         self._reading: IncomingRequest | None = None
-        #: The request that is being answered. `_is_answer_written` is set until its body is complete and the answer
-        #: is read.
+        #: The request that is being answered. `_is_answer_written` is true from the end of its answer until the next
+        #: request begins; the rest of its body may still be arriving.
         self._answering: IncomingRequest | None = None
         self._is_answer_written = False
-        #: Requests that wait for the answers before theirs.
+        #: Requests that wait until earlier requests are answered.
         self._pipelined: deque[IncomingRequest] = deque()
         #: True if no more requests come: the client has closed its side, or sent bytes that are not HTTP.
         self._has_input_ended = False
-        #: Sent after the answers to the requests before it.
+        #: The answer to bytes that are not HTTP. It is sent after the answers to all earlier requests.
         self._parse_error: ApiError | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_reading_paused = False
-        #: True if our side is closed, and the rest of the request is read and discarded.
+        #: True if the coordinator has closed its side of the connection, and discards the rest of the request.
         self._is_discarding = False
         self._discarded_bytes = 0
         #: Set while the socket's write buffer is full.
@@ -170,7 +172,7 @@ class Connection(asyncio.Protocol):
     # -- events of the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start with the head of the first request."""
+        """Register the connection, and wait for the head of the first request."""
         self._transport = cast("asyncio.Transport", transport)
         self._connections.open.add(self)
         self._deadline.set(HEAD_TIMEOUT_S)
@@ -199,7 +201,7 @@ class Connection(asyncio.Protocol):
         if self._head_bytes > MAX_HEADER_BYTES:
             self._reject_input(ApiError(431, "the request's headers are too large"))
         elif is_new_head and self._answering is None and self._head_bytes:
-            self._deadline.shorten(HEAD_TIMEOUT_S)  # not extended by further bytes of the same head
+            self._deadline.shorten(HEAD_TIMEOUT_S)  # further bytes of the same head do not move it
 
     def eof_received(self) -> bool:
         """Keep the connection open while complete requests wait for answers: the client may still be reading."""
@@ -208,7 +210,7 @@ class Connection(asyncio.Protocol):
         if request is None or not request.body.is_complete or (self._is_answer_written and not self._pipelined):
             return False
         self._has_input_ended = True
-        # Most often the client has left. A parked poll must not be granted a task: it is answered at once.
+        # The client has probably disconnected, so a parked poll is answered at once instead of being granted a task.
         request.client_fell_silent()
         return True
 
@@ -233,7 +235,7 @@ class Connection(asyncio.Protocol):
                 # Java's HTTP client offers HTTP/2 with each first request. The parser then stops and never sees the
                 # body. The offer may be ignored (RFC 9110, 7.8): the request is parsed again without it.
                 if self._parser.get_method() == b"CONNECT" or self._host_count > 1:
-                    raise httptools.HttpParserError("no tunnels, and one Host") from offer
+                    raise httptools.HttpParserError("CONNECT or a second Host header is not supported") from offer
                 data = self._head_without_upgrade() + data[offer.args[0] :]
                 self._parser = _new_parser(self)
 
@@ -261,10 +263,10 @@ class Connection(asyncio.Protocol):
         self._headers[name] = value
 
     def on_headers_complete(self) -> None:
-        """Answer the request now, or after those before it."""
+        """Answer the request now, or queue it if an earlier request is being answered."""
         parser = self._parser
         if parser.should_upgrade() or self._transport.is_closing() or self._is_discarding:
-            return  # the head is parsed again, or no more requests are answered
+            return  # `_feed_parser` parses the head again, or no more requests are answered
         head = RequestHead(
             parser.get_method().decode("ascii"),
             *split_url(self._url),
@@ -280,7 +282,8 @@ class Connection(asyncio.Protocol):
         else:
             self._pipelined.append(request)
             self.pause_reading()
-            # While nothing is read, a disconnect is not noticed: the current request must not be granted a task.
+            # While reading is paused, a disconnect goes unnoticed. If the current request is a parked poll, it is
+            # answered at once, because a task granted to it could be lost.
             self._answering.client_fell_silent()
 
     def on_body(self, body: bytes) -> None:
@@ -328,7 +331,7 @@ class Connection(asyncio.Protocol):
         self._answering = request
         self._deadline.clear()
         if self._pipelined or self._has_input_ended:
-            request.client_fell_silent()  # a disconnect would not be noticed while nothing is read
+            request.client_fell_silent()  # nothing is read now, so a disconnect would go unnoticed
         self._task = self._loop.create_task(self._answer(request))
 
     async def _answer(self, request: IncomingRequest) -> None:
@@ -379,7 +382,8 @@ class Connection(asyncio.Protocol):
     def _keeps_alive(self, request: IncomingRequest, answer: Answer) -> bool:
         """Return whether the connection stays open after an answer."""
         body = request.body
-        # A client that was not told to continue does not send its body: the next bytes would be read as the body.
+        # A client that did not get `100 Continue` does not send its body. Its next request would be parsed as the
+        # missing body, so the connection is closed.
         lacks_body = body.awaits_continue and not body.is_complete
         has_parse_error = self._parse_error is not None and body.is_complete
         is_last = self._has_input_ended and not self._pipelined and not has_parse_error
@@ -406,7 +410,7 @@ class Connection(asyncio.Protocol):
         return not self._transport.is_closing()
 
     def _continue_with_next(self) -> None:
-        """Answer the next request; without one, wait for it or close."""
+        """Answer the next request. If there is none, wait for one, or close if no more may come."""
         self._is_answer_written, self._answering = False, None
         if self._pipelined:
             self._start_answer(self._pipelined.popleft())
@@ -420,19 +424,19 @@ class Connection(asyncio.Protocol):
         """Answer bytes that are not a request, after the answers to the requests before them."""
         self._has_input_ended, self._parse_error = True, error
         if self._is_discarding or (self._is_answer_written and self._reading is self._answering):
-            self._close()  # the request whose body is broken has had its answer
+            self._close()  # these bytes belong to a body whose request is already answered
             return
         self.pause_reading()
         self._drop_incomplete_request()
         if self._answering is None:
             self._close_after_input()
         elif not self._answering.body.is_complete:
-            self._answering.client_disconnected()  # the rest of its body never comes; the error is its answer
+            self._answering.client_disconnected()  # its body stays incomplete, so it gets the parse error
         else:
             self._answering.client_fell_silent()
 
     def _drop_incomplete_request(self) -> None:
-        """Forget a waiting request whose body never becomes complete."""
+        """Remove the last waiting request if its body is incomplete, because the rest will never arrive."""
         if self._pipelined and not self._pipelined[-1].body.is_complete:
             self._pipelined.pop()
             self._reading = None
@@ -440,7 +444,7 @@ class Connection(asyncio.Protocol):
     # -- closing
 
     def close_if_idle(self) -> None:
-        """Close the connection unless an answer is pending; then it is closed after that answer."""
+        """Close the connection if no answer is pending. Otherwise `_send` closes it after that answer."""
         if self._answering is None or self._is_answer_written:
             self._close()
 
@@ -457,14 +461,18 @@ class Connection(asyncio.Protocol):
             self._deadline.set(ANSWER_TIMEOUT_S)
 
     def _close_after_input(self) -> None:
-        """Close after the last answer, and send the parse error, if there is one."""
+        """Send the parse error, if there is one, and close the connection."""
         if self._parse_error is not None and not self._transport.is_closing():
             answer = error_answer(self._parse_error)
             self._transport.write(_format_head(answer, b"close") + answer.body)
         self._close()
 
     def _close_after(self, request: IncomingRequest) -> None:
-        """Close after an answer, but only our side if the client is still sending: it could not read its answer."""
+        """Close the connection after an answer.
+
+        If the client is still sending, close only the coordinator's side: a full close could discard the answer before
+        the client has read it.
+        """
         if request.body.is_complete or not self._transport.can_write_eof():
             self._close()
             return
@@ -474,7 +482,7 @@ class Connection(asyncio.Protocol):
         self._deadline.set(REST_TIMEOUT_S)
 
     def _end_phase(self) -> None:
-        """Close the connection: the deadline of its phase has passed."""
+        """Close the connection, because the deadline of its phase has passed."""
         if self._transport.is_closing():
             self._transport.abort()
         else:
@@ -483,7 +491,7 @@ class Connection(asyncio.Protocol):
 
 def _new_parser(connection: Connection) -> httptools.HttpRequestParser:
     parser = httptools.HttpRequestParser(connection)
-    # Some clients send an empty line after their last request.
+    # Some clients send an empty line after their last request, which the parser rejects by default.
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser
 
@@ -494,7 +502,7 @@ def _format_head(answer: Answer, connection: bytes | None) -> bytes:
     if answer.status not in _STATUSES_WITHOUT_BODY:
         lines.append(b"content-length: %d\r\n" % len(answer.body))
     if answer.content_type is not None:
-        # Without `nosniff` a browser may take stored text for a web page.
+        # Without `nosniff` a browser may interpret stored text as a web page.
         lines.append(b"content-type: %s\r\nx-content-type-options: nosniff\r\n" % answer.content_type)
     lines += [f"{name}: {value}\r\n".encode() for name, value in answer.headers]
     if connection is not None:

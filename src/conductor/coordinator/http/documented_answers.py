@@ -1,4 +1,4 @@
-"""The type of each route's answer, for the OpenAPI document: the models of the clients."""
+"""The type of each route's answer, for the OpenAPI document. Most types are the client's models."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Limits on the memory that request bodies and answers occupy, over all connections.
 
-The application has one budget for bodies and one for answers. Small bodies and answers are not counted: socket
-buffers take as much memory.
+The application has one budget for bodies and one for answers. Small bodies and answers are not counted, because the
+socket buffers of a connection take as much memory.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ BODY_BUDGET_BYTES = 64 * 1024 * 1024
 ANSWER_BUDGET_BYTES = 64 * 1024 * 1024
 #: Bodies and answers up to this size are not counted.
 UNCOUNTED_BYTES = 64 * 1024
-#: A reservation that cannot be granted within this time is refused.
+#: A reservation that is not granted within this time fails with a 503.
 RESERVE_TIMEOUT_S = 1.0
 
 
 class MemoryBudget:
-    """Bytes to reserve, first come, first served.
+    """A limited number of bytes, which bodies or answers reserve first come, first served.
 
     Args:
-        size: The bytes that can be reserved at once.
-        what: The plural noun of the refusal, such as "large requests".
+        size: The total bytes that can be reserved at the same time.
+        what: The plural noun in the error message, such as "large requests".
     """
 
     def __init__(self, size: int, what: str) -> None:
@@ -76,7 +76,7 @@ class MemoryBudget:
         self._grant_waiting()
 
     def exhausted(self) -> ApiError:
-        """Return the 503 for a request whose reservation is refused."""
+        """Return the 503 for a request that gets no reservation."""
         message = f"the coordinator has too many {self._what} in memory; try again in a moment"
         return ApiError(503, message, retryable=True)
 
@@ -92,7 +92,7 @@ class MemoryBudget:
 class Reservation:
     """Bytes of a budget that one body or one answer holds until `end`.
 
-    A reservation never exceeds the whole budget, so that a single answer larger than the budget can be sent.
+    An answer larger than the budget reserves the whole budget and no more, so that it can be sent.
     """
 
     __slots__ = ("_budget", "size")

@@ -30,8 +30,8 @@ _OTHER_SITES = (b"cross-site", b"same-site")
 class Origins:
     """The hosts that this coordinator answers to, and the web pages that may change something on it.
 
-    `host` is the address that it listens on. Beyond loopback every Host is accepted unless `allowed_hosts` is given:
-    there, the coordinator requires a token, or its owner has allowed every request.
+    `host` is the address that the coordinator listens on. If it is not a loopback address, every Host header is
+    accepted unless `allowed_hosts` is given: such a coordinator requires a token, or was started with `allow_remote`.
     """
 
     def __init__(self, host: str, allowed_hosts: Iterable[str] = (), allowed_origins: Iterable[str] = ()) -> None:
@@ -39,7 +39,7 @@ class Origins:
         self._any_host = ANY in listed or (not listed and not is_loopback(host))
         self._hosts = frozenset([_normalize(host), *listed])
         self._origins = frozenset(_parse_allowed_origin(origin) for origin in allowed_origins)
-        # Clients send the same few hosts again and again.
+        # Cached, because clients send the same few hosts again and again.
         self._is_own_host = functools.lru_cache(256)(self._compare_host)
 
     def check_host(self, http_version: str, headers: Mapping[bytes, bytes]) -> None:
@@ -55,13 +55,13 @@ class Origins:
             shown = _printable(host)
             raise ApiError(
                 403,
-                f"this coordinator does not answer to the Host {shown}: it could be a web page's way to this machine. "
+                f"this coordinator does not answer to the Host {shown}: a web page could use it to reach this machine. "
                 f"If it is a name of this coordinator, allow it: conductor-worker serve --allow-host {shown}, "
                 "CONDUCTOR_ALLOWED_HOSTS, or Coordinator(allowed_hosts=[...])",
             )
 
     def check_page(self, headers: Mapping[bytes, bytes]) -> None:
-        """Raise a 403 for a request of a page of another site."""
+        """Raise a 403 if a page of another site sent the request."""
         origin = headers.get(b"origin")
         if origin is not None:
             if origin.decode("latin-1").lower() in self._origins:
@@ -100,12 +100,12 @@ def _has_body(headers: Mapping[bytes, bytes]) -> bool:
 
 
 def _normalize(host: str) -> str:
-    """Return a host as it is compared: [::1] equals ::1, and LOCALHOST. equals localhost."""
+    """Return a host in the form that is compared: `[::1]` becomes `::1`, and `LOCALHOST.` becomes `localhost`."""
     return host.lower().removeprefix("[").removesuffix("]").removesuffix(".")
 
 
 def _strip_port(authority: str) -> str:
-    """Return the host of a Host header as it is compared; an empty string if the header is malformed."""
+    """Return the normalized host of a Host header; an empty string if the header is malformed."""
     found = _AUTHORITY.fullmatch(authority)
     return "" if found is None else _normalize(found[1])
 

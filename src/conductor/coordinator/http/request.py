@@ -66,7 +66,7 @@ class ApiRequest:
         on_disconnect: OnDisconnect,
     ) -> None:
         self.head = head
-        #: The values of the names in the path of the route.
+        #: Name in the route's path → value in the request's path.
         self.params = params
         self.body = body
         #: Prefer the properties below: they show which part of the coordinator a handler uses.
@@ -161,7 +161,7 @@ class ApiRequest:
 def whole_number(what: str, text: str) -> int:
     """Return a number from a path."""
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise bad_request(f"{what} is a whole number, not {text[:100]!r}")
+        raise bad_request(f"{what} must be a whole number, not {text[:100]!r}")
     return int(text)
 
 
@@ -192,7 +192,8 @@ def _check_value_count(body: bytes) -> None:
     """Reject JSON with more than `MAX_JSON_VALUES` values before they take memory as Python objects."""
     if len(body) <= MAX_JSON_VALUES or _count_values(body) <= MAX_JSON_VALUES:
         return
-    # Ignore separators inside strings. Removing strings is slow, so it happens only after the quick count failed.
+    # Ignore separators inside strings. Removing strings is slow, so it happens only if the quick count exceeds the
+    # limit.
     structure = body.replace(rb"\\", b"").replace(rb"\"", b"").translate(None, _NOT_STRUCTURE)
     strings = structure.count(b'"') // 2
     if strings > MAX_JSON_VALUES or _count_values(_JSON_STRING.sub(b"", structure)) > MAX_JSON_VALUES:

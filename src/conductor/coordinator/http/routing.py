@@ -12,7 +12,7 @@ from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.unsupported_routes import UNSUPPORTED
 from conductor.coordinator.request_errors import ApiError, bad_request, not_found
 
-#: Paths whose route is cached, and the longest path that is.
+#: How many paths have a cached route, and the longest path that is cached.
 MAX_CACHED_PATHS = 1024
 MAX_CACHED_PATH_BYTES = 200
 
@@ -28,7 +28,7 @@ class Route:
     handler: Handler
     #: True if the route needs no token.
     public: bool = False
-    #: True for a GET that changes something, such as a poll: not available to HEAD and to pages of other sites.
+    #: True for a GET that changes something, such as a poll. HEAD requests and pages of other sites may not use it.
     has_side_effects: bool = False
     #: True if the body is plain text.
     text_body: bool = False
@@ -51,7 +51,7 @@ class RouteTable:
             self._root.descend(path).unsupported = f"this coordinator has no {name} ({path})"
         for route in routes:
             self._root.descend(route.path).routes[route.method] = route
-        # Clients request the same few paths again and again.
+        # Clients request the same few paths again and again, so found routes are cached.
         self._cache: dict[tuple[str, bytes], tuple[Route, dict[str, str]]] = {}
 
     def find(self, method: str, path: bytes) -> tuple[Route, dict[str, str]]:

@@ -1,6 +1,6 @@
 """Paths of Conductor that this coordinator does not support.
 
-They are answered with a 404 that names the missing feature: a bare 404 reads as if an id were wrong.
+They are answered with a 404 that names the missing feature, because a bare 404 looks as if an id were wrong.
 """
 
 from __future__ import annotations

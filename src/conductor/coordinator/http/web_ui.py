@@ -14,7 +14,7 @@ from conductor.coordinator.http.request import ApiRequest
 from conductor.coordinator.http.routing import Route
 from conductor.coordinator.request_errors import not_found
 
-#: Scripts, styles, images and requests of our own origin only; no inline scripts or styles, no frames.
+#: Allows only scripts, styles, images and requests of the same origin; no inline scripts or styles, no frames.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

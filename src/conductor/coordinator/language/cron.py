@@ -106,7 +106,8 @@ class Cron:
                 return None
             if found_s < ends_s:
                 return found_s * 1000
-            # No local time before `found` matches. The offset may change before, but by less than a day.
+            # The UTC offset may change before `found_s`, so search again. No local time before `found` matches and
+            # offsets change by less than a day, so the days before can be skipped.
             at_s = max(ends_s, found_s - 2 * _DAY_S) if ends_s - at_s == _DAY_S else ends_s
 
     def _next_local(self, local: datetime) -> datetime | None:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 #: Returns the value of the first name of a path (`workflow` or the reference name of a task), or None. The second
 #: argument is the next step of the path, if there is one: the lookup may leave out every other member of the value.
 Lookup = Callable[[str, Step | None], Json]
-#: The only first name that is not part of the workflow: the id of the task that the input is for.
+#: The only first name that is neither `workflow` nor a task. Its value is the id of the task whose input is resolved.
 TASK_ID_NAME = "CPEWF_TASK_ID"
 #: Expressions in values that are nested deeper are not resolved.
 MAX_DEPTH = 200

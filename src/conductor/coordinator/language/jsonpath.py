@@ -148,7 +148,7 @@ class _Union(Fork):
         return [found for step in self.steps if (found := _child(value, step)) is not MISSING]
 
     def as_last_step(self) -> Step:
-        """Return the step to use at the end of a path: there, several keys select an object with these keys."""
+        """Return the step for the end of a path, where several keys select one object with these keys."""
         names = [step for step in self.steps if isinstance(step, str)]
 
         def pick(value: Json) -> Json:
@@ -158,7 +158,7 @@ class _Union(Fork):
 
 
 class _Filter(Fork):
-    """The elements of a list that a filter accepts; of an object, the object itself."""
+    """The elements of a list that a filter accepts; for an object, the object itself if the filter accepts it."""
 
     def __init__(self, accepts: Test, terms: int) -> None:
         self.accepts = accepts

@@ -26,7 +26,7 @@ _decode = msgspec.json.Decoder(Schedule).decode
 
 
 def save(tx: Tx, schedule: Schedule) -> JsonObject:
-    """Create or replace a checked schedule, and return its JSON. Due times before now are not made up for."""
+    """Create or replace a validated schedule, and return its JSON. Workflows for past due times are not started."""
     found = tx.first(SCHEDULE, schedule.name)
     if found is not None:
         schedule.created_by = _decode(found[0]).created_by
@@ -37,7 +37,7 @@ def save(tx: Tx, schedule: Schedule) -> JsonObject:
 
 
 def get(tx: Tx, name: str) -> JsonObject:
-    """Return the JSON of a schedule; 404 if it is not there."""
+    """Return the JSON of a schedule; 404 if the name is unknown."""
     found = tx.first(SCHEDULE, name)
     if found is None:
         raise _unknown(name)
@@ -46,7 +46,7 @@ def get(tx: Tx, name: str) -> JsonObject:
 
 
 def load(tx: Tx, name: str) -> Schedule:
-    """Return a schedule; 404 if it is not there."""
+    """Return a schedule; 404 if the name is unknown."""
     found = tx.first(SCHEDULE, name)
     if found is None:
         raise _unknown(name)
@@ -101,7 +101,7 @@ def pause_all(tx: Tx) -> None:
 
 
 def resume_all(tx: Tx) -> None:
-    """Continue all schedules. Missed due times are treated as after a time without a running coordinator."""
+    """Continue all schedules. Missed due times are treated like those during a stop of the coordinator."""
     tx.run(RESUME_SCHEDULES)
     tx.notes.add_wake(tx.first(EARLIEST_DUE))
 

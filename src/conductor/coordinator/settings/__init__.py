@@ -1,4 +1,4 @@
-"""Values that definitions may use beside their data: secrets and environment values.
+"""Values that definitions may use in addition to the data of a workflow: secrets and environment values.
 
 In reading order:
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 
-#: CONDUCTOR_ENV_REGION is `${workflow.env.REGION}`.
+#: The variable CONDUCTOR_ENV_REGION sets `${workflow.env.REGION}`.
 PREFIX = "CONDUCTOR_ENV_"
 
 

@@ -46,7 +46,7 @@ _encode = msgspec.json.encode
 
 
 class SecretMask:
-    """Replaces the values of the secrets that one task received. The mask is false if there are none."""
+    """Replaces the values of the secrets that one task received. A mask without secrets is falsy."""
 
     def __init__(self, received: Mapping[str, str]) -> None:
         self._values = {value: secret_placeholder(name) for name, value in received.items() if value}
@@ -57,7 +57,7 @@ class SecretMask:
         return bool(self._values)
 
     def mask_output(self, output: JsonObject, *, failed: bool) -> JsonObject:
-        """Mask an output in place and return it. `failed`: mask fragments of values too."""
+        """Mask an output in place and return it. If the task has `failed`, mask fragments of values too."""
         encoded = _encode(output).lower()
         # Search the whole output at once: JSON escapes each character separately, so a form occurs in a text of the
         # output only if the encoded form occurs in the encoded output.

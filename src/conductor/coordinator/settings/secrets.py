@@ -19,7 +19,7 @@ from conductor.coordinator.store.transaction import Tx
 
 logger = logging.getLogger(__name__)
 
-#: CONDUCTOR_SECRET_TOKEN is `${workflow.secrets.TOKEN}`.
+#: The variable CONDUCTOR_SECRET_TOKEN sets `${workflow.secrets.TOKEN}`.
 PREFIX = "CONDUCTOR_SECRET_"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
@@ -37,7 +37,7 @@ class Secrets:
         self._cipher = Cipher(passphrase, salt) if passphrase else None
 
     def load(self, tx: Tx) -> None:
-        """Decrypt the secrets in the database, if a key is set. Raises CipherError if it is the wrong key."""
+        """Decrypt the secrets in the database, if a key is set. Raises CipherError if the key is wrong."""
         rows = tx.rows(SECRETS)
         if self._cipher is not None:
             self._from_api = {name: self._cipher.decrypt(name, stored) for name, stored in rows}

@@ -14,7 +14,8 @@ from collections.abc import Iterable
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-#: Rejected unless the list of hosts contains them, like link-local, multicast and unspecified addresses.
+#: Networks that are rejected unless the list of hosts contains them. Link-local, multicast and unspecified addresses
+#: are rejected in the same way.
 _REJECTED = [
     ipaddress.ip_network(text)
     for text in (
@@ -25,7 +26,7 @@ _REJECTED = [
         "fd00:42::42/128",  # Scaleway
         "fd00:ec2::/32",  # Amazon
         "fd20:ce::/32",  # Google Cloud
-        # "This" network: some systems connect to loopback.
+        # The "this" network: some systems connect to loopback for its addresses.
         "0.0.0.0/8",
         # NAT64 of a local network: only that network knows which bits hold the IPv4 address.
         "64:ff9b:1::/48",
@@ -117,7 +118,7 @@ def _unwrap_ipv4(address: Address) -> Address:
     for network, shift in _EMBEDDED:
         if address in network:
             return ipaddress.IPv4Address((int(address) >> shift) & 0xFFFFFFFF)
-    # IPv4-compatible addresses (::a.b.c.d). The range of 0.0.0.0/8 is ::1 and its unused neighbours.
+    # IPv4-compatible addresses (::a.b.c.d), except those for 0.0.0.0/8, which are ::1 and its unused neighbours.
     if 2**24 <= int(address) < 2**32:
         return ipaddress.IPv4Address(int(address))
     return address

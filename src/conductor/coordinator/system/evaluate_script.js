@@ -1,5 +1,5 @@
-// Runs a script and returns its value as JSON, converted as Conductor converts it. The value of this file is a function.
-// Its argument prepares the data of a script, or is null.
+// Runs a script and returns its value as JSON, converted as Conductor converts it. This file evaluates to
+// a function. Its argument is a function that prepares the data of a script, or null.
 //
 // The code saves the functions that it uses before the script runs, because a script can replace them.
 (function (prepare) {

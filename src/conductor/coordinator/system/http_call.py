@@ -25,7 +25,7 @@ from conductor.version import __version__
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 _REDIRECTS = (301, 302, 303, 307, 308)
-#: The headers that follow a redirect to another origin. Any other header may be a credential.
+#: The only headers that are sent again after a redirect to another origin. Any other header may be a credential.
 _PUBLIC_HEADERS = frozenset({"accept", "content-type", "user-agent"})
 #: Charset of an answer → Python codec. All of these take linear time; other codecs, such as punycode, do not.
 _CODECS = {
@@ -43,7 +43,7 @@ _CODECS = {
     "utf-16be": "utf-16-be",
 }
 _CHARSET = re.compile(r";\s*charset\s*=\s*\"?([\w.:-]{1,40})", re.IGNORECASE | re.ASCII)
-#: The charset is searched in this many characters of a Content-Type.
+#: Only this many characters of a Content-Type are searched for a charset.
 _MAX_CONTENT_TYPE_CHARS = 1000
 
 
@@ -73,7 +73,7 @@ class HttpAnswer(NamedTuple):
 
 
 class HttpFailure(Exception):
-    """A call without an answer; the message says why. `final`: a retry would fail too."""
+    """A call without an answer; the message says why. `final` is true if a retry would fail too."""
 
     def __init__(self, reason: str, *, final: bool = False) -> None:
         super().__init__(reason)
@@ -212,7 +212,7 @@ def _request_target(uri: str) -> str:
 
 
 def _all_headers(request: HttpRequest) -> dict[str, str]:
-    """Return the headers to send. The task cannot set the headers that frame the message."""
+    """Return the headers to send. A task cannot set Content-Length, Transfer-Encoding and Connection."""
     headers = {
         "Host": urlsplit(request.uri).netloc.rpartition("@")[2],
         "User-Agent": f"conductor-worker/{__version__}",

@@ -1,5 +1,5 @@
-// Adds the methods of Java's lists and maps to the data of a script. The value of this file is a function that returns
-// the data with these methods.
+// Adds the methods of Java's lists and maps to the data of a script. This file evaluates to a function that
+// returns the data with these methods.
 //
 // The methods of lists are in Array.prototype. The methods of maps are in a prototype between the map and
 // Object.prototype: a `get` in Object.prototype would be inherited by every property descriptor. A key of the data

@@ -26,7 +26,7 @@ _JAVA_METHOD = re.compile(
     r"|isEmpty|iterator|keySet|put|putAll|putIfAbsent|remove|set|size|subList|values)\b"
 )
 _HERE = Path(__file__).parent
-#: JavaScript around every script. The files are read here, because a script process opens no files later.
+#: JavaScript code that runs around scripts. It is read here, because a script process cannot open files later.
 _JAVA_METHODS_CODE = (_HERE / "java_methods.js").read_text(encoding="utf-8").strip()
 _EVALUATE_CODE = (_HERE / "evaluate_script.js").read_text(encoding="utf-8").strip()
 _OUT_OF_MEMORY = "the script exceeded its memory limit"
@@ -36,10 +36,10 @@ def main(arguments: list[str]) -> None:
     """Answer requests until stdin is closed."""
     memory_bytes, script_memory_bytes, answer_bytes = (int(number) for number in arguments[:3])
     engines = {name: _load(name, path) for name, path in (entry.split("=", 1) for entry in arguments[3:])}
-    os.environ.clear()  # jq can read it with `env`
+    os.environ.clear()  # jq scripts could read the variables with `env`
     _confine(memory_bytes)
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
-    answers.write(b"ready\n")  # the time limit of a script starts here, after the start of the process
+    answers.write(b"ready\n")  # the time limit of the first script begins after this line
     answers.flush()
     while line := requests.readline():
         answer = _answer(engines, line, script_memory_bytes)

@@ -53,7 +53,7 @@ class ScriptRequest(NamedTuple):
 
 
 class ScriptError(Exception):
-    """A script that has no value. `overran`: it used too much time or memory, so a retry may succeed."""
+    """A script that failed. `overran` is true if it used too much time or memory, so that a retry may succeed."""
 
     def __init__(self, reason: str, *, overran: bool = False) -> None:
         super().__init__(reason)
@@ -72,7 +72,7 @@ class QuickRunTimeout(Exception):
 
 
 class ScriptRunner:
-    """Runs one script at a time for each thread that calls it. Thread-safe."""
+    """Runs scripts in a pool of processes. Thread-safe: each call blocks its thread and uses a process of its own."""
 
     def __init__(self) -> None:
         self._idle: list[_ScriptProcess] = []
@@ -118,7 +118,7 @@ class ScriptRunner:
         for process in idle:
             self._remove(process)
         for process in busy:
-            process.kill()  # the thread that waits for its answer removes it
+            process.kill()  # the thread that waits for the answer then removes the process
 
     def _get_process(self) -> _ScriptProcess:
         with self._lock:
@@ -180,7 +180,7 @@ class _ScriptProcess:
         return self._process.poll() is None
 
     def evaluate(self, script: ScriptRequest, cpu_s: float, limit_s: float) -> bytes:
-        """Return the answer to a script. Raises ScriptError if the process dies or the answer is late."""
+        """Return the answer to a script. Raises ScriptError if the process ends first or the answer is late."""
         if not self._ready:
             self._exchange(b"", MAX_PROCESS_START_S)
             self._ready = True

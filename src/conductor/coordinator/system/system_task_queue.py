@@ -38,13 +38,13 @@ WORKER_ID = "coordinator"
 RETRY_S = 1.0
 
 T = TypeVar("T")
-#: Executes a task. None: the task was reported already, or its workflow continues with it.
+#: Executes a task. Returns None if it needs no report, because its workflow has continued already.
 Execute = Callable[[JsonObject], Awaitable[SystemTaskResult | None]]
 ExecuteInTransaction = Callable[[Tx, JsonObject], SystemTaskResult]
 
 
 class RetryingWriter:
-    """Runs changes in transactions, and tries again until the database is writable."""
+    """Runs changes in transactions. While the database is not writable, a change is tried again every `RETRY_S`."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -61,7 +61,7 @@ class RetryingWriter:
 
 
 class SystemTaskQueue:
-    """Polls tasks while some are ready and there is room for them, one task type after the other."""
+    """Polls tasks while some are ready and there are free slots, one task type after the other."""
 
     def __init__(self, tasks: TaskAuthority, writer: RetryingWriter, name: str) -> None:
         self.tasks = tasks
@@ -92,7 +92,7 @@ class SystemTaskQueue:
         try:
             while self._ready and self._has_room():
                 task_type = next(iter(self._ready))
-                # Removed before the poll: a task that becomes ready during the poll is noticed again.
+                # Removed before the poll, so that a task that becomes ready during the poll adds its type again.
                 del self._ready[task_type]
                 if await self._poll(task_type):
                     self._ready[task_type] = None
@@ -116,7 +116,7 @@ class ConcurrentTaskQueue(SystemTaskQueue):
     """Executes up to `slots` tasks at a time.
 
     Args:
-        tasks: Leases the tasks and judges their reports.
+        tasks: Grants leases on the tasks and judges their reports.
         writer: Runs the transactions.
         name: The name of the queue's domain.
         slots: How many tasks run at a time.

@@ -9,7 +9,7 @@ from conductor.protocol.json_types import Json, JsonObject
 
 
 class SystemTaskResult(NamedTuple):
-    """How a system task ended. IN_PROGRESS: the work is done, and another call completes the task."""
+    """How a system task ended. With IN_PROGRESS the task stays open until another API call completes it."""
 
     status: ReportedStatus
     output: JsonObject
@@ -17,5 +17,5 @@ class SystemTaskResult(NamedTuple):
 
 
 def failed(reason: str, *, final: bool = False, **output: Json) -> SystemTaskResult:
-    """Return the result of a task that failed. `final`: a retry would fail too."""
+    """Return the result of a task that failed. `final` is true if a retry would fail too."""
     return SystemTaskResult("FAILED_WITH_TERMINAL_ERROR" if final else "FAILED", output, reason)

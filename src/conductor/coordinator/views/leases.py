@@ -1,4 +1,4 @@
-"""`/view/leases`: the open leases, those that expire first in front."""
+"""`/view/leases`: the open leases, sorted by the time at which they expire."""
 
 from __future__ import annotations
 

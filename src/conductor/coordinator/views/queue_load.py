@@ -20,14 +20,14 @@ from conductor.protocol.why_waiting import find_queue_problem
 
 #: Rates and durations are computed from this many of the newest tasks, so that their cost is bounded.
 NEWEST_TASKS = 2000
-#: Rates are those of the last minute, or of the time that the newest tasks cover, if that is shorter.
+#: Rates cover the last minute, or the time span of the newest tasks if that is shorter.
 RATE_WINDOW_MS = 60_000
 MIN_RATE_WINDOW_MS = 1000
 _FAILED = (TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT)
 
 
 class _QueuedTask(NamedTuple):
-    """A row of "newest queued tasks"."""
+    """One of the newest tasks, as read from its row."""
 
     queue: int
     status: str

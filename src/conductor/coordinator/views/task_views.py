@@ -76,7 +76,7 @@ def make_task_json(ids: Ids, row: TaskRow, data: TaskData, owner: TaskOwner, dom
     if row.operator == "SUB_WORKFLOW":
         task["workflowTask"] = _add_started_version(defined.raw[0], data)
     started_ms = row.started_ms
-    # Conductor sets no time of an update on a task that was never polled.
+    # Conductor sets no update time on a task that was never polled.
     is_untouched = row.status == TaskStatus.SCHEDULED and not row.poll_count
     task["taskId"] = ids.task(row.pk)
     task["referenceTaskName"] = row.ref
@@ -117,7 +117,7 @@ def make_task_json(ids: Ids, row: TaskRow, data: TaskData, owner: TaskOwner, dom
 
 
 def _make_delivery_fields(defined: SnapshotTask, operator: str) -> JsonObject:
-    """Return the fields that are the same for every task of a definition, and None for the others."""
+    """Return all fields of a task. Those that differ between its executions are None, to be filled in by the caller."""
     is_simple, task_def = operator == "SIMPLE", defined.task_def
     workflow_task, task_definition = defined.raw
     defined.delivery_fields = {
@@ -139,7 +139,7 @@ class _SubWorkflowInput(msgspec.Struct, rename="camel"):
 
 
 def read_started_version(task_input: bytes | msgspec.Raw) -> int | None:
-    """Return the version of the workflow that a SUB_WORKFLOW task started, if it was a registered one."""
+    """Return the version of the registered workflow that a SUB_WORKFLOW task started, or None."""
     return msgspec.json.decode(task_input, type=_SubWorkflowInput).sub_workflow_version
 
 

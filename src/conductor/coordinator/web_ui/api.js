@@ -12,7 +12,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Set the function that asks the user; it resolves to { keyId, keySecret }. */
+/** Set the function that asks the user for a key and a secret; it resolves to { keyId, keySecret }. */
 export function onKeyNeeded(ask) {
   askForKey = ask;
 }

@@ -1,4 +1,4 @@
-// Forms and confirmations. Each says what will happen, and then what has happened.
+// Forms and confirmations. A confirmation says what will happen; a message afterwards says what has happened.
 
 import { h, say } from "./dom.js";
 
@@ -60,7 +60,7 @@ export function objectOf(text, what) {
   return value;
 }
 
-/** Do the work and show `done` or the error. Returns whether it was done. */
+/** Do the work, and show the message `done` or the error. Returns whether the work succeeded. */
 export async function act(done, work) {
   try {
     const result = await work();

@@ -13,7 +13,7 @@ const BY_HAND = ["WAIT", "HUMAN"];
 
 export const title = (data) => (data ? `${data.workflow.workflowName} ${data.workflow.status}` : "Workflow");
 
-let definition = null; // cached: only a restart changes the definition of a workflow
+let definition = null; // cached, because only a restart changes the definition of a workflow
 let payload = null;
 
 export async function load({ params, query }) {

@@ -6,7 +6,7 @@ import { count, kindOf, signOf } from "./words.js";
 
 const BOX = { w: 196, h: 44 };
 const GAP = { x: 20, y: 22 };
-const CHARS = 23; // of a name in a box
+const CHARS = 23; // characters of a name that fit into a box
 /** Branches that are drawn; the others are folded. */
 export const SHOWN_BRANCHES = 6;
 const SHOWN_CASES = 5;
@@ -53,7 +53,7 @@ function insideOf(task) {
 
 /**
  * Draw a definition. `look` has: tasks (a Tasks), selected (a reference name), hrefOf(ref, round),
- * hrefOfRound(loop, round), hrefOfBranches(fork). Everything that can be selected is a link, for the keyboard.
+ * hrefOfRound(loop, round), hrefOfBranches(fork). Everything that can be selected is a link, so that the keyboard can reach it.
  */
 export function graph(definition, look) {
   const known = new Set([...walk(definition.tasks)].map((task) => task.taskReferenceName));

@@ -20,7 +20,10 @@ import { ask, field } from "./dialogs.js";
 import { h, morph } from "./dom.js";
 import { since, tick } from "./words.js";
 
-/** Refresh intervals. A slow answer is followed by COST times its duration, so that an open tab costs the server < 1 %. */
+/**
+ * Refresh intervals. After a slow answer, the next refresh waits COST times the duration of that answer (at most MAX_MS),
+ * so that an open tab takes less than 1 % of the server's time.
+ */
 const LIVE_MS = 2000;
 const IDLE_MS = 10000;
 const COST = 120;
@@ -44,7 +47,7 @@ let overview = null;
 let problem = null;
 let shown = null; // { view, params, query, data }
 let timer = null;
-let asked = 0; // the number of the last request: a late answer to an earlier one is not shown
+let asked = 0; // the number of the last request; late answers to earlier requests are not shown
 
 // -- addresses
 

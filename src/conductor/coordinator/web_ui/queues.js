@@ -20,7 +20,7 @@ export function render({ queues }) {
     h("h1", null, "Queues and workers"),
     wrong.map((one) => h("div", { class: "alarm", "data-key": `alarm-${one.name}-${one.domain ?? ""}` }, h("strong", null, `${nameOf(one)}: ${count(one.ready, "task")} waiting. `), upper(one.problem.sentence), ".", h("span", { class: "remedy" }, ` ${one.problem.remedy}`))),
     queues.length ? table(queues) : h("div", { class: "blank" }, h("h2", null, "No queues yet"), h("p", null, "A queue appears when a workflow schedules its first task of a type.")),
-    queues.length ? h("p", { class: "quiet" }, "Rates cover the last minute, durations and failures the newest 2,000 tasks, verdicts all reports since the coordinator started.") : null,
+    queues.length ? h("p", { class: "quiet" }, "Rates cover the last minute. Durations and failures cover the newest 2,000 tasks. Verdicts cover all reports since the coordinator started.") : null,
   ];
 }
 
@@ -31,7 +31,7 @@ const times = (p50, p95) => (p50 === null || p50 === undefined ? "–" : `${span
 function table(queues) {
   return h("div", { class: "scroll" }, h("table", { class: "list queues" },
     h("thead", null, h("tr", null, h("th", null, "Queue"), h("th", { class: "number" }, "Waiting"), h("th", { class: "number" }, "Oldest"), h("th", { class: "number" }, "Running"),
-      h("th", { class: "number" }, "In / out per min"), h("th", { class: "number" }, "Wait p50 / p95"), h("th", { class: "number" }, "Run p50 / p95"), h("th", { class: "number" }, "Failed"), h("th", { class: "number" }, "Verdicts"), h("th", null, "Limits"), h("th", { class: "wide" }, "Workers"))),
+      h("th", { class: "number" }, "Scheduled / ended per min"), h("th", { class: "number" }, "Wait p50 / p95"), h("th", { class: "number" }, "Run p50 / p95"), h("th", { class: "number" }, "Failed"), h("th", { class: "number" }, "Verdicts"), h("th", null, "Limits"), h("th", { class: "wide" }, "Workers"))),
     h("tbody", null, queues.map(row))));
 }
 

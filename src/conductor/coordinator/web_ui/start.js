@@ -3,7 +3,7 @@
 import { act, ask, field, objectOf } from "./dialogs.js";
 import { get, post, withQuery } from "./api.js";
 
-/** Ask for workflow and input, start it, and show it. */
+/** Ask for a workflow and its input, start the workflow, and show it. */
 export async function startDialog(name, go) {
   if (!name) {
     const names = await get("/api/metadata/workflow/names");
@@ -21,7 +21,7 @@ export async function startDialog(name, go) {
   const properties = schema?.properties ? Object.entries(schema.properties) : null;
   const fields = properties
     ? properties.map(([key, rule]) => fieldOf(key, rule, last?.[key], schema.required?.includes(key)))
-    : [field("Input, as JSON", "input", { rows: 10, value: JSON.stringify(last ?? emptyInput(definition), null, 2), hint: last ? "The input of the last start." : null })];
+    : [field("Input, as JSON", "input", { rows: 10, value: JSON.stringify(last ?? emptyInput(definition), null, 2), hint: last ? "Filled in with the input of the last start." : null })];
   const asked = await ask({
     title: `Start ${name}`, text: definition.description, button: "Start",
     fields: [...fields, field("Correlation id", "correlationId", { hint: "Optional: a name to find the workflow by, such as an order number." })],

@@ -77,7 +77,7 @@ const KINDS = {
   TERMINATED: ["off", "■"], CANCELED: ["off", "■"],
 };
 
-/** The colour class of a status, and its sign: colour is never the only hint. */
+/** The colour class of a status, and its sign, because colour must not be the only hint. */
 export const kindOf = (status) => KINDS[status]?.[0] ?? "off";
 export const signOf = (status) => KINDS[status]?.[1] ?? "·";
 export const isOpen = (status) => ["RUNNING", "PAUSED", "IN_PROGRESS", "SCHEDULED"].includes(status);

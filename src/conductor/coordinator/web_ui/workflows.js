@@ -54,7 +54,7 @@ function nothing(page, query) {
   const isFiltered = ["status", "name", "text", "before"].some((one) => query.get(one));
   if (isFiltered) return h("p", { class: "blank" }, "No workflow matches. ", h("a", { href: "/" }, "Show all"));
   return h("div", { class: "blank" }, h("h2", null, "No workflows yet"),
-    h("p", null, "Start one above, or from a program: ", h("code", null, "OrkesClients().get_workflow_client().start_workflow_by_name(…)"), ". It appears here automatically."));
+    h("p", null, "Start a workflow above, or from a program: ", h("code", null, "OrkesClients().get_workflow_client().start_workflow_by_name(…)"), ". The workflow appears here automatically."));
 }
 
 function table(page, refresh) {
@@ -102,10 +102,10 @@ function bulk(page, refresh) {
   return h("div", { class: "bulk", role: "group", "aria-label": "Actions for the selected workflows" },
     h("span", null, `${picked.length} selected`),
     h("button", { type: "button", disabled: !failed.length, onclick: async () => {
-      if (await ask({ title: `Retry ${count(failed.length, "workflow")}?`, text: "Each continues at its failed tasks, with new attempts.", button: "Retry" })) await run("/api/workflow/bulk/retry", failed, "retried");
+      if (await ask({ title: `Retry ${count(failed.length, "workflow")}?`, text: "Each workflow continues at its failed tasks, with new attempts.", button: "Retry" })) await run("/api/workflow/bulk/retry", failed, "retried");
     } }, `Retry ${failed.length}`),
     h("button", { type: "button", class: "danger", disabled: !open.length, onclick: async () => {
-      const asked = await ask({ title: `Terminate ${count(open.length, "workflow")}?`, text: "Their open tasks are cancelled. They can be retried later.", button: "Terminate", isBad: true, fields: [field("Reason", "reason")] });
+      const asked = await ask({ title: `Terminate ${count(open.length, "workflow")}?`, text: "Their open tasks are cancelled. You can retry the workflows later.", button: "Terminate", isBad: true, fields: [field("Reason", "reason")] });
       if (asked) await run(withQuery("/api/workflow/bulk/terminate", { reason: asked.reason }), open, "terminated");
     } }, `Terminate ${open.length}`),
     h("button", { type: "button", onclick: () => (chosen.clear(), refresh(true)) }, "Clear selection"));

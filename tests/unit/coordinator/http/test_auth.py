@@ -93,7 +93,7 @@ async def test_wrong_secrets_are_logged_once_per_minute(
     for _ in range(4):
         await refused(door)
     assert [record.getMessage() for record in caplog.records] == [
-        "Token refused: unknown key or wrong secret, refusals=1 since the last log"
+        "Token request rejected, unknown key or wrong secret: since_last_log=1"
     ]
     clock.advance(61)
     await refused(door)

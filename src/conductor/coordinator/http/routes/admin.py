@@ -24,7 +24,7 @@ def _health_body(results: list[dict[str, str]], *, healthy: bool) -> dict[str, A
 
 
 async def get_version(_request: ApiRequest) -> Answer:
-    """GET /version: return the version; the header Conductor-Features lists what a coordinator adds."""
+    """GET /version: return the version; the header Conductor-Features lists the coordinator's additions."""
     return as_text(__version__, (FEATURES_HEADER, SERVER_FEATURES))
 
 

@@ -40,7 +40,10 @@ async def update_sync(request: ApiRequest) -> Answer:
 
 
 async def update_task(request: ApiRequest, find: Callable[[Tx], TaskRow | None]) -> Outcome | None:
-    """Give the task that `find` returns the status of the path and the output of the body; None if it returns None."""
+    """Set the task that `find` returns to the status in the path and the output in the body.
+
+    Return None if `find` returns None.
+    """
     status = request.params["status"]
     if status not in get_args(ReportedStatus):
         allowed = ", ".join(get_args(ReportedStatus))

@@ -66,7 +66,7 @@ async def verify_and_repair(request: ApiRequest) -> Answer:
 
 
 async def list_event_queues(_request: ApiRequest) -> Answer:
-    """GET /queue/: return an empty object; the coordinator has no queues of other systems."""
+    """GET /queue/: return an empty object; the coordinator uses no external event queues."""
     return as_json({})
 
 

@@ -75,7 +75,8 @@ class _Samples:
     def _add_counters(self) -> None:
         store, core = self._core.store, self._core
         by_name = {metric.name: metric for metric in table.METRICS}
-        # Counters with alerts exist from the start: a rate misses the first increment of a new series.
+        # Counters that alerts use are exported as 0 from the start, because Prometheus' `rate()` misses the first
+        # increment of a new series.
         self._add(table.COMMIT_FAILED_TOTAL, store.failed_commits)
         counts = {
             (table.MISSED_TOTAL.name,): 0,

@@ -46,8 +46,8 @@ async def update_and_poll(request: ApiRequest) -> Answer:
 async def batch(request: ApiRequest) -> Answer:
     """POST /tasks/reports: accept an array of reports; return an array of verdicts in the same order.
 
-    With `next=N` the authors of the first N reports are granted one more task each, from the queue of their task. The
-    verdicts and the leases are one transaction.
+    With `next=N` the workers that sent the first N reports are granted one more task each, from the queue of the
+    reported task. A verdict and the lease that is granted with it are committed together.
     """
     read = _read_batch(request)
     if len(read) > MAX_REPORTS:
@@ -74,7 +74,7 @@ async def batch(request: ApiRequest) -> Answer:
 
 
 def _read_batch(request: ApiRequest) -> list[Report] | list[Report | Outcome]:
-    """Return the reports of an array. An invalid report is replaced by its outcome, so that the others count."""
+    """Return the reports of an array. An invalid one is replaced by a REJECTED outcome, so that the others count."""
     with contextlib.suppress(ApiError):
         return request.json(list[Report])
     return [_read_batch_item(bytes(body)) for body in request.json(list[msgspec.Raw])]

@@ -44,7 +44,7 @@ async def list_schedules(request: ApiRequest) -> Answer:
 
 
 async def search(request: ApiRequest) -> Answer:
-    """GET /scheduler/schedules/search: return a page of schedules by workflow, name and paused."""
+    """GET /scheduler/schedules/search: return a page of schedules, filtered by workflow, name or paused state."""
     start, size = max(0, request.query_int("start", 0)), request.query_int("size", 100)
     if not 0 <= size <= search_query.MAX_SIZE:
         raise bad_request(f"size is from 0 to {search_query.MAX_SIZE}, not {size}")
@@ -77,7 +77,7 @@ def _is_descending(sort: str | None) -> bool:
 
 
 async def remove(request: ApiRequest) -> Answer:
-    """DELETE /scheduler/schedules/{name}: delete a schedule; its workflows stay. An unknown name is a 200, too."""
+    """DELETE /scheduler/schedules/{name}: delete a schedule; its workflows stay. Unknown names are ignored."""
     await request.write(lambda tx: schedule_store.remove(tx, request.params["name"]))
     return DONE
 
@@ -117,7 +117,7 @@ async def _change_many(request: ApiRequest, method: str, change: Any) -> Answer:
         for name in names:
             try:
                 change(tx, name)
-            except ApiError as error:  # rejected before anything was changed
+            except ApiError as error:  # raised before anything was changed, so nothing is to be undone
                 failed[name] = error.message
             else:
                 done.append(name)
@@ -139,7 +139,7 @@ async def resume_all(request: ApiRequest) -> Answer:
 
 
 async def requeue(_request: ApiRequest) -> Answer:
-    """GET /scheduler/admin/requeue: do nothing; a run and its record are one row here, so none can be missing."""
+    """GET /scheduler/admin/requeue: do nothing; a run and its record are one row, so no record can be missing."""
     return as_json({"sampleIds": [], "recordIds.size": 0})
 
 

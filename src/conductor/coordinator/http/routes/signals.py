@@ -31,7 +31,7 @@ async def signal(request: ApiRequest) -> Answer:
 
 
 async def signal_sync(request: ApiRequest) -> Answer:
-    """POST /tasks/{workflowId}/{status}/signal/sync: complete an open WAIT; answer at the end or the next WAIT."""
+    """POST /tasks/{workflowId}/{status}/signal/sync: complete an open WAIT; answer when the workflow ends or waits."""
     workflow_id, strategy = request.params["workflowId"], read_return_strategy(request)
     wait_ms = min(max(0, request.query_int("timeoutMillis", 5000)), MAX_WAIT_MS)
     if await update_task(request, _find_open_wait(request)) is None:

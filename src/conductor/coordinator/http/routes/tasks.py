@@ -19,7 +19,7 @@ from conductor.protocol.json_types import JsonObject
 from conductor.protocol.wire import FEATURES as FEATURE_LIST
 from conductor.protocol.wire import FEATURES_HEADER, MAX_BODY_HEADER
 
-#: Sent with every answer to a poll: what a coordinator adds to Conductor, and the largest body it accepts.
+#: Headers of every answer to a poll: the features of a coordinator, and the largest body it accepts.
 FEATURE_HEADERS = ((FEATURES_HEADER, FEATURE_LIST), (MAX_BODY_HEADER, str(MAX_BODY_BYTES)))
 #: The answer to a poll whose tasks do not fit into the free memory for answers.
 OUT_OF_MEMORY = error_answer(
@@ -38,7 +38,7 @@ async def poll_one(request: ApiRequest) -> Answer:
 async def poll_batch(request: ApiRequest) -> Answer:
     """GET /tasks/poll/batch/{type}: return tasks as soon as there is one, or [] after the timeout.
 
-    With count=0 the parked polls of the same worker are answered at once, with []: it wants no more tasks.
+    A worker that wants no more tasks sends count=0. Its parked polls are then answered at once, with [].
     """
     poll = _read_poll(request, request.query_int("count", 1), request.query_int("timeout", 100))
     tasks = await request.tasks.poll(poll, request.on_disconnect)

@@ -24,12 +24,12 @@ from conductor.protocol.json_types import JsonObject
 #: Workflows in one bulk request.
 MAX_BULK = 1000
 
-#: Changes the workflow of an id, inside a transaction.
+#: Changes the workflow with the given id, inside a transaction.
 WorkflowChange = Callable[[Tx, str], None]
 
 
 class Rerun(msgspec.Struct, rename="camel"):
-    """Where to rerun the workflow in the path from, and with which input. The task may belong to a sub-workflow."""
+    """The task from which to rerun the workflow in the path, and new inputs. It may belong to a sub-workflow."""
 
     re_run_from_task_id: str | None = None
     re_run_from_workflow_id: str | None = None
@@ -62,7 +62,7 @@ def _pause(request: ApiRequest) -> WorkflowChange:
 
 def _resume(request: ApiRequest) -> WorkflowChange:
     """Resume a paused workflow."""
-    return _act(request, workflow_actions.resume, refused=400)  # Conductor answers 500
+    return _act(request, workflow_actions.resume, refused=400)  # a Conductor server answers 500
 
 
 def _retry(request: ApiRequest) -> WorkflowChange:

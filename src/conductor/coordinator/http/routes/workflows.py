@@ -84,7 +84,7 @@ def _read_starts(request: ApiRequest) -> list[Start | ApiError]:
 
 
 async def _start_and_wait(request: ApiRequest, start_request: Start) -> Answer:
-    """Start a workflow. If its first step needs scripts, answer after them, within `WAIT_FOR_SCRIPTS_S`."""
+    """Start a workflow. If its first step runs scripts, wait for them, at most `WAIT_FOR_SCRIPTS_S`."""
     pk, workflow_id, waits = await _start(request, start_request)
     if waits:
         await request.workflows.wait_for_scripts(pk)
@@ -123,7 +123,7 @@ def _check_start(start_request: Start) -> None:
 
 
 async def execute(request: ApiRequest) -> Answer:
-    """POST /workflow/execute/{name}/{version}: start a workflow; answer at its end, an open WAIT or a listed task."""
+    """POST /workflow/execute/{name}/{version}: start a workflow; answer at its end, a WAIT or a listed task."""
     start_request = request.json(Start)
     start_request.name = request.params["name"]
     start_request.version = whole_number("a version", request.params["version"]) or None
