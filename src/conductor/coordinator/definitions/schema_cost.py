@@ -21,17 +21,18 @@ import msgspec
 from conductor.coordinator.definitions.plain_schema import MAX_BACKTRACKED_CHARS, PlainSchema, SchemaRejected
 from conductor.protocol.json_types import Json, JsonObject
 
-#: A schema is rejected if one value passes through a longer chain of schemas, by $ref, allOf and similar keywords.
+#: A schema is rejected if a longer chain of schemas than this applies to one value, by $ref, allOf and similar
+#: keywords.
 MAX_CHAIN = 100
-#: A schema is rejected if it checks one value more often.
+#: A schema is rejected if it checks one value more often than this.
 MAX_CHECKS = 1000
-#: A schema is rejected if the analysis takes more steps.
+#: A schema is rejected if its analysis takes more steps than this.
 MAX_STEPS = 50_000
-#: An input that is nested deeper is rejected. With a long chain of schemas the limit is lower, because the validator
-#: recurses over both.
+#: An input that is nested deeper than this is rejected. With a long chain of schemas the limit is lower, because the
+#: validator recurses over both.
 MAX_INPUT_DEPTH = 200
 MAX_NESTED_CHECKS = 3000
-#: An input is rejected if its validation would take more checks, about half a second.
+#: An input is rejected if its validation would take more checks than this. That many take about half a second.
 MAX_WORK = 2_500_000
 #: The cost of a character, in checks: in any text, and in a text that a backtracking pattern sees.
 _COST_PER_CHAR = 0.05

@@ -1,4 +1,4 @@
-"""The HTTP half of the coordinator: bytes to requests, requests to calls, results to bytes. In reading order:
+"""The HTTP half of the coordinator. It parses requests, calls their handlers and sends the answers. In reading order:
 
 - `connection`: one connection: parses requests and writes answers, with limits on both.
 - `body`: a request while it arrives: flow control, limits, and whether its client is still connected.

@@ -20,7 +20,7 @@ from conductor.protocol.wire import AUTH_HEADER
 
 logger = logging.getLogger(__name__)
 
-#: Clients renew their token before it expires.
+#: How long a token is valid. Clients renew their token before it expires.
 TOKEN_LIFETIME_S = 3600
 #: After `FREE_FAILURES` wrong secrets within `FAILURES_WITHIN_S`, every token request is delayed by `DELAY_S`, also
 #: those with the right secret, so that the delay reveals nothing. At most `MAX_DELAYED` requests are delayed at a time,

@@ -14,9 +14,9 @@ from conductor.coordinator.http.memory_budget import Reservation
 from conductor.coordinator.http.request import RequestHead
 from conductor.coordinator.request_errors import ApiError
 
-#: A body that takes longer to arrive is rejected with 408.
+#: A body that takes longer than this to arrive is rejected with 408.
 BODY_TIMEOUT_S = 30.0
-#: Bytes of a body that are accepted before the application asks for it.
+#: Bytes of a body that are read from the socket before the application asks for the body.
 UNREAD_BODY_BYTES = 64 * 1024
 
 

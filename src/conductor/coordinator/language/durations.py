@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 #: Longer texts are rejected before any pattern is matched.
 MAX_LENGTH = 200
 _PART = re.compile(r"\s*(\d{1,9})\s*([a-z]+)", re.IGNORECASE | re.ASCII)
-#: The units in their required order: seconds, and names.
+#: The units in their required order, each with its length in seconds and its names.
 _UNITS = (
     (24 * 60 * 60, ("day", "days", "d")),
     (60 * 60, ("hour", "hours", "hr", "hrs", "h")),

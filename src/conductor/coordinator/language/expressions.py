@@ -25,7 +25,7 @@ T = TypeVar("T")
 Lookup = Callable[[str, Step | None], Json]
 #: The only first name that is neither `workflow` nor a task. Its value is the id of the task whose input is resolved.
 TASK_ID_NAME = "CPEWF_TASK_ID"
-#: Expressions in values that are nested deeper are not resolved.
+#: Expressions in values that are nested deeper than this are not resolved.
 MAX_DEPTH = 200
 #: Only texts up to this length are cached after parsing, so that the cache has a bounded size.
 MAX_CACHED_CHARS = 1000

@@ -231,7 +231,7 @@ class _Parser:
             return run
         returned = self.in_function and self.accept("return") is not None
         if returned and _LINE_END.search(self.text, self.tokens[self.position - 1].at, self.token.at):
-            raise self.problem("line break after 'return'")  # JavaScript ends the statement there
+            raise self.problem("line break after 'return'")  # JavaScript ends the statement at the line break
         value = self.parse_ternary()
         if self.token.text != "}" and self.token.kind != "end":
             self.expect(";")

@@ -101,7 +101,7 @@ class SecretMask:
         if not present and not failed:
             return text
         parts, last = [], 0
-        # From left to right and the longest first, because values can contain each other or overlap.
+        # Matches are masked from left to right, the longest first, because values can contain each other or overlap.
         places = sorted(self._find_places(text, lower, present), key=lambda place: (place[0], -place[1]))
         for start, end, mask in places:
             if start >= last:

@@ -39,7 +39,7 @@ GRACE_S = 1.0
 #: A process that is not ready after this time is replaced.
 MAX_PROCESS_START_S = 10.0
 TIMEOUT_REASON = f"Script not evaluated within {SCRIPT_S} seconds, interrupted."
-#: The only environment variables of a process: where the interpreter finds its libraries.
+#: The only environment variables that a script process inherits. Its interpreter needs them to find its libraries.
 _INHERITED_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 _PROGRAM = Path(__file__).with_name("script_process.py")
 

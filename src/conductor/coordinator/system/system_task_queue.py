@@ -2,8 +2,8 @@
 
 A commit that makes a task ready notifies its queue; without such a commit a queue does nothing.
 
-Secrets stop here. `ConcurrentTaskQueue` passes the result and the traceback of every task that received secrets through
-`settings/masking.py` before the result is reported and the traceback is logged.
+The values of secrets must not leave this module. `ConcurrentTaskQueue` passes the result and the traceback of every
+task that received secrets through `settings/masking.py` before the result is reported and the traceback is logged.
 """
 
 from __future__ import annotations

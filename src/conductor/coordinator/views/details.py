@@ -15,7 +15,7 @@ from conductor.protocol.json_types import JsonObject
 from conductor.protocol.views import TaskAttempt, WorkflowDetails, base_reference
 from conductor.protocol.why_waiting import explain_waiting_task
 
-#: Attempts in one answer.
+#: Maximum number of attempts in one answer.
 MAX_ATTEMPTS = 5000
 
 

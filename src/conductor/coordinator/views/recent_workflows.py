@@ -14,7 +14,7 @@ from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES, WorkflowStat
 from conductor.protocol.views import WorkflowEntry, WorkflowPage
 
 MAX_SIZE = 200
-#: Workflows that are examined for one page. The next page continues after them.
+#: Maximum number of workflows that are examined for one page. The next page continues after them.
 MAX_EXAMINED = 50_000
 
 

@@ -21,7 +21,7 @@ from conductor.coordinator.views.task_views import read_task
 from conductor.coordinator.views.workflow_views import read_whole_workflow
 from conductor.protocol.json_types import JsonObject
 
-#: Results in one answer, and their size as JSON. A single result may be larger.
+#: Maximum number of results in one answer, and their total size as JSON. A single result may be larger.
 MAX_SIZE = 5000
 MAX_PAGE_BYTES = 10 * 1024 * 1024
 #: Limits of a query: its characters, its conditions, and the values of one IN.

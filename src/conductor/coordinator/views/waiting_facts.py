@@ -38,7 +38,7 @@ from conductor.protocol.why_waiting import (
 )
 from conductor.protocol.wire import PROCESS_DEATH
 
-#: Open tasks of a workflow that are examined.
+#: Maximum number of open tasks of a workflow that are examined.
 MAX_OPEN_TASKS = 200
 
 
@@ -52,7 +52,7 @@ class PollRecord(NamedTuple):
 
 
 class PollRecords(NamedTuple):
-    """The last polls of all queues. They are kept in memory, so they begin with the process."""
+    """The last polls of all queues. They are kept in memory, so a restart forgets them."""
 
     #: By task type and domain.
     by_queue: Mapping[tuple[str, str], PollRecord]

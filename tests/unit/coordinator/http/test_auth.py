@@ -97,6 +97,6 @@ async def test_wrong_secrets_are_logged_once_per_minute(
     ]
     clock.advance(61)
     await refused(door)
-    assert "refusals=4 since" in caplog.records[-1].getMessage()
+    assert "since_last_log=4" in caplog.records[-1].getMessage()
     assert len(caplog.records) == 2
     assert "wrong" not in caplog.text.replace("wrong secret", "")

@@ -21,7 +21,7 @@ from conductor.coordinator.workflows.workflow_signals import find_open_task
 from conductor.protocol.json_types import JsonObject
 from conductor.version import __version__
 
-#: Tasks in one answer.
+#: Maximum number of tasks in one answer.
 MAX_TASKS = 1000
 
 

@@ -18,7 +18,7 @@ from conductor.coordinator.request_errors import ApiError, bad_request
 from conductor.coordinator.tasks.task_report import Outcome, Report
 from conductor.protocol.wire import LEASE_EXPIRES_HEADER, NEXT_QUERY, VERDICT_HEADER, Verdict
 
-#: Reports in one request.
+#: Maximum number of reports in one request.
 MAX_REPORTS = 10_000
 
 

@@ -15,9 +15,9 @@ from conductor.coordinator.store.transaction import Tx
 from conductor.coordinator.views import search_query
 from conductor.protocol.json_types import JsonObject
 
-#: Due times in one answer, as in Conductor.
+#: Maximum number of due times in one answer, as in Conductor.
 MAX_NEXT = 5
-#: Schedules in one bulk request.
+#: Maximum number of schedules in one bulk request.
 MAX_BULK = 1000
 
 

@@ -21,7 +21,7 @@ from conductor.coordinator.views.workflow_views import read_workflow
 from conductor.coordinator.workflows import workflow_actions
 from conductor.protocol.json_types import JsonObject
 
-#: Workflows in one bulk request.
+#: Maximum number of workflows in one bulk request.
 MAX_BULK = 1000
 
 #: Changes the workflow with the given id, inside a transaction.

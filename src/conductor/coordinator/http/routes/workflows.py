@@ -25,7 +25,7 @@ from conductor.coordinator.workflows.operators import MAX_PRIORITY
 from conductor.protocol.json_types import JsonObject
 from conductor.protocol.wire import MAX_BULK_STARTS
 
-#: Longest wait of `execute`.
+#: Longest time that `execute` waits for a workflow.
 MAX_WAIT_S = 60
 
 
