@@ -158,6 +158,6 @@ class TestCalls:
         async def outer() -> None:
             BackgroundEventLoop().run_coroutine(where())
 
-        with pytest.raises(RuntimeError, match="wait for itself"):
+        with pytest.raises(RuntimeError, match="a blocking call on the background event loop never returns"):
             BackgroundEventLoop().run_coroutine(outer())
         gc.collect()  # the refused coroutine was closed: no warning about it

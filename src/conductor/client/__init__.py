@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from conductor.client.workflow.conductor_workflow import ConductorWorkflow as ConductorWorkflow
     from conductor.client.workflow.executor.workflow_executor import WorkflowExecutor as WorkflowExecutor
 
-#: The module of each name, which is imported on first use.
+#: Each name and the module that defines it. The module is imported when the name is first used.
 _HOMES = {
     "ConductorClients": "orkes_clients",
     "ConductorWorkflow": "workflow.conductor_workflow",

@@ -52,7 +52,9 @@ class BackgroundEventLoop:
         """
         if self._loop is not None and threading.current_thread().name == _THREAD_NAME:
             coro.close()
-            raise RuntimeError("this call would wait for itself: await the coroutine instead")
+            raise RuntimeError(
+                "a blocking call on the background event loop never returns: await the coroutine instead"
+            )
         return self.submit(coro).result()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:

@@ -103,7 +103,7 @@ class OrkesClients:
     def get_agent_client(self) -> NoReturn:
         """Raise NotImplementedError: agents are not part of this package."""
         raise NotImplementedError(
-            "agents (/api/agent) are not part of conductor-worker; their tools are ordinary workers, which are"
+            "agents (/api/agent) are not part of conductor-worker; write the tools of an agent as ordinary workers"
         )
 
 

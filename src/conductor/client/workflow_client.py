@@ -219,7 +219,7 @@ class WorkflowOperations(Operations):
 
     @endpoint("POST", "/workflow/{workflowId}/resetcallbacks", resend=False)
     async def reset_callbacks(self, workflow_id: str) -> None:
-        """Make the tasks of a workflow that wait for their callback time pollable now."""
+        """Make all tasks of a workflow pollable now that wait for the end of `callback_after_seconds`."""
 
     @endpoint("POST", "/workflow/{workflowId}/rerun", body="rerun_workflow_request", resend=False)
     async def rerun_workflow(self, workflow_id: str, rerun_workflow_request: RerunWorkflowRequest) -> str:

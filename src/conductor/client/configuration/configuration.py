@@ -1,4 +1,7 @@
-"""The server and the connection to it, as data: picklable, and importable without the HTTP library."""
+"""The address of the server and the settings of the connection to it.
+
+The configuration is picklable. This module does not import the HTTP library.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +137,7 @@ class Configuration:
 
     @staticmethod
     def get_logging_formatted_name(name: str) -> str:
-        """Return the name after the process id, as programs for conductor-python name their loggers."""
+        """Return `[process id] name`, the form of logger names in programs written for conductor-python."""
         return f"[{os.getpid()}] {name}"
 
     def update_token(self, token: str | None) -> None:
@@ -163,7 +166,7 @@ class Configuration:
 
 
 def _resolve(name: str, code_value: object) -> Any:
-    """Return the value from the code, or else from the environment, or else the default."""
+    """Return `code_value` if it is set, else the value of the environment variable, else the default."""
     row = CONNECTION_OPTIONS[name]
     if code_value is not None:
         return row.parse(str(code_value), f"Configuration({name}=…)")

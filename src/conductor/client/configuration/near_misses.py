@@ -15,7 +15,7 @@ from conductor.client.configuration.option import (
 )
 
 _LOOKS_LIKE_OURS = re.compile(r"conductor(?:[._-]|[._-]?workers?[._-])", re.IGNORECASE)
-#: Variables of `conductor-worker serve`, which may also be set where workers run.
+#: Variables of `conductor-worker serve`. Workers may run in the same environment, so these get no warning.
 COORDINATOR_VARIABLES = frozenset(
     {"CONDUCTOR_ALLOWED_HOSTS", "CONDUCTOR_ALLOWED_ORIGINS", "CONDUCTOR_HTTP_TASK_HOSTS", "CONDUCTOR_SECRETS_KEY"}
 )
@@ -46,7 +46,10 @@ def describe_unknown_variables(
 
 
 def _find_replacements(rows: Iterable[Option], names: Iterable[str]) -> Mapping[str, str]:
-    """Return the right variable for each variable that sets an option of the whole process for one worker."""
+    """Map variables that would set a process option for one worker to the variable for the whole process.
+
+    A process option has no variable for a single worker, so the variable of the whole process was probably meant.
+    """
     return {
         variable: f"CONDUCTOR_WORKER_{row.name.upper()}"
         for row in rows
@@ -57,7 +60,7 @@ def _find_replacements(rows: Iterable[Option], names: Iterable[str]) -> Mapping[
 
 
 def _find_nearest(variable: str, known: Iterable[str]) -> str | None:
-    """Return the most similar known variable in the same style, with dots or in capitals."""
+    """Return the most similar known variable of the same style: `conductor.worker.…` or `CONDUCTOR_WORKER_…`."""
     style = r"conductor\..*" if "." in variable else "[A-Z0-9_]+"
     family = {_fold(name): name for name in known if re.fullmatch(style, name)}
     found = find_nearest(_fold(variable), family)
@@ -65,5 +68,5 @@ def _find_nearest(variable: str, known: Iterable[str]) -> str | None:
 
 
 def _fold(variable: str) -> str:
-    """Return the part of a name that distinguishes variables, in one case and with one separator."""
+    """Return a name for comparisons: without its `CONDUCTOR_WORKER_` prefix, in capitals, with `_` as separator."""
     return re.sub(r"[._-]+", "_", re.sub(r"^CONDUCTOR[._-]?(WORKERS?[._-])?", "", variable.upper()))

@@ -47,7 +47,10 @@ _PARSERS: dict[type, Callable[[str], Any]] = {bool: parse_boolean, int: _parse_i
 
 
 class TextForm(NamedTuple):
-    """The form of a text: `parse` returns the text or raises ValueError, `description` is for error messages."""
+    """The format that a text option must have.
+
+    `parse` returns the text or raises ValueError. `description` names the format in error messages.
+    """
 
     parse: Callable[[str], str]
     description: str
@@ -102,7 +105,7 @@ class Option:
 
     @property
     def can_be_cleared(self) -> bool:
-        """Whether None is a value. Then an empty environment variable removes the value from the code."""
+        """Whether the option can be unset. If so, an empty environment variable overrides a value from the code."""
         return self.default is None or callable(self.default)
 
     @property

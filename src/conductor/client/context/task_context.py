@@ -254,7 +254,7 @@ def current_context() -> TaskContext | None:
     return _current.get()
 
 
-#: The variable itself, for the executor, which sets it for each task without a context manager.
+#: The context variable. The executor sets it directly for each task instead of using `task_context`.
 CURRENT_CONTEXT = _current
 
 

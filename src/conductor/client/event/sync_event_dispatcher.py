@@ -12,7 +12,7 @@ from conductor.client.event.task_runner_events import TaskRunnerEvent, find_hand
 
 logger = logging.getLogger(__name__)
 
-#: A listener that takes longer is logged.
+#: A call of a listener that takes longer than this is logged as slow.
 SLOW_LISTENER_S = 0.1
 
 P = ParamSpec("P")
@@ -79,7 +79,7 @@ def _call(handler: Callable[[Any], object], event: TaskRunnerEvent) -> None:
     started = time.monotonic()
     try:
         handler(event)
-    except (Exception, SystemExit, CancelledError) as error:  # the last two would end the worker
+    except (Exception, SystemExit, CancelledError) as error:  # SystemExit or CancelledError would end the worker
         logger.error("Event listener failed: %s", error, exc_info=True)
     took = time.monotonic() - started
     if took > SLOW_LISTENER_S:
@@ -92,5 +92,5 @@ def _call(handler: Callable[[Any], object], event: TaskRunnerEvent) -> None:
         )
 
 
-#: The name in conductor-python's design guide.
+#: The design guide of conductor-python calls the class by this name.
 EventDispatcher = SyncEventDispatcher

@@ -10,7 +10,7 @@ APIError = ApiException
 
 
 class APIErrorCode(StrEnum):
-    """The statuses that have a name in conductor-python."""
+    """The HTTP statuses for which conductor-python has a name."""
 
     NOT_FOUND = "404"
     FORBIDDEN = "403"

@@ -20,7 +20,7 @@ from conductor.common.clock import SYSTEM_CLOCK, Clock
 
 logger = logging.getLogger(__name__)
 
-#: Fetches a new token from the server. None means that the server has no authentication.
+#: Fetches a new token from the server. Returns None if the server has no authentication.
 Fetch = Callable[[], Awaitable[str | None]]
 
 #: A token is renewed after this fraction of its lifetime.
@@ -44,7 +44,8 @@ def get_token_manager(configuration: Configuration, clock: Clock = SYSTEM_CLOCK)
 class TokenManager:
     """Keeps `configuration.AUTH_TOKEN` valid. After a failed renewal the old token stays in use.
 
-    The manager holds no reference to its Configuration: the registry would then keep both alive forever.
+    `_managers` keeps a manager only while its Configuration is alive. So the manager holds no reference to its
+    Configuration, which would keep both alive forever.
 
     Attributes:
         is_needed: Whether calls need a token that is fetched with an access key.
@@ -78,7 +79,7 @@ class TokenManager:
         While one caller renews a token, the others continue with the old one.
         """
         token = configuration.AUTH_TOKEN
-        if self._pid != os.getpid():  # a forked child must not wait for a fetch of its parent
+        if self._pid != os.getpid():  # a fetch that the parent process started never ends in a forked child
             self._reset()
         if token is None:
             if not self._server_has_no_auth:
@@ -103,7 +104,7 @@ class TokenManager:
     def record_repeat(self, *, rejected: bool) -> None:
         """Record whether a call that was repeated with a new token was rejected again.
 
-        If so, rejected calls fetch no new token until a pause is over: another token would not help either.
+        If it was, another new token would not help either, so rejected calls fetch none until a pause is over.
         """
         if rejected:
             self._rejection_pause.start()
@@ -119,7 +120,8 @@ class TokenManager:
         logger.warning("Server %s rejects %s: %s", configuration.shown_host, calls, advice)
 
     def _is_due(self, configuration: Configuration, token: str) -> bool:
-        if token != self._last_token:  # from a parent process or the user, so only the wall clock knows its age
+        if token != self._last_token:
+            # The parent process or the user has set this token, so its age is only known by the wall clock.
             age_s = max(0.0, (self._clock.wall_ms() - configuration.token_update_time) / 1000)
             self._set_renewal(token, age_s)
         return self._clock.monotonic() >= self._renew_at_s and self._fetch_pause.is_over()
@@ -136,7 +138,8 @@ class TokenManager:
                 others, own = self._fetch_in_flight, None
                 if others is None:
                     self._fetch_in_flight = own = Future[None]()
-                    own.set_running_or_notify_cancel()  # a cancelled waiter must not cancel it for the others
+                    # A running future cannot be cancelled, so a cancelled waiter does not end it for the others.
+                    own.set_running_or_notify_cancel()
             if others is not None:
                 await asyncio.wrap_future(others)
             if own is not None:
@@ -174,7 +177,7 @@ class TokenManager:
 
 
 class _Pause:
-    """The time without attempts after a failure: 2, 4, … 60 s while attempts keep failing."""
+    """A pause between attempts. It lasts 2 s after the first failure and doubles with each further one, up to 60 s."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -61,9 +61,10 @@ __all__ = [
 ]
 
 USER_AGENT = f"conductor-worker/{__version__}"
-#: Tomcat closes idle connections after 60 s. The pool closes them earlier, so that no request uses a closing one.
+#: Tomcat closes idle connections after 60 s. The pool closes them earlier, so that no request uses a connection that
+#: the server is closing.
 POOL_IDLE_S = 50.0
-#: Without pings, a dead HTTP/2 connection stays in use until the TCP timeout, about 15 minutes.
+#: Interval of HTTP/2 pings. Without them, a dead connection stays in use until the TCP timeout, about 15 minutes.
 HTTP2_PING_S = 20.0
 #: The body of an answer with an error status is truncated to this size.
 MAX_ERROR_BYTES = 256 * 1024
@@ -88,9 +89,9 @@ class AsyncRESTClientObject:
             if http_client is not None
             else _Pool(configuration, pool_size)
         )
-        # An upper bound of the number of idle connections. If it is 0, a request gets a new connection, and the loss
-        # of a new connection is an error.
         self._max_idle = configuration.keepalive_connections
+        # An upper bound of the number of idle connections. If it is 0, a request gets a new connection. A request is
+        # not sent again after the loss of a new connection.
         self._idle = 0
         self._answers = 0
 
@@ -113,7 +114,7 @@ class AsyncRESTClientObject:
         try:
             response = await self._transport.send(call, fresh=False)
         except ConnectionLost:
-            # The request may also have got a connection that became idle in the meantime.
+            # If another request was answered in the meantime, this one may have reused the connection of that request.
             if not call.resend or not (may_be_reused or answers != self._answers) or not call.is_wanted():
                 raise
             response = await self._transport.send(call, fresh=True)
@@ -134,7 +135,7 @@ class _Transport(Protocol):
 
 
 class _Pool:
-    """A pool of pyreqwest. The first request creates it: a process without requests never imports the library."""
+    """A connection pool of pyreqwest, created by the first request. Without requests, pyreqwest is never imported."""
 
     def __init__(self, configuration: Configuration, pool_size: int | None) -> None:
         self._configuration = configuration
@@ -168,12 +169,12 @@ class _Pool:
         finally:
             self._in_flight -= 1
             if task is not None and task.cancelling() > cancels:
-                # The library loses a cancellation that arrives together with the answer or the error.
+                # The library drops a cancellation that arrives together with the answer or the error. Raise it here.
                 raise asyncio.CancelledError
         return Response(answer.status, _Headers(answer.headers), content)
 
     async def _read(self, answer: Answer, call: Call) -> bytes:
-        """Return the decompressed body, up to the limit: a few compressed kilobytes may contain gigabytes."""
+        """Return the decompressed body. Stop at the limit, because a few compressed kilobytes may contain gigabytes."""
         reader, limit = answer.body_reader, _max_bytes(answer.status, self._max_bytes)
         chunks, size = [], 0
         while (chunk := await reader.read_chunk()) is not None:
@@ -238,7 +239,7 @@ class _Headers(Mapping[str, str]):
             return UNREADABLE_VALUE
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a header or the default, without the exception that `Mapping.get` costs for a missing header."""
+        """Return a header or the default. Faster than `Mapping.get`, which catches a KeyError for a missing header."""
         try:
             return self._raw.get(name, default)
         except ValueError:
@@ -253,9 +254,9 @@ class _Headers(Mapping[str, str]):
 
 _CLOSED = "the HTTP client is closed"
 
-#: The time that requests in flight have to end when the program exits.
+#: How long the exit of the program waits for requests in flight, in seconds.
 EXIT_WAIT_S = 0.5
-#: The time that the library's thread needs to leave the interpreter after the last answer.
+#: How long the exit of the program waits for the library's thread after the last request, in seconds.
 EXIT_PAUSE_S = 0.02
 
 _pools: WeakSet[_Pool] = WeakSet()
@@ -269,7 +270,7 @@ def _close_at_exit(pool: _Pool) -> None:
 
 
 def _close_pools() -> None:
-    """Close all pools before the interpreter exits: the library aborts a process that exits during a request."""
+    """Close all pools before the interpreter exits. The library aborts a process that exits during a request."""
     pools = list(_pools)
     for pool in pools:
         pool.close_now()
@@ -291,7 +292,7 @@ def _build(configuration: Configuration, pool_size: int, keepalive: int) -> Clie
     builder = (
         load_library()()
         .user_agent(USER_AGENT)
-        .follow_redirects(False)  # a redirected POST becomes a GET, and its report would be lost
+        .follow_redirects(False)  # a redirected POST becomes a GET without a body, so a report would be lost
         .max_connections(pool_size)
         .pool_max_idle_per_host(keepalive)
         .pool_idle_timeout(_duration(POOL_IDLE_S))
@@ -310,7 +311,10 @@ def _build(configuration: Configuration, pool_size: int, keepalive: int) -> Clie
 
 
 def _build_after_fork(builder: ClientBuilder, error: RuntimeError) -> Client:
-    """Build a client in a forked child, where the library's runtime cannot start again, on its second runtime."""
+    """Build a client in a forked child.
+
+    The runtime that the library started in the parent cannot start again in the child, so use its other runtime.
+    """
     from pyreqwest import runtime
 
     try:
@@ -324,7 +328,7 @@ def _build_after_fork(builder: ClientBuilder, error: RuntimeError) -> Client:
 
 
 def _describe_settings(configuration: Configuration, error: ValueError) -> str:
-    """Describe the settings, one of which is invalid. The library does not say which one."""
+    """Describe all settings of TLS and proxy, because the library does not say which of them is invalid."""
     settings = {name: getattr(configuration, name) for name in ("ssl_ca_cert", "cert_file", "key_file", "proxy")}
     given = ", ".join(f"{name}={value!r}" for name, value in settings.items() if value)
     return f"the HTTP client cannot use one of {given}: {error}"
@@ -351,7 +355,7 @@ def _certificates(bundle: Path) -> list[bytes]:
 def _with_proxy(builder: ClientBuilder, configuration: Configuration) -> ClientBuilder:
     if configuration.proxy:
         return builder.proxy(_proxy(configuration.proxy, configuration.proxy_headers))
-    # The library uses HTTP_PROXY and similar variables, which are not meant for a server on this machine.
+    # By default the library uses HTTP_PROXY and similar variables. A server on this machine needs no proxy.
     return builder.no_proxy() if is_loopback(urlsplit(configuration.host).hostname or "") else builder
 
 
@@ -367,13 +371,13 @@ def _duration(seconds: float) -> timedelta:
     return timedelta(seconds=seconds)
 
 
-#: The hint for an answer to the TLS handshake that is not TLS.
+#: The hint when the server answers the TLS handshake with something other than TLS.
 _NOT_TLS = " (the port does not speak TLS: is it http:// rather than https://?)"
 _TIMED_OUT = ("operation timed out", "deadline has elapsed")
 
 
 def _translate(error: Exception, call: Call) -> Exception:
-    """Return the `TransportError` for an error of the library. Other errors, such as an invalid URL, are unchanged."""
+    """Return the `TransportError` for an error of a request. Return other errors, such as an invalid URL, unchanged."""
     from pyreqwest import exceptions
 
     if not isinstance(error, exceptions.RequestError):
@@ -383,8 +387,9 @@ def _translate(error: Exception, call: Call) -> Exception:
     causes = [cause["message"] for cause in error.details["causes"] or ()]
     what, last = _name(call), causes[-1] if causes else error.message
     connecting = "client error (Connect)" in causes
-    # The class of an error is unreliable: the library guesses it from the message, and the URL of a poll contains
-    # "timeout". So the last cause decides. A dead HTTP/2 connection is not a timeout of this request.
+    # The class of an error is unreliable, because the library guesses it from the message, and the URL of a poll
+    # contains "timeout". Use the last cause instead. "keep-alive timed out" means a dead HTTP/2 connection and not a
+    # timeout of this request.
     if last in _TIMED_OUT and "keep-alive timed out" not in causes:
         return ConnectError(f"{what}: no connection in time") if connecting else _timeout(call)
     if connecting:
@@ -402,7 +407,7 @@ def _timeout(call: Call) -> RequestTimeout:
 
 
 def _max_bytes(status: int, max_answer_bytes: int) -> int:
-    """Return how many bytes of an answer are read. The body of an error is truncated there."""
+    """Return how many bytes of an answer are read at most. The body of an error status is truncated to this size."""
     return max_answer_bytes if status < _FIRST_ERROR else min(max_answer_bytes, MAX_ERROR_BYTES)
 
 

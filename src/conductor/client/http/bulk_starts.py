@@ -19,7 +19,7 @@ from conductor.protocol.wire import FEATURE_BULK_STARTS, FEATURES_HEADER, MAX_BU
 
 #: The largest bulk request. A coordinator accepts 10 MB; a smaller request is answered sooner.
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
-#: Single starts in flight on a server without bulk starts.
+#: The largest number of single starts in flight on a server without bulk starts.
 SINGLE_STARTS_AT_ONCE = 8
 
 _PATH = "/workflow/start/bulk"
@@ -58,13 +58,13 @@ class BulkStarts:
         return self._has_bulk
 
     async def _start_in_bulk(self, requests: Sequence[StartWorkflowRequest], results: list[Result]) -> None:
-        """Append the results of bulk requests. After a 404 or 405 the rest remains for single starts."""
+        """Append the results of bulk requests. After a 404 or 405 stop, so that the caller starts the rest singly."""
         for bodies in _split(encode(request) for request in requests):
             sent = requests[len(results) : len(results) + len(bodies)]
             try:
                 results += await self._send(bodies, resend=all(map(_is_repeatable, sent)))
             except ApiException as error:
-                if error.status in (404, 405):  # another server has taken the coordinator's place
+                if error.status in (404, 405):  # the URL now leads to a server without bulk starts
                     self._has_bulk = False
                     return
                 _fill(results, len(requests), error)
@@ -82,7 +82,7 @@ class BulkStarts:
     async def _start_singly(self, requests: Sequence[StartWorkflowRequest], results: list[Result]) -> None:
         """Append the results of single starts, up to `SINGLE_STARTS_AT_ONCE` at a time.
 
-        After a call without an answer, or a call without permission, no more requests are sent.
+        Send no more requests after a start that gets no answer or is rejected with 401 or 403.
         """
         found: dict[int, Result] = {}
         positions = iter(range(len(requests)))
@@ -121,7 +121,7 @@ def _split(bodies: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 def _fill(results: list[Result], count: int, error: ConductorError) -> None:
-    """Make an error the result of all remaining requests. Raise it if no workflow was started before."""
+    """Make an error the result of all requests without a result. Raise it if no request has a result yet."""
     if not results:
         raise error
     results += [error] * (count - len(results))
@@ -134,5 +134,5 @@ def _is_repeatable(request: StartWorkflowRequest) -> bool:
 
 
 def _error(body: JsonObject) -> ApiException:
-    """Return the exception that a single start would have raised for this error."""
+    """Return the exception for one failed start in the answer to a bulk request."""
     return ApiException.of(Response(int(body.get("status") or 500), {}, msgspec.json.encode(body)), f"POST {_PATH}")

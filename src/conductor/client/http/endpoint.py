@@ -14,9 +14,10 @@ from conductor.client.http.async_api_client import JSON, AsyncApiClient, encode
 from conductor.client.http.errors import ApiException, NotFoundException
 from conductor.protocol.json_types import JsonObject
 
-#: A call that waits on the server may take the time it asks for, and this many seconds more.
+#: The time limit of a call with `wait_for_seconds` is that time plus this many seconds.
 WAIT_GRACE_S = 10.0
-#: How a Conductor server says that it has no such route. A route whose object is missing has another message.
+#: In the message of a 404, this text means that the server has no such route. If the route exists and its object does
+#: not, a Conductor server sends another message.
 _NO_ROUTE = "No static resource"
 
 
@@ -87,7 +88,7 @@ class Endpoint:
                 timeout_s = value
             elif name in self._in_path:
                 path = path.replace(f"{{{name}}}", quote_segment(value))
-            elif value != "":  # a server reads an empty domain as the name of a domain
+            elif value != "":  # a server would take an empty `domain` for the name of a domain
                 query[name] = value
                 if argument == "wait_for_seconds" and value is not None:
                     timeout_s = value + WAIT_GRACE_S

@@ -30,7 +30,7 @@ UNREADABLE = (ValueError, RecursionError, OverflowError)
 
 #: The longest quotation of a body in an error message.
 MAX_QUOTED_CHARS = 300
-#: The part of a web page that is searched for its title.
+#: The title of a web page is searched in this many bytes from its start.
 MAX_PAGE_BYTES = 4096
 
 
@@ -64,7 +64,7 @@ class ApiException(ConductorError):
         http_resp: Any = None,
         transient: bool = False,
     ) -> None:
-        if http_resp is not None:  # tests for conductor-python make the exception in this way
+        if http_resp is not None:  # tests written for conductor-python create the exception with `http_resp`
             status = getattr(http_resp, "status", None) or getattr(http_resp, "status_code", status)
             reason = getattr(http_resp, "reason", None) or reason
             body = _text_of(http_resp) if body is None else body
@@ -167,7 +167,7 @@ class _ErrorBody(msgspec.Struct):
 
 
 def describe_web_page(response: Response) -> str | None:
-    """Describe a web page that came in place of the answer of a Conductor server. None for any other answer."""
+    """Describe an answer that is a web page and so not from a Conductor server. Return None for other answers."""
     start = response.body[:MAX_PAGE_BYTES].decode("utf-8", "replace").lstrip()
     if not (start.startswith("<") or response.headers.get("content-type", "").startswith("text/html")):
         return None

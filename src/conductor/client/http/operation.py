@@ -30,7 +30,7 @@ from conductor.client.http.endpoint import Endpoint
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: An `async def` method, without its `self`.
+#: An `async def` method. `P` are its parameters without `self`.
 CoroutineFunction = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
 
 
@@ -170,7 +170,7 @@ def endpoint(
 
 
 def make_api_client(server: Configuration | AsyncApiClient | None, http_client: Any | None = None) -> AsyncApiClient:
-    """Return the given client, or a new client for the given Configuration. None means that of the environment."""
+    """Return the given client, or a new one for the given Configuration. For None, the environment sets the server."""
     if isinstance(server, AsyncApiClient):
         return server
     return AsyncApiClient(server or Configuration(), http_client=http_client)

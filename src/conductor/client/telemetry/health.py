@@ -4,8 +4,8 @@ A worker is *dead* when its process has ended or keeps ending, *stuck* when its 
 holds a slot past its timeout, *refused* when the server rejects its credentials, *unreachable* when the server does
 not answer it.
 
-A worker process records its status as numbers in its metric file. The parent process reads them there, so a blocked or
-dead process needs to send no message. The parent adds its own knowledge of the processes.
+A worker process records its status as numbers in its metric file. The parent process reads the file, so the status of a
+blocked or dead process is readable too. The parent also uses its own record of the starts and ends of processes.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ class HealthListener(TaskRunnerEventsListener):
         self.status(event.task_type).record_success()
 
     def on_task_update_retried(self, event: TaskUpdateRetried) -> None:
-        # A worker whose slots all wait for reports does not poll, so failing reports show that the server is down.
+        # While all slots wait for their reports, the worker does not poll. Only its failed reports then show that the
+        # server is unreachable.
         self.status(event.task_type).record_failure(event.cause)
 
 
@@ -193,16 +194,16 @@ UNHEALTHY = frozenset({WorkerState.DEAD, WorkerState.STUCK, WorkerState.REFUSED,
 class HealthLimits:
     """The limits beyond which a worker is unhealthy."""
 
-    #: Seconds after which a silent event loop counts as blocked. A loop reports about once a second.
+    #: Seconds without a beat after which an event loop counts as blocked. A loop beats about once a second.
     blocked_after_s: float = 10.0
     #: The number of failed requests in a row after which the server counts as unreachable.
     unreachable_after_failures: int = 3
-    #: Seconds after which a process must have started to work.
+    #: Seconds that a process may take from its start to its first beat.
     start_within_s: float = 60.0
     #: This many crashes within `crash_window_s` are a crash loop.
     crashes: int = 3
     crash_window_s: float = 60.0
-    #: Seconds after which a running process ends the crash loop.
+    #: Seconds that a process must run until its earlier crashes no longer count as a crash loop.
     settled_after_s: float = 10.0
 
 
@@ -267,11 +268,11 @@ class HealthMonitor:
         self._lock = threading.Lock()
 
     def expect(self, worker: str) -> None:
-        """Expect a worker in a process that no supervisor starts, such as this one."""
+        """Expect a worker in a process that no supervisor starts, such as the current process."""
         self.record_process_start(worker)
 
     def record_process_start(self, worker: str) -> bool:
-        """Record the start of a process. Return whether it replaces one that ended."""
+        """Record the start of a process. Return whether it replaces a process that ended."""
         with self._lock:
             process = self._processes.setdefault(worker, _ProcessHistory(self._limits.crashes))
             restarted = process.exit is not None

@@ -1,8 +1,8 @@
-"""The metrics of one process in a memory-mapped file: a store takes nanoseconds, and `kill -9` loses no count.
+"""The metrics of one process in a memory-mapped file: an update takes nanoseconds, and `kill -9` loses no count.
 
-Snapshots sent to the parent once a second would need less code. They would lose the last second of a process that is
-killed, which is the second that matters. prometheus-client has a similar multiprocess mode; docs/lab-notes.md says why
-it is not used.
+Sending snapshots to the parent once a second would need less code, but would lose the counts of the last second before
+a process is killed. These counts matter most. prometheus-client has a similar multiprocess mode; docs/lab-notes.md says
+why it is not used.
 
 A file is a sequence of chunks. A chunk is a header (magic, bytes used) and records. A record is a header (size, kind,
 length of the key), the key `["name", "label value", ...]` as JSON, and a payload of eight-byte words:
@@ -12,8 +12,9 @@ length of the key), the key `["name", "label value", ...]` as JSON, and a payloa
 - HISTOGRAM: one double per bucket. The reader knows the bounds.
 - TEXT: a length and the bytes.
 
-A record is written before the used-bytes word of its chunk, so a reader sees whole records only. Only the owner of the
-file writes. The owner holds an exclusive `flock` while it lives, which tells readers that it is alive.
+The owner writes a record before it increases the used bytes in the header of the chunk, so a reader sees whole records
+only. Only the process that owns the file writes to it. The owner holds an exclusive `flock` until it ends, so readers
+can find out whether it is alive.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class MetricFile:
             self._create(path)
 
     def _create(self, path: Path) -> None:
-        # The file gets its final name after it is locked: readers take an unlocked file for that of a dead process.
+        # Lock the file before it gets its final name. Readers treat an unlocked file as that of a dead process.
         unfinished = path.with_suffix(".new")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -145,7 +146,7 @@ class MetricFile:
         )
 
     def close(self) -> None:
-        """Release the file. Its content is final; later values go to memory that no reader sees."""
+        """Release the lock of the file. Later values are only kept in memory, so the content of the file is final."""
         fd, self._fd, self._is_on_disk = self._fd, -1, False
         if fd >= 0:
             # The memory maps hold copies of the descriptor, so closing this one would not release the lock.

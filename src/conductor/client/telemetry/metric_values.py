@@ -1,7 +1,8 @@
-"""The values that a process measures: numbers, summaries and short texts. Each is a view on bytes of its metric file.
+"""The values that a process measures: numbers, summaries and short texts. Each object is a view of its metric file.
 
-Quantiles do not need the values themselves. A sketch counts values in logarithmic buckets that are 4 % wide, so a
-quantile is within 2 % of the true value. Sketches of two processes are merged by adding their buckets.
+Quantiles are computed from a sketch, which does not store the values. A sketch counts values in logarithmic buckets
+that are 4 % wide, so a quantile is within 2 % of the true value. Sketches of two processes are merged by adding the
+counts of their buckets.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ WINDOW_S = 60.0
 #: Longer texts are cut.
 TEXT_BYTES = 248
 
-#: Values up to this count as zero. Seconds and bytes share one scale; in seconds this is a microsecond.
+#: Values up to this one are counted as zero. Seconds and bytes use the same buckets; in seconds it is a microsecond.
 SMALLEST = 1e-6
-#: Larger values are counted as this value: three centuries, or 10 GB.
+#: Larger values are counted as this value: three centuries in seconds, or 10 GB in bytes.
 LARGEST = 1e10
 _BUCKET_WIDTH = 1.04
 BUCKETS = math.ceil(math.log(LARGEST / SMALLEST) / math.log(_BUCKET_WIDTH)) + 2
@@ -35,13 +36,13 @@ HISTOGRAM_BYTES = 8 * (MAX_BOUNDS + 1)
 
 _WINDOW_HEADER_BYTES = 8
 _BUCKET_BYTES = 4 * BUCKETS
-#: A window is the number of its minute and its buckets as 32-bit words, padded to 8 bytes.
+#: A window consists of the number of its minute and its bucket counts as 32-bit words, padded to 8 bytes.
 _WINDOW_BYTES = (_WINDOW_HEADER_BYTES + _BUCKET_BYTES + 7) // 8 * 8
 SKETCH_BYTES = WINDOWS * _WINDOW_BYTES
 #: Added to the number of a stored minute, because 0 marks a window that was never used.
 _FIRST_MINUTE = 1
 
-#: How many values are in each bucket that is not empty.
+#: The number of values by bucket. Empty buckets are left out.
 BucketCounts = dict[int, int]
 
 
@@ -121,10 +122,11 @@ class Sketch:
         self.counts = self._windows[0]
 
     def start_minute(self, minute: int) -> None:
-        """Count in the window of this minute from now on, in place of the oldest window."""
+        """Replace the oldest window by an empty window for this minute, and count in it from now on."""
         self.minute = minute
         number, self.counts = self._minutes[minute % WINDOWS], self._windows[minute % WINDOWS]
-        if number[0] != minute:  # otherwise another `Sketch` of the same memory has already started this minute
+        # If the number is this minute, another `Sketch` of the same memory has already started the minute.
+        if number[0] != minute:
             # The number is 0 while the window is cleared, so that a reader never takes old counts for new ones.
             number[0] = 0
             self.counts.cast("B")[:] = bytes(_BUCKET_BYTES)
@@ -132,7 +134,7 @@ class Sketch:
 
 
 class Summary:
-    """Counts values: all of them by histogram bucket, with their sum, and the recent ones in a sketch."""
+    """Counts all values by histogram bucket, adds them to a sum, and counts recent values in a sketch."""
 
     __slots__ = ("_bounds", "_count", "_histogram", "_lock", "_now", "_sketch", "_sum")
 
@@ -189,7 +191,7 @@ def read_windows(payload: memoryview) -> Iterator[tuple[int, BucketCounts]]:
         minute = window[:_WINDOW_HEADER_BYTES].cast("Q")[0]
         if minute:
             words = bytes(window[_WINDOW_HEADER_BYTES:][:_BUCKET_BYTES])
-            # Nearly all buckets are empty. Strip them from both ends before the loop in Python.
+            # Nearly all buckets are empty. Remove empty ones from both ends first, because the loop in Python is slow.
             first = (len(words) - len(words.lstrip(b"\0"))) // 4
             last = (len(words.rstrip(b"\0")) + 3) // 4
             counts = memoryview(words)[4 * first : 4 * last].cast("I").tolist()

@@ -32,7 +32,7 @@ from conductor.client.telemetry.worker_metrics import FAILED, SUCCESS
 from conductor.common.signals import format_exit_status
 from conductor.telemetry.exposition import Buckets, Kind, Metric, require_prometheus, scrape
 
-#: The largest number of values of a label (error classes of a task type, paths of the server). Others become `OTHER`.
+#: The largest number of values of a label, such as the error classes of a task type. Further values become `OTHER`.
 MAX_LABEL_VALUES = 100
 OTHER = "other"
 
@@ -47,7 +47,7 @@ class MetricsCollector(TaskRunnerEventsListener):
 
     Args:
         settings: The directory, buckets and names of the metrics.
-        place: The settings of a hub, which then renders the metrics. Used by the handlers.
+        place: The directory of a hub, which then renders the metrics in place of `render()`. Handlers use this.
         now: The monotonic clock.
     """
 
@@ -115,7 +115,7 @@ class MetricsCollector(TaskRunnerEventsListener):
 
     def on_task_execution_completed(self, event: TaskExecutionCompleted) -> None:
         self._success_time[event.task_type].observe(event.duration_ms / 1000)
-        if event.output_size_bytes is not None:  # events in the form of conductor-python may lack it
+        if event.output_size_bytes is not None:  # events that are created as in conductor-python may have no size
             self._result_size[event.task_type].observe(event.output_size_bytes)
 
     def on_task_execution_failure(self, event: TaskExecutionFailure) -> None:
@@ -142,7 +142,7 @@ class MetricsCollector(TaskRunnerEventsListener):
         self._processes_died[event.task_type, format_exit_status(event.exit_status)].add()
 
     def on_worker_started(self, event: WorkerStarted) -> None:
-        # A rate misses the first increase of a counter that did not exist before, so counters for alerts start at 0.
+        # Create the counters for alerts with 0, because Prometheus misses the first increase of a new counter.
         self._update_failed[event.task_type].add(0)
         self._leases_lost[event.task_type].add(0)
         self.set_gauge(worker_metrics.SLOTS, event.task_type, event.thread_count)
@@ -233,7 +233,7 @@ def _class_name(exception: object) -> str:
 
 
 class _Series(dict[str | tuple[str, ...], T]):
-    """The series of a metric by label value, or by a tuple of several. A series is created on first use."""
+    """The series of a metric. The key is the label value, or a tuple of several. A series is created on first use."""
 
     def __init__(self, make: Callable[[tuple[str, ...]], T]) -> None:
         super().__init__()
@@ -243,7 +243,7 @@ class _Series(dict[str | tuple[str, ...], T]):
         if isinstance(labels, str):
             series = self[labels] = self._make((labels,))
             return series
-        # The second label becomes OTHER once the first one has MAX_LABEL_VALUES values of it.
+        # After MAX_LABEL_VALUES second labels for the same first label, further second labels become OTHER.
         seen = {known[1] for known in self if known[0] == labels[0]}
         if len(seen) >= MAX_LABEL_VALUES and labels[1] not in seen:
             labels = (labels[0], OTHER, *labels[2:])

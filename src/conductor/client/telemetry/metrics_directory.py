@@ -1,7 +1,7 @@
 """The directory in which the processes of one handler write their metric files, and the totals of these files.
 
 File names begin with the prefix of the handler, so several handlers can share a directory. Each handler holds a lock on
-`<prefix>.lock` while it lives. The next handler removes the files of a prefix whose lock is free.
+`<prefix>.lock` until its process ends. The next handler removes the files of a prefix whose lock is free.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Totals:
                 self.counters[key] = self.counters.get(key, 0.0) + record.number()
             elif record.kind is Payload.GAUGE:
                 self.gauges[key] = self.gauges.get(key, 0.0) + record.number()
-            # Lists and dicts are replaced, not changed: a copy of these totals may share them.
+            # Replace lists and dicts instead of changing them, because a copy of these totals may share them.
             elif record.kind is Payload.HISTOGRAM:
                 known, new = self.histograms.get(key), record.counts()
                 self.histograms[key] = new if known is None else [a + b for a, b in zip(known, new, strict=True)]
@@ -151,7 +151,8 @@ class MetricsDirectory:
         for path in sorted(self.path.glob(f"{self.place.prefix}-*.db")):
             try:
                 with path.open("rb") as file:
-                    # The lock is tested before the file is read: a process may count and end between the two.
+                    # Test the lock before reading the file. In the other order, a process could count and end in
+                    # between, and its last counts would be lost.
                     has_ended = try_lock(file.fileno())
                     records = list(read_records(file.read()))
             except FileNotFoundError:
@@ -181,7 +182,7 @@ def private_directory() -> Path:
     found = path.lstat()
     if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
         return path
-    # Another user owns the directory of this name or can access it.
+    # The existing directory belongs to another user, or other users can access it.
     return Path(tempfile.mkdtemp(prefix="conductor-metrics-"))
 
 

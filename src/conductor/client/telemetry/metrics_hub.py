@@ -118,7 +118,7 @@ class MetricsHub:
     def record_process_start(self, worker: str) -> None:
         """Record that a process for this worker was started or restarted."""
         restarted = self.health.record_process_start(worker)
-        # The counter is created with 0, so that an alert sees its first increase.
+        # The first start creates the counter with 0, because Prometheus misses the first increase of a new counter.
         self.collector.file.counter(worker_metrics.RESTARTS_TOTAL.name, worker).add(int(restarted))
 
     def record_process_exit(self, worker: str, exit_code: int | None) -> None:
@@ -138,7 +138,7 @@ class MetricsHub:
             problem = f"cannot listen on {host}:{port} ({error.strerror or error})"
             if not self.settings.optional:
                 self.stop()
-                # A liveness probe on this port would fail and restart the workers forever.
+                # The start fails, because a liveness probe on this port would fail too and restart the workers forever.
                 raise MetricsPortError(
                     f"metrics and health cannot be served: {problem}. Choose another port, "
                     "or run without them: MetricsSettings(optional=True), --metrics-optional"
@@ -183,7 +183,7 @@ class MetricsWriter:
             unfinished.replace(self.path)
         except OSError as error:
             if not self._failing:
-                logger.error("Metrics cannot be written to %s: %s; the next attempt follows", self.path, error)
+                logger.error("Metrics cannot be written to %s: %s; the next write tries again", self.path, error)
             self._failing = True
         else:
             self._failing = False

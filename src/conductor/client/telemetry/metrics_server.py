@@ -88,7 +88,7 @@ def _make_response(ok: bool, content: dict[str, object]) -> _Response:
 class _Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
-    #: `handle_request` does not wait: it is called when there is a connection.
+    #: `handle_request` need not wait for a connection, because it is only called when there is one.
     timeout = 0.0
 
     def __init__(self, address: tuple[str, int], endpoints: dict[str, Callable[[str], _Response]]) -> None:
@@ -98,7 +98,7 @@ class _Server(socketserver.ThreadingTCPServer):
         self.wake, self._woken = socket.socketpair()
 
     def serve(self) -> None:
-        """Serve until `wake` is closed. The loop of `socketserver` would wake up twice a second to look for the end."""
+        """Serve until `wake` is closed. Unlike `serve_forever`, this loop does not wake up twice a second."""
         with self, self._woken, selectors.DefaultSelector() as selector:
             selector.register(self, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)

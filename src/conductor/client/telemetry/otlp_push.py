@@ -52,9 +52,9 @@ class OtlpPush:
         """Push once. The exporter logs failed requests and retries them."""
         try:
             self._exporter.export(_convert_metrics(self._families(), self._started_ns, time.time_ns()))
-        # Failing metrics must not end a worker.
+        # A failed push must not end a worker.
         except Exception:
-            logger.exception("Metrics could not be pushed; the next attempt follows")
+            logger.exception("Metrics could not be pushed; the next push tries again")
 
     def _run(self) -> None:
         while not self._stop.wait(self._interval_s):
@@ -121,7 +121,7 @@ def _make_histogram_points(metric: Metric, samples: list[Sample], started_ns: in
         cumulated = list(by_bound.values())
         each = [int(now - before) for now, before in zip(cumulated, [0.0, *cumulated], strict=False)]
         labels = dict(zip(metric.labels, key, strict=True))
-        nan = float("nan")  # for the smallest and the largest value, which are not stored
+        nan = float("nan")  # the smallest and the largest value of a histogram are not known
         points.append(
             export.HistogramDataPoint(
                 labels, started_ns, now_ns, int(cumulated[-1]), sums.get(key, 0.0), each, list(by_bound)[:-1], nan, nan

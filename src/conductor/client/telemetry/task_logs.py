@@ -27,7 +27,7 @@ class TaskLogFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Add the ids. Return True: no record is dropped."""
         for argument in record.args if isinstance(record.args, tuple) else ():
-            if isinstance(argument, TaskLabel):  # a line of this package about a task outside its own context
+            if isinstance(argument, TaskLabel):  # this package logs about a task outside the context of the task
                 vars(record).update(argument.fields)
         for name, value in _describe_task(current_context()).items():
             record.__dict__.setdefault(name, value)
@@ -54,7 +54,7 @@ class TaskLogHandler(logging.Handler):
 
 
 def _has_level(record: logging.LogRecord, context: TaskContext) -> bool:
-    """Compare with the level of the worker: workers of one process may have different levels."""
+    """Return whether the record has the level of the worker. Workers of one process may have different levels."""
     level = context.task_log_level
     return level is not None and record.levelno >= logging.getLevelNamesMapping()[level]
 

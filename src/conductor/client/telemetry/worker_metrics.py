@@ -12,7 +12,7 @@ from conductor.telemetry.exposition import Kind, Metric
 #: The quantiles of every summary, over the last five minutes.
 QUANTILES = (0.5, 0.75, 0.9, 0.95, 0.99)
 
-#: Values of the `status` label of executions.
+#: The values of the `status` label of execution times.
 SUCCESS = "SUCCESS"
 FAILED = "FAILED"
 
@@ -29,7 +29,7 @@ EXECUTE_TIME = Metric(
     "task_execute_time_seconds",
     Kind.SUMMARY,
     _TASK,
-    "Time a task's function took. _sum and _count tell SUCCESS from FAILED by their status label.",
+    "Duration of a task's function. _sum and _count have a status label: SUCCESS or FAILED.",
     tally_labels=("status",),
 )
 EXECUTE_ERROR_TOTAL = Metric("task_execute_error_total", Kind.COUNTER, _ERROR, "Failed executions, by class of error.")
@@ -57,7 +57,7 @@ PROCESS_DIED_TOTAL = Metric(
     "task_process_died_total",
     Kind.COUNTER,
     ("taskType", "cause"),
-    "Tasks during whose execution a worker process died, by the way it ended. Alert on this one.",
+    "Tasks during whose execution a worker process died, by the exit status of the process. Alert on this one.",
 )
 LOOP_LAG = Metric(
     "worker_event_loop_lag_seconds", Kind.SUMMARY, _TASK, "How late the event loop of a worker's process wakes up."
@@ -110,7 +110,7 @@ METRICS: tuple[Metric, ...] = (*_METRICS, *HISTOGRAMS.values())
 
 @dataclass(frozen=True, slots=True)
 class CanonicalMetric:
-    """A metric under the name that all SDKs of Conductor use, and the metric with its values."""
+    """A metric under the name that all SDKs of Conductor use. `source` is the metric that has the values."""
 
     metric: Metric
     source: Metric
@@ -119,8 +119,8 @@ class CanonicalMetric:
 
 
 # The catalogue is in METRICS.md of conductor-oss/python-sdk, "Canonical Metrics", as of version 2. The other SDKs of
-# conductor-oss have the same list. WORKER_CANONICAL_METRICS=true selects it, there and here. Metrics of the catalogue
-# that are not listed here have no event here: acks, full queues, external payloads, and starts of workflows.
+# conductor-oss have the same list and also select it with WORKER_CANONICAL_METRICS=true. Some metrics of the catalogue
+# are not listed here, because workers have no event for them: acks, full queues, external payloads, workflow starts.
 _STATUS = (*_TASK, "status")
 _SUCCESS_LABEL = (("status", SUCCESS),)
 CANONICAL: tuple[CanonicalMetric, ...] = (

@@ -68,7 +68,7 @@ class Need:
     """A provider that has to be called, and its own dependencies."""
 
     def __init__(self, depends: Depends, provider: UserFunction, needs: Mapping[str, Need]) -> None:
-        #: The dependency in the annotation. `provider` may be its replacement.
+        #: The dependency in the annotation. `provider` is its provider, or the replacement of it in tests.
         self.depends = depends
         self.provider = provider
         self.needs = needs
@@ -164,7 +164,7 @@ def _find_provider_dependencies(provider: UserFunction) -> dict[str, Depends]:
     owner = get_name(provider)
     try:
         parameters = list_open_parameters(provider)
-    except ValueError:  # a class in C without a signature
+    except ValueError:  # classes that are implemented in C may have no signature
         return {}
     annotated = provider.__init__ if isinstance(provider, type) else unwrap_function(provider)  # type: ignore[misc]
     injected = find_dependencies(parameters, resolve_hints(annotated), owner)

@@ -18,7 +18,7 @@ def worker_lifespan(function: F) -> F:
     The part before `yield` runs before the first poll, the part after it when the last task has ended. The function is
     `def` or `async def`, with or without `@contextmanager` and `@asynccontextmanager`. Several lifespans run in the
     order of their decoration and clean up in reverse. Functions with a parameter `Annotated[Pool, Depends(pool)]`
-    receive the yielded value. An error before the `yield` ends the start.
+    receive the yielded value. If the part before `yield` raises, the workers do not start.
 
     Example:
         @worker_lifespan

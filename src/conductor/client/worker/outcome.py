@@ -74,7 +74,7 @@ def make_timeout_outcome(reason: str, context: TaskContext) -> TaskOutcome:
 def make_requeue_outcome(
     context: TaskContext, *, reason: str, callback_after_seconds: int, never_started: bool = False
 ) -> TaskOutcome:
-    """Make the outcome that requeues a task at the server. A task that never started keeps its poll count."""
+    """Make the outcome that requeues a task. With `never_started`, a coordinator does not count the poll."""
     result = _new_result(context, TaskResultStatus.IN_PROGRESS)
     result.reason_for_incompletion = reason
     result.callback_after_seconds = callback_after_seconds
@@ -84,7 +84,7 @@ def make_requeue_outcome(
 
 
 def format_reason(error: BaseException) -> str:
-    """Return the reason for the incompletion: the message, after the name of the type unless it is terminal."""
+    """Return `reason_for_incompletion`: the type and message of an error; only the message if it is terminal."""
     name = type(error).__name__
     try:
         message = escape_surrogates(str(error))
@@ -104,7 +104,7 @@ def _make_result(value: object, context: TaskContext) -> TaskResult:
         value.workflow_instance_id = value.workflow_instance_id or context.workflow_instance_id
         value.worker_id = value.worker_id or context.worker_id
         value.status = value.status or TaskResultStatus.COMPLETED
-        value.timed_out = None  # only the worker sets this
+        value.timed_out = None  # only `make_timeout_outcome` may set this
         value.callback_after_seconds = int(value.callback_after_seconds or 0)
         value.logs = [_convert_log(line) for line in value.logs or []]
         value.output_data = to_output(value.output_data or {})
@@ -147,7 +147,7 @@ def _merge(result: TaskResult, context: TaskContext) -> None:
         result.output_data = {**to_output(context.output), **(result.output_data or {})}
 
 
-#: The template of results. Copying it skips the validation in the constructor.
+#: New results are copies of this one. A copy skips the validation in the constructor.
 _BLANK = TaskResult()
 
 
@@ -158,7 +158,7 @@ def _new_result(context: TaskContext, status: TaskResultStatus) -> TaskResult:
     result.workflow_instance_id = task.workflow_instance_id
     result.worker_id = context.worker_id
     result.status = status
-    result.output_data, result.logs = {}, []  # the copy shares them with the template
+    result.output_data, result.logs = {}, []  # otherwise shared with the template
     return result
 
 

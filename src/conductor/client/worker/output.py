@@ -76,7 +76,7 @@ def encode_output(output: Mapping[str, Any]) -> bytes:
         raise OutputError("output", TOO_DEEP) from None
 
 
-#: The deepest nesting of containers. The encoder has no such limit on Python 3.14; servers have one.
+#: The deepest nesting of containers. Servers have such a limit, but the encoder has none on Python 3.14.
 MAX_NESTING = 1000
 TOO_DEEP = "is nested too deeply to be sent as JSON"
 _encoder = msgspec.json.Encoder()
@@ -105,7 +105,7 @@ def _is_plain(output: Any) -> bool:
 
 
 def _is_deeper(output: Any, limit: int) -> bool:
-    """Return whether more than `limit` containers of a plain output are nested."""
+    """Return whether containers are nested more than `limit` levels deep. The output must be plain."""
     level = [output]
     for _ in range(limit):
         children = [value.values() if type(value) is dict else value for value in level]
@@ -210,7 +210,8 @@ def _struct_fields(value: msgspec.Struct) -> dict[str, Any]:
 
 
 def _pydantic_dump(value: Any) -> object:
-    # By alias, because a model of the same class reads aliases. Pydantic dataclasses have no `model_dump`.
+    # Use aliases, because the same class expects them as input. Call the serializer, because pydantic dataclasses have
+    # no `model_dump`.
     serializer = type(value).__pydantic_serializer__
     try:
         return serializer.to_python(value, mode="json", by_alias=True)

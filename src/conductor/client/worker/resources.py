@@ -27,7 +27,7 @@ class StartError(RuntimeError):
 
 
 class _Values:
-    """Values with the same lifetime. Each is created once; leaving the context cleans them up in reverse order."""
+    """Values of dependencies with the same lifetime. Leaving the context cleans them up in reverse order."""
 
     def __init__(self, known: Mapping[Depends, object], wait: _Wait) -> None:
         self._known = dict(known)
@@ -59,7 +59,7 @@ class _Values:
     def _enter(self, context: Any) -> object:
         value = context.__enter__()
 
-        async def leave(*failure: object) -> None:  # returns None, so that a provider cannot suppress an error
+        async def leave(*failure: object) -> None:  # a true result would suppress the error
             context.__exit__(*failure)
 
         self._stack.push_async_exit(leave)
@@ -86,7 +86,7 @@ class Resources:
     """
 
     def __init__(self, lifespans: Iterable[UserFunction] = (), functions: Iterable[UserFunction] = ()) -> None:
-        # Dependencies are resolved here, so that a cycle is an error before anything is started.
+        # Dependencies are resolved here, so that a cycle raises before any provider is called.
         self._needs = list(resolve_needs({get_name(lifespan): Depends(lifespan) for lifespan in lifespans}).values())
         for function in functions:
             for need in resolve_needs(read_signature(function).injected).values():
@@ -106,7 +106,7 @@ class Resources:
             await self._set_up(inner)
         if need.depends in self._values:
             return
-        # Each value has its own `_Values`, so that an error at the end of one does not affect the others.
+        # Each value has its own `_Values`, so that an error in the cleanup of one does not affect the others.
         values = _Values(self._values, _await)
         try:
             self._values[need.depends] = await values.make(need)
@@ -171,14 +171,14 @@ class Resources:
             return await wait(value) if inspect.isawaitable(value) else value
 
     async def _await_on_loop(self, work: Awaitable[object]) -> object:
-        """Await an object on the event loop while this thread blocks. So a coroutine in a thread never suspends."""
+        """Await an object on the event loop while this thread blocks, so that the calling coroutine never suspends."""
         assert self._loop is not None  # noqa: S101
         return asyncio.run_coroutine_threadsafe(_await(work), self._loop).result()
 
 
 def inject_per_call(function: UserFunction) -> UserFunction:
-    """Return the function for calls without a handler. Dependencies are created and cleaned up for each call."""
-    resolve_needs(read_signature(function).injected)  # raises DependencyError now, not at the call
+    """Return the function for calls outside a handler. Each call creates its dependencies and cleans them up."""
+    resolve_needs(read_signature(function).injected)  # raises DependencyError now and not in a later call
     is_coroutine = is_coroutine_function(function)
 
     async def work(args: tuple[object, ...], kwargs: dict[str, object]) -> object:
@@ -204,10 +204,10 @@ async def _await(work: Awaitable[object]) -> object:
 
 
 def _run_without_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never suspends."""
+    """Run a coroutine that never suspends, and return its result. No event loop is needed."""
     try:
         work.send(None)
     except StopIteration as end:
         value: T = end.value
         return value
-    raise RuntimeError("a coroutine in a thread waits for an event loop that does not run")
+    raise RuntimeError("a coroutine was suspended in a thread without an event loop")

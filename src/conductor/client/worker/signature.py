@@ -47,7 +47,7 @@ def read_signature(function: UserFunction) -> Signature:
         return Signature(function)
     if known is None:
         known = Signature(function)
-        if known.is_complete:  # a name may be defined later
+        if known.is_complete:  # undefined names in annotations may be defined before the next call
             _cache[function] = known
     return known
 
@@ -137,7 +137,7 @@ class Signature:
         return _await_with_note(value, missing) if inspect.isawaitable(value) else value
 
     def _find_missing(self, given: dict[str, Any]) -> list[str]:
-        """Return the required parameters without a value. Null is a value only for parameters without an annotation."""
+        """Return the required parameters without a value. Null counts as a value only without an annotation."""
         return [
             field.argument
             for field in self._required
@@ -232,7 +232,7 @@ class Signature:
 
 
 def list_missing_inputs(error: BaseException) -> list[str]:
-    """Return the notes of `Signature.call` on an error about missing inputs."""
+    """Return the notes about missing inputs that `Signature.call` has added to an error."""
     return [note for note in getattr(error, "__notes__", ()) if note.startswith(_MISSING)]
 
 

@@ -56,7 +56,7 @@ class KeywordOptions(TypedDict, total=False):
 
 
 def takes_options(function: Callable[P, R]) -> Callable[P, R]:
-    """Show `**options: Unpack[KeywordOptions]` as single parameters, and suggest an option for an unknown keyword."""
+    """Give a function with `**options` a signature that lists each option, and a clear error for unknown options."""
     signature = inspect.signature(function)
     parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     for name, annotation in get_type_hints(KeywordOptions).items():
@@ -146,7 +146,7 @@ class Worker(WorkerInterface):
         for name, value in given.items():
             if value is not None:
                 setattr(self, name, value)
-        if self.domain is not None:  # checked now, because task type and domain identify a worker
+        if self.domain is not None:  # checked before the other options: task type and domain identify a worker
             OPTIONS["domain"].check(self.domain, f"worker {self.task_definition_name!r}, domain")
 
     @property
@@ -223,7 +223,7 @@ def make_call(
 
 
 def get_code_options(worker: WorkerInterface) -> dict[str, Any]:
-    """Return the options from code: attributes of the object or its class, and overridden getters."""
+    """Return the options that code sets by attributes of the object or its class, or by overridden getters."""
     given: dict[str, Any] = {}
     for name in CODE_OPTIONS:
         values = [_own_attribute(worker, spelling) for spelling in OPTIONS[name].spellings]

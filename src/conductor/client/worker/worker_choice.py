@@ -60,7 +60,7 @@ def choose_workers(
 
 
 def name_workers(workers: Sequence[WorkerInterface]) -> list[str]:
-    """Return a name for each worker: its task type, with the domain where several workers share it."""
+    """Return a name for each worker: its task type, followed by `@domain` if several workers serve that task type."""
     types = [worker.get_task_definition_name() for worker in workers]
     return [
         f"{name}@{worker.get_domain()}" if types.count(name) > 1 and worker.get_domain() else name

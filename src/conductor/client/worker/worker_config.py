@@ -80,7 +80,7 @@ class WorkerOptions:
     )
     idle_poll_timeout: int = option(
         5000,
-        "How long the server may hold the one poll of an idle worker open, in milliseconds. 0: poll at the interval.",
+        "How long the server may hold the one poll of an idle worker, in milliseconds. 0: use `poll_interval_millis`.",
         minimum=0,
         maximum=MAX_POLL_TIMEOUT_MS,
     )
@@ -100,7 +100,10 @@ class WorkerOptions:
         False, "Read each task after its report, on servers whose answer does not say whether they accepted it."
     )
     update_attempts: int = option(
-        4, "How often a result is sent before it is left to the journal.", minimum=1, maximum=100
+        4,
+        "How often the worker tries to send a result. After that the result stays in the journal.",
+        minimum=1,
+        maximum=100,
     )
     update_retry_delay_seconds: float = option(
         10.0, "Wait before the second attempt, in seconds; the wait before the n-th is n - 1 times as long.", minimum=0
@@ -124,7 +127,7 @@ _process_option = functools.partial(option, per_worker=False)
 
 
 class ProcessOptions:
-    """The options of a process. They have no variables for single workers and are not arguments of workers."""
+    """The options of a process. They cannot be set for a single worker, neither by variables nor in code."""
 
     shutdown_grace_seconds: float = _process_option(
         25.0, "How long a stopping process waits for running tasks, in seconds.", minimum=0
@@ -191,7 +194,7 @@ def describe_unknown_option(name: str, allowed: Iterable[str]) -> str:
 
 
 class ResolvedConfig(WorkerOptions, ProcessOptions, Mapping[str, Any]):
-    """The options of one worker and the sources of their values. Also a mapping by option name.
+    """The option values of one worker and where each value comes from. Also a mapping by option name.
 
     Resolve the options in the process that runs the worker, because the default worker id belongs to the process.
     """
@@ -277,7 +280,7 @@ def find_unknown_variables(env: Mapping[str, str], worker_names: Iterable[str]) 
 
 
 def format_start_line(config: ResolvedConfig, name: str, pid: int) -> str:
-    """Return the line that a worker logs at its start. With `lease_extend=false`, only coordinators get heartbeats."""
+    """Return the line that a worker logs at its start. Coordinators get heartbeats even with `lease_extend=false`."""
     domain = f"domain={config.domain}, " if config.domain else ""
     return (
         f"Conductor Worker[name={name}, pid={pid}, status={'paused' if config.paused else 'active'}, "

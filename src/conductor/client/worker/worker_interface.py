@@ -108,7 +108,7 @@ def check_task_name(name: object, owner: str = "a worker") -> None:
         raise ValueError(f"{owner} needs the name of its task type without control characters, got {name!r}")
 
 
-#: The attribute of a decorated function with the original function.
+#: The attribute in which a decorated function stores the original function.
 PLAIN_FUNCTION = "__conductor_function__"
 
 

@@ -122,7 +122,7 @@ class WorkerLoader:
     def _scan_inside(self, package: ModuleType, recursive: bool) -> None:
         for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
             if found.name.endswith(".__main__"):
-                continue  # importing it would run the program
+                continue  # importing `__main__` would run the program
             self._scan(found.name, recursive and found.ispkg)
         if recursive:
             for folder in _list_namespace_packages(package.__path__):
@@ -169,7 +169,7 @@ class WorkerLoader:
 
     @contextmanager
     def _log_failures(self) -> Iterator[None]:
-        """Log the failures after the block, together with the workers that were found by then."""
+        """Log the failures of the block after its end, so that the message can name all workers that were found."""
         before = len(self.failures)
         yield
         for failure in self.failures[before:]:

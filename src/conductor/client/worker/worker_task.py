@@ -74,7 +74,7 @@ def worker_task(
         if not callable(function):
             raise TypeError(f"@worker_task({task_definition_name!r}) decorates a function, got {function!r}")
         if "<locals>" in getattr(function, "__qualname__", ""):
-            # Annotations may name classes of the enclosing function, which are only reachable now.
+            # Annotations may name local classes of the enclosing function. They can only be found while it is running.
             from conductor.client.worker.signature import read_signature
 
             read_signature(function)
@@ -142,7 +142,7 @@ def WorkerTask(  # noqa: N802
 
 
 def _make_callable_as_step(function: F, task_name: str) -> F:
-    """Return a function whose calls may add steps to a workflow. Objects and classes stay as they are."""
+    """Return a function whose calls may add steps to a workflow. Return callable objects and classes unchanged."""
     if not inspect.isfunction(function):
         return function
 
@@ -170,7 +170,7 @@ def _is_step(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     if "task_ref_name" in kwargs:
         return True
     references = sys.modules.get("conductor.client.workflow.reference")
-    if references is None:  # the program builds no workflow
+    if references is None:  # without this module, the program has built no workflow
         return False
     from conductor.client.context.task_context import current_context
 

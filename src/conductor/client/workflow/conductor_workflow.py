@@ -32,7 +32,7 @@ from conductor.client.workflow.workflow_checks import check_workflow
 
 __all__ = ["ConductorWorkflow", "InlineSubWorkflowTask"]
 
-#: Numbers for the names of inline sub-workflows, counted separately for each definition.
+#: The numbers in the names of inline sub-workflows. Each definition starts again with the first number.
 _numbers: ContextVar[Iterator[int] | None] = ContextVar("conductor_workflow_numbers", default=None)
 
 
@@ -84,7 +84,7 @@ class ConductorWorkflow:
         self._opened: list[Any] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ConductorWorkflow:
-        """Copy the definition. The copy shares the executor, which has connections."""
+        """Copy the definition. The copy shares the executor, because connections cannot be copied."""
         duplicate = memo[id(self)] = copy(self)
         for name, value in vars(self).items():
             if name not in ("_executor", "_opened", "_input_type", "_output_type"):

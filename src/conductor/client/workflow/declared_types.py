@@ -11,7 +11,7 @@ from conductor.client.workflow.value_type import ValueType
 
 
 class DeclaredType:
-    """A declared type: its JSON type and its converter."""
+    """The declared type of an input or output, with its JSON type and its converter."""
 
     def __init__(self, annotation: object) -> None:
         self.annotation = annotation

@@ -32,7 +32,7 @@ class Reference(str):
     def __getnewargs__(self) -> tuple[Any, ...]:
         return str.__str__(self), self.value_type
 
-    # Inside a `with workflow:` block, testing or comparing the value is a mistake: there is no value yet.
+    # Inside a `with workflow:` block, testing or comparing a reference is a mistake, because it has no value yet.
 
     def __bool__(self) -> bool:
         if open_blocks.get():

@@ -24,7 +24,7 @@ class StepParameter:
 
     required: bool
     value_type: ValueType | None = None
-    #: Converts a value, or raises InputError.
+    #: Converts a value of the parameter, or raises InputError.
     read: Callable[[object], object] | None = None
 
 
@@ -118,7 +118,7 @@ class LazySignature:
 
 
 def name_arguments(function: Callable[..., Any], args: tuple[object, ...], owner: str) -> dict[str, object]:
-    """Return the positional arguments by name. Dependencies are not arguments of a step."""
+    """Return the positional arguments by parameter name. Parameters with `Depends` are skipped."""
     injected = read_signature(function).injected
     names = [
         p.name

@@ -70,7 +70,7 @@ def _find_output_type(workflow: ConductorWorkflow) -> ValueType | None:
     if workflow._output_type is not None:
         return workflow._output_type.value_type
     if not workflow._output_parameters:
-        return None  # the output of the last step
+        return None  # the workflow returns the output of its last step
     known = {name: _shape(value) for name, value in workflow._output_parameters.items()}
     properties = {name: value_type.schema if value_type else {} for name, value_type in known.items()}
     definitions = {k: v for value_type in known.values() if value_type for k, v in value_type.definitions.items()}

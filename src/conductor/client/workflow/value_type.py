@@ -82,7 +82,7 @@ class ValueType:
         return types
 
     def fits(self, other: ValueType) -> bool:
-        """Return whether a value of this type can be a value of the other type."""
+        """Return whether the other type may accept a value of this type. True if one of them is not known."""
         mine, theirs = self.types(), other.types()
         if not mine or not theirs:
             return True
@@ -95,7 +95,7 @@ class ValueType:
 
 
 def _field(schema: JsonSchema, name: str) -> JsonSchema | None:
-    """Return the schema of a field; None if there is no such field. An object without named fields has any field."""
+    """Return the schema of a field; None if there is no such field. Without declared fields, every name is a field."""
     named = schema.get("type")
     if named is not None and "object" not in ([named] if isinstance(named, str) else named):
         return None

@@ -10,14 +10,15 @@ from conductor.client.workflow.step_signature import LazySignature, StepSignatur
 from conductor.client.workflow.task.simple_task import SimpleTask
 from conductor.client.workflow.task.task import TaskInterface
 
-#: Attributes of a step that are hidden if its output has a field of the same name.
+#: Attributes of a step. If its output has a field of the same name, the attribute refers to that field instead.
 _SHADOWED = frozenset({"name", "description", "optional", "expression"})
 
 
 class TypedStep(TaskInterface):
     """A step with known inputs and outputs. Its attributes are references to fields of its output."""
 
-    #: Whether mistakes in the use of this step are errors at once. False for steps in the form of conductor-python.
+    #: Whether a wrong use of this step raises at once. It does not for steps in the notation of conductor-python, whose
+    #: mistakes `workflow.validate()` reports.
     _typed = False
 
     @property

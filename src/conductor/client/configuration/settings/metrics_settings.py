@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 MAX_BUCKETS = 32
 BUCKETS_VARIABLE = "CONDUCTOR_METRICS_BUCKETS"
-#: The name in Conductor's other SDKs.
+#: The variable that selects canonical metric names. Conductor's other SDKs use the same variable.
 CANONICAL_VARIABLE = "WORKER_CANONICAL_METRICS"
 
 

@@ -26,10 +26,11 @@ from conductor.client.http.response import Response
 from conductor.common.text import escape
 from conductor.protocol.wire import FEATURES_HEADER, MAX_BODY_HEADER, NEXT_QUERY
 
-#: A poll may take the time that it asks the server to wait, and this many seconds more.
+#: The time limit of a poll is the wait that it requests from the server plus this many seconds.
 POLL_GRACE_S = 10.0
-#: A poll for more than `SMALL_BATCH` tasks gets `GRACE_PER_TASK_S` for each further task: a busy server needs time for
-#: each, and the tasks of an abandoned poll are blocked until their response timeout.
+#: The time limit of a poll for more than `SMALL_BATCH` tasks grows by `GRACE_PER_TASK_S` for each further task, because
+#: a busy server needs time for each task. If the client gives up a poll, no worker gets its tasks until their response
+#: timeout.
 SMALL_BATCH = 20
 GRACE_PER_TASK_S = 0.5
 
@@ -37,12 +38,12 @@ _BATCH_POLL = "/tasks/poll/batch/{tasktype}"
 _TASKS = list[Task]
 _FEATURES = FEATURES_HEADER.lower()
 _MAX_BODY = MAX_BODY_HEADER.lower()
-#: A smaller limit in an answer is ignored: not even the report that a result is too large would fit.
+#: A smaller body limit of a server is ignored, because even the report that a result is too large would exceed it.
 MIN_BODY_BYTES = 4096
 
 
 class UnreadableTask(NamedTuple):
-    """A task in an answer that cannot be decoded. `ids` has its ids as far as they are readable."""
+    """A task of an answer that cannot be decoded. `ids` contains those of its ids that are readable."""
 
     ids: Task
     reason: str
@@ -179,7 +180,7 @@ class TaskOperations(Operations):
 
     @endpoint("POST", "/tasks/queue/requeue/{taskType}")
     async def requeue_pending_tasks(self, task_type: str) -> str:
-        """Requeue every open task of a type, also those that are running. Return their number as text."""
+        """Requeue every open task of a type, including running ones. Return the number of tasks as text."""
 
     @endpoint("GET", "/tasks/search")
     async def search(
@@ -267,9 +268,9 @@ class AsyncTaskResourceApi(TaskOperations, AsyncClient):
         timeout_s: float | None = None,
         wanted: Callable[[], bool] | None = None,
     ) -> Response:
-        """Send an encoded array of reports to a coordinator; otherwise as `send_report`.
+        """Send an encoded array of reports to a coordinator. The other arguments are those of `send_report`.
 
-        The first `next_tasks` reports ask for one more task each, from the queue that their task came from.
+        For each of the first `next_tasks` reports, the coordinator returns one more task from the queue of that task.
         """
         query = {NEXT_QUERY: next_tasks} if next_tasks else None
         path = "/tasks/reports"
@@ -278,7 +279,7 @@ class AsyncTaskResourceApi(TaskOperations, AsyncClient):
 
 @lru_cache(maxsize=1024)
 def _poll_path(tasktype: str, worker_id: str | None, domain: str | None) -> str:
-    """Return the path of a poll up to its count and timeout, cached: a worker repeats the same poll."""
+    """Return the URL path of a poll without its count and timeout. It is cached, because a worker repeats its poll."""
     query = {name: value for name, value in (("workerid", worker_id), ("domain", domain)) if value}
     return f"/tasks/poll/batch/{quote_segment(tasktype)}?{urlencode(query)}{'&' if query else ''}"
 

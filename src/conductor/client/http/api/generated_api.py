@@ -15,7 +15,7 @@ from conductor.client.http.async_api_client import AsyncApiClient
 from conductor.client.http.endpoint import Endpoint
 from conductor.client.http.operation import AsyncClient, SyncClient
 
-#: For the error message of a server that does not have an endpoint.
+#: The servers that have these endpoints, for the error message when another server does not have one.
 ONLY_ON = "Orkes Conductor"
 
 

@@ -7,10 +7,10 @@ from conductor.protocol.json_types import JsonObject
 
 
 class Action(Model, kw_only=True):
-    """An action of an event handler. The field `action` names which of the other fields applies."""
+    """An action of an event handler. `action` is the name of the field that contains its parameters."""
 
     action: str | None = None
-    # Only these fields are in snake_case on the wire.
+    # Unlike all other fields, these are in snake_case on the wire.
     start_workflow: StartWorkflow | None = field(default=None, name="start_workflow")
     complete_task: TaskDetails | None = field(default=None, name="complete_task")
     fail_task: TaskDetails | None = field(default=None, name="fail_task")

@@ -18,17 +18,17 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     OrDefault = Annotated[T, "null is read as the default"]
 else:
-    #: The type of a field that is never None in Python: null from a server is read as the default of the field.
+    #: The type of a field that is never None in Python. If a server sends null, the field gets its default.
     OrDefault = T | None
 
 
 def sent_default(default: Any) -> Any:
-    """Return a field whose default is sent. A plain default of a field is left out on the wire.
+    """Return a field that is sent even if its value is the default. Ordinary fields are not sent in that case.
 
     Args:
         default: The default, or a function that makes it.
     """
-    if default in (dict, list):  # msgspec leaves out the empty objects of these two factories
+    if default in (dict, list):  # msgspec does not send an empty object if its factory is `dict` or `list` itself
         return msgspec.field(default_factory=lambda: default())
     return msgspec.field(default_factory=default if callable(default) else lambda: default)
 
@@ -73,7 +73,7 @@ class Model(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, re
 
 
 class Definition(Model, kw_only=True):
-    """A model that users write. `_tasks` is accepted for `tasks`, and so on, because older programs use these names."""
+    """A model that users write. Older programs name the fields with an underscore, so `_tasks` also means `tasks`."""
 
     def __getattr__(self, name: str) -> Any:
         public = name.removeprefix("_")
@@ -108,7 +108,7 @@ def _type_info(cls: type[Model]) -> types.Type:
 
 @cache
 def _never_none(cls: type[Model]) -> dict[str, Callable[[], Any]]:
-    """Return the functions that make the defaults of the fields that are never None."""
+    """Return the fields that are never None, each with the function that makes its default."""
     makers: dict[str, Callable[[], Any]] = {}
     for field in msgspec.structs.fields(cls):
         if field.default_factory is not msgspec.NODEFAULT:
@@ -120,14 +120,14 @@ def _never_none(cls: type[Model]) -> dict[str, Callable[[], Any]]:
 
 @cache
 def _guard(cls: type[Model]) -> Callable[[Model], tuple[Any, ...]] | None:
-    """Return a function that reads all fields that are never None.
+    """Return a function that reads all fields that are never None; None if there are no such fields.
 
-    It runs for every new model, so it is an `attrgetter`, which reads them in C.
+    The function runs for every new model. An `attrgetter` is fast, because it is implemented in C.
     """
     names = list(_never_none(cls))
     if not names:
         return None
-    return attrgetter(names[0], names[-1], *names[1:-1])  # at least two names, so that it returns a tuple
+    return attrgetter(names[0], names[-1], *names[1:-1])  # repeats a single name: with one name, it returns no tuple
 
 
 def _fill_defaults(model: Model) -> None:

@@ -27,7 +27,7 @@ class StartWorkflowRequest(Model, kw_only=True):
     correlation_id: str | None = None
     # A server rejects a null input, so the input is always sent.
     input: OrDefault[JsonObject] = sent_default(dict)
-    #: Task type (or `*`) to the domain of its workers.
+    #: The domain of the workers for each task type; `*` stands for all other task types.
     task_to_domain: dict[str, str] | None = None
     workflow_def: WorkflowDef | None = None
     external_input_payload_storage_path: str | None = None

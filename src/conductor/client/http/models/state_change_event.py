@@ -28,7 +28,7 @@ class StateChangeEvent(Model):
 
 
 class StateChangeConfig(Model):
-    """Which events are sent at which changes, as in conductor-python."""
+    """The events that a task sends, and the status changes at which it sends them."""
 
     event_type: str | list[str] | None = field(default=None, name="type")
     events: list[StateChangeEvent] | None = None

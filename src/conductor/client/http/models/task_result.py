@@ -16,7 +16,7 @@ class TaskResult(Model):
     workflow_instance_id: OrDefault[str] = sent_default(str)
     task_id: OrDefault[str] = sent_default(str)
     reason_for_incompletion: str | None = None
-    #: With IN_PROGRESS: how long the server waits before it requeues the task.
+    #: With IN_PROGRESS: how many seconds the server waits before it requeues the task.
     callback_after_seconds: OrDefault[int] = 0
     worker_id: str | None = None
     #: A `TaskResultStatus`, or its name.
@@ -34,9 +34,9 @@ class TaskResult(Model):
     report_id: str | None = None
     #: Another name for `output_data`. It is moved there and never sent.
     output: JsonObject | None = field(default=None, name="output, in Python only")
-    #: With FAILED, for a coordinator: the worker stopped the task at its timeout, so the timeout policy applies.
+    #: With FAILED: the worker stopped the task at its timeout, so a coordinator applies the timeout policy.
     timed_out: bool | None = None
-    #: With IN_PROGRESS, for a coordinator: the function was not called, so this poll does not count.
+    #: With IN_PROGRESS: the function was not called, so a coordinator does not count this poll in `poll_count`.
     never_started: bool | None = None
 
     def __post_init__(self) -> None:

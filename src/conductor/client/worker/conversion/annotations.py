@@ -137,7 +137,7 @@ class _Reader:
             return self.read(annotation.__bound__ or Any, variables)
         if isinstance(annotation, dataclasses.InitVar):
             return self.read(annotation.type, variables)
-        if hasattr(annotation, "__value__"):  # `type Name = ...`
+        if hasattr(annotation, "__value__"):  # an alias from `type Name = ...`
             return self.read(annotation.__value__, variables)
         origin = typing.get_origin(annotation) or annotation
         arguments = typing.get_args(annotation)
@@ -233,7 +233,7 @@ def write_output_schema(annotation: Any, writer: SchemaWriter) -> Schema:
 
 
 def wraps_result(annotation: Any) -> bool | None:
-    """Return whether the task output is `{"result": value}` for this return annotation; None if it depends."""
+    """Return whether a return value becomes `{"result": value}`; None if the annotation does not determine it."""
     try:
         converters = [read_annotation(member) for member in _list_members(annotation) if member is not types.NoneType]
     except NoSchemaError:
@@ -248,7 +248,7 @@ def wraps_result(annotation: Any) -> bool | None:
 
 
 def _list_members(annotation: Any) -> list[Any]:
-    """Return the types of the results, without `TaskInProgress`."""
+    """Return the types in a return annotation whose values become the task output, so not `TaskInProgress`."""
     origin = typing.get_origin(annotation)
     if origin in (collections.abc.Awaitable, collections.abc.Coroutine):
         return _list_members(typing.get_args(annotation)[-1])

@@ -37,7 +37,7 @@ from conductor.client.worker.parameters import list_parameters
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-#: Returns the converter of the annotation of a field.
+#: A function that returns the converter of an annotation.
 _ReadAnnotation = Callable[[Any], Converter]
 
 
@@ -76,7 +76,7 @@ def _struct_fields(cls: type[msgspec.Struct], read: _ReadAnnotation) -> Iterator
 def _typed_dict_fields(cls: Any, read: _ReadAnnotation) -> Iterator[ObjectField]:
     required = cls.__required_keys__
     for name, annotation in resolve_hints(cls).items():
-        # `__required_keys__` ignores Required and NotRequired inside annotations that are strings.
+        # `__required_keys__` ignores Required and NotRequired in annotations that are strings, so check these here.
         marks: Sequence[Any] = [typing.get_origin(annotation)]
         needed = typing.Required in marks or (name in required and typing.NotRequired not in marks)
         yield _field(name, name, annotation, read, not needed, always_required=True)
@@ -118,7 +118,7 @@ def _field(
     )
 
 
-#: The argument for the tag of a struct, which its constructor does not take.
+#: Stands for the argument of the tag of a struct. The constructor has no such argument.
 _TAG = "<tag>"
 
 
@@ -159,7 +159,7 @@ class PydanticConverter(Converter):
 
     @cached_property
     def _omitted(self) -> list[str] | None:
-        """Return the requirements that the schema of the fields omits; None if there is no schema.
+        """Return the requirements of the model that the schema of its fields omits; None if there is no schema.
 
         Types of pydantic (URLs, secrets) and alternative aliases have no schema here.
         """
@@ -198,7 +198,7 @@ class PydanticConverter(Converter):
     def _validate(self, value: object, *, strict: bool) -> object:
         try:
             return self._adapter.validate_json(msgspec.json.encode(value), strict=strict)
-        except TypeError:  # not a JSON value
+        except TypeError:  # the value cannot be encoded as JSON
             raise self.make_error(value) from None
         except ValueError as error:
             raise _make_input_error(error) from None
@@ -263,7 +263,8 @@ class ArrayStructConverter(Converter):
 
 def read_docstring(documented: Any) -> str:
     """Return the first paragraph of a docstring; empty if it was generated, as for dataclasses and named tuples."""
-    own = vars(documented).get("__doc__") if isinstance(documented, type) else documented.__doc__  # not a base's
+    # `documented.__doc__` of a class may come from its base class.
+    own = vars(documented).get("__doc__") if isinstance(documented, type) else documented.__doc__
     text = inspect.cleandoc(own or "")
     is_generated = text.startswith((f"{documented.__name__}(", "A Pydantic model"))
     return "" if is_generated else text.partition("\n\n")[0].replace("\n", " ")

@@ -44,7 +44,7 @@ class OptionalConverter(Converter):
 
 
 class UnionConverter(Converter):
-    """A value of the first member that accepts it: strictly if any member does, else leniently."""
+    """A union. The first member that accepts a value strictly converts it, or else the first that does so leniently."""
 
     def __init__(self, members: Sequence[Converter]) -> None:
         self.members = members
@@ -66,7 +66,7 @@ class UnionConverter(Converter):
                 return reader(value)
             except InputError as error:
                 errors.append(error)
-        # Report the error of the member that accepted most of the value.
+        # Report the error deepest inside the value, because its member probably was the intended one.
         deepest = max(errors, key=lambda error: (not error.is_other_type, error.depth))
         raise deepest if deepest.path else self.make_error(value)
 
@@ -157,7 +157,7 @@ class DictConverter(Converter):
     def __init__(
         self, key: Converter | None, value: Converter, build: Callable[[dict[object, object]], object] = dict
     ) -> None:
-        #: None for text, which needs no conversion.
+        #: The converter of the keys; None for text keys, which need no conversion.
         self.key = key
         self.value = value
         self.build = build
@@ -206,12 +206,12 @@ class ObjectField(NamedTuple):
 
 
 class FieldReader(NamedTuple):
-    """The strict or lenient reader of a field, prepared for a fast loop."""
+    """The data that `read` of a field needs, collected in advance to make the loop over fields fast."""
 
     wire_name: str
     argument: str
     read: Callable[[object], object]
-    #: Whether null is a value. If not, it counts as missing.
+    #: Whether null is passed to `read`. Otherwise a field that is null counts as missing.
     reads_null: bool
     required: bool
     has_default: bool
@@ -219,7 +219,7 @@ class FieldReader(NamedTuple):
 
 
 def make_readers(fields: Sequence[ObjectField], *, strict: bool) -> list[FieldReader]:
-    """Return the readers of fields. Lenient readers treat null as missing: it can come from an unresolved `${...}`."""
+    """Return the readers of fields. Lenient readers treat null as missing, because an unresolved `${...}` is null."""
     return [
         FieldReader(
             field.wire_name,
@@ -400,7 +400,7 @@ def add_constraints(converter: Converter, metadata: Sequence[Any]) -> Converter:
 
 
 def _flatten(metadata: Iterable[Any]) -> Iterable[Any]:
-    """Yield the metadata and the items inside them: pydantic's `Field()` contains a list."""
+    """Yield the metadata and the items inside them, because pydantic's `Field()` contains a list of metadata."""
     for item in metadata:
         yield item
         if _is_known(item):
@@ -455,7 +455,7 @@ class BoundedConverter(Converter):
             try:
                 if holds(value, bound):
                     continue
-            except TypeError:  # the bound does not apply to the type
+            except TypeError:  # the value has a type that the bound does not apply to
                 pass
             raise InputError("", f"expected {self.name} {words} {bound}, got {format_value(value)}")
         return value
@@ -478,7 +478,7 @@ class BoundedConverter(Converter):
         if name == "pattern" and isinstance(inner, StrConverter):
             return "pattern"
         lengths = _LENGTH_KEYWORDS.get(type(inner))
-        # The schema would count duplicates, which a set does not have.
+        # A schema counts the items of the array with their duplicates, but a set has none, so the lengths may differ.
         is_set = isinstance(inner, ArrayConverter) and inner.build in (set, frozenset)
         if name in ("min_length", "max_length") and lengths and not is_set:
             return lengths[name == "max_length"]

@@ -31,7 +31,8 @@ class InputError(NonRetryableException):
         super().__init__(path, message)
         self.path = path
         self.message = message
-        #: Whether the value has the tag or the fields of another type. A union prefers to report other errors.
+        #: Whether the value looks like another type, by its tag or fields. A union reports such an error only if its
+        #: members have no other errors.
         self.is_other_type = False
 
     def add_parent(self, part: str) -> InputError:
@@ -92,7 +93,7 @@ def _make_reference(name: str) -> Schema:
 
 
 def add_keywords(schema: Schema, keywords: Mapping[str, object]) -> Schema:
-    """Return the schema with more keywords. A reference is wrapped, because draft-07 ignores keywords next to it."""
+    """Return the schema with more keywords. A `$ref` is wrapped, because draft-07 ignores keywords next to it."""
     return {"allOf": [schema], **keywords} if "$ref" in schema else {**schema, **keywords}
 
 

@@ -21,10 +21,11 @@ from typing import Any
 from conductor.client.configuration.option import parse_boolean
 from conductor.client.worker.conversion.converter import Converter, InputError, NoSchemaError, Schema, SchemaWriter
 
-#: An epoch time above this is in milliseconds, as in Conductor; otherwise it is in seconds. The limit is the year 2603.
+#: Numbers above this are epoch times in milliseconds, as in Conductor; smaller numbers are in seconds. In seconds, the
+#: limit is in the year 2603.
 _MILLISECONDS_FROM = 2e10
 
-# In Python, unlike in JavaScript, `$` alone accepts a final line feed.
+# In Python, unlike in JavaScript, `$` also matches before a final line feed.
 _END = r"$(?!\n)"
 # The number of days of a month is checked when the text is parsed, not by the pattern.
 _DATE = r"(?!0000)[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
@@ -185,7 +186,7 @@ class NullConverter(Converter):
 
 
 class ScalarConverter(Converter):
-    """A value that is neither an array nor an object: an item of a set whose item type is not declared."""
+    """A value that is neither an array nor an object. For the items of a set without a declared item type."""
 
     name = "text, number, boolean or null"
     keywords: Mapping[str, object] | None = {"type": ["string", "number", "boolean", "null"]}
@@ -248,7 +249,7 @@ def _convert_date(value: Any) -> date:
         except ValueError:
             pass
     at = _convert_datetime(value)
-    if at.time() != time():  # do not silently drop a time of day
+    if at.time() != time():  # reject a time of day, because a date would silently drop it
         raise ValueError
     return at.date()
 
@@ -354,7 +355,7 @@ class ChoiceConverter(Converter):
         self._by_text = {**names, **{str(value): chosen for value, chosen in choices}}
 
     def as_keys(self) -> ChoiceConverter:
-        """Return a converter for keys of an object, where numbers are texts."""
+        """Return a converter for the keys of a JSON object, in which numbers are written as text."""
         choices = [(str(value), chosen) for (_, value), chosen in self._by_value.items()]
         return ChoiceConverter(self.name, choices, self.kind)
 
@@ -379,7 +380,7 @@ class ChoiceConverter(Converter):
         return error
 
     def _call_enum(self, value: object) -> object:
-        """Call the enum, which may define `_missing_` for further values."""
+        """Call the enum with the value, because its `_missing_` method may accept further values."""
         if self.kind is None or isinstance(value, bool):
             raise self.make_error(value)
         try:
@@ -397,7 +398,7 @@ class ChoiceConverter(Converter):
 
 
 def _make_lookup_key(value: object) -> tuple[bool, Any]:
-    """Return a key by which JSON values are equal: 1 equals 1.0, but true is not 1."""
+    """Return a dict key for a JSON value: 1 and 1.0 have equal keys, 1 and true do not."""
     return isinstance(value, bool), value
 
 
@@ -425,7 +426,7 @@ def make_enum_converter(kind: type[Enum]) -> Converter:
     """Return the converter of an enum."""
     if issubclass(kind, Flag):
         return FlagConverter(kind)
-    # A member whose value is not hashable is only found by its name.
+    # A member whose value is not hashable can only be looked up by its name.
     choices = [(member.value, member) for member in kind if isinstance(member.value, Hashable)]
     values = ", ".join(repr(member.value) for member in kind)
     return ChoiceConverter(f"{kind.__name__} ({values})", choices, kind)

@@ -33,7 +33,7 @@ def resolve_hints(owner: Any, annotations: Mapping[str, Any] | None = None) -> d
 
 
 def _get_annotations(owner: Any) -> Mapping[str, Any]:
-    """Return the annotations as written. Python 3.14 evaluates them here and must not raise for undefined names."""
+    """Return the annotations. Python 3.14 evaluates them here, and FORWARDREF accepts undefined names."""
     if sys.version_info >= (3, 14):
         import annotationlib
 
@@ -51,10 +51,10 @@ def _resolve(annotation: Any, namespace: dict[str, Any], scope: _Scope) -> Any:
 
 
 class _Scope(Mapping[str, Any]):
-    """The names of closures and enclosing functions, which are not in the module of the owner.
+    """The names that annotations can use besides those of the module: closures and enclosing functions.
 
-    A function does not refer to the local classes in its annotations. A decorator reads the signature while the
-    enclosing function is running, so the classes are found in its frame on the stack.
+    A function holds no reference to a local class that only its annotations name. A decorator reads the signature while
+    the enclosing function is running, so the class is found in the frame of that function.
     """
 
     def __init__(self, owner: Any, namespace: Mapping[str, Any]) -> None:
@@ -71,8 +71,8 @@ class _Scope(Mapping[str, Any]):
         if isinstance(self._owner, type):
             yield {self._owner.__name__: self._owner}
         if isinstance(self._owner, types.FunctionType):
-            # A variable without a value raises ValueError. It gets its value in a function that is still running, and
-            # the frame of that function has all of its names.
+            # ValueError means that a closure variable has no value yet. The function that will set it is still
+            # running, so its frame, which is read below, has the names.
             with contextlib.suppress(ValueError):
                 yield inspect.getclosurevars(self._owner).nonlocals
         enclosing, _, _ = getattr(self._owner, "__qualname__", "").rpartition(".<locals>.")
@@ -83,7 +83,7 @@ class _Scope(Mapping[str, Any]):
             frame = frame.f_back
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over all names: `get_type_hints` of Python 3.14 copies them to a dict."""
+        """Iterate over all names, because `get_type_hints` of Python 3.14 copies them to a dict."""
         return iter({name for names in self._scopes() for name in names})
 
     def __len__(self) -> int:

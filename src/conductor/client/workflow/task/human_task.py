@@ -9,7 +9,7 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 class AssignmentCompletionStrategy(StrEnum):
-    """The action when the assignment of a step ends without an answer."""
+    """The action when no assigned person has answered in time."""
 
     LEAVE_OPEN = "LEAVE_OPEN"
     TERMINATE = "TERMINATE"

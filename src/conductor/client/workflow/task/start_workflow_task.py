@@ -8,7 +8,7 @@ from conductor.client.workflow.task.task_type import TaskType
 
 
 class StartWorkflowTask(TaskInterface):
-    """Starts a workflow with the input and correlation id of the request. This workflow continues at once."""
+    """Starts `workflow_name` with the input and correlation id of the request, and does not wait for its end."""
 
     def __init__(
         self,

@@ -169,7 +169,7 @@ class TaskInterface:
         return make_reference(self.task_reference_name, "input", json_path)
 
     def __getattr__(self, name: str) -> Any:
-        # Python calls this only for missing attributes. A private name is never a field of an output.
+        # Python calls this only for missing attributes. A name with a leading underscore is not a field of the output.
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return make_reference(self.task_reference_name, "output", name)

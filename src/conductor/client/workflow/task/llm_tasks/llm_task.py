@@ -11,7 +11,7 @@ from conductor.client.workflow.task.task import TaskInterface
 from conductor.client.workflow.task.task_type import TaskType
 
 _NOT_INPUTS = frozenset({"self", "__class__", "task_ref_name", "task_name"})
-#: Arguments that are not sent if they are empty or False, because that is the default of the server.
+#: Arguments that are not sent if they are empty or False, because the server has the same default.
 _OMITTED_IF_EMPTY = frozenset(
     {
         "google_search_retrieval",
@@ -25,7 +25,7 @@ _OMITTED_IF_EMPTY = frozenset(
         "tools",
     }
 )
-#: Inputs whose names are not the camelCase of the argument.
+#: The input names of arguments for which camelCase is wrong.
 _INPUT_NAMES = {
     "instructions_template": "instructions",
     "template_variables": "promptVariables",
