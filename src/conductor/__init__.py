@@ -10,7 +10,7 @@
         handler.start_processes()
         handler.join_processes()
 
-These are short names: each is loaded from its own module when it is first asked for, and nothing before.
+Each public name is imported from its own module on first use.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from conductor.version import __version__
 MAX_LISTED = 10
 #: If the clocks differ by more than this, times in logs and in the web UI are misleading.
 MAX_SKEW_MS = 5000
-#: Failed workflows of this period are listed.
+#: `doctor` lists the workflows that failed within this time.
 FAILED_WITHIN_MS = 3_600_000
 #: The oldest supported Conductor version; older servers have different routes for workers.
 OLDEST_CONDUCTOR = (3, 0)
@@ -40,7 +40,7 @@ async def check_server(configuration: Configuration) -> list[Finding]:
     except ConductorError as error:
         return await _check_unhealthy(configuration) or [unreachable(configuration, error)]
     settings = configuration.authentication_settings
-    accepted = f"accepts the key '{settings.key_id}'" if settings and configuration.AUTH_TOKEN else "asks for no key"
+    accepted = f"accepts the key '{settings.key_id}'" if settings and configuration.AUTH_TOKEN else "requires no key"
     found = [ok(f"{configuration.shown_host} answers polls and {accepted}: {server}")]
     async with open_client(configuration) as api:
         found += [finding async for finding in _check_reports(server, api, configuration)]
@@ -65,8 +65,8 @@ def unreachable(configuration: Configuration, error: ConductorError) -> Finding:
     if isinstance(error, AuthorizationException):
         remedy = "Set CONDUCTOR_AUTH_KEY and CONDUCTOR_AUTH_SECRET."
         if settings:
-            return broken("key-refused", f"{host} refuses the key '{settings.key_id}': {reason}", remedy)
-        return broken("key-missing", f"{host} asks for a key, and none is set: {reason}", remedy)
+            return broken("key-refused", f"{host} rejects the key '{settings.key_id}': {reason}", remedy)
+        return broken("key-missing", f"{host} requires a key, and none is set: {reason}", remedy)
     if isinstance(error, NotFoundException):
         return broken(
             "wrong-path",
@@ -121,7 +121,7 @@ def old_version(server: ServerKind) -> Iterator[Finding]:
     if server.kind == "a coordinator" and version < (_numbers(__version__) or version):
         yield warning(
             "server-too-old",
-            f"the coordinator is version {server.version}, older than the {__version__} here",
+            f"the coordinator is version {server.version}, older than version {__version__} on this machine",
             "Install the same version where the coordinator runs.",
         )
     if server.kind != "a coordinator" and version < OLDEST_CONDUCTOR:
@@ -150,7 +150,7 @@ def clock_skew(server_ms: float | None) -> Iterator[Finding]:
         ahead = "ahead of" if skew_ms > 0 else "behind"
         yield warning(
             "clock-skew",
-            f"the server's clock is {format_duration(int(abs(skew_ms)))} {ahead} the one here",
+            f"the server's clock is {format_duration(int(abs(skew_ms)))} {ahead} the clock of this machine",
             "Synchronize both with NTP; until then, their times cannot be compared.",
         )
 
@@ -180,7 +180,7 @@ def disk_of_coordinator(configuration: Configuration, server: dict[str, Any]) ->
 
 
 def waiting_in_vain(queues: list[dict[str, Any]]) -> Iterator[Finding]:
-    """Check for queues that no worker polls, or only in another domain."""
+    """Check for queues that no worker polls, or that workers poll only in another domain."""
     alone = [queue["problem"] for queue in queues if queue.get("problem")]
     for problem in alone[:MAX_LISTED]:
         fault = "domain-mismatch" if problem["kind"] == "domain" else "queue-not-polled"

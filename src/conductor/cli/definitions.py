@@ -28,7 +28,7 @@ Modules = Annotated[
 #: Fields that a server adds to a definition, and defaults that it fills in. `diff` ignores both.
 _SERVERS_OWN = ("createTime", "updateTime", "createdBy", "updatedBy", "ownerApp")
 _ASSUMED = {"version": 1, "schemaVersion": 2, "restartable": True, "timeoutPolicy": "ALERT_ONLY", "type": "SIMPLE"}
-#: Fields whose keys the user chooses. A key inside them is never a default of the server.
+#: Fields whose keys and values the user chooses, so that nothing inside them is a default of the server.
 _USERS_OWN = ("inputParameters", "outputParameters", "inputTemplate", "variables")
 
 
@@ -110,7 +110,7 @@ def find_definitions(modules: list[str]) -> list[WorkflowDef]:
             if isinstance(definition, WorkflowDef):
                 found[definition.name, definition.version or 1] = definition
         if len(found) == before:
-            raise UserError(f"there are no workflows at the top of {name}: no ConductorWorkflow and no WorkflowDef")
+            raise UserError(f"{name} has no module-level workflow, neither a ConductorWorkflow nor a WorkflowDef")
     return list(found.values())
 
 
@@ -125,7 +125,7 @@ def _import_module(name: str) -> ModuleType:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name == module:
-            raise UserError(f"{name!r} is neither a module that can be imported nor a Python file here") from None
+            raise UserError(f"{name!r} is neither a module that can be imported nor an existing Python file") from None
         raise UserError(f"cannot import {name}: {error}") from None
     except Exception as error:  # the user's code may raise anything
         raise UserError(f"cannot import {name}: {type(error).__name__}: {error}") from None

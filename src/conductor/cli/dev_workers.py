@@ -55,7 +55,8 @@ def main(arguments: Sequence[str]) -> int:
             configuration = Configuration(url)
             configuration.apply_logging_config()
             serialize_breakpoints(lock)
-            # A bytecode file would be reused for a second save within the same second: it records size and second only.
+            # A bytecode file records only the size and the second of its source. Python would use an outdated one after
+            # two saves within a second.
             sys.dont_write_bytecode = True
             threading.Thread(target=_end_with_parent, args=(channel_socket.dup(),), daemon=True).start()
             workers = find_workers(modules, show_traceback=show_traceback == "1")

@@ -94,7 +94,7 @@ def list_unknown_variables(workers: Sequence[Worker]) -> list[str]:
 
 def _describe(failure: ImportFailure) -> str:
     if isinstance(failure.cause, ModuleNotFoundError) and failure.cause.name == failure.module:
-        return f"{failure.module}: there is no such module here ({Path.cwd()}) or installed"
+        return f"{failure.module}: there is no such module in {Path.cwd()} or among the installed packages"
     return f"{failure}{_describe_location(failure.cause)}"
 
 
@@ -104,7 +104,7 @@ def _describe_location(cause: BaseException) -> str:
         return ""  # the message of a SyntaxError already contains the line
     frames = [frame for frame in traceback.extract_tb(cause.__traceback__) if not _is_ours(frame.filename)]
     own = [frame for frame in frames if not _is_installed(frame.filename)] or frames
-    return f" ({own[-1].filename}, line {own[-1].lineno}; --traceback shows all of it)" if own else ""
+    return f" ({own[-1].filename}, line {own[-1].lineno}; --traceback shows the whole traceback)" if own else ""
 
 
 def _is_ours(filename: str) -> bool:

@@ -143,7 +143,9 @@ async def search_all(
 def _check_value(text: str) -> str:
     """Return the text for use in a search query. Raise UserError if the query language cannot express it."""
     if any(char in text for char in "'\"(),\n"):
-        raise UserError(f"this server cannot be searched for {text!r}: no quotes, commas, parentheses or line ends")
+        raise UserError(
+            f"this server cannot be searched for {text!r}: remove quotes, commas, parentheses and line ends"
+        )
     return text
 
 

@@ -229,7 +229,7 @@ async def _follow(configuration: Configuration, name: str | None, as_json: bool,
         what = f"workflows {name}" if name else "all workflows"
         note = ""
         if follower.uses_search:
-            note = " Its search may be late, and a postponed task is printed once."
+            note = " The search of this server may lag, and a postponed task is printed only once."
         # Print on standard error, because standard output is reserved for events.
         typer.echo(escape(f"Following {what} on {configuration.shown_host}. Press Ctrl-C to stop.{note}"), err=True)
         while True:

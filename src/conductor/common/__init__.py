@@ -1,7 +1,7 @@
-"""Small modules that every other package may import. They import nothing of the package but each other.
+"""Small modules that every other package may import. Of the modules of this project, they import only each other.
 
 - `backoff`: growing delays between failed attempts.
-- `clock`: the time, so that tests can replace it.
+- `clock`: the real clock, which tests can replace.
 - `lazy_names`: names of a package that are imported on first use.
 - `machine`: the state directory, file locks, loopback addresses and the event loop.
 - `signals`: signal handlers that are set for a block and restored after it.

@@ -21,7 +21,7 @@ class Backoff:
 
     @property
     def at_cap(self) -> bool:
-        """Whether the last delay was the longest one."""
+        """Whether the last delay had reached the cap, before jitter."""
         return self.count > 0 and self._delay() >= self._cap_s
 
     def next(self) -> float:

@@ -1,4 +1,4 @@
-"""The time, so that tests can replace it.
+"""The clock, as an object that tests can replace.
 
 Durations use the monotonic clock. The wall clock is only for timestamps that people read.
 """
@@ -16,7 +16,7 @@ class Clock:
     monotonic = staticmethod(time.monotonic)
 
     def wall_ms(self) -> int:
-        """Return epoch milliseconds, for timestamps only: the clocks of two machines differ."""
+        """Return epoch milliseconds. Use them only as timestamps, because the clocks of two machines differ."""
         return time.time_ns() // 1_000_000
 
     async def sleep(self, seconds: float) -> None:

@@ -58,7 +58,9 @@ async def _cancel_other_tasks() -> bool:
     if not stubborn:
         return True
     for task in stubborn:
-        logger.warning("Coroutine ignores its cancellation, and the program ends without it: %s", task.get_coro())
+        logger.warning(
+            "Coroutine ignores its cancellation, so the program ends without waiting for it: %s", task.get_coro()
+        )
 
     def handle_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         # asyncio reports every unfinished task that is destroyed. The warning above replaces that report.

@@ -194,7 +194,7 @@ def _call_function(setting: str) -> None:
     try:
         getattr(importlib.import_module(module), name)()
     except (ImportError, AttributeError) as error:
-        raise TracingError(f"CONDUCTOR_TRACING={setting}: {error}; name a function without arguments") from error
+        raise TracingError(f"CONDUCTOR_TRACING={setting}: {error}; set it to a function without arguments") from error
 
 
 def _set_up_sdk() -> None:

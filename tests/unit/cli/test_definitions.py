@@ -99,10 +99,12 @@ def test_the_command_keeps_what_is_there_when_told_so(
 
 def test_a_wrong_definition_is_one_line(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["workflow", "export", "nothing_here"]) == 2
-    assert "'nothing_here' is neither a module that can be imported nor a Python file" in capsys.readouterr().err
+    assert (
+        "'nothing_here' is neither a module that can be imported nor an existing Python file" in capsys.readouterr().err
+    )
     module.write_text("x = 1\n")
     assert run_command(["workflow", "export", module.stem]) == 2
-    assert "there are no workflows at the top of" in capsys.readouterr().err
+    assert "has no module-level workflow" in capsys.readouterr().err
 
 
 def test_a_file_that_fails_is_named(module: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from conductor.testing import ConductorStub, Status
 def test_doctor_recognises_a_conductor_server(cli: Any, conductor_stub: ConductorStub) -> None:
     ran = cli("doctor", "--url", conductor_stub.url)
     assert ran.status == 0
-    assert f"ok  {conductor_stub.url} answers polls and asks for no key: a Conductor server" in ran.out
+    assert f"ok  {conductor_stub.url} answers polls and requires no key: a Conductor server" in ran.out
 
 
 def test_doctor_recognises_a_coordinator(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +25,7 @@ def test_doctor_recognises_a_coordinator(cli: Any, monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv("CONDUCTOR_SERVER_URL", server.url)
         ran = cli("doctor")
     assert ran.status == 0
-    assert "asks for no key: a coordinator" in ran.out
+    assert "requires no key: a coordinator" in ran.out
 
 
 def test_a_server_that_is_not_there(cli: Any) -> None:
@@ -56,7 +56,7 @@ def test_a_password_in_the_url_is_not_printed(cli: Any, conductor_stub: Conducto
 
 @pytest.mark.parametrize(
     ("key", "status", "said"),
-    [("right", 0, "accepts the key 'right'"), ("wrong", 1, "refuses the key 'wrong'"), (None, 1, "asks for a key")],
+    [("right", 0, "accepts the key 'right'"), ("wrong", 1, "rejects the key 'wrong'"), (None, 1, "requires a key")],
 )
 def test_doctor_checks_credentials(cli: Any, monkeypatch: pytest.MonkeyPatch, key: Any, status: Any, said: Any) -> None:
     if key:
