@@ -27,10 +27,10 @@ class _FailedHalfway(Exception):
 
 
 def start_turn(executions: Executions, starts: Sequence[Start | ApiError], tx: Tx) -> list[str | ApiError]:
-    """Start the first of these workflows, as many as fit into one turn, and at least one.
+    """Start workflows in the order of `starts` for about `TURN_S`, and at least one.
 
     Args:
-        executions: Starts a single workflow.
+        executions: The object that starts a single workflow.
         starts: Start requests. An element that is already an error is returned unchanged.
         tx: The transaction.
 
@@ -68,7 +68,7 @@ def _start_each(
 
 
 def _note_unused_keys(tx: Tx, starts: Sequence[Start | ApiError]) -> None:
-    """Look up all idempotency keys at once. A lookup per element would write the rows one by one."""
+    """Look up all idempotency keys at once, because each lookup writes the cached rows before it."""
     keys: dict[str | None, set[str]] = {}
     for start in starts:
         if isinstance(start, Start) and start.idempotency_key:

@@ -36,7 +36,7 @@ class Deadlines:
         due = tx.rows(DUE_TASKS, tx.now_ms, limit)
         tx.cache.load(tx, [row.workflow for row in due])
         for row in due:
-            # Guard each task separately, so that `expired` lists only tasks that did end.
+            # Guard each task separately. If a step is undone, its task must not be in `expired`.
             step = partial(self._expire_task, task_pk=row.pk, expired=expired)
             moved += self._executions.guarded(tx, row.workflow, step)
         for found in expired:
@@ -55,7 +55,7 @@ class Deadlines:
         return [workflow]
 
     def apply_timeout(self, tx: Tx, expired: ExpiredTask) -> list[int]:
-        """End the workflow of a task that has timed out, if the policy of the task says so."""
+        """End the workflow of a task that has timed out, if the timeout policy of the task is TIME_OUT_WF."""
         if not expired.ends_workflow:
             return []
         return self._executions.guarded(tx, expired.workflow, lambda tx, _: self._time_out(tx, expired))

@@ -53,7 +53,7 @@ _TASK_STATUS_AFTER = {
 }
 #: Task types that wait for other tasks.
 _WAITING = ("JOIN", "EXCLUSIVE_JOIN", "DO_WHILE")
-#: The status of a workflow after a task has failed without a further retry; FAILED for all other statuses.
+#: The status of a workflow after a task has failed for good, by the status of the task. FAILED for all others.
 _WORKFLOW_STATUS_AFTER = {
     TaskStatus.CANCELED: WorkflowStatus.TERMINATED,
     TaskStatus.TIMED_OUT: WorkflowStatus.TIMED_OUT,
@@ -87,7 +87,7 @@ def decide(
 
 
 def find_needed_script(state: WorkflowState, task: TaskState, now_ms: int) -> tuple[str, dict[str, Any]] | None:
-    """Return the script that a task waits for, and its `$`; None if the task needs no script."""
+    """Return the script that a task waits for, and the value of `$` in it; None if the task needs no script."""
     decider = Decider(Draft(state, now_ms, str), 0.0)
     node = decider.find_node(task)
     if node.type == "DO_WHILE":
@@ -114,7 +114,7 @@ def after_sub_workflow(
 
     Args:
         task: The task.
-        title: The name of the workflow in the reason.
+        title: The name of the workflow, for the failure reason.
         status: The status of the workflow.
         output: The output of the workflow.
         reason: Why the workflow failed.
@@ -139,12 +139,13 @@ class Decider:
         self.jitter = jitter
         #: Whether the last task of the definition was processed in this decision.
         self.at_end = False
-        #: Loops whose first iteration begins after the tasks that are reached together with them, as on Conductor.
+        #: Loops that were reached. As on Conductor, other tasks that were reached with them start before their first
+        #: iteration.
         self.loops_to_begin: deque[TaskNode] = deque()
 
     @property
     def running(self) -> bool:
-        """Whether the workflow still runs in this decision."""
+        """Whether this decision has not ended the workflow."""
         return self.draft.status == WorkflowStatus.RUNNING
 
     def run(self) -> None:
@@ -168,7 +169,7 @@ class Decider:
         elif draft.has_watched_task() and (stuck := self.find_stuck_joins()):
             for task in stuck:
                 never = ", ".join(task.input.get("joinOn") or ()) or "nothing"
-                reason = f"{task.ref} waits for {never}, and nothing is left to do that could bring it"
+                reason = f"{task.ref} waits for {never}, but no task is left that could end the wait"
                 self.draft.end(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=reason)
             self.process_ended_tasks()
 
@@ -186,7 +187,7 @@ class Decider:
                 self.begin_loops()
 
     def can_continue(self) -> bool:
-        """Return whether the workflow still runs, and the budget of this decision is not spent."""
+        """Return whether the workflow is still running and this decision has budget left."""
         return self.draft.status == WorkflowStatus.RUNNING and not self.draft.is_spent
 
     def begin_loops(self) -> None:
@@ -195,12 +196,13 @@ class Decider:
             self.reach(self.loops_to_begin.popleft().body[0])
 
     def postpone(self) -> None:
-        """Leave the rest to the next decision, or fail a workflow that never waits."""
+        """Leave the remaining work to the next decision. Fail a workflow with an endless loop."""
         restless = max(1, self.draft.state.restless + self.draft.cost)
         if restless > MAX_TASKS_WITHOUT_WAITING:
             self.end(
                 WorkflowStatus.FAILED,
-                f"more than {MAX_TASKS_WITHOUT_WAITING} tasks without a wait: a loop that waits for nothing",
+                f"more than {MAX_TASKS_WITHOUT_WAITING} tasks were created without waiting for anything; "
+                "the workflow has an endless loop",
             )
         else:
             self.draft.decision.restless = restless
@@ -208,7 +210,7 @@ class Decider:
     # -- reaching a task
 
     def reach(self, node: TaskNode | None) -> None:
-        """Start the task that the flow has reached, or the next one if it is marked to be skipped."""
+        """Start the task that the flow has reached. Tasks that are marked as skipped are passed over."""
         while node is not None and self.running:
             present = self.draft.current_task(node)
             if present is None:
@@ -233,10 +235,10 @@ class Decider:
 
         Args:
             node: The node.
-            previous: The attempt that this one follows.
-            again: A task that runs once more under its id and its place, instead of a new task.
+            previous: The earlier attempt that the new task retries.
+            again: A task to run again with the same id and sequence number, instead of creating a new task.
             own: The definition of a task that was created at run time.
-            delay_ms: The start delay; None for the delay of the definition.
+            delay_ms: The start delay; None to use the delay of the definition.
             given: The input; None to resolve it from the definition.
         """
         draft, before, problem = self.draft, again or previous, None
@@ -267,7 +269,7 @@ class Decider:
         if node.type == "DO_WHILE" and not task.terminal:
             self.loops_to_begin.append(node)
         elif task.status == TaskStatus.COMPLETED and (node.type in FORKS or self.find_case(node, task)):
-            # Inner tasks are created before siblings, as on Conductor.
+            # Create the tasks of the branches or the case before the siblings of this task, as on Conductor.
             self.process_end(self.draft.ended.pop())
 
     def make_attempt(
@@ -295,7 +297,7 @@ class Decider:
         return task
 
     def start_branches(self, node: TaskNode, task: TaskState) -> bool:
-        """Start branches of a dynamic fork within the budget of the decision. Return whether all are started."""
+        """Start branches of a dynamic fork until the budget is spent. Return whether all branches are started."""
         branches = list({made["taskReferenceName"]: made for made in task.input[FORKED_DEFINITIONS]}.values())
         rounds = self.draft.iteration_suffix(node.loop)
 
@@ -313,7 +315,7 @@ class Decider:
         return True
 
     def find_node(self, task: TaskState) -> TaskNode:
-        """Return the node of a task: from the plan, or created at run time."""
+        """Return the node of a task, from the plan or, for a task that was created at run time, a new node."""
         if task.own is None:
             return self.plan.nodes.get(task.ref) or self.plan.nodes[self.plan.base_name(task.ref) or task.ref]
         place = task.own.fork or task.own.task["taskReferenceName"]
@@ -325,7 +327,7 @@ class Decider:
         """Process a task that has ended: continue, retry, or fail the workflow."""
         node = self.find_node(task)
         if task.status == TaskStatus.SKIPPED:
-            return  # the flow has not reached the task yet
+            return  # `reach` processes the task when the flow gets to it
         if (
             node.type == "FORK_JOIN_DYNAMIC"
             and task.status == TaskStatus.COMPLETED
@@ -398,7 +400,7 @@ class Decider:
                 self.draft.put(start_sub_workflow(self.draft, task))
 
     def restart_switches(self) -> None:
-        """Start the SWITCH tasks again that waited for the value of their script."""
+        """Start those SWITCH tasks again that have waited for the value of a script."""
         for task in [task for task in self.draft.open.values() if task.type in ("SWITCH", "DECISION")]:
             self.draft.put(start_operator(self.draft, self.find_node(task), task))
 
@@ -418,7 +420,7 @@ class Decider:
         return moved
 
     def find_stuck_joins(self) -> list[TaskState]:
-        """Return the JOINs that can never end, because nothing else is open."""
+        """Return the JOIN tasks that can never end, because no other task is open."""
         joins = [task for task in self.draft.open.values() if task.type in ("JOIN", "EXCLUSIVE_JOIN")]
         if not joins or any(task.type not in _WAITING or task.queued for task in self.draft.open.values()):
             return []
@@ -429,7 +431,7 @@ class Decider:
         return bool(self.find_ended(sequence[-1]))
 
     def find_ended(self, node: TaskNode) -> list[TaskState]:
-        """Return the task of a node, and for a SWITCH also the last task of its case; nothing if one has not ended."""
+        """Return the task of a node and, for a SWITCH, the last task of its case. Empty until all have ended."""
         task = self.draft.current_task(node)
         if task is None or not (task.executed and task.status in TERMINAL_TASK_STATUSES):
             return []
@@ -444,7 +446,7 @@ class Decider:
         joined: list[TaskState] = []
         size = 0
         rounds = self.draft.iteration_suffix(node.loop)
-        # Open tasks are in memory. Reading the ended ones at each step of a wide fork would be slow.
+        # Check the open tasks first, which are in memory. Reading the ended tasks of a wide fork at each step is slow.
         if any(ref.removesuffix(rounds) in task.joins for ref in self.draft.open_refs()):
             return False
         for ref in dict.fromkeys(task.input.get("joinOn", ())):
@@ -455,7 +457,7 @@ class Decider:
             joined += ending
             size += sum(json_size(forked.output) for forked in ending)
             if size > MAX_VALUE_BYTES:
-                reason = str(TooLarge(f"what {task.ref} joins"))
+                reason = str(TooLarge(f"the joined outputs of {task.ref}"))
                 self.draft.end(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=reason)
                 return True
         bad = [forked for forked in joined if not forked.successful]
@@ -466,12 +468,12 @@ class Decider:
         return True
 
     def find_ended_runtime_task(self, ref: str) -> list[TaskState]:
-        """Return a task that was created at run time, in a list that is empty until the task has ended."""
+        """Return a list with a task that was created at run time; an empty list until the task has ended."""
         task = self.draft.latest(ref)
         return [task] if task is not None and task.terminal and task.executed else []
 
     def join_one(self, task: TaskState) -> bool:
-        """End an EXCLUSIVE_JOIN if the first task of its lists that was started has ended. Return whether it ended."""
+        """End an EXCLUSIVE_JOIN if the first started task in its lists has ended. Return whether it ended."""
         for name in ("joinOn", "defaultExclusiveJoinTask"):
             tasks = (self.find_joined(ref) for ref in task.input.get(name) or ())
             found = next((one for one in tasks if one is not None and one.status != TaskStatus.SKIPPED), None)
@@ -490,7 +492,7 @@ class Decider:
         return self.draft.current_task(node) if node else self.draft.latest(ref)
 
     def is_left_out(self, join: TaskNode, node: TaskNode) -> bool:
-        """Return whether a joined task never runs, because its branch has ended without it."""
+        """Return whether a task that a JOIN waits for never runs, because its branch has ended without it."""
         fork, at = join.fork, node if self.draft.current_task(node) is None else None
         if fork is None:
             return False
@@ -511,7 +513,8 @@ class Decider:
         keep = task.input.get("keepLastN")
         if type(keep) is int and keep >= 0:
             output.pop(str(task.iteration - keep), None)
-            # Before the condition, because a removal may take several decisions and a script must run once.
+            # Remove the iteration before evaluating the condition: the removal may take several decisions, but the
+            # script of the condition must run only once.
             if not remove_iteration(self.draft, node, task.iteration - max(keep, 1)):
                 self.draft.is_spent = True
                 return False
@@ -546,7 +549,7 @@ class Decider:
         return {ref: task.output for ref, task in tasks if task is not None}
 
     def evaluate_loop_condition(self, node: TaskNode, task: TaskState, output: dict[str, Any]) -> bool:
-        """Evaluate the condition of a loop. `$` has its input, its output, and the last output of each inner task."""
+        """Evaluate a loop condition. `$` holds the loop's input and output, and the last output of each inner task."""
         if not node.task.get("loopCondition"):
             return bool(node.task.get("items"))
         data = {**task_input(self.draft, node, task.task_id), node.ref: output}
@@ -594,8 +597,8 @@ class Decider:
             status: The status of the workflow.
             reason: Why the workflow ends.
             failed_task: The task whose failure ends the workflow.
-            output: The output; None for the output of the definition.
-            failure: Whether the failure workflow is started; None for "unless the workflow is completed".
+            output: The output; None to compute it from the definition.
+            failure: Whether to start the failure workflow; None to start it unless `status` is COMPLETED.
         """
         draft, decision = self.draft, self.draft.decision
         for task in draft.load_open_tasks():
@@ -635,7 +638,7 @@ class Decider:
     def failure_workflow(self, status: str, reason: str | None, task: TaskState | None) -> FailureWorkflow | None:
         """Return the failure workflow that the definition names, or None."""
         name = self.plan.definition.get("failureWorkflow")
-        if isinstance(name, str) and name.startswith("$workflow.input."):  # a form that Conductor accepts too
+        if isinstance(name, str) and name.startswith("$workflow.input."):  # Conductor accepts this form, too
             name = self.draft.state.input.get(name.split(".")[2])
         else:
             name = resolve(name, Scope(self.draft))

@@ -1,4 +1,4 @@
-"""A decision in the making: the state of the workflow, and the changes so far."""
+"""The decision about the next step of a workflow, and the draft that collects its changes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SubWorkflowStart(Struct, frozen=True, kw_only=True):
     #: None for the domains of the parent.
     task_to_domain: dict[str, str] | None = None
     priority: int | None = None
-    #: If a workflow with this name and key exists, the strategy decides whether it is used.
+    #: If a workflow with this name and key exists, the strategy decides whether the task uses it.
     idempotency_key: str | None = None
     idempotency_strategy: str | None = None
 
@@ -59,21 +59,21 @@ class Decision(Struct, kw_only=True, gc=False):
     #: The input and the correlation id of the workflow, if they were replaced.
     input: dict[str, Any] | None = None
     correlation_id: str | None = None
-    #: The new status of the workflow, if it changes. With it come `output` and, after a failure, `reason`.
+    #: The new status of the workflow, if it changes. If it ends, `output` is set and, after a failure, `reason`.
     workflow_status: WorkflowStatus | None = None
     output: dict[str, Any] | None = None
     reason: str | None = None
     #: The task whose failure ended the workflow.
     failed_task: TaskState | None = None
     start_sub_workflows: list[SubWorkflowStart] = []
-    #: Ids of sub-workflows whose parent has ended.
+    #: Ids of sub-workflows to terminate, because their parent has ended.
     terminate_sub_workflows: list[str] = []
-    #: Ids of ended sub-workflows that continue with their parent.
+    #: Ids of ended sub-workflows that run again, because their parent runs again.
     resume_sub_workflows: list[str] = []
     failure_workflow: FailureWorkflow | None = None
-    #: When to decide again at the latest.
+    #: When the next decision is due, if no task ends before.
     wait_until_ms: int | None = None
-    #: Tasks created since the workflow last waited. Above 0, the next decision follows at once.
+    #: The number of tasks created since the workflow last waited. If it is not 0, the next decision follows at once.
     restless: int = 0
 
     def __bool__(self) -> bool:
@@ -88,11 +88,11 @@ class Decision(Struct, kw_only=True, gc=False):
 
 
 class ScriptNeeded(Exception):
-    """The decision needs the value of a script. The task waits until the script has run."""
+    """The decision needs the value of a script, so the task must wait until the script has run."""
 
 
 class ScriptFailed(NamedTuple):
-    """A script that failed instead of returning a value."""
+    """Stands for the value of a script that has failed."""
 
     reason: str
 
@@ -100,11 +100,12 @@ class ScriptFailed(NamedTuple):
 class Draft:
     """The workflow as it will be when this decision is carried out."""
 
-    #: The cost of the new tasks, in tasks of ordinary size, and whether the budget of the decision is spent.
+    #: The number of new tasks that ended at once, where a large task counts as several, and whether the budget of the
+    #: decision is spent.
     cost = 0
     is_spent = False
     spent_bytes = 0
-    #: How many tasks this decision has created, including those that were forgotten again.
+    #: How many tasks this decision has created, including those that `forget_new` has removed.
     made = 0
     #: Bytes that expressions have inserted into the input of the current task.
     bytes_brought_in = 0
@@ -119,7 +120,7 @@ class Draft:
         self.decision = Decision()
         #: Ended tasks that are not processed yet.
         self.ended: deque[TaskState] = deque()
-        #: Open tasks by id. Of queued tasks only those that this decision has created or read.
+        #: Open tasks by id. Contains only those queued tasks that this decision has created or read.
         self.open: dict[str, TaskState] = {}
         self._changed: dict[str, TaskState] = {}
         self._new: dict[str, TaskState] = {}
@@ -130,7 +131,7 @@ class Draft:
         for task in state.tasks.ready():
             self._sort(task)
 
-    # Rarely needed, so created on first use.
+    # The following attributes are rarely needed, so they are created on first use.
 
     @cached_property
     def answers(self) -> dict[str, Any]:
@@ -139,12 +140,12 @@ class Draft:
 
     @cached_property
     def questions(self) -> dict[str, tuple[str, dict[str, Any]]]:
-        """Scripts that are needed: task id to (script, `$`)."""
+        """The scripts that must run, each with the value of `$`, by the id of the task that needs it."""
         return {}
 
     @cached_property
     def known_items(self) -> dict[str, Any]:
-        """Lists of the workflow input that loops iterate over, by their expressions."""
+        """The resolved lists that loops iterate over, by expression. Only lists from the workflow input."""
         return {}
 
     def _sort(self, task: TaskState) -> None:
@@ -163,12 +164,12 @@ class Draft:
         yield from self.state.tasks.queued()
 
     def has_watched_task(self) -> bool:
-        """Return whether a task is open that the decider itself must check, not only worker tasks."""
+        """Return whether an open task is not SIMPLE, so that the decider must check it."""
         return not self.plan.has_only_worker_tasks and any(task.type != "SIMPLE" for task in self.open.values())
 
     def load_open_tasks(self) -> list[TaskState]:
         """Return all open tasks. Reading those of a wide fork is slow, so only the end of a workflow does it."""
-        if self.state.tasks.has_queued():  # the other tasks are in `open`
+        if self.state.tasks.has_queued():  # all open tasks that are not queued are already in `open`
             for task in self.state.tasks.pending():
                 if not task.terminal and task.task_id not in self._changed:
                     self.open[task.task_id] = task
@@ -188,7 +189,7 @@ class Draft:
             return self.latest(ref)
         if ref in self._newest:
             return self._new[self._newest[ref]]
-        # The task is nearly always in this iteration or the last one. A search through all of them takes longer.
+        # Look in this iteration and the one before first. A search through all iterations is slow and rarely needed.
         outer, number = self.iteration_suffix(node.loop.loop), self.iteration_of(node.loop)
         for near in (number, number - 1):
             if found := self.latest(f"{ref}{outer}__{near}"):
@@ -223,10 +224,10 @@ class Draft:
         """Return the value of a condition.
 
         Raises:
-            ScriptNeeded: The condition is not simple, and its script has not run yet.
+            ScriptNeeded: The condition needs a JavaScript engine, and its script has not run yet.
         """
         if task.task_id in self.answers:
-            answer = self.answers.pop(task.task_id)  # the next iteration of a loop needs a new value
+            answer = self.answers.pop(task.task_id)  # removed, because the next iteration of a loop needs a new value
             if isinstance(answer, ScriptFailed):
                 raise javascript_subset.ConditionError(answer.reason)
             return answer
@@ -247,7 +248,7 @@ class Draft:
         """Add a new task."""
         self._new[task.task_id] = task
         self.made += 1
-        if task.status in TERMINAL_TASK_STATUSES:  # open tasks make the workflow wait
+        if task.status in TERMINAL_TASK_STATUSES:  # an open task makes the workflow wait, so it has no cost
             self.cost += 1 + self.bytes_brought_in // BYTES_PER_COUNTED_TASK
         self.spent_bytes += self.bytes_brought_in
         self.bytes_brought_in = 0
@@ -263,7 +264,7 @@ class Draft:
         return list(self._new.values())
 
     def forget_new(self, task_ids: Iterable[str]) -> None:
-        """Forget processed tasks that this decision has created. They are never stored."""
+        """Remove processed tasks that this decision has created, so that they are never stored."""
         for task_id in task_ids:
             ref = self._new.pop(task_id).ref
             for known, name in ((self._latest, ref), *((self._newest, stem) for stem in strip_iterations(ref))):
@@ -277,7 +278,7 @@ class Draft:
         self._sort(task)
 
     def end(self, task: TaskState, status: TaskStatus, **changes: Any) -> None:
-        """End a task. It is processed later in this decision."""
+        """End a task. The decider processes the end later in this decision."""
         self.put(replace(task, status=status, ended_ms=self.now_ms, wait_until_ms=None, queued=False, **changes))
 
     def mark_executed(self, task: TaskState, **changes: Any) -> TaskState:

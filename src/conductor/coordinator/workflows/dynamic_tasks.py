@@ -16,16 +16,16 @@ from conductor.coordinator.limits import MAX_BRANCHES
 from conductor.coordinator.workflows.decision import Draft
 from conductor.coordinator.workflows.state import Own
 
-#: The input of a dynamic fork whose branches differ only in their input.
+#: The input parameter with one entry per branch, for a dynamic fork whose branches differ only in their input.
 _ALIKE = "forkTaskInputs"
 #: A SIMPLE task with one of these names becomes a system task, as on Conductor.
 _SYSTEM_NAMES = frozenset(TASK_TYPES) - {"SIMPLE", "DYNAMIC"}
-#: The names and the definitions of the branches, in the input of a dynamic fork.
+#: The keys under which the input of a dynamic fork stores the names and the definitions of its branches.
 FORKED_TASKS, FORKED_DEFINITIONS = "forkedTasks", "forkedTaskDefs"
 
 
 class FlowError(Exception):
-    """The workflow cannot continue, and no task is the cause. The message becomes the reason of the failure."""
+    """The workflow cannot continue and fails as a whole. The message becomes its failure reason."""
 
 
 # -- a dynamic fork
@@ -41,7 +41,7 @@ def branches(draft: Draft, node: TaskNode, given: Mapping[str, Any]) -> dict[str
         raise FlowError("Dynamic join definition is not followed by a join task.  Check the workflow definition.")
     alike = isinstance(given.get(_ALIKE), list)
     made = _make_alike(node, given) if alike else _read_tasks_and_inputs(node, given)
-    for task in made[:1] if alike else made:  # the other branches differ only in their input
+    for task in made[:1] if alike else made:  # one check is enough if the branches differ only in their input
         _check(draft, node, task)
     found: dict[str, dict[str, Any]] = {}
     for task in made:
@@ -52,7 +52,7 @@ def branches(draft: Draft, node: TaskNode, given: Mapping[str, Any]) -> dict[str
 
 def _check_number(node: TaskNode, branches: list[Any]) -> list[Any]:
     if len(branches) > MAX_BRANCHES:
-        raise FlowError(f"the dynamic fork {node.ref} has {len(branches)} branches; it can have {MAX_BRANCHES}")
+        raise FlowError(f"the dynamic fork {node.ref} has {len(branches)} branches; at most {MAX_BRANCHES} are allowed")
     return branches
 
 
@@ -60,10 +60,11 @@ def _check(draft: Draft, node: TaskNode, task: dict[str, Any]) -> None:
     ref = task["taskReferenceName"]
     problem = find_runtime_task_problem(_with_type(task))
     if problem is not None:
-        raise FlowError(f"the task '{shorten(ref)}' of the dynamic fork {node.ref} cannot be: {problem}")
+        raise FlowError(f"the task '{shorten(ref)}' of the dynamic fork {node.ref} is invalid: {problem}")
     if draft.plan.base_name(ref) is not None:
         raise FlowError(
-            f"the dynamic fork {node.ref} has a task '{shorten(ref)}', as the definition of the workflow has"
+            f"the dynamic fork {node.ref} has a task '{shorten(ref)}', but the workflow definition already has a task "
+            "with this reference name"
         )
 
 
@@ -114,7 +115,7 @@ def _read_tasks_and_inputs(node: TaskNode, given: Mapping[str, Any]) -> list[dic
 
 
 def _read_task_list(node: TaskNode, given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the branches from the oldest form: a list of tasks that contain their inputs."""
+    """Return the branches from the oldest input format: a list of tasks that contain their inputs."""
     named = node.task.get("dynamicForkJoinTasksParam")
     found = given.get(str(named))
     tasks = found.get("dynamicTasks") if isinstance(found, dict) else None
@@ -168,7 +169,7 @@ def _with_type(task: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _java(value: Any) -> Any:
-    """Return `null` for None, as Conductor prints it."""
+    """Return "null" for None, as Conductor's messages do."""
     return "null" if value is None else value
 
 
@@ -182,7 +183,7 @@ def branch_node(draft: Draft, fork: TaskNode, task: Mapping[str, Any]) -> tuple[
 
 
 def dynamic_node(draft: Draft, node: TaskNode, given: Mapping[str, Any]) -> tuple[TaskNode, Own]:
-    """Return the task that replaces a DYNAMIC task, after its input is known.
+    """Return the node and the definition of the task that replaces a DYNAMIC task with this input.
 
     Raises:
         FlowError: The input has no task name, or a system task cannot be created from it.
@@ -207,6 +208,6 @@ def dynamic_node(draft: Draft, node: TaskNode, given: Mapping[str, Any]) -> tupl
 
 
 def _with_definition(draft: Draft, task: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a task with the registered definition of its type, unless it contains one."""
+    """Return a copy of a task. If it contains no task definition, add the registered one."""
     registered = None if task.get("taskDefinition") else draft.state.registered(str(task["name"]))
     return {**task, "taskDefinition": registered} if registered else dict(task)

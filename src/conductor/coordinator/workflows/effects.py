@@ -52,18 +52,18 @@ from conductor.telemetry.tracing import is_traceparent
 
 logger = logging.getLogger(__name__)
 
-#: Later than any time.
+#: A time that is never reached.
 FOREVER_MS = 2**62
-#: The input of a failure workflow that has the failed workflow.
+#: The input parameter of a failure workflow that holds the failed workflow.
 FAILED_WORKFLOW = "failedWorkflow"
-#: The output of a failed workflow that names its failure workflow.
+#: The output parameter of a failed workflow that holds the id of its failure workflow.
 FAILURE_WORKFLOW = "conductor.failure_workflow"
-#: Added to the input of a sub-workflow whose definition came with its task, as on Conductor.
+#: Added to the input of a sub-workflow with an inline definition, as on Conductor.
 INLINE_MARK = {"_systemMetadata": {"dynamic": True}}
 #: The token for "no domain" in a list of domains.
 NO_DOMAIN = "NO_DOMAIN"
 
-#: The definition that applies to a SWITCH or DO_WHILE while it waits for the value of a script.
+#: The task definition (timeouts, limits) of a SWITCH or DO_WHILE while it waits for the value of a script.
 SCRIPT = TaskDef(name="script")
 
 _encode = msgspec.json.encode
@@ -87,13 +87,13 @@ class Start(msgspec.Struct, rename="camel", kw_only=True):
 
 
 def check_start(start: Start) -> None:
-    """Validate a start request. A definition that comes with it is validated and gets its defaults.
+    """Validate a start request. An inline definition is validated and completed with defaults.
 
     Raises:
-        ApiError: The request can never be started.
+        ApiError: The request is invalid.
     """
     if not 0 <= (start.priority or 0) <= MAX_PRIORITY:
-        raise bad_request(f"priority is from 0 to {MAX_PRIORITY}, not {start.priority}")
+        raise bad_request(f"priority must be from 0 to {MAX_PRIORITY}, not {start.priority}")
     if start.external_input_payload_storage_path:
         raise bad_request("externalInputPayloadStoragePath is not supported by the coordinator; send the input itself")
     if start.workflow_def is not None:
@@ -233,7 +233,7 @@ class Effects:
         for pk in removed:
             remove_task(tx, pk)
         live.drop_tasks(removed)
-        if live.row.last_task in removed:  # new tasks are numbered after the last one
+        if live.row.last_task in removed:  # the sequence numbers of new tasks continue after the last task
             remaining = live.all_tasks(tx)
             live.update(tx, last_task=remaining[-1].row.pk if remaining else None)
 
@@ -246,7 +246,7 @@ class Effects:
         task: TaskState,
         task_def: TaskDef,
     ) -> bool:
-        """Queue an ended task once more, under its id. Return whether it was rejected because of its input."""
+        """Queue an ended task again, under the same id. Return whether it was rejected because of its input."""
         problem = find_task_input_problem(tx, task_def, task.input) if task_def.enforce_schema else None
         if problem is not None:
             self._update(tx, live, known, _reject(tx, task, problem))
@@ -278,7 +278,7 @@ class Effects:
             row, TaskData(_encode(task.input), output, task.reason, None, definition), task.name, is_stored=False
         )
         live.add_task(tx, new)
-        if queue is not None:  # other tasks are watched by the deadline of their workflow
+        if queue is not None:  # tasks without a queue have no deadline of their own, only their workflow has
             update_task_and_wake(tx, live, new)
             if row.ready_since_ms is not None:
                 tx.notes.add_ready(queue.task_type, queue.domain)
@@ -286,7 +286,7 @@ class Effects:
         return row.pk
 
     def _find_queue(self, tx: Tx, state: WorkflowState, task: TaskState, task_def: TaskDef) -> _QueueOfTask:
-        """Return the queue of a task that a worker executes, the coordinator's own workers included."""
+        """Return the queue of a task for a worker or for one of the coordinator's own workers."""
         if task.type in OPERATORS_WITH_SCRIPTS:
             domain = system_domain(task.type)
             queue = get_queue_keys(tx, task.type, domain, SCRIPT)[1]
@@ -298,7 +298,7 @@ class Effects:
         return _QueueOfTask(*get_queue_keys(tx, task.name, domain, task_def), task.name, domain)
 
     def _domain(self, tx: Tx, task_type: str, task_to_domain: Mapping[str, str]) -> str:
-        """Return the first of the listed domains that has workers; the last one if none has."""
+        """Return the first listed domain that was polled recently; the last domain if none was."""
         listed = task_to_domain.get(task_type) or task_to_domain.get("*")
         if not listed:
             return ""
@@ -309,7 +309,7 @@ class Effects:
         return domains[-1]
 
     def _update(self, tx: Tx, live: CachedWorkflow, known: CachedTask, task: TaskState) -> None:
-        """Change a stored task to what the decider wants."""
+        """Change a stored task to the state that the decider has computed."""
         before = StoredTasks(tx, live).state(known)
         if not known.row.terminal and task.terminal:
             self._queue.end_task(tx, live, known, task.status, None)
@@ -326,7 +326,7 @@ class Effects:
         }
         if task.queued and known.row.queue is None and not task.terminal and task.type in OPERATORS_WITH_SCRIPTS:
             columns |= self._queue_for_script(tx, known.row)
-        if task.scheduled_ms != before.scheduled_ms:  # the task runs once more, under the same id
+        if task.scheduled_ms != before.scheduled_ms:  # the task runs again, under the same id
             columns["scheduled_ms"] = task.scheduled_ms
             columns["first_scheduled_ms"] = task.first_scheduled_ms
             columns["callback_after_s"] = _callback_after_s(task)
@@ -356,7 +356,7 @@ class Effects:
     def _start_sub_workflow(self, tx: Tx, live: CachedWorkflow, state: WorkflowState, start: SubWorkflowStart) -> int:
         """Start a sub-workflow. Return the workflow that must be decided next.
 
-        A sub-workflow that cannot be started fails its task, and the parent decides what that means.
+        If the sub-workflow cannot be started, its task fails, and the decider handles that in the parent.
         """
         _, task = tx.cache.get_task(tx, live.row.pk, tx.ids.task_pk(start.task_id) or 0)
         try:
@@ -365,7 +365,7 @@ class Effects:
             child = self.create(tx, request, task.row.pk).row if found is None else found
         except ApiError as error:
             why = "; ".join(f"{path}: {message}" for path, message in error.problems) or error.message
-            # A retry can help only if the workflow is not registered yet.
+            # Allow a retry only for an unknown workflow, which may be registered by then.
             status = TaskStatus.FAILED if error.status == 404 else TaskStatus.FAILED_WITH_TERMINAL_ERROR
             self._queue.end_task(tx, live, task, status, why)
             return live.row.pk
@@ -379,12 +379,12 @@ class Effects:
         return child.pk
 
     def _find_started(self, tx: Tx, live: CachedWorkflow, request: Start) -> WorkflowRow | None:
-        """Return the workflow of an earlier start with the same idempotency key, if it counts for the task."""
+        """Return the workflow of an earlier start with the same idempotency key, if the task may use it."""
         present = find_idempotent(tx, request)
         if present is None or not (present.terminal and present.status != WorkflowStatus.COMPLETED):
             return present
         parent = get_task(tx, present.parent_task)
-        # A failed sub-workflow of the same parent does not count: this start is a new attempt.
+        # The task must not use a failed sub-workflow of the same parent, because this start is a new attempt.
         return None if parent is not None and parent.workflow == live.row.pk else present
 
     def _end_waiting_task(self, tx: Tx, live: CachedWorkflow, task: CachedTask, child: WorkflowRow) -> int:
@@ -438,9 +438,9 @@ class Effects:
     def _is_output_of_last_task(
         self, tx: Tx, live: CachedWorkflow, last_task: int | None, output: dict[str, Any] | None
     ) -> bool:
-        """Return whether the output is the last task's output object. Such an output is stored only there."""
+        """Return whether the output is the same object as the last task's output, so it need not be stored twice."""
         if live.data.output is not None:
-            return False  # the workflow has ended before, with an output of its own
+            return False  # an earlier end of the workflow has stored an output
         task = live.task(tx, last_task or live.row.last_task or 0)
         return task is not None and task.state is not None and task.state.output is output
 
@@ -472,10 +472,12 @@ class Effects:
         row = live.row
         row_id = tx.ids.workflow(row.pk)
         if _is_failure_workflow(tx, row):
-            # A failure workflow may name itself or the workflow that it was started for, which would never end.
-            logger.warning("No failure workflow is started for a failure workflow: workflow_id=%s", row_id)
+            # A failure workflow may name itself or the failed workflow as its failure workflow. That would never end.
+            logger.warning(
+                "Failure workflow not started, because a failure workflow has failed: workflow_id=%s", row_id
+            )
             return []
-        # The input is limited like any other. A failed workflow with much data comes without its tasks.
+        # The size of an input is limited, so a failed workflow with much data is passed without its tasks.
         with_tasks = (tx.first(PAYLOAD_OF_WORKFLOW, row.pk) or 0) <= MAX_VALUE_BYTES
         failed = read_whole_workflow(tx, self._snapshots, row, with_tasks=with_tasks)
         request.correlation_id, request.traceparent = row.correlation_id, row.traceparent
@@ -495,7 +497,7 @@ class Effects:
     def _end_parent_task(self, tx: Tx, row: WorkflowRow, output: dict[str, Any], reason: str | None) -> list[int]:
         """End the task that a sub-workflow was started for. Return the parent, which must be decided."""
         parent = get_task(tx, row.parent_task)
-        # A task that was retried may wait for another sub-workflow by now.
+        # The task may have been started again, and wait for another sub-workflow now.
         if parent is None or parent.terminal or parent.sub_workflow != row.pk:
             return []
         live, task = tx.cache.get_task(tx, parent.workflow, parent.pk)
@@ -509,7 +511,7 @@ class Effects:
     def reopen(
         self, tx: Tx, live: CachedWorkflow, snapshot: Snapshot | None, correlation_id: str | None = None
     ) -> None:
-        """Make an ended workflow run again. Its timeout begins anew."""
+        """Make an ended workflow RUNNING again. Its timeout restarts."""
         columns: dict[str, Any] = {}
         if correlation_id is not None:
             columns["correlation_id"] = correlation_id
@@ -542,7 +544,7 @@ class Effects:
             live.update(tx, input=_encode(workflow_input))
 
     def end_unread(self, tx: Tx, row: WorkflowRow, reason: str) -> tuple[list[int], list[int]]:
-        """End a workflow without reading its data.
+        """End a workflow without reading its data, which may be unreadable or crash the process.
 
         Returns:
             The workflows that must be decided, and the sub-workflows that must be terminated.
@@ -568,7 +570,7 @@ class Effects:
 
 
 def _title(tx: Tx, row: WorkflowRow) -> str:
-    """Return a workflow as Conductor names it in reasons."""
+    """Return the name of a workflow as Conductor writes it in failure reasons."""
     return f"{row.name}.{row.version}/{tx.ids.workflow(row.pk)}"
 
 
@@ -581,7 +583,7 @@ def _note_end(tx: Tx, row: WorkflowRow, status: WorkflowStatus, reason: str | No
 
 
 def _reject(tx: Tx, task: TaskState, problem: str) -> TaskState:
-    """Return a task as it fails because its input does not match its schema."""
+    """Return a task that has failed because its input does not match its schema."""
     return replace(task, status=TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=problem, ended_ms=tx.now_ms)
 
 
@@ -595,7 +597,7 @@ def next_workflow_wake(tx: Tx, row: WorkflowRow, definition: Any, wait_until_ms:
     """Return the nearest time at which the workflow must be decided, or None."""
     times = [] if wait_until_ms is None else [wait_until_ms]
     timeout_ms = timeout_at(row, definition)
-    # A timeout that only alerts does so once.
+    # With another policy than TIME_OUT_WF, a passed timeout is logged once and then ignored.
     if timeout_ms != FOREVER_MS and (definition.get("timeoutPolicy") == "TIME_OUT_WF" or timeout_ms > tx.now_ms):
         times.append(timeout_ms)
     return min(times, default=None)
@@ -612,7 +614,7 @@ def _start_request(tx: Tx, row: WorkflowRow, state: WorkflowState, start: SubWor
     return Start(
         name=start.name,
         version=start.version,
-        # A definition that was taken from task data is not validated yet.
+        # Validate here, because a definition from task data was not validated at registration.
         workflow_def=None if start.definition is None else check_workflow_def(start.definition, nested=True),
         input=start.input if start.definition is None else {**start.input, **INLINE_MARK},
         correlation_id=row.correlation_id,
@@ -628,7 +630,7 @@ def find_idempotent(tx: Tx, start: Start) -> WorkflowRow | None:
     """Return the workflow of an earlier start with the same idempotency key, or None.
 
     Raises:
-        ApiError: There is one, and the idempotency strategy is to fail.
+        ApiError: Such a workflow exists, and the idempotency strategy is to fail.
     """
     if (start.name, start.idempotency_key) in tx.cache.unused_keys:
         return None
@@ -637,12 +639,12 @@ def find_idempotent(tx: Tx, start: Start) -> WorkflowRow | None:
         return None
     strategy = start.idempotency_strategy or "RETURN_EXISTING"
     if strategy == "FAIL" or (strategy == "FAIL_ON_RUNNING" and not row.terminal):
-        raise conflict(f"a workflow {start.name} with idempotency key {start.idempotency_key} exists already")
+        raise conflict(f"a workflow {start.name} with idempotency key {start.idempotency_key} already exists")
     return row if strategy == "RETURN_EXISTING" else None
 
 
 def ancestors(tx: Tx, row: WorkflowRow) -> Iterator[WorkflowRow]:
-    """Yield a workflow, its parent, and so on."""
+    """Yield a workflow, its parent, the parent of that, and so on."""
     yield row
     while row.parent_task is not None and (parent := get_task(tx, row.parent_task)) is not None:
         row = get_workflow(tx, parent.workflow)
@@ -650,7 +652,7 @@ def ancestors(tx: Tx, row: WorkflowRow) -> Iterator[WorkflowRow]:
 
 
 def _is_failure_workflow(tx: Tx, row: WorkflowRow) -> bool:
-    """Return whether a workflow is a failure workflow or belongs to one. Only those have the failed one as input."""
+    """Return whether a workflow or one of its parents is a failure workflow, judged by its input."""
     return any(FAILED_WORKFLOW in msgspec.json.decode(workflow_data(tx, one.pk).input) for one in ancestors(tx, row))
 
 

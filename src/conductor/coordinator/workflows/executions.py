@@ -1,4 +1,4 @@
-"""Workflows in the store: start one, take its next step, act on it.
+"""Starts stored workflows, takes their next steps, and runs actions on them.
 
     start ─▶ advance ─▶ decide (decider.py) ─▶ carry out (effects.py) ─▶ advance the workflows that changed ─▶ ...
 
@@ -55,21 +55,21 @@ from conductor.protocol.wire import MAX_REASON_CHARS
 
 logger = logging.getLogger(__name__)
 
-#: The clock is read after this many steps, because reading it takes as long as a part of a step.
+#: The clock is read only once per this many steps, because reading it is not cheap compared with a step.
 STEPS_PER_CLOCK_READ = 4
-#: Actions that run an ended workflow again, by their names.
+#: The actions that run an ended workflow again, by name.
 REOPENING: dict[str, workflow_actions.Action] = {
     action.__name__: action for action in (workflow_actions.retry, workflow_actions.restart, workflow_actions.rerun)
 }
 
-#: A change of one workflow. Returns the workflows that must be decided because of it.
+#: A function that changes one workflow, and returns the workflows that must be decided because of it.
 Step = Callable[[Tx, int], list[int]]
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Executions:
-    """Starts workflows, takes their steps, and acts on them."""
+    """Starts workflows, takes their steps, and runs actions on them."""
 
     def __init__(self, queue: TaskQueue, snapshots: Snapshots, poll_data: PollData) -> None:
         self._queue = queue
@@ -79,7 +79,7 @@ class Executions:
     # -- starting -------------------------------------------------------------------------------------------------
 
     def start(self, tx: Tx, start: Start, starter: WorkflowRow | None = None) -> int:
-        """Start a workflow, take its first step, and return its key. `starter`: the workflow that asked for it."""
+        """Start a workflow, take its first step, and return its key. `starter` is the workflow that starts it."""
         present = find_idempotent(tx, start) if start.idempotency_key else None
         if present is not None:
             return present.pk
@@ -102,7 +102,7 @@ class Executions:
         `STEPS_PER_TRANSACTION` steps is postponed to the next transactions.
         """
         work = deque(dict.fromkeys(workflows))
-        # CPU time of this thread, so that a busy machine does not change what one transaction does.
+        # Measure CPU time, so that a transaction does the same amount of work on a busy machine.
         most, ends_s, taken = len(work) + STEPS_PER_TRANSACTION, time.thread_time() + seconds, 0
         while work or tx.notes.terminations:
             if taken >= most or (taken and taken % STEPS_PER_CLOCK_READ == 0 and time.thread_time() > ends_s):
@@ -116,7 +116,7 @@ class Executions:
 
     def _postpone(self, tx: Tx, workflows: Iterable[int]) -> None:
         """Leave the steps of these workflows to the next transaction, so that other callers are served first."""
-        tx.notes.terminations.clear()  # the marks are stored
+        tx.notes.terminations.clear()  # the timer finds the marks in the table `termination`
         for pk in workflows:
             live = tx.cache.workflow(tx, pk)
             if live is not None:
@@ -151,14 +151,14 @@ class Executions:
     # -- rate limits ---------------------------------------------------------------------------------------------------
 
     def _hold(self, tx: Tx, live: CachedWorkflow, snapshot: Snapshot) -> list[int]:
-        """Let a workflow wait for its rate-limit turn; only its timeout runs. Return the workflow ahead of it."""
+        """Let a workflow wait for its rate-limit turn. Return the first workflow in line, unless it is this one."""
         wake_at_ms = next_workflow_wake(tx, live.row, snapshot.definition, None)
         tx.notes.add_wake(wake_at_ms)
         live.update(tx, wake_at_ms=wake_at_ms)
         return [pk for pk in workflow_rate_limits.next_in_line(tx, live.row.pk) if pk != live.row.pk]
 
     def _begin(self, tx: Tx, live: CachedWorkflow, waiting: workflow_rate_limits.WaitingAction | None) -> list[int]:
-        """Start a workflow whose turn has come: with its first step, or with the action that has waited."""
+        """Start a workflow whose turn has come, with its first step or with the action that waited for the turn."""
         if waiting is None:
             return self._decide(tx, live, self._snapshots.get(tx, live.row.snapshot), None)
         return self.act_on(tx, live.row.pk, REOPENING[waiting.action], had_ended=waiting.status, **waiting.options)
@@ -179,7 +179,7 @@ class Executions:
     # -- scripts --------------------------------------------------------------------------------------------------
 
     def waits_for_script(self, tx: Tx, pk: int) -> bool:
-        """Return whether a script of this workflow is queued or running now. Later attempts do not count."""
+        """Return whether a script of this workflow is running, or can be polled without a delay."""
         live = tx.cache.workflow(tx, pk)
         if live is None or live.row.status != WorkflowStatus.RUNNING or not live.queued:
             return False
@@ -189,10 +189,10 @@ class Executions:
         return any(row.operator in SCRIPT_OPERATORS and row.due_at_ms is None for row in rows)
 
     def find_needed_script(self, tx: Tx, report: Report) -> tuple[str, dict[str, Any]] | None:
-        """Return the script that a SWITCH or DO_WHILE waits for, and its `$`.
+        """Return the script that a SWITCH or DO_WHILE waits for, and the value of `$` in it.
 
         Returns:
-            None if the task does not wait for a script. Its workflow has then continued.
+            None if the task does not wait for a script. In this case its workflow has been decided again.
         """
         pk, task_pk = tx.ids.workflow_pk(report.workflow_instance_id) or 0, tx.ids.task_pk(report.task_id) or 0
         live = tx.cache.workflow(tx, pk)
@@ -206,7 +206,7 @@ class Executions:
         return asked
 
     def continue_with_value(self, tx: Tx, report: Report, value: Any) -> None:
-        """Continue with the value of a script, or with its `ScriptFailed`."""
+        """Decide a workflow again with the value of a script; `ScriptFailed` if the script failed."""
         self._continue(tx, report, {report.task_id or "": value})
 
     def _continue(self, tx: Tx, report: Report, answers: dict[str, Any]) -> None:
@@ -217,10 +217,10 @@ class Executions:
     # -- errors ----------------------------------------------------------------------------------------------------
 
     def guarded(self, tx: Tx, pk: int, step: Step) -> list[int]:
-        """Take a step of one workflow, so that an error ends this workflow and no other.
+        """Take a step of one workflow. An error in the step ends only this workflow.
 
-        A transaction runs without savepoints first. If it fails, the writer runs it again carefully, and then each step
-        has a savepoint.
+        A transaction first runs without savepoints. If it fails, the writer runs it again with a savepoint for each
+        step (`Tx.is_careful`).
         """
         marks = tx.crash_marks
         if marks.is_deadly(pk):
@@ -246,12 +246,12 @@ class Executions:
             return self._give_up(tx, pk, error)
 
     def _clear_suspect(self, tx: Tx, pk: int) -> None:
-        """Clear the crash count: the step finished, or failed with an ordinary error."""
+        """Clear the crash count of a workflow, because its step did not crash the process."""
         del tx.crash_marks.suspects[pk]
         tx.run(CLEAR_SUSPECT, pk)
 
     def _set_aside(self, tx: Tx, pk: int) -> list[int]:
-        """End a workflow in whose steps the process has died repeatedly, without another step."""
+        """Fail a workflow, without another step, because the process has died repeatedly in its steps."""
         self._clear_suspect(tx, pk)
         row = get_workflow(tx, pk)
         if row.terminal:
@@ -266,10 +266,10 @@ class Executions:
         return touched
 
     def _give_up(self, tx: Tx, pk: int, error: Exception) -> list[int]:
-        """End a workflow whose step failed."""
+        """Fail a workflow whose step has raised an unexpected error."""
         row = get_workflow(tx, pk)
         if row.terminal:
-            raise error  # the action failed, and nothing has changed
+            raise error  # an action on an ended workflow failed and was undone
         logger.error("Workflow cannot continue and ends as FAILED: workflow_id=%s", tx.ids.workflow(pk), exc_info=error)
         reason = f"the coordinator could not continue this workflow: {_describe_error(error)}"
         try:
@@ -300,7 +300,7 @@ class Executions:
             pk: The workflow.
             action: The action.
             latest: Whether to use the latest definition.
-            refused: The HTTP status if the action is not possible.
+            refused: The HTTP status of the error if the workflow does not allow the action.
             asked: The options of the action.
         """
         snapshot = None
@@ -322,9 +322,10 @@ class Executions:
         had_ended: str | None = None,
         **asked: Any,
     ) -> list[int]:
-        """Run an action inside `guarded`. Return the workflows that must be decided because of it.
+        """Run an action on a workflow and on the sub-workflows that it resumes. Must be called inside `guarded`.
 
-        `had_ended` is the status of an ended workflow that has waited for its turn to run again.
+        Return the workflows that must be decided because of it. `had_ended` is the status in which the workflow had
+        ended, if it has waited for its turn to run again.
         """
         resumed: deque[int] = deque()
         touched = self._act_once(tx, pk, action, snapshot, resumed, asked, had_ended)
@@ -368,12 +369,10 @@ class Executions:
                 return [pk, *self._reopen_parents(tx, live.row, resumed)]
         if decision.workflow_status == WorkflowStatus.RUNNING and live.row.terminal:
             self._effects.reopen(tx, live, snapshot, decision.correlation_id)
-            # Before this workflow continues: it may end at once, and its parent must be open then.
+            # Reopen the parents before this workflow continues, because it may end at once and needs an open parent.
             touched += self._reopen_parents(tx, live.row, resumed)
         touched += self._effects.carry_out(tx, live, snapshot or present, state, decision)
-        if (
-            live.row.terminal and snapshot is not None
-        ):  # the workflow has ended at once, with a definition that it did not have before
+        if live.row.terminal and snapshot is not None:  # the workflow has already ended, with the latest definition
             touched += workflow_rate_limits.leave_line(tx, pk)
         resumed.extend(tx.ids.workflow_pk(child) or 0 for child in decision.resume_sub_workflows)
         self._mark_children(tx, pk, decision)
@@ -382,7 +381,7 @@ class Executions:
     def _line_up_again(
         self, tx: Tx, live: CachedWorkflow, snapshot: Snapshot, action: workflow_actions.Action, asked: dict[str, Any]
     ) -> bool:
-        """Line up an ended workflow that is to run again. Return whether it must wait for its turn."""
+        """Put an ended workflow that runs again into the line of its rate limit. Return whether it must wait."""
         given = asked.get("workflow_input")
         limit = workflow_rate_limits.find_limit(
             snapshot.definition, live.row, _decode(live.data.input) if given is None else given
@@ -396,7 +395,7 @@ class Executions:
         return workflow_rate_limits.take_turn(tx, live.row, snapshot.definition).waits
 
     def _resumable(self, tx: Tx, pk: int, state: WorkflowState) -> frozenset[str]:
-        """Return the sub-workflows that have ended without success, and can continue where they stopped."""
+        """Return the own sub-workflows of a workflow that have ended without success and can be resumed."""
         children = {task.sub_workflow_id for task in state.tasks if task.sub_workflow_id}  # type: ignore[attr-defined]
         resumable = set()
         for child in children:
@@ -407,7 +406,7 @@ class Executions:
         return frozenset(resumable)
 
     def _resume(self, tx: Tx, pk: int, resumed: deque[int]) -> list[int]:
-        """Continue a sub-workflow with its parent; restart it if there is nothing to retry."""
+        """Retry an ended sub-workflow because its parent runs again. Restart it if it has no task to retry."""
         if not self.get_cached(tx, pk).row.terminal:
             return []
         try:
@@ -416,7 +415,7 @@ class Executions:
             return self._act_once(tx, pk, workflow_actions.restart, None, resumed, {})
 
     def _reopen_parents(self, tx: Tx, row: WorkflowRow, resumed: deque[int]) -> list[int]:
-        """Reopen the parents that failed because of this workflow."""
+        """Reopen the chain of parents that failed because of this workflow."""
         touched: list[int] = []
         while True:
             parent = get_task(tx, row.parent_task)
@@ -460,15 +459,15 @@ class Executions:
         self.act(tx, owner.pk, workflow_actions.rerun, refused=refused, task_id=task_id, resume=True, **asked)
 
     def _is_child_of(self, tx: Tx, child: WorkflowRow, parent: int) -> bool:
-        """Return whether a workflow was started by another, and does not only share its idempotency key."""
+        """Return whether `parent` started a workflow. False if it only shares the workflow by idempotency key."""
         task = get_task(tx, child.parent_task)
         return task is not None and task.workflow == parent
 
     # -- terminating sub-workflows --------------------------------------------------------------------------------
     #
     # A tree of sub-workflows can be large, so it is not terminated in one transaction. The transaction that ends a
-    # workflow marks its sub-workflows in the table `termination`. `advance` terminates the first of them at once, and
-    # the timer the others, in steps of bounded size. The end of a sub-workflow removes its mark in the same commit.
+    # workflow marks its sub-workflows in the table `termination`. `advance` terminates the first of them at once. The
+    # timer terminates the others, in steps of bounded size. A mark is removed by the commit that ends its sub-workflow.
 
     def terminate_some(self, tx: Tx, limit: int) -> None:
         """Terminate at most `limit` sub-workflows that earlier transactions have marked, for about `TURN_S`."""
@@ -482,7 +481,7 @@ class Executions:
             self._mark_for_termination(tx, pk, children, why)
 
     def _mark_for_termination(self, tx: Tx, parent: int, children: Sequence[int], why: str) -> None:
-        """Mark running sub-workflows that `parent` has started, not those that only share an idempotency key."""
+        """Mark the running sub-workflows that `parent` has started. Shared ones of other parents are left alone."""
         if children:
             reason = f"Parent workflow has been terminated with {why}"
             tx.run_many(MARK_FOR_TERMINATION, [(reason, child, parent) for child in children])
@@ -491,7 +490,7 @@ class Executions:
     def _terminate_marked(self, tx: Tx, pk: int) -> list[int]:
         """Terminate a marked sub-workflow. Return the workflows that must be decided because of it."""
         reason = tx.first(REASON_OF_TERMINATION, pk)
-        if reason is None:  # the workflow had ended before, or was never a child
+        if reason is None:  # not marked, because it had already ended or has another parent
             return []
         tx.run(UNMARK_FOR_TERMINATION, pk)
         live = tx.cache.workflow(tx, pk)
@@ -538,16 +537,14 @@ def load_state(tx: Tx, live: CachedWorkflow, snapshot: Snapshot) -> WorkflowStat
 def _output(tx: Tx, live: CachedWorkflow) -> dict[str, Any]:
     """Return the output of an ended workflow; an empty object while it runs."""
     encoded = live.data.output
-    if (
-        encoded is None and live.row.status == WorkflowStatus.COMPLETED
-    ):  # the output of the last task is the output of the workflow
+    if encoded is None and live.row.status == WorkflowStatus.COMPLETED:  # its output is stored only with its last task
         last = live.task(tx, live.row.last_task or 0)
         encoded = None if last is None else last.data.output
     return _decode(encoded) if encoded else {}
 
 
 def _registered(tx: Tx, name: str) -> Mapping[str, Any] | None:
-    """Return the task definition that is registered now, cached because a wide fork asks for it many times."""
+    """Return the task definition that is registered now. Cached, because a wide fork reads it many times."""
 
     def read() -> Mapping[str, Any] | None:
         found = get_task_def(tx, name)

@@ -1,7 +1,7 @@
 """Removes the tasks of iterations that a loop does not keep (`keepLastN`).
 
-An iteration can have thousands of tasks, so one decision removes at most `TASKS_PER_DECISION`. The next decision finds
-the remaining ones by their rows.
+An iteration can have thousands of tasks, so one decision removes at most `TASKS_PER_DECISION`. The next decision
+removes those that are still stored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def remove_iteration(draft: Draft, loop: TaskNode, number: int) -> bool:
     removed = draft.decision.remove
     known = set(removed)
     for task_id in _stored(draft, loop, suffix):
-        if task_id in known:  # a decision may process a loop more than once
+        if task_id in known:  # already removed, because a decision may process a loop more than once
             continue
         if len(removed) >= TASKS_PER_DECISION:
             return False
@@ -42,7 +42,7 @@ def _is_in_iteration(plan: WorkflowPlan, task: TaskState, loop: TaskNode, suffix
 
 
 def _stored(draft: Draft, loop: TaskNode, suffix: str) -> Iterator[str]:
-    """Yield the ids of the stored tasks of an iteration. Branches come before their fork, which names them."""
+    """Yield the ids of the stored tasks of an iteration. A fork comes after its branches, which it lists."""
     for node in _nodes_inside(draft.plan, loop):
         found = list(draft.state.tasks.named(node.ref + suffix))
         if node.type == "FORK_JOIN_DYNAMIC":
@@ -61,8 +61,9 @@ def _nodes_inside(plan: WorkflowPlan, loop: TaskNode) -> Iterator[TaskNode]:
 def _branches(draft: Draft, fork: str, suffix: str) -> Iterator[str]:
     """Yield the ids of the stored branches of a dynamic fork.
 
-    Branches are created and removed in order. Removed branches come first, and at most `TASKS_PER_DECISION` branches at
-    the end were never stored. So few lookups find both ends of the stored branches.
+    Branches are created and removed in order, so the stored ones are a contiguous range. The branches before it are
+    already removed, and at most `TASKS_PER_DECISION` branches after it were never stored. So a binary search finds the
+    start of the range, and a short scan its end.
     """
     tasks = draft.state.tasks
     forked = tasks.latest(fork)

@@ -1,6 +1,6 @@
 """Starts a task that the flow has reached, with one function per task type.
 
-An operator receives its task with ids and input, and returns it as it starts: ended at once, or waiting. It raises
+An operator receives a new task with its ids and input. It returns the started task, which waits or has ended. It raises
 `OperatorError` if the task cannot start.
 """
 
@@ -39,7 +39,7 @@ class OperatorError(Exception):
 
 
 def start_operator(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
-    """Return the task as it starts."""
+    """Start a task with the operator of its type, and return the started task."""
     try:
         return OPERATORS[node.type](draft, node, task)
     except ScriptNeeded:
@@ -51,7 +51,7 @@ def start_operator(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
 
 
 def failed(draft: Draft, task: TaskState, reason: str) -> TaskState:
-    """Return a task that could not start."""
+    """Return a task that has failed because it could not start."""
     return replace(task, status=TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=reason, ended_ms=draft.now_ms)
 
 
@@ -86,7 +86,7 @@ def event(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
 
 
 def human(_draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
-    """Wait until the task is updated."""
+    """Wait until a client updates the task."""
     return replace(task, status=TaskStatus.IN_PROGRESS)
 
 
@@ -96,7 +96,7 @@ def noop(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
 
 
 def switch(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
-    """Choose a case."""
+    """Evaluate the expression, choose a case, and end at once."""
     case = to_text(_switch_value(draft, node, task))
     chosen: dict[str, Any] = {"case": case}
     if find_chosen_case(node, case):
@@ -116,12 +116,12 @@ def _switch_value(draft: Draft, node: TaskNode, task: TaskState) -> Any:
 
 
 def find_chosen_case(node: TaskNode, case: Any) -> list[TaskNode]:
-    """Return the tasks of a case; those of the default case if there is no such case."""
+    """Return the tasks of a case; the tasks of the default case if there is no such case."""
     return list(node.cases.get(case) or node.cases[DEFAULT_CASE])
 
 
 def fork(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
-    """End at once. The branches start when the end is processed."""
+    """End at once. The decider starts the branches when it processes the end."""
     if node.next is None or node.next.type != "JOIN":
         raise FlowError("Fork task definition is not followed by a join task.  Check the blueprint")
     forked = [branch[0].ref for branch in node.branches]
@@ -129,14 +129,14 @@ def fork(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
 
 
 def fork_dynamic(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
-    """Create the branches from data and end at once. The branches start when the end is processed."""
+    """Read the branches from the input and end at once. The decider starts them when it processes the end."""
     made = branches(draft, node, task.input)
     forked = {FORKED_TASKS: list(made), FORKED_DEFINITIONS: list(made.values())}
     return _completed(draft, task, input={**forked, **task.input})
 
 
 def join(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
-    """Wait for the tasks in `joinOn`; for all branches if there are none."""
+    """Wait for the tasks in `joinOn`. If it is empty or the fork is dynamic, wait for all branches."""
     joined = list(node.task.get("joinOn") or ())
     fork = node.fork
     if fork is not None and fork.type == "FORK_JOIN_DYNAMIC":
@@ -149,7 +149,7 @@ def join(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
 
 
 def exclusive_join(_draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
-    """Wait for the first listed task that was started: of `joinOn`, or else of `defaultExclusiveJoinTask`."""
+    """Wait for the first started task in `joinOn` or, if none was started, in `defaultExclusiveJoinTask`."""
     lists = {name: list(node.task.get(name) or ()) for name in ("joinOn", "defaultExclusiveJoinTask")}
     return replace(task, status=TaskStatus.IN_PROGRESS, input={**task.input, **lists})
 
@@ -167,7 +167,7 @@ def find_loop_items(draft: Draft, node: TaskNode) -> list[Any] | None:
     asked = node.task.get("items")
     if not asked:
         return None
-    # The input of a workflow does not change and may be large, so it is resolved once per decision.
+    # A list from the workflow input is constant and may be large, so it is resolved only once per decision.
     if not asked.startswith("${workflow.input"):
         found = resolve(asked, Scope(draft))
     elif asked in draft.known_items:
@@ -178,13 +178,13 @@ def find_loop_items(draft: Draft, node: TaskNode) -> list[Any] | None:
 
 
 def iteration_values(number: int, items: list[Any] | None) -> dict[str, Any]:
-    """Return the output of a loop that the tasks of an iteration can refer to."""
+    """Return the part of a loop's output that the tasks of an iteration can refer to."""
     now: dict[str, Any] = {"iteration": number}
     return now if items is None else {**now, "loopIndex": number - 1, "loopItem": items[number - 1]}
 
 
 def dynamic(_draft: Draft, _node: TaskNode, _task: TaskState) -> TaskState:
-    """Never called: a DYNAMIC task is replaced before it starts."""
+    """Never called: the decider replaces a DYNAMIC task before it starts."""
     raise OperatorError("a DYNAMIC task does not name the task to run")
 
 
@@ -197,10 +197,12 @@ def set_variable(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
 
 
 def terminate(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
-    """End at once. The workflow ends with the output of this task."""
+    """End at once. The decider then ends the workflow with the output of this task."""
     status = task.input.get("terminationStatus")
     if status not in TERMINATION_STATUSES:
-        raise OperatorError(f"terminationStatus is '{shorten(status)}'; it can be {', '.join(TERMINATION_STATUSES)}")
+        raise OperatorError(
+            f"terminationStatus is '{shorten(status)}'; it must be one of {', '.join(TERMINATION_STATUSES)}"
+        )
     output = task.input.get("workflowOutput")
     if output is None:
         output = {}
@@ -208,10 +210,10 @@ def terminate(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
 
 
 def wait(draft: Draft, _node: TaskNode, task: TaskState) -> TaskState:
-    """Wait for a duration, until a time, or until the task is updated."""
+    """Wait for a duration, until a time, or until a client updates the task."""
     duration, until = task.input.get("duration"), task.input.get("until")
     if duration and until:
-        raise OperatorError("WAIT takes a duration or a time in 'until', not both")
+        raise OperatorError("WAIT takes either 'duration' or 'until', not both")
     at_ms = None
     try:
         if duration:
@@ -232,7 +234,7 @@ def sub_workflow(draft: Draft, node: TaskNode, task: TaskState) -> TaskState:
     definition = _inline_definition(draft, parameters.get("workflowDefinition"))
     name = resolved["name"] or (definition or {}).get("name")
     if not isinstance(name, str):
-        raise OperatorError(f"the name of the sub-workflow is '{shorten(name)}'; it must be a text")
+        raise OperatorError(f"the name of the sub-workflow is '{shorten(name)}'; it must be a string")
     given = {
         "subWorkflowName": name,
         "subWorkflowVersion": _whole_number("version", resolved["version"], MAX_COUNT) or None,
@@ -255,12 +257,12 @@ _SUB_WORKFLOW_KEYS = ("name", "version", "taskToDomain", "priority", "idempotenc
 
 
 def _key(value: Any) -> str | None:
-    """Return an idempotency key; None if it resolves to nothing."""
+    """Return an idempotency key as a string; None if the value is null or empty."""
     return None if value is None or value == "" else to_text(value)
 
 
 def _inline_definition(draft: Draft, definition: Any) -> dict[str, Any] | None:
-    """Return the inline definition of a sub-workflow. A definition from data is validated here."""
+    """Return the inline definition of a sub-workflow. If it is an expression, resolve and validate it."""
     if isinstance(definition, str):
         definition = resolve(definition, Scope(draft))
         if problems := validate_definition(definition, nested=True):
@@ -283,7 +285,7 @@ def _whole_number(name: str, value: Any, at_most: int) -> int | None:
 
 
 def _domains(given: Any) -> dict[str, str] | None:
-    """Return task type to domain, without those that an expression resolved to nothing."""
+    """Return the domains by task type, without those that an expression resolved to null."""
     if given is None:
         return None
     for name, domain in given.items():

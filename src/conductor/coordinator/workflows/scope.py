@@ -21,7 +21,7 @@ _PAYLOADS = ("input", "output")
 
 
 class Scope:
-    """Looks up names for one task of a workflow. Only names that are used are read."""
+    """Looks up names for one task of a workflow. A value is read when an expression first names it."""
 
     def __init__(self, draft: Draft, task_id: str | None = None) -> None:
         self._draft = draft
@@ -29,7 +29,7 @@ class Scope:
         self._seen: dict[tuple[str, Step | None], Any] = {}
 
     def __call__(self, name: str, step: Step | None = None) -> Any:
-        """Return the value of a name, or only its part `step`; None if there is no such name."""
+        """Return the value of a name; None if it is unknown. If `step` is input or output, only that part is filled."""
         key = name, step if step in _PAYLOADS else None
         if key not in self._seen:
             self._seen[key] = self._value(*key)
@@ -41,7 +41,7 @@ class Scope:
         one = self._draft.state if name == "workflow" else self._draft.newest(name)
         if one is None:
             return None
-        if step is not None:  # most expressions name an input or an output
+        if step is not None:  # a fast path, because most expressions name an input or an output
             return {step: one.input if step == "input" else one.output}
         return self._workflow() if isinstance(one, WorkflowState) else _task_view(one, self._draft)
 
@@ -92,12 +92,12 @@ def _task_view(task: TaskState, draft: Draft) -> dict[str, Any]:
 
 
 def task_def_of(node: TaskNode) -> Mapping[str, Any]:
-    """Return the task definition of the snapshot; empty if none was registered."""
+    """Return the task definition in the workflow's snapshot; an empty mapping if none was registered."""
     return node.task.get("taskDefinition") or {}
 
 
 def task_input(draft: Draft, node: TaskNode, task_id: str) -> dict[str, Any]:
-    """Return the input of a task. The template of its definition fills in values that are missing or null."""
+    """Return the input of a task. The `inputTemplate` of its definition replaces missing and null values."""
     template = task_def_of(node).get("inputTemplate")
     given = node.task.get("inputParameters")
     if template:

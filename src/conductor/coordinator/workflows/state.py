@@ -11,18 +11,18 @@ from msgspec.structs import replace
 from conductor.coordinator.definitions.workflow_plan import WorkflowPlan, strip_iterations
 from conductor.protocol.statuses import TERMINAL_TASK_STATUSES, TaskStatus, WorkflowStatus
 
-#: The flow continues after a task in one of these.
+#: The flow continues after a task with one of these statuses.
 SUCCESSFUL_TASK_STATUSES = frozenset({TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS, TaskStatus.SKIPPED})
-#: A task in one of these can be retried. A cancelled task and a terminal error cannot.
+#: A task with one of these statuses can be retried. A cancelled task or a terminal error is not retried.
 RETRIABLE_TASK_STATUSES = frozenset({TaskStatus.FAILED, TaskStatus.TIMED_OUT})
 
 
 class Own(Struct, frozen=True, array_like=True):
     """The definition of a task that was created at run time (`dynamic_tasks.py`)."""
 
-    #: The task in the form of a workflow definition.
+    #: The task as it would stand in a workflow definition.
     task: dict[str, Any]
-    #: The reference name of the dynamic fork of a branch; None for the replacement of a DYNAMIC task.
+    #: The reference name of the dynamic fork, if the task is one of its branches; None for a replaced DYNAMIC task.
     fork: str | None = None
 
 
@@ -39,7 +39,7 @@ class TaskState(Struct, frozen=True, kw_only=True, gc=False):
     status: TaskStatus
     #: Order of scheduling within the workflow, from 1.
     seq: int
-    #: The iteration of the enclosing loop (from 1), 0 outside of loops. For a DO_WHILE its current iteration.
+    #: The iteration of the enclosing loop, from 1; 0 outside loops. For a DO_WHILE, its own current iteration.
     iteration: int = 0
     retry_count: int = 0
     #: Whether another attempt has followed this one.
@@ -55,7 +55,7 @@ class TaskState(Struct, frozen=True, kw_only=True, gc=False):
     first_scheduled_ms: int = 0
     started_ms: int = 0
     ended_ms: int = 0
-    #: The task can be polled this long after `scheduled_ms`.
+    #: The delay after `scheduled_ms` before the task can be polled.
     start_delay_ms: int = 0
     #: When the decider must process the task again: the end of a WAIT, or the delayed start of a sub-workflow.
     wait_until_ms: int | None = None
@@ -94,7 +94,7 @@ class TaskState(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Tasks(Protocol):
-    """The tasks of one workflow, as the decider needs them. A store may load each of them on first use."""
+    """The tasks of one workflow, as the decider needs them. An implementation may load each task on first use."""
 
     def latest(self, ref: str) -> TaskState | None:
         """Return the newest attempt under exactly this reference name."""
@@ -103,13 +103,13 @@ class Tasks(Protocol):
         """Return the newest attempt of a task inside a loop, in any iteration."""
 
     def named(self, ref: str) -> Iterable[tuple[str, str]]:
-        """Return (id, reference name) of all attempts under this name, and of those in iterations of a loop."""
+        """Return (id, reference name) of all attempts under this name, in any iteration of a loop."""
 
     def pending(self) -> Iterable[TaskState]:
         """Return the open tasks and the ended tasks that are not `executed`, in order of `seq`."""
 
     def ready(self) -> Iterable[TaskState]:
-        """Return the pending tasks that are not `queued`. A decision reads these; a wide fork has few at a time."""
+        """Return the pending tasks that are not `queued`. A decision reads only these, which are few."""
 
     def queued(self) -> Iterable[str]:
         """Return the reference names of tasks that wait for a worker or a sub-workflow."""
@@ -186,7 +186,7 @@ def _unregistered(_name: str) -> None:
 
 
 class WorkflowState(Struct, frozen=True, kw_only=True, gc=False):
-    """A workflow, between two decisions."""
+    """The state of a workflow between two decisions."""
 
     workflow_id: str
     plan: WorkflowPlan
@@ -201,7 +201,7 @@ class WorkflowState(Struct, frozen=True, kw_only=True, gc=False):
     parent_task_id: str | None = None
     task_to_domain: Mapping[str, str] = {}
     priority: int = 0
-    #: Tasks created since the workflow last waited.
+    #: The number of tasks created since the workflow last waited.
     restless: int = 0
     #: Returns the task definition that is registered now, or None.
     registered: Callable[[str], Mapping[str, Any] | None] = _unregistered
@@ -212,5 +212,5 @@ class WorkflowState(Struct, frozen=True, kw_only=True, gc=False):
         return self.plan.definition
 
     def with_tasks(self, tasks: Iterable[TaskState]) -> WorkflowState:
-        """Return the workflow with these tasks in memory."""
+        """Return a copy of the state that has these tasks in a `TaskList`."""
         return replace(self, tasks=TaskList(tasks))

@@ -38,7 +38,7 @@ class StoredTasks:
         return None if task is None else self.state(task)
 
     def named(self, ref: str) -> list[tuple[str, str]]:
-        """Return (id, reference name) of all attempts under this name, and of those in iterations of a loop."""
+        """Return (id, reference name) of all attempts under this name, in any iteration of a loop."""
         found = self._tx.rows(TASKS_OF_NAME, workflow=self._workflow.row.pk, ref=ref)
         return [(self._tx.ids.task(task.pk), task.ref) for task in found]
 

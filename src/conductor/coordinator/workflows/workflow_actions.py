@@ -19,12 +19,12 @@ from conductor.coordinator.workflows.state import TaskList, TaskState, WorkflowS
 from conductor.protocol.statuses import TERMINAL_WORKFLOW_STATUSES, TaskStatus, WorkflowStatus
 
 NewId = Callable[[], str]
-#: (state, now, function for new task ids, **options) to the decision.
+#: Takes the state, the time, a function for new task ids and options; returns the decision.
 Action = Callable[..., Decision]
 
-#: Task types that wait for other tasks. They are reopened instead of replaced.
+#: Task types that wait for other tasks. An action reopens such a task instead of starting a new attempt.
 _REOPENED_TYPES = ("JOIN", "EXCLUSIVE_JOIN", "DO_WHILE")
-#: The text of Conductor.
+#: Conductor's error message.
 NOTHING_TO_RETRY = "There are no retryable tasks! Use restart if you want to attempt entire workflow execution again."
 
 
@@ -42,7 +42,7 @@ def terminate(state: WorkflowState, now_ms: int, _new_id: NewId, *, reason: str 
 
 
 def time_out(state: WorkflowState, now_ms: int, _new_id: NewId, *, reason: str, task_id: str | None = None) -> Decision:
-    """End a workflow that has timed out, or one of whose tasks has timed out with policy TIME_OUT_WF."""
+    """End a workflow because it has timed out, or because a task with policy TIME_OUT_WF has."""
     if state.status in TERMINAL_WORKFLOW_STATUSES:
         return Decision()
     culprit = None if task_id is None else _all_tasks(state).get(task_id)
@@ -50,7 +50,7 @@ def time_out(state: WorkflowState, now_ms: int, _new_id: NewId, *, reason: str, 
 
 
 def fail(state: WorkflowState, now_ms: int, _new_id: NewId, *, reason: str) -> Decision:
-    """End a workflow that cannot continue."""
+    """Fail a workflow that cannot continue."""
     return _end(state, now_ms, WorkflowStatus.FAILED, reason)
 
 
@@ -73,7 +73,7 @@ def _no_new_tasks() -> str:
 
 
 def pause(state: WorkflowState, _now_ms: int, _new_id: NewId) -> Decision:
-    """Stop scheduling tasks. Queued and running tasks are not changed."""
+    """Pause a workflow: no new tasks are scheduled, but queued and running tasks continue."""
     if state.status in TERMINAL_WORKFLOW_STATUSES:
         raise ActionRefused(f"Workflow {_full_name(state)} has ended, status cannot be updated.")
     return Decision(workflow_status=WorkflowStatus.PAUSED) if state.status != WorkflowStatus.PAUSED else Decision()
@@ -90,7 +90,7 @@ def resume(state: WorkflowState, now_ms: int, new_id: NewId) -> Decision:
 def retry(state: WorkflowState, now_ms: int, new_id: NewId, *, resume: Container[str] = ()) -> Decision:
     """Retry the failed and cancelled tasks as new attempts, and continue from there.
 
-    Sub-workflows whose ids are in `resume` continue where they stopped; the others are started anew.
+    Sub-workflows whose ids are in `resume` continue where they stopped; the others start again from the beginning.
     """
     _must_have_ended(state, "retry")
     if state.status == WorkflowStatus.COMPLETED:
@@ -104,7 +104,7 @@ def retry(state: WorkflowState, now_ms: int, new_id: NewId, *, resume: Container
 
 
 def reopen(state: WorkflowState, now_ms: int, new_id: NewId, *, task_id: str, resume: Container[str] = ()) -> Decision:
-    """Continue because the sub-workflow of a task continues. The tasks that were cancelled with it are reopened."""
+    """Continue an ended workflow because a sub-workflow continues. Tasks that were cancelled run again."""
     if state.status not in TERMINAL_WORKFLOW_STATUSES or state.status == WorkflowStatus.COMPLETED:
         return Decision()
     decider = _reopen(state, now_ms, new_id)
@@ -123,7 +123,7 @@ def restart(
     plan: WorkflowPlan | None = None,
     workflow_input: dict[str, Any] | None = None,
 ) -> Decision:
-    """Start again from the beginning, with the same id. `plan` replaces the definition."""
+    """Start a workflow again from the beginning, with the same id. `plan` replaces its definition."""
     _must_have_ended(state, "restart")
     if state.status == WorkflowStatus.COMPLETED and state.definition.get("restartable") is False:
         raise ActionRefused(f"Workflow {state.workflow_id} has COMPLETED and its definition is not restartable")
@@ -157,9 +157,9 @@ def rerun(
     correlation_id: str | None = None,
     resume: Container[str] = (),
 ) -> Decision:
-    """Run again from a task, or from the beginning without one.
+    """Run a workflow again from the task `task_id`; from the beginning if it is None.
 
-    The task keeps its id, later tasks are removed, and other branches keep their results.
+    The task keeps its id, the tasks after it are removed, and other branches keep their results.
     """
     _must_have_ended(state, "rerun")
     state = replace(state, correlation_id=correlation_id or state.correlation_id)
@@ -195,10 +195,12 @@ def skip_task(
     task_input: dict[str, Any] | None = None,
     task_output: dict[str, Any] | None = None,
 ) -> Decision:
-    """Mark a task that is not reached yet, so that the flow continues after it."""
+    """Mark a task that the flow has not reached yet as SKIPPED."""
     node = state.plan.nodes.get(ref)
     if state.status != WorkflowStatus.RUNNING:
-        raise ActionRefused(f"Workflow {state.workflow_id} is {state.status}; tasks are skipped while it is RUNNING")
+        raise ActionRefused(
+            f"Workflow {state.workflow_id} is {state.status}; tasks can be skipped only while it is RUNNING"
+        )
     if node is None:
         raise ActionRefused(f"There is no task '{ref}' in the definition of workflow {state.workflow_id}")
     if node.loop is not None:
@@ -223,20 +225,22 @@ def skip_task(
     return draft.finish()
 
 
-# -- actions on a workflow that waits for its turn (`workflow_rate_limits.py`)
+# -- actions on a workflow that waits for its rate-limit turn (`workflow_rate_limits.py`)
 
 
 def _resume_waiting(state: WorkflowState) -> Decision:
-    """Let a paused workflow wait for its turn again, at the place in the line that it had."""
+    """Let a paused workflow wait for its turn again. It has kept its place in the line."""
     _must_be_paused(state)
     return Decision(workflow_status=WorkflowStatus.RUNNING)
 
 
 def _skip_task_waiting(state: WorkflowState) -> Decision:
-    raise ActionRefused(f"Workflow {state.workflow_id} waits for its turn; its tasks can be skipped when it has begun")
+    raise ActionRefused(
+        f"Workflow {state.workflow_id} waits for its turn; its tasks can be skipped after it has started"
+    )
 
 
-#: Replacements of actions for a waiting workflow.
+#: The actions that replace `resume` and `skip_task` while a workflow waits for its turn.
 WAITING: dict[Action, Callable[[WorkflowState], Decision]] = {resume: _resume_waiting, skip_task: _skip_task_waiting}
 
 
@@ -287,7 +291,7 @@ def _find_unsuccessful(draft: Draft) -> list[TaskState]:
 
 
 def _retry_unsuccessful(decider: Decider, resume: Container[str] = (), *, in_place: bool = False) -> bool:
-    """Retry all tasks that have ended without success. Return whether there was one.
+    """Retry all tasks that have ended without success. Return whether there was such a task.
 
     With `in_place`, cancelled tasks run again under their old ids, as on Conductor when a sub-workflow continues.
     """
@@ -313,7 +317,7 @@ def _reopen_task(task: TaskState) -> TaskState:
 
 
 def _waiting_for_child(task: TaskState) -> TaskState:
-    """Return a SUB_WORKFLOW task whose workflow continues."""
+    """Return a reopened SUB_WORKFLOW task, which waits for its sub-workflow again."""
     return replace(_reopen_task(task), output={"subWorkflowId": task.sub_workflow_id})
 
 
@@ -335,9 +339,9 @@ class _Rewind:
         self.reopened = [self._wait_again(task) for task in self.kept if task.ref in self._waiting]
 
     def _place_of(self, task: TaskState) -> tuple[TaskNode, list[int]]:
-        """Return the node of a task, and the iterations of its loops, the outermost first.
+        """Return the node of a task, and the iteration number of each loop around it, the outermost first.
 
-        A task that was created at run time has the node of its fork.
+        For a branch of a dynamic fork, return the node of the fork.
         """
         if task.own is not None and task.own.fork is not None:
             iterations = task.ref.removeprefix(task.own.task["taskReferenceName"])
@@ -346,7 +350,7 @@ class _Rewind:
         return self._plan.nodes[base], _numbers(task.ref.removeprefix(base))
 
     def _ref_of(self, node: TaskNode) -> str:
-        """Return the reference name of a task in the iterations that the workflow goes back to."""
+        """Return the reference name of a node's task in the iterations that the workflow goes back to."""
         iterations = self._iterations[: len(_loops_around(node))]
         return node.ref + "".join(f"__{number}" for number in iterations)
 
@@ -361,7 +365,7 @@ class _Rewind:
         following = node.next
         is_kept = node.ref not in self._gone or self._is_branch(self._target)
         if node.type in FORKS and following is not None and is_kept:
-            # The fork itself does not run again, so its JOIN must be reopened.
+            # The fork is kept and does not start a new JOIN, so the existing JOIN must be reopened.
             self._waiting.add(self._ref_of(following))
             following = following.next
         while following is not None:
@@ -373,7 +377,7 @@ class _Rewind:
             self._remove_following(node.parent)
 
     def _is_branch(self, task: TaskState) -> bool:
-        """Return whether a task is a branch of a dynamic fork. The fork and its other branches are kept then."""
+        """Return whether a task is a branch of a dynamic fork."""
         return task.own is not None and task.own.fork is not None
 
     def _is_gone(self, task: TaskState) -> bool:
@@ -401,7 +405,7 @@ class _Rewind:
 
 
 def _at_current_iteration(decider: Decider, loop: TaskState) -> TaskState:
-    """Return a loop that goes back to an iteration, with the output that the tasks of the iteration refer to."""
+    """Return a reopened loop, with the output that the tasks of its current iteration refer to."""
     items = find_loop_items(decider.draft, decider.find_node(loop))
     known = items is not None and loop.iteration <= len(items)
     return replace(loop, output={**loop.output, **iteration_values(loop.iteration, items if known else None)})

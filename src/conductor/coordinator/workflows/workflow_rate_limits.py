@@ -1,8 +1,9 @@
 """Rate limits of workflows (`rateLimitConfig`): workflows that share a limit start in the order of their requests.
 
-A limit applies to all workflows of one name whose definition resolves to the same key. Each of them that has not ended
-has a row in the table `turn`: with a place while it waits, without one while it runs. A waiting workflow is RUNNING and
-has no tasks. A workflow that had ended and is to run again waits too; its row keeps the action until its turn comes.
+A limit applies to all workflows of one name whose `rateLimitKey` resolves to the same value. These workflows form a
+line. Each of them that has not ended has a row in the table `turn`. The row has a place while the workflow waits, and
+none while it runs. A waiting workflow has the status RUNNING, but no tasks. A workflow that had ended and runs again
+must also wait; its row stores the action, such as a retry, until its turn comes.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from conductor.protocol.statuses import WorkflowStatus
 
 
 class RateLimit(NamedTuple):
-    """How many workflows of a name may run with the same key."""
+    """The maximum number of workflows of a name that run with the same key."""
 
     name: str
     key: str
     max_running: int
-    #: Whether a further workflow is rejected instead of queued.
+    #: Whether a workflow beyond the limit is rejected instead of queued.
     rejects: bool
 
     def __str__(self) -> str:
@@ -43,7 +44,7 @@ class RateLimit(NamedTuple):
 
 
 class WaitingAction(msgspec.Struct, frozen=True):
-    """The action that runs an ended workflow again, while it waits for its turn."""
+    """An action that runs an ended workflow again, stored until the workflow's turn comes."""
 
     action: str
     #: The status in which the workflow had ended.
@@ -55,9 +56,9 @@ class Turn(NamedTuple):
     """The result of `take_turn`."""
 
     waits: bool = False
-    #: Whether the workflow waited until now and starts.
+    #: Whether the workflow has waited, and starts now.
     starts: bool = False
-    #: The action that runs instead of the first step.
+    #: The action to run instead of the first step.
     action: WaitingAction | None = None
 
 
@@ -82,7 +83,7 @@ def line_up(tx: Tx, row: WorkflowRow, limit: RateLimit, action: WaitingAction | 
     """Give a workflow the last place in the line of its limit.
 
     Raises:
-        ApiError: The limit is reached, and its policy is to reject.
+        ApiError: The limit is reached, and its policy is REJECT.
     """
     if limit.rejects:
         running = tx.first(RUNNING_IN_LINE, limit.name, limit.key, limit.max_running) or 0
@@ -93,7 +94,7 @@ def line_up(tx: Tx, row: WorkflowRow, limit: RateLimit, action: WaitingAction | 
 
 
 def take_turn(tx: Tx, row: WorkflowRow, definition: Mapping[str, Any]) -> Turn:
-    """Let a workflow start if it is waiting and its turn has come."""
+    """Check whether the turn of a waiting workflow has come. If so, mark it as running."""
     found = tx.first(TURN, row.pk)
     if found is None or found.place is None:
         return Turn()
@@ -112,7 +113,7 @@ def is_waiting(tx: Tx, pk: int) -> bool:
 
 
 def leave_line(tx: Tx, pk: int) -> list[int]:
-    """Remove a workflow that has ended or is removed. Return the workflow that may start now, if there is one."""
+    """Remove a workflow from its line. Return a list with the workflow that may start now, if there is one."""
     found = tx.first(TURN, pk)
     if found is None:
         return []
@@ -121,6 +122,6 @@ def leave_line(tx: Tx, pk: int) -> list[int]:
 
 
 def next_in_line(tx: Tx, pk: int) -> list[int]:
-    """Return the first waiting workflow in the line of this one, if there is one."""
+    """Return a list with the first workflow that waits in the same line as `pk`, if there is one."""
     found = tx.first(TURN, pk)
     return [] if found is None else tx.rows(FIRST_IN_LINE, found.name, found.key)

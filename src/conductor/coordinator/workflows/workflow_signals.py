@@ -1,4 +1,4 @@
-"""Workflows that wait for a signal: finds the task that a signal completes, and makes the response."""
+"""Finds the WAIT task that a signal completes, and makes the response to the signal."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def blocking(tx: Tx, workflow: int) -> TaskRow | None:
 
 
 def response(tx: Tx, snapshots: Snapshots, workflow_id: str, strategy: ReturnStrategy) -> dict[str, Any]:
-    """Return the workflow, or the task or sub-workflow that blocks it if `strategy` asks for that."""
+    """Return the workflow or, if `strategy` says so, the task or sub-workflow that blocks it."""
     target = find_workflow(tx, workflow_id)
     held_up_by = blocking(tx, target.pk) if strategy != "TARGET_WORKFLOW" else None
     if held_up_by is None:
@@ -61,7 +61,7 @@ def response(tx: Tx, snapshots: Snapshots, workflow_id: str, strategy: ReturnStr
 
 
 def _task(task: dict[str, Any]) -> dict[str, Any]:
-    """Return a task with the field names of this response."""
+    """Return a task with the field names that the response to a signal has."""
     kept = ("taskType", "taskId", "referenceTaskName", "retryCount", "taskDefName", "workflowType", "correlationId")
     return {name: task[name] for name in kept if name in task} | {
         "workflowId": task["workflowInstanceId"],

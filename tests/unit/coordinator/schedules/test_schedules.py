@@ -386,7 +386,7 @@ class TestRefusals:
             ({"zoneId": "Mars/One"}, "unknown time zone 'Mars/One'"),
             ({"name": " "}, "needs a name"),
             ({"startWorkflowRequest": {}}, "needs startWorkflowRequest.name"),
-            ({"startWorkflowRequest": {"name": "x", "priority": 2**70}}, "priority is from 0 to 99"),
+            ({"startWorkflowRequest": {"name": "x", "priority": 2**70}}, "priority must be from 0 to 99"),
             ({"startWorkflowRequest": None}, "needs startWorkflowRequest.name"),
             ({"scheduleStartTime": 2, "scheduleEndTime": 1}, "is before scheduleStartTime"),
             ({"startWorkflowRequest": {"name": "x", "workflowDef": {"tasks": "no"}}}, "."),

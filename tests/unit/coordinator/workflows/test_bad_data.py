@@ -50,7 +50,7 @@ class TestValuesOfExpressions:
             (sub(name="victim", version=GIVEN), 1e300, "version of a sub-workflow is '1e+300'"),
             (sub(name="victim", priority=GIVEN), 1e300, "a whole number from 0 to 99"),
             (sub(name="victim", version=GIVEN), "9" * 5000, "99..."),
-            (sub(name=GIVEN), ["x" * 1000], "it must be a text"),
+            (sub(name=GIVEN), ["x" * 1000], "it must be a string"),
             (sub(name="i", workflowDefinition=GIVEN), INLINE, "taskDefinition"),
             (sub(name="i", workflowDefinition=GIVEN), {**INLINE, "version": 2**63}, "from 1 to 2147483647"),
         ],
@@ -232,7 +232,7 @@ class TestChains:
         harness.report(harness.poll_one(), "FAILED")
         harness.report(harness.poll_one(), "FAILED")
         assert harness.poll() == []
-        assert "No failure workflow is started for a failure workflow" in caplog.text
+        assert "Failure workflow not started, because a failure workflow has failed" in caplog.text
 
     def test_a_chain_through_failure_workflows_comes_to_an_end(self, harness: Harness) -> None:
         harness.task_def("work", retryCount=0)

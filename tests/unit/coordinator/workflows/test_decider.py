@@ -501,7 +501,7 @@ def test_a_loop_that_waits_for_nothing_is_stopped(monkeypatch: pytest.MonkeyPatc
     assert max(steps) <= 201
     assert len(run.tasks) <= 1_300
     assert run.status == "FAILED"
-    assert "loop that waits for nothing" in str(run.state.reason)
+    assert "has an endless loop" in str(run.state.reason)
     assert run.open == []
 
 

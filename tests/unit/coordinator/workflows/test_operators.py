@@ -133,12 +133,12 @@ class TestDynamicFork:
             ({"tasks": [{"name": "work"}], "ins": {}}, "Cannot deserialize a list of Workflow Tasks"),
             ({"tasks": GOOD, "ins": None}, "expecting a map of K,V  but found null"),
             ({"tasks": GOOD, "ins": {"x": 5}}, "invalid input: that of x is '5'"),
-            ({"tasks": [{"name": "work", "taskReferenceName": "j"}], "ins": {}}, "as the definition of the workflow"),
+            ({"tasks": [{"name": "work", "taskReferenceName": "j"}], "ins": {}}, "the workflow definition already has"),
             ({"tasks": [{"name": "work", "taskReferenceName": "x", "startDelay": "a"}], "ins": {}}, "whole number"),
             ({"tasks": [loop("x", "true", task("y"))], "ins": {}}, "put it into a SUB_WORKFLOW"),
             (
                 {"tasks": [{**GOOD[0], "taskDefinition": {"retryCount": -1}}], "ins": {}},
-                "the task 'x' of the dynamic fork df cannot be",
+                "the task 'x' of the dynamic fork df is invalid",
             ),
         ],
     )
@@ -156,7 +156,7 @@ class TestDynamicFork:
         many: list[Any] = self.GOOD * (MAX_BRANCHES + 1)
         found = harness.workflow(harness.start("flow", input={"tasks": many, "ins": {}, "l": many}))
         assert (found["status"], found["tasks"]) == ("FAILED", [])
-        assert f"has {MAX_BRANCHES + 1} branches; it can have {MAX_BRANCHES}" in found["reasonForIncompletion"]
+        assert f"has {MAX_BRANCHES + 1} branches; at most {MAX_BRANCHES} are allowed" in found["reasonForIncompletion"]
 
     def test_branches_that_are_alike_are_checked_too(self, harness: Harness) -> None:
         harness.workflow_def("flow", alike(forkTaskName=" ", forkTaskInputs=[1]), JOIN)
@@ -331,7 +331,7 @@ class TestJoins:
         do_all(harness, "first")
         found = harness.workflow(workflow)
         assert found["status"] == "FAILED"
-        assert "e waits for a, b, and nothing is left to do" in found["reasonForIncompletion"]
+        assert "e waits for a, b, but no task is left" in found["reasonForIncompletion"]
 
     def test_a_join_may_stand_behind_any_task(self, harness: Harness) -> None:
         harness.workflow_def("flow", simple("work", "a"), task("j", "JOIN", joinOn=["a"]), simple("last"))

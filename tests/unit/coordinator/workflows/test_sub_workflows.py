@@ -255,7 +255,7 @@ class TestFields:
         harness.start("top", input={"n": 1})
         refused = harness.workflow(harness.start("top", input={"n": 1}))
         assert (refused["status"] == "FAILED") == bool(running)
-        assert "idempotency key order-1 exists already" in refused["tasks"][0]["reasonForIncompletion"]
+        assert "idempotency key order-1 already exists" in refused["tasks"][0]["reasonForIncompletion"]
         harness.report(harness.poll_one())
         assert (harness.workflow(harness.start("top", input={"n": 1}))["status"] == "FAILED") == bool(ended)
 
